@@ -1,0 +1,8 @@
+"""`python -m crdtstream` is the console script `crdtstream`."""
+
+from __future__ import annotations
+
+from crdtstream.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""Compiles layers 0-3 with mypyc where that is possible; all else is in pyproject.toml.
+
+A wheel is compiled when a C compiler and mypy are there, and is plain Python otherwise: all modules or none, because a
+compiled one cannot stand beside a library that failed to build. A development install is never compiled, so that no
+stale extension shadows an edit. CRDTSTREAM_COMPILE=0 keeps a wheel plain; CRDTSTREAM_COMPILE=1 compiles a development
+install too, and fails where compiling fails.
+
+Reference: `mypyc.build.mypycify`; `Extension.optional` of setuptools.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+PACKAGE = Path("crdtstream")
+FOLDERS = ("core", "protocols", "commands", "replication")
+WISH = os.environ.get("CRDTSTREAM_COMPILE", "")
+# Commands of setuptools that build what is then imported; others only ask for metadata.
+BUILDING = {"0": (), "1": ("bdist_wheel", "build_ext", "editable_wheel")}.get(WISH, ("bdist_wheel",))
+
+
+def modules() -> list[str]:
+    """The files of layers 0-3, without what the protocol buffer compiler wrote."""
+    found = [path for folder in FOLDERS for path in sorted((PACKAGE / folder).rglob("*.py"))]
+    return [str(path) for path in [*found, PACKAGE / "node.py"] if not path.stem.endswith(("_pb2", "_pb2_grpc"))]
+
+
+def extensions() -> list[Extension]:
+    """One for each module, and the library that all of them share."""
+    if not any(command in sys.argv for command in BUILDING):
+        return []
+    try:
+        from mypyc.build import mypycify
+
+        made: list[Extension] = mypycify(modules(), opt_level="3", debug_level="0", group_name="crdtstream")
+    except (ImportError, SystemExit) as error:
+        if WISH == "1":
+            raise
+        print(f"not compiled: {error}", file=sys.stderr)
+        return []
+    for extension in made:
+        extension.optional = WISH != "1"
+    return made
+
+
+class BuildAllOrNone(build_ext):
+    """Drops what was built when anything is missing."""
+
+    def build_extensions(self) -> None:
+        super().build_extensions()
+        built = [Path(self.get_ext_fullpath(extension.name)) for extension in self.extensions]
+        if not all(path.exists() for path in built):
+            print("not compiled: the modules stay plain Python", file=sys.stderr)
+            for path in built:
+                path.unlink(missing_ok=True)
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": BuildAllOrNone})
