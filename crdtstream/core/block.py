@@ -1,0 +1,284 @@
+"""Blocks: entries kept as the bytes that serve them.
+
+A *block* is a run of entries of one origin. IDs and counters both ascend, and entries are only ever appended at its
+end, so a slice `[low, high)` of a block (indexes, low inclusive, high exclusive) means the same entries for ever.
+Whoever removes an entry makes a new block; effects that refer to a slice of the old one keep it alive.
+
+An *entry* is its RESP reply, the same in RESP2 and RESP3:
+
+    *2\\r\\n $<n>\\r\\n<ms-seq>\\r\\n *<2k>\\r\\n $<n>\\r\\n<field>\\r\\n $<n>\\r\\n<value>\\r\\n ...
+
+`ends[i]` is the offset in `data()` that follows entry i. The bytes lie in chunks until somebody reads them; entries
+from `_joined` on have one chunk each, so a few of the newest are read without joining the rest.
+
+Reference: the RESP specification; blocks stand where Redis has the listpacks of its radix tree (`stream.h`).
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Final
+
+from crdtstream.core.entry_id import EntryId
+
+CHECKSUM_MODULUS: Final = 2**64
+
+_HEADER_SIZES: Final = 512
+_LOOSE_READ: Final = 16
+_CRLF: Final = b"\r\n"
+# Each part begins with the line end of the one before it: one part for a value and one for all that stands before it.
+_BULK_HEADERS: Final = [b"\r\n$%d\r\n" % size for size in range(_HEADER_SIZES)]
+_ID_HEADERS: Final = [b"$%d\r\n" % size for size in range(42)]
+_ARRAY_HEADERS: Final = [b"\r\n*%d" % size for size in range(_HEADER_SIZES)]
+
+
+def encode_entry(entry_id: EntryId, fields: list[bytes]) -> bytes:
+    """The reply that serves this entry; `fields` is field, value, field, value, ..."""
+    return encode_named(id_reply(b"%d-%d" % entry_id), fields)
+
+
+def id_reply(text: bytes) -> bytes:
+    """An ID's text as a reply, less the line end."""
+    return _ID_HEADERS[len(text)] + text
+
+
+def encode_named(name: bytes, fields: list[bytes]) -> bytes:
+    """As `encode_entry`; the ID is given as `id_reply` has it."""
+    count = len(fields)
+    if count == 2:
+        field, value = fields
+        size, value_size = len(field), len(value)
+        if size < _HEADER_SIZES and value_size < _HEADER_SIZES:
+            headers = _BULK_HEADERS
+            return b"*2\r\n%b\r\n*2%b%b%b%b\r\n" % (name, headers[size], field, headers[value_size], value)
+    parts = [b"*2\r\n", name, _ARRAY_HEADERS[count] if count < _HEADER_SIZES else b"\r\n*%d" % count]
+    for field in fields:
+        size = len(field)
+        parts.append(_BULK_HEADERS[size] if size < _HEADER_SIZES else b"\r\n$%d\r\n" % size)
+        parts.append(field)
+    parts.append(_CRLF)
+    return b"".join(parts)
+
+
+def entry_fields(entry: bytes) -> list[bytes]:
+    """field, value, field, value, ... of an encoded entry."""
+    start = _after_id(entry)
+    end = entry.index(_CRLF, start)
+    fields: list[bytes] = []
+    offset = end + 2
+    for _ in range(int(entry[start + 1 : end])):
+        end = entry.index(_CRLF, offset)
+        size = int(entry[offset + 1 : end])
+        fields.append(entry[end + 2 : end + 2 + size])
+        offset = end + 4 + size
+    return fields
+
+
+def _after_id(entry: bytes) -> int:
+    """The offset of the `*` that begins the fields: behind the lines `*2`, `$<n>` and the ID."""
+    start = entry.index(_CRLF, 4) + 2
+    return entry.index(_CRLF, start) + 2
+
+
+def entry_checksum(entry: bytes) -> int:
+    return int.from_bytes(blake2b(entry, digest_size=8).digest(), "little")
+
+
+def lower_bound(ms: array[int], seq: array[int], entry_id: EntryId) -> int:
+    """The first index whose ID is >= entry_id, in ascending columns."""
+    ms_part, seq_part = entry_id
+    index = bisect_left(ms, ms_part)
+    if index == len(ms) or ms[index] != ms_part or seq[index] >= seq_part:
+        return index
+    return bisect_left(seq, seq_part, index, bisect_right(ms, ms_part, index))
+
+
+def upper_bound(ms: array[int], seq: array[int], entry_id: EntryId) -> int:
+    """The first index whose ID is > entry_id, in ascending columns."""
+    ms_part, seq_part = entry_id
+    index = bisect_right(ms, ms_part)
+    if index == 0 or ms[index - 1] != ms_part or seq[index - 1] <= seq_part:
+        return index
+    return bisect_right(seq, seq_part, bisect_left(ms, ms_part, 0, index), index)
+
+
+class Block:
+    """A run of entries of one origin, append-only; a sealed block takes no more."""
+
+    __slots__ = (
+        "_joined",
+        "_sum",
+        "_summed",
+        "byte_count",
+        "chunks",
+        "count",
+        "counters",
+        "ends",
+        "ms",
+        "place",
+        "sealed",
+        "seq",
+        "stored_count",
+    )
+
+    def __init__(self) -> None:
+        self.ms: array[int] = array("Q")
+        self.seq: array[int] = array("Q")
+        self.counters: array[int] = array("Q")
+        self.ends: array[int] = array("Q")
+        self.chunks: list[bytes] = []
+        self.count = 0
+        self.byte_count = 0
+        self.sealed = False
+        # Where a checkpoint's file holds the first `stored_count` entries.
+        self.place = 0
+        self.stored_count = 0
+        self._joined = 0
+        self._sum = 0
+        self._summed = 0
+
+    @staticmethod
+    def of_columns(ms: array[int], seq: array[int], counters: array[int], ends: array[int], data: bytes) -> Block:
+        """A block that takes these columns as its own, unchecked: who reads them from outside calls `check()`."""
+        block = Block()
+        block.ms, block.seq, block.counters, block.ends = ms, seq, counters, ends
+        block.chunks = [data]
+        block.count = block._joined = len(ms)
+        block.byte_count = len(data)
+        return block
+
+    # Growing
+
+    def append(self, entry_id: EntryId, counter: int, entry: bytes) -> None:
+        assert not self.sealed
+        ms, seq = entry_id
+        self.ms.append(ms)
+        self.seq.append(seq)
+        self.counters.append(counter)
+        self.byte_count += len(entry)
+        self.ends.append(self.byte_count)
+        self.chunks.append(entry)
+        self.count += 1
+
+    def extend(self, other: Block, low: int, high: int) -> None:
+        """Append the slice [low, high) of another block."""
+        assert not self.sealed
+        if high - low <= 1:
+            if low < high:
+                self.append(other.id_at(low), other.counters[low], other.entry_slice(low, high))
+            return
+        self.ms.extend(other.ms[low:high])
+        self.seq.extend(other.seq[low:high])
+        self.counters.extend(other.counters[low:high])
+        self._extend_ends(other.ends[low:high], self.byte_count - other.start_of(low))
+        self.chunks.append(other.entry_slice(low, high))
+        self.byte_count = self.ends[-1]
+        self.count += high - low
+        self._joined = self.count
+
+    def _extend_ends(self, ends: array[int], shift: int) -> None:
+        if shift == 0:
+            self.ends.extend(ends)
+        else:
+            self.ends.fromlist([end + shift for end in ends])
+
+    def without(self, indexes: Iterable[int]) -> Block | None:
+        """A new block that lacks the entries at these ascending indexes; None when it would be empty."""
+        rest = Block()
+        low = 0
+        for index in indexes:
+            rest.extend(self, low, index)
+            low = index + 1
+        rest.extend(self, low, self.count)
+        return rest if rest.count else None
+
+    # Reading
+
+    def data(self) -> bytes:
+        """All entries, one after the other."""
+        if len(self.chunks) != 1:
+            self.chunks = [b"".join(self.chunks)]
+        self._joined = self.count
+        return self.chunks[0]
+
+    def start_of(self, index: int) -> int:
+        return self.ends[index - 1] if index else 0
+
+    def entry(self, index: int) -> bytes:
+        return self.entry_slice(index, index + 1)
+
+    def entry_slice(self, low: int, high: int) -> bytes:
+        """The entries [low, high), one after the other: the body of a reply."""
+        if low >= high:
+            return b""
+        if low >= self._joined and high - low <= _LOOSE_READ:
+            first = len(self.chunks) - self.count + low
+            if high - low == 1:
+                return self.chunks[first]
+            return b"".join(self.chunks[first : first + high - low])
+        return self.data()[self.start_of(low) : self.ends[high - 1]]
+
+    def byte_size(self, low: int, high: int) -> int:
+        return self.start_of(high) - self.start_of(low)
+
+    def id_at(self, index: int) -> EntryId:
+        return (self.ms[index], self.seq[index])
+
+    def ids(self, low: int, high: int) -> list[EntryId]:
+        return list(zip(self.ms[low:high], self.seq[low:high], strict=True))
+
+    def counter_at(self, index: int) -> int:
+        return self.counters[index]
+
+    def lower_bound(self, entry_id: EntryId) -> int:
+        """The first index whose ID is >= entry_id."""
+        return lower_bound(self.ms, self.seq, entry_id)
+
+    def upper_bound(self, entry_id: EntryId) -> int:
+        """The first index whose ID is > entry_id."""
+        return upper_bound(self.ms, self.seq, entry_id)
+
+    def lower_bound_counter(self, counter: int) -> int:
+        """The first index whose counter is >= counter."""
+        return bisect_left(self.counters, counter)
+
+    # Checking
+
+    def checksum(self) -> int:
+        """The sum of all entries' checksums mod 2**64, summed once and carried on over what was appended since."""
+        if self._summed < self.count:
+            self._sum = (self._sum + self.checksum_of(self._summed, self.count)) % CHECKSUM_MODULUS
+            self._summed = self.count
+        return self._sum
+
+    def unsummed(self) -> int:
+        """How many entries the next `checksum` looks at."""
+        return self.count - self._summed
+
+    def checksum_of(self, low: int, high: int) -> int:
+        total = 0
+        for index in range(low, high):
+            total += entry_checksum(self.entry(index))
+        return total % CHECKSUM_MODULUS
+
+    def check(self) -> None:
+        count = self.count
+        columns = [self.ms, self.seq, self.counters, self.ends]
+        assert all(len(column) == count for column in columns), "columns differ in length"
+        ids = self.ids(0, count)
+        assert all(a < b for a, b in pairwise(ids)), "IDs do not ascend"
+        for column in (self.counters, self.ends):
+            assert all(a < b for a, b in pairwise(column)), "counters or ends do not ascend"
+        assert self.byte_count == sum(len(chunk) for chunk in self.chunks) == self.start_of(count), "ends miss the data"
+        assert 0 <= self._joined <= count and 0 <= self._summed <= count, "joined or summed beyond the end"
+        loose = count - self._joined
+        sizes = [self.byte_size(index, index + 1) for index in range(self._joined, count)]
+        loose_chunks = self.chunks[len(self.chunks) - loose :]
+        assert sizes == [len(chunk) for chunk in loose_chunks], "loose chunks are not entries"
+        for index, entry_id in enumerate(ids):
+            entry = self.entry(index)
+            assert entry == encode_entry(entry_id, entry_fields(entry)), f"entry {index} is not the reply of its ID"

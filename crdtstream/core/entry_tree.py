@@ -1,0 +1,486 @@
+"""Entry trees: the entries of one origin in one stream.
+
+A tree is a list of blocks in ID order. IDs and counters both ascend within a tree: its origin appends above its own
+last entry, and effects of one origin are applied in its order. Two levels and a bisection stand in for the radix tree
+of Redis, because entries come at the end and leave at the head.
+
+Only the last block grows: one that was left behind is sealed, and stays so when it becomes the last one again.
+
+The first block may begin with `_head` entries that are already removed: a trim moves `_head` and drops blocks, and
+copies nothing. Any other removal puts a new block in the place of the old one (see `block`). Indexes `[low, high)` are
+low inclusive, high exclusive; ranges of IDs and of counters include both ends.
+
+Reference: `sortedcontainers.SortedList` for two levels of lists; Redis `t_stream.c` for what a range must answer.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from itertools import pairwise
+from typing import Final
+
+from crdtstream.core.block import CHECKSUM_MODULUS, Block, lower_bound
+from crdtstream.core.entry_id import EntryId
+
+BLOCK_ENTRIES: Final = 256
+BLOCK_BYTES: Final = 32 * 1024
+# From this size on a slice is taken in as a block of its own; below, it is copied to the end of the tail.
+ADOPT_ENTRIES: Final = 64
+ADOPT_BYTES: Final = 8 * 1024
+# A block that removals have left smaller than this joins the one before it.
+SPARSE_ENTRIES: Final = 64
+
+# Stands for the tail of a tree that has none, so that an append asks one question less.
+_NO_TAIL: Final = Block()
+_NO_TAIL.sealed = True
+
+
+class Slice:
+    """The entries [low, high) of a block."""
+
+    __slots__ = ("block", "high", "low")
+
+    def __init__(self, block: Block, low: int, high: int) -> None:
+        self.block = block
+        self.low = low
+        self.high = high
+
+    def entries(self) -> bytes:
+        """All of them, one after the other: the body of a reply."""
+        return self.block.entry_slice(self.low, self.high)
+
+    def ids(self) -> list[EntryId]:
+        return self.block.ids(self.low, self.high)
+
+    def count(self) -> int:
+        return self.high - self.low
+
+    def __repr__(self) -> str:
+        return f"Slice({self.low}, {self.high})"
+
+
+class EntryTree:
+    """The entries of one origin in one stream, as blocks in ID order."""
+
+    __slots__ = ("_blocks", "_head", "_low_counters", "_low_ids", "_tail", "byte_count", "count", "removals")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.byte_count = 0
+        # How often something was removed: who remembers what a range gave sees by it that it may give less.
+        self.removals = 0
+        self._blocks: list[Block] = []
+        # ID and counter of each block's first entry, removed ones included.
+        self._low_ids: list[EntryId] = []
+        self._low_counters: list[int] = []
+        self._head = 0
+        self._tail = _NO_TAIL
+
+    # Growing
+
+    def append(self, entry_id: EntryId, counter: int, entry: bytes) -> Block:
+        """Take an entry above all others; the block that took it."""
+        tail = self._tail
+        if tail.sealed or tail.count >= BLOCK_ENTRIES or tail.byte_count >= BLOCK_BYTES:
+            tail = self._begin_tail(entry_id, counter)
+        tail.append(entry_id, counter, entry)
+        self.count += 1
+        self.byte_count += len(entry)
+        return tail
+
+    def link(self, block: Block, low: int, high: int) -> None:
+        """Take the slice [low, high) of a block in, above all others; a large one without visiting its entries.
+
+        A block that is taken in whole is sealed, so that nobody appends to it behind the back of this tree.
+        """
+        if low >= high:
+            return
+        self._require_above(block, low)
+        size = block.byte_size(low, high)
+        if high - low >= ADOPT_ENTRIES or size >= ADOPT_BYTES:
+            self._adopt(block, low, high)
+        else:
+            tail = self._tail
+            if tail.sealed or not _fits(tail, high - low, size):
+                tail = self._begin_tail(block.id_at(low), block.counter_at(low))
+            tail.extend(block, low, high)
+        self.count += high - low
+        self.byte_count += size
+
+    def _require_above(self, block: Block, low: int) -> None:
+        if not self._blocks:
+            return
+        tail = self._tail
+        last = tail.count - 1
+        if block.id_at(low) <= tail.id_at(last) or block.counter_at(low) <= tail.counter_at(last):
+            raise ValueError(f"entry {block.id_at(low)} does not lie above {tail.id_at(last)}")
+
+    def _adopt(self, block: Block, low: int, high: int) -> None:
+        if low == 0 and high == block.count:
+            block.sealed = True
+            self._push(block, block.id_at(0), block.counter_at(0))
+        else:
+            self._begin_tail(block.id_at(low), block.counter_at(low)).extend(block, low, high)
+
+    def _begin_tail(self, entry_id: EntryId, counter: int) -> Block:
+        # What stays behind is one piece of bytes from now on, not one for each entry.
+        self._tail.data()
+        tail = Block()
+        self._push(tail, entry_id, counter)
+        return tail
+
+    def _push(self, block: Block, entry_id: EntryId, counter: int) -> None:
+        self._tail.sealed = True
+        self._blocks.append(block)
+        self._low_ids.append(entry_id)
+        self._low_counters.append(counter)
+        self._tail = block
+
+    # Finding
+
+    def first_id(self) -> EntryId | None:
+        return self._blocks[0].id_at(self._head) if self._blocks else None
+
+    def last_id(self) -> EntryId | None:
+        return self._tail.id_at(self._tail.count - 1) if self._blocks else None
+
+    def find(self, entry_id: EntryId) -> bytes | None:
+        found = self._find(entry_id)
+        return None if found is None else found[0].entry(found[1])
+
+    def counter_of(self, entry_id: EntryId) -> int:
+        """The counter of this entry; 0 when the tree lacks it."""
+        found = self._find(entry_id)
+        return 0 if found is None else found[0].counters[found[1]]
+
+    def id_of(self, counter: int) -> EntryId | None:
+        at = bisect_right(self._low_counters, counter) - 1
+        if at < 0:
+            return None
+        block = self._blocks[at]
+        index = block.lower_bound_counter(counter)
+        if index == block.count or block.counter_at(index) != counter or index < self._low_of(at):
+            return None
+        return block.id_at(index)
+
+    def _find(self, entry_id: EntryId) -> tuple[Block, int] | None:
+        at = bisect_right(self._low_ids, entry_id) - 1
+        if at < 0:
+            return None
+        block = self._blocks[at]
+        index = lower_bound(block.ms, block.seq, entry_id)
+        if index == block.count or block.id_at(index) != entry_id or (at == 0 and index < self._head):
+            return None
+        return (block, index)
+
+    def first_above(self, counter: int) -> EntryId | None:
+        """The ID of the first entry with a higher counter."""
+        if not self._blocks:
+            return None
+        at = max(bisect_right(self._low_counters, counter) - 1, 0)
+        index = max(self._blocks[at].lower_bound_counter(counter + 1), self._low_of(at))
+        if index < self._blocks[at].count:
+            return self._blocks[at].id_at(index)
+        return self._low_ids[at + 1] if at + 1 < len(self._blocks) else None
+
+    def block_count(self) -> int:
+        return len(self._blocks)
+
+    def _low_of(self, at: int) -> int:
+        """The index of the first live entry in the block at this place."""
+        return self._head if at == 0 else 0
+
+    # Ranges
+
+    def slices(self, start: EntryId, end: EntryId, limit: int, reverse: bool) -> list[Slice]:
+        """The entries from start to end, both inclusive: the first `limit` of them, in reverse the last.
+
+        A negative limit means all. Slices come in the order asked for; each is ascending inside.
+        """
+        if limit < 0:
+            limit = self.count
+        if start > end or not self._blocks:
+            return []
+        return self._slices_down(start, end, limit) if reverse else self._slices_up(start, end, limit)
+
+    def _slices_up(self, start: EntryId, end: EntryId, limit: int) -> list[Slice]:
+        found: list[Slice] = []
+        blocks, low_ids = self._blocks, self._low_ids
+        at = bisect_right(low_ids, start) - 1
+        low = 0
+        if at >= 0:
+            low = blocks[at].lower_bound(start)
+        else:
+            at = 0
+        if at == 0 and low < self._head:
+            low = self._head
+        while limit > 0 and at < len(blocks) and low_ids[at] <= end:
+            block = blocks[at]
+            high = block.count
+            if high - low > limit:
+                high = low + limit
+            if high > low and block.id_at(high - 1) > end:
+                high = block.upper_bound(end)
+            if high > low:
+                found.append(Slice(block, low, high))
+                limit -= high - low
+            low = 0
+            at += 1
+        return found
+
+    def _slices_down(self, start: EntryId, end: EntryId, limit: int) -> list[Slice]:
+        found: list[Slice] = []
+        blocks, low_ids = self._blocks, self._low_ids
+        at = bisect_right(low_ids, end) - 1
+        high = self._high_of(at, end)
+        while limit > 0 and at >= 0:
+            block = blocks[at]
+            low = max(self._low_of(at), high - limit)
+            if low < high and block.id_at(low) < start:
+                low = block.lower_bound(start)
+            if low < high:
+                found.append(Slice(block, low, high))
+                limit -= high - low
+            if low_ids[at] <= start:
+                break
+            at -= 1
+            high = blocks[at].count
+        return found
+
+    def _high_of(self, at: int, end: EntryId) -> int:
+        """The index that follows the last entry <= end in the block at this place."""
+        if at < 0:
+            return 0
+        block = self._blocks[at]
+        return block.count if block.id_at(block.count - 1) <= end else block.upper_bound(end)
+
+    def count_in(self, start: EntryId, end: EntryId) -> int:
+        """How many entries lie from start to end, both inclusive."""
+        if start > end or not self._blocks:
+            return 0
+        at = max(bisect_right(self._low_ids, start) - 1, 0)
+        below = self._rank(at, self._blocks[at].lower_bound(start))
+        at = max(bisect_right(self._low_ids, end) - 1, 0)
+        return max(self._rank(at, self._high_of(at, end)) - below, 0)
+
+    def _rank(self, at: int, index: int) -> int:
+        """How many live entries come before this index of the block at this place, counted from the nearer end."""
+        blocks = self._blocks
+        if at == 0:
+            return max(index - self._head, 0)
+        if at < len(blocks) // 2:
+            return sum([block.count for block in blocks[:at]]) - self._head + index
+        return self.count - sum([block.count for block in blocks[at:]]) + index
+
+    # Counters: what an effect that removes entries names
+
+    def first_counters(self, count: int) -> list[tuple[int, int]]:
+        """Ranges that hold the first `count` live entries and no other live one.
+
+        One range is enough: between two entries of a tree lie only counters of other keys, or of entries that are gone.
+        """
+        if count <= 0 or not self._blocks:
+            return []
+        rest = min(count, self.count) + self._head
+        at = 0
+        while rest > self._blocks[at].count:
+            rest -= self._blocks[at].count
+            at += 1
+        return [(self._first_counter(), self._blocks[at].counter_at(rest - 1))]
+
+    def counters_below(self, entry_id: EntryId) -> list[tuple[int, int]]:
+        """Ranges that hold the live entries with a smaller ID and no other live one."""
+        at = bisect_left(self._low_ids, entry_id) - 1
+        if at < 0:
+            return []
+        index = self._blocks[at].lower_bound(entry_id)
+        if index <= self._low_of(at):
+            return []
+        return [(self._first_counter(), self._blocks[at].counter_at(index - 1))]
+
+    def _first_counter(self) -> int:
+        return self._blocks[0].counter_at(self._head)
+
+    def counter_ranges(self) -> list[tuple[int, int]]:
+        """The counters of live entries as maximal ranges, both ends inclusive."""
+        ranges: list[tuple[int, int]] = []
+        for at in range(len(self._blocks)):
+            block = self._blocks[at]
+            _add_ranges(ranges, block, self._low_of(at))
+        return ranges
+
+    def counters_between(self, low: int, high: int) -> array[int]:
+        """The counters of live entries from low to high, both inclusive."""
+        found: array[int] = array("Q")
+        at = max(bisect_right(self._low_counters, low) - 1, 0)
+        while at < len(self._blocks) and self._low_counters[at] <= high:
+            block = self._blocks[at]
+            start = max(block.lower_bound_counter(low), self._low_of(at))
+            found += block.counters[start : block.lower_bound_counter(high + 1)]
+            at += 1
+        return found
+
+    # Removing
+
+    def remove_counters(self, low: int, high: int) -> list[EntryId]:
+        """Remove the entries with counters from low to high, both inclusive; their IDs, ascending."""
+        first = max(bisect_right(self._low_counters, low) - 1, 0)
+        last = bisect_right(self._low_counters, high) - 1
+        if last < first:
+            return []
+        start = max(self._blocks[first].lower_bound_counter(low), self._low_of(first))
+        stop = self._blocks[last].lower_bound_counter(high + 1)
+        if start == self._blocks[first].count:
+            first, start = first + 1, 0
+        if first > last or (first == last and start >= stop):
+            return []
+        pieces = self._pieces(first, start, last, stop)
+        removed: list[EntryId] = []
+        for piece in pieces:
+            removed += piece.block.ids(piece.low, piece.high)
+        self._cut(pieces, first, last)
+        return removed
+
+    def remove_through(self, counter: int) -> int:
+        """Remove the entries with counters up to this one, inclusive; how many those were."""
+        last = bisect_right(self._low_counters, counter) - 1
+        if last < 0:
+            return 0
+        stop = self._blocks[last].lower_bound_counter(counter + 1)
+        if stop <= self._low_of(last):
+            return 0
+        return self._cut(self._pieces(0, self._head, last, stop), 0, last)
+
+    def _pieces(self, first: int, start: int, last: int, stop: int) -> list[Slice]:
+        """What lies between index `start` of the block at `first` and index `stop` of the one at `last`."""
+        blocks = self._blocks
+        if first == last:
+            return [Slice(blocks[first], start, stop)]
+        pieces = [Slice(blocks[first], start, blocks[first].count)]
+        pieces += [Slice(block, 0, block.count) for block in blocks[first + 1 : last]]
+        pieces.append(Slice(blocks[last], 0, stop))
+        return pieces
+
+    def _cut(self, pieces: list[Slice], first: int, last: int) -> int:
+        """Remove these pieces of the blocks `first` to `last`; how many entries that was."""
+        self.removals += 1
+        count = 0
+        for piece in pieces:
+            count += piece.high - piece.low
+            self.byte_count -= piece.block.byte_size(piece.low, piece.high)
+        self.count -= count
+        start, stop = pieces[0].low, pieces[-1].high
+        if first == 0 and start == self._head:
+            self._cut_head(last, stop)
+        else:
+            self._cut_inside(first, start, last, stop)
+        return count
+
+    def _cut_head(self, last: int, stop: int) -> None:
+        if stop == self._blocks[last].count:
+            last, stop = last + 1, 0
+        if last:
+            self._put(0, last, [])
+        self._head = stop
+
+    def _cut_inside(self, first: int, start: int, last: int, stop: int) -> None:
+        blocks = self._blocks
+        rest = [Slice(blocks[first], self._low_of(first), start), Slice(blocks[last], stop, blocks[last].count)]
+        if first > 0 and 0 < rest[0].count() + rest[1].count() < SPARSE_ENTRIES:
+            before = Slice(blocks[first - 1], self._low_of(first - 1), blocks[first - 1].count)
+            if before.count() <= BLOCK_ENTRIES - SPARSE_ENTRIES and before.block.byte_count < BLOCK_BYTES:
+                first -= 1
+                rest.insert(0, before)
+        if first == 0:
+            self._head = 0
+        self._put(first, last + 1, _packed(rest))
+
+    def _put(self, first: int, end: int, fresh: list[Block]) -> None:
+        """Put these blocks in the place of the blocks [first, end)."""
+        self._blocks[first:end] = fresh
+        self._low_ids[first:end] = [block.id_at(0) for block in fresh]
+        self._low_counters[first:end] = [block.counter_at(0) for block in fresh]
+        self._tail = self._blocks[-1] if self._blocks else _NO_TAIL
+        for block in fresh:
+            if block is not self._tail:
+                block.sealed = True
+
+    # Checkpoints
+
+    def blocks(self) -> tuple[list[Block], int, int]:
+        """The blocks as they are now, how many entries at the head are removed, and the tail's count: of these only
+        the tail may grow, and what it holds now stays.
+        """
+        return self._blocks[:], self._head, self._tail.count
+
+    @staticmethod
+    def of_blocks(blocks: list[Block], head: int) -> EntryTree:
+        tree = EntryTree()
+        tree._put(0, 0, blocks)
+        tree._head = head
+        if blocks:
+            tree.count = sum([block.count for block in blocks]) - head
+            tree.byte_count = sum([block.byte_count for block in blocks]) - blocks[0].start_of(head)
+        return tree
+
+    # Checking
+
+    def checksum(self) -> int:
+        """The sum of the live entries' checksums mod 2**64: equal for equal entries, however they lie in blocks."""
+        total = 0
+        for at in range(len(self._blocks)):
+            block = self._blocks[at]
+            low = self._low_of(at)
+            total += block.checksum_of(low, block.count) if low else block.checksum()
+        return total % CHECKSUM_MODULUS
+
+    def check(self) -> None:
+        blocks = self._blocks
+        for block in blocks:
+            assert block.count > 0, "an empty block"
+            block.check()
+        assert self._low_ids == [block.id_at(0) for block in blocks], "low IDs are stale"
+        assert self._low_counters == [block.counter_at(0) for block in blocks], "low counters are stale"
+        for one, two in pairwise(blocks):
+            assert one.id_at(one.count - 1) < two.id_at(0), "IDs do not ascend over blocks"
+            assert one.counter_at(one.count - 1) < two.counter_at(0), "counters do not ascend over blocks"
+        assert self._tail is (blocks[-1] if blocks else _NO_TAIL), "the tail is not the last block"
+        assert all(block.sealed for block in blocks[:-1]), "a block that is not the tail may grow"
+        assert 0 <= self._head <= (blocks[0].count - 1 if blocks else 0), "no live entry in the first block"
+        assert self.count == sum(block.count for block in blocks) - self._head, "count is wrong"
+        dead = blocks[0].start_of(self._head) if blocks else 0
+        assert self.byte_count == sum(block.byte_count for block in blocks) - dead, "byte_count is wrong"
+
+
+def _fits(block: Block, count: int, size: int) -> bool:
+    return block.count + count <= BLOCK_ENTRIES and block.byte_count + size <= BLOCK_BYTES
+
+
+def _packed(slices: list[Slice]) -> list[Block]:
+    """The entries of these slices in new blocks, as few as the limits allow without splitting a slice."""
+    packed: list[Block] = []
+    for piece in slices:
+        if piece.count() == 0:
+            continue
+        if not packed or not _fits(packed[-1], piece.count(), piece.block.byte_size(piece.low, piece.high)):
+            packed.append(Block())
+        packed[-1].extend(piece.block, piece.low, piece.high)
+    return packed
+
+
+def _add_ranges(ranges: list[tuple[int, int]], block: Block, low: int) -> None:
+    """Add a block's counters from index `low` on to ascending ranges; a block without gaps is one step."""
+    first, last = block.counter_at(low), block.counter_at(block.count - 1)
+    if last - first == block.count - 1 - low:
+        _add_range(ranges, first, last)
+        return
+    for counter in block.counters[low:]:
+        _add_range(ranges, counter, counter)
+
+
+def _add_range(ranges: list[tuple[int, int]], first: int, last: int) -> None:
+    if ranges and ranges[-1][1] + 1 == first:
+        ranges[-1] = (ranges[-1][0], last)
+    else:
+        ranges.append((first, last))

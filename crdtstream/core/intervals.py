@@ -1,0 +1,164 @@
+"""Sets of entry IDs as intervals.
+
+An interval `(from, to]` excludes `from` and includes `to`: `(0-0, 5-1]` holds every ID above 0-0 up to 5-1. So two
+intervals are adjacent exactly when one ends where the other begins, and 0-0, which no entry has, lies in no set. A set
+keeps its intervals disjoint, ascending and maximal (adjacent ones join): equal sets are equal in form.
+
+Runs, delivered ranges and replay ranges of a group are such sets, one for each origin.
+
+Reference: the interval set of CLRS chapter 14 for what it answers; two sorted lists and bisection, since runs are few.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, next_id
+
+Interval = tuple[EntryId, EntryId]
+
+
+class IntervalSet:
+    """A set of entry IDs as maximal disjoint intervals, each open below and closed above."""
+
+    __slots__ = ("_highs", "_lows")
+
+    def __init__(self) -> None:
+        self._lows: list[EntryId] = []
+        self._highs: list[EntryId] = []
+
+    @staticmethod
+    def of(pairs: list[Interval]) -> IntervalSet:
+        made = IntervalSet()
+        for low, high in pairs:
+            made.add(low, high)
+        return made
+
+    def copy(self) -> IntervalSet:
+        made = IntervalSet()
+        made._lows = self._lows.copy()
+        made._highs = self._highs.copy()
+        return made
+
+    # Changing
+
+    def add(self, low: EntryId, high: EntryId) -> None:
+        """Add the IDs of (low, high]; nothing when it is empty."""
+        if low >= high:
+            return
+        lows, highs = self._lows, self._highs
+        first = bisect_left(highs, low)
+        end = bisect_right(lows, high, first)
+        if first < end:
+            low = min(low, lows[first])
+            high = max(high, highs[end - 1])
+        lows[first:end] = [low]
+        highs[first:end] = [high]
+
+    def remove(self, low: EntryId, high: EntryId) -> None:
+        """Remove the IDs of (low, high]; nothing when it is empty."""
+        lows, highs = self._lows, self._highs
+        first, end = self._overlapping(low, high)
+        if first == end:
+            return
+        below, above = lows[first], highs[end - 1]
+        lows[first:end] = [below] * (below < low) + [high] * (high < above)
+        highs[first:end] = [low] * (below < low) + [above] * (high < above)
+
+    def union(self, other: IntervalSet) -> None:
+        """Become the set of what is in either."""
+        for low, high in zip(other._lows, other._highs, strict=True):
+            self.add(low, high)
+
+    # Asking
+
+    def contains(self, entry_id: EntryId) -> bool:
+        at = bisect_left(self._highs, entry_id)
+        return at < len(self._lows) and self._lows[at] < entry_id
+
+    def covers(self, low: EntryId, high: EntryId) -> bool:
+        """True when every ID of (low, high] is in the set; an empty interval always is."""
+        if low >= high:
+            return True
+        at = bisect_left(self._highs, high)
+        return at < len(self._lows) and self._lows[at] <= low
+
+    def end_from(self, entry_id: EntryId) -> EntryId:
+        """The highest ID up to which all above `entry_id` are in the set; `entry_id` itself when the next is not."""
+        at = bisect_right(self._highs, entry_id)
+        return self._highs[at] if at < len(self._lows) and self._lows[at] <= entry_id else entry_id
+
+    def next_absent(self, entry_id: EntryId) -> EntryId | None:
+        """The smallest ID >= entry_id that is not in the set; None when there is none."""
+        at = bisect_left(self._highs, entry_id)
+        return next_id(self._highs[at]) if at < len(self._lows) and self._lows[at] < entry_id else entry_id
+
+    def pieces(self, low: EntryId, high: EntryId) -> list[Interval]:
+        """What of (low, high] is in the set, ascending."""
+        first, end = self._overlapping(low, high)
+        return [(max(self._lows[at], low), min(self._highs[at], high)) for at in range(first, end)]
+
+    def gaps(self, low: EntryId, high: EntryId) -> list[Interval]:
+        """What of (low, high] is not in the set, ascending."""
+        gaps: list[Interval] = []
+        for piece_low, piece_high in self.pieces(low, high):
+            if low < piece_low:
+                gaps.append((low, piece_low))
+            low = piece_high
+        if low < high:
+            gaps.append((low, high))
+        return gaps
+
+    def minus(self, other: IntervalSet) -> IntervalSet:
+        made = IntervalSet()
+        for low, high in zip(self._lows, self._highs, strict=True):
+            for gap_low, gap_high in other.gaps(low, high):
+                made._lows.append(gap_low)
+                made._highs.append(gap_high)
+        return made
+
+    def intersection(self, other: IntervalSet) -> IntervalSet:
+        made = IntervalSet()
+        for low, high in zip(self._lows, self._highs, strict=True):
+            for piece_low, piece_high in other.pieces(low, high):
+                made._lows.append(piece_low)
+                made._highs.append(piece_high)
+        return made
+
+    def pairs(self) -> list[Interval]:
+        """The maximal intervals (from, to], ascending."""
+        return list(zip(self._lows, self._highs, strict=True))
+
+    def max(self) -> EntryId | None:
+        return self._highs[-1] if self._highs else None
+
+    def _overlapping(self, low: EntryId, high: EntryId) -> tuple[int, int]:
+        """The places [first, end) of the intervals that share an ID with (low, high]."""
+        if low >= high:
+            return (0, 0)
+        first = bisect_right(self._highs, low)
+        return (first, bisect_left(self._lows, high, first))
+
+    def __len__(self) -> int:
+        """How many maximal intervals there are."""
+        return len(self._lows)
+
+    def __bool__(self) -> bool:
+        return bool(self._lows)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, IntervalSet) and self._lows == other._lows and self._highs == other._highs
+
+    def __repr__(self) -> str:
+        return f"IntervalSet({self.pairs()})"
+
+    def check(self) -> None:
+        assert len(self._lows) == len(self._highs), "lows and highs differ in length"
+        above = ID_MIN
+        for at in range(len(self._lows)):
+            low, high = self._lows[at], self._highs[at]
+            assert low < high <= ID_MAX, f"interval {low} to {high} is empty or beyond the last ID"
+            assert above < low or (at == 0 and above <= low), (
+                f"interval {low} to {high} is not apart from the one before"
+            )
+            above = high

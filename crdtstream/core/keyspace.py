@@ -1,0 +1,116 @@
+"""Names to streams: what a region holds under each key, and what a reader finds there.
+
+A key is **hidden** once its expiry has passed: every reader finds it absent, though its state is here until the
+`StreamDeleted` of the region whose expiry won arrives, or until a writer here deletes it first. `now_ms` is the time of
+the turn, set from outside; it decides what is hidden and what is prepared, never how an effect is applied.
+"""
+
+from __future__ import annotations
+
+from crdtstream.core.causality import VersionVector
+from crdtstream.core.collection import Collection
+from crdtstream.core.effects import Key
+from crdtstream.core.entry_id import EntryId
+from crdtstream.core.expiry import NO_EXPIRY, Deadlines
+from crdtstream.core.observer import Observer
+from crdtstream.core.stream import Stream
+
+DATABASES = 16
+
+
+class Keyspace:
+    """The streams of all databases, those that are only remembered included."""
+
+    __slots__ = ("collection", "databases", "deadlines", "now_ms", "observers")
+
+    def __init__(self) -> None:
+        self.databases: list[dict[bytes, Stream]] = [{} for _ in range(DATABASES)]
+        self.collection = Collection()
+        self.deadlines = Deadlines()
+        self.now_ms = 0
+        self.observers: list[Observer] = []
+
+    def find(self, key: Key) -> Stream | None:
+        """The stream if the key exists, used now; what is only remembered, or hidden, is None."""
+        stream = self.databases[key[0]].get(key[1])
+        if stream is None or stream.expires_ms < self.now_ms or (stream.length == 0 and not stream.exists()):
+            return None
+        stream.used_ms = self.now_ms
+        return stream
+
+    def peek(self, key: Key) -> Stream | None:
+        """As `find`, but the key does not count as used."""
+        stream = self.known(key)
+        return None if stream is None or stream.expires_ms < self.now_ms else stream
+
+    def known(self, key: Key) -> Stream | None:
+        """As `peek`, whatever the time: hidden keys too."""
+        stream = self.databases[key[0]].get(key[1])
+        return None if stream is None or (stream.length == 0 and not stream.exists()) else stream
+
+    def last_id_of(self, key: Key, slot: int) -> EntryId | None:
+        """The highest that is left of what an origin added."""
+        stream = self.databases[key[0]].get(key[1])
+        tree = None if stream is None else stream.trees.get(slot)
+        return None if tree is None else tree.last_id()
+
+    def hides(self, key: Key) -> bool:
+        stream = self.known(key)
+        return stream is not None and stream.expires_ms < self.now_ms
+
+    def keys(self, database: int) -> list[bytes]:
+        """The names of keys that exist and are not hidden."""
+        now_ms = self.now_ms
+        streams = self.databases[database].items()
+        return [name for name, stream in streams if stream.expires_ms >= now_ms and stream.exists()]
+
+    def known_keys(self, database: int) -> list[bytes]:
+        """The names of keys that exist, hidden ones too."""
+        return [name for name, stream in self.databases[database].items() if stream.exists()]
+
+    def _stream(self, key: Key) -> Stream:
+        stream = self.databases[key[0]].get(key[1])
+        if stream is None:
+            stream = Stream()
+            self.databases[key[0]][key[1]] = stream
+        return stream
+
+    def _announce(self, key: Key) -> None:
+        for observer in self.observers:
+            observer.before_change(key)
+
+    # What is only remembered
+
+    def collect(self, stable: VersionVector, keys_max: int) -> int:
+        """Forget what is causally stable, of so many keys at most; returns how many were looked at."""
+        return self.collection.collect(self.databases, stable, keys_max)
+
+    def _note_remains(self, key: Key, stream: Stream) -> None:
+        """Some of the key, or all, may be only remembered."""
+        if stream.deleted or stream.destroyed or not stream.exists():
+            self.collection.note(key)
+
+    def _void_creates(self, slot: int, through: int) -> list[tuple[Key, bytes]]:
+        """An origin was evicted: its creates of groups above this counter are void. Returns the groups that changed."""
+        changed: list[tuple[Key, bytes]] = []
+        for number, database in enumerate(self.databases):
+            for name, stream in database.items():
+                groups = stream.groups_made_by(slot, through) if stream.groups else []
+                for group in groups:
+                    self._announce((number, name))
+                    stream.void_creates(group, slot, through)
+                    self._note_remains((number, name), stream)
+                    changed.append(((number, name), group))
+        return changed
+
+    def check_streams(self) -> None:
+        self.deadlines.check()
+        self.collection.check(self.databases)
+        expiring = 0
+        for number, database in enumerate(self.databases):
+            for name, stream in database.items():
+                stream.check()
+                if stream.expires_ms != NO_EXPIRY:
+                    expiring += 1
+                    assert self.deadlines.times.get((number, name)) == stream.expires_ms, f"{name!r}: a lost deadline"
+        assert expiring == len(self.deadlines.times), "a deadline of a key that has none"

@@ -1,0 +1,195 @@
+"""A stream's replicated state in portions, each with a label and a sum of its own: to find where two regions differ.
+
+Covered is what `digest.py` covers. Sums are 64-bit, and equal for equal state, however its entries lie in blocks.
+Entries are narrowed down by intervals of counters `[low, high]`, both ends inclusive, a `FANOUT`-th at each step.
+
+Reference: Merkle, "A digital signature based on a conventional encryption function" (1987), for trees of hashes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from hashlib import blake2b
+from typing import Final
+
+from crdtstream.core.block import Block, entry_checksum
+from crdtstream.core.causality import incarnation_of, region_of
+from crdtstream.core.digest import numbers_of, numbers_of_position, packed
+from crdtstream.core.effects import Key
+from crdtstream.core.entry_tree import EntryTree
+from crdtstream.core.group import Group
+from crdtstream.core.members import Members
+from crdtstream.core.stream import Stream
+
+# Label -> sum.
+Rows = dict[bytes, int]
+
+FANOUT: Final = 8
+NAME_BYTES_MAX: Final = 100
+COUNTER_DIGITS_MAX: Final = 20
+ENTRIES: Final = b"entries of origin "
+GROUP: Final = b"group "
+BETWEEN: Final = b".."
+
+
+class Measure:
+    """The sums of some live entries of one tree."""
+
+    __slots__ = ("checksum", "count", "counters")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.counters = 0
+        self.checksum = 0
+
+    def take(self, block: Block, low: int, high: int) -> None:
+        """The entries at the indexes [low, high)."""
+        whole = low == 0 and high == block.count
+        self.count += high - low
+        self.counters += sum(block.counters[low:high])
+        self.checksum += block.checksum() if whole else block.checksum_of(low, high)
+
+    def sum(self) -> int:
+        return sum_of([self.count, self.counters, self.checksum])
+
+
+def sum_of(numbers: list[int]) -> int:
+    return hash_of(packed(numbers))
+
+
+def hash_of(data: bytes) -> int:
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "big")
+
+
+def key_hash(key: Key) -> int:
+    return hash_of(packed([key[0]]) + key[1])
+
+
+def rows_sum(rows: Rows) -> int:
+    return hash_of(b"".join([packed([len(label), rows[label]]) + label for label in sorted(rows)]))
+
+
+def stream_sum(key: int, stream: Stream, measures: dict[int, Measure]) -> int:
+    """Of all portions at once. The key is named by its hash, so that two keys that changed places have other sums."""
+    live = [slot for slot in measures if measures[slot].count]
+    expiries = stream.expiries()
+    numbers = [key, *stream.top, *stream.max_deleted(), stream.entries_added(), len(live), len(expiries)]
+    for slot in live:
+        measure = measures[slot]
+        numbers += (slot, measure.count, measure.counters, measure.checksum)
+    for expiry in expiries:
+        numbers += expiry
+    data = packed(numbers)
+    for name in sorted(stream.groups):
+        data += packed([len(name)]) + name + packed(numbers_of(stream.groups[name]))
+    return hash_of(data)
+
+
+def origin_label(slot: int) -> bytes:
+    return b"%d.%d" % (region_of(slot), incarnation_of(slot))
+
+
+def entries_label(slot: int) -> bytes:
+    return ENTRIES + origin_label(slot)
+
+
+def group_label(name: bytes) -> bytes:
+    return GROUP + shortened(name)
+
+
+def shortened(name: bytes) -> bytes:
+    """A long name cut, with a hash in place of the rest."""
+    if len(name) <= NAME_BYTES_MAX:
+        return name
+    return name[:NAME_BYTES_MAX] + b"...%016x" % hash_of(name)
+
+
+def stream_portions(stream: Stream, measures: dict[int, Measure]) -> Rows:
+    """Registers, the entries of each origin, groups; `measures` are those of all trees."""
+    rows: Rows = {
+        b"last-generated-id": sum_of([*stream.top]),
+        b"max-deleted-entry-id": sum_of([*stream.max_deleted()]),
+        b"entries-added": sum_of([stream.entries_added()]),
+        b"expiry": sum_of([number for expiry in stream.expiries() for number in expiry]),
+    }
+    for slot, measure in measures.items():
+        if measure.count:
+            rows[entries_label(slot)] = measure.sum()
+    for name, group in stream.groups.items():
+        rows[group_label(name)] = sum_of(numbers_of(group))
+    return rows
+
+
+def measures_of(stream: Stream) -> dict[int, Measure]:
+    measures: dict[int, Measure] = {}
+    for slot in sorted(stream.trees):
+        measures[slot] = Measure()
+        blocks, head, _ = stream.trees[slot].blocks()
+        for block in blocks:
+            measures[slot].take(block, head, block.count)
+            head = 0
+    return measures
+
+
+def group_portions(group: Group) -> Rows:
+    """The start of each create, and the runs acknowledged under it."""
+    rows: Rows = {}
+    for dot, create in group.creates.items():
+        name = b"%b:%d" % (origin_label(dot[0]), dot[1])
+        rows[b"start of its create " + name] = sum_of(numbers_of_position(create.start))
+        for slot, runs in create.runs.items():
+            if runs:
+                numbers = [number for low, high in runs.pairs() for number in (*low, *high)]
+                rows[b"runs of origin %b under its create %b" % (origin_label(slot), name)] = sum_of(numbers)
+    return rows
+
+
+def member_portions(members: Members) -> Rows:
+    return {b"slot %d, row %d" % (slot, sponsor): sum_of([number]) for slot, sponsor, number in members.rows()}
+
+
+def entry_portions(tree: EntryTree | None, low: int, high: int) -> Rows:
+    """Intervals that are not empty; of an interval that is narrow, its entries, as `counter ms-seq`."""
+    rows: Rows = {}
+    if tree is None:
+        return rows
+    blocks, head, _ = tree.blocks()
+    width = (high - low) // FANOUT + 1
+    if width == 1:
+        for block, start, stop in pieces_between(blocks, head, low, high):
+            for index in range(start, stop):
+                label = b"%d %d-%d" % (block.counter_at(index), *block.id_at(index))
+                rows[label] = sum_of([entry_checksum(block.entry(index))])
+        return rows
+    for first in range(low, high + 1, width):
+        last = min(first + width - 1, high)
+        measure = Measure()
+        for block, start, stop in pieces_between(blocks, head, first, last):
+            measure.take(block, start, stop)
+        if measure.count:
+            rows[b"%d%b%d" % (first, BETWEEN, last)] = measure.sum()
+    return rows
+
+
+def pieces_between(blocks: list[Block], head: int, low: int, high: int) -> list[tuple[Block, int, int]]:
+    """What of these blocks has counters from low to high: (block, first index, index behind the last)."""
+    pieces: list[tuple[Block, int, int]] = []
+    for at in range(len(blocks)):
+        block = blocks[at]
+        if block.counter_at(block.count - 1) < low:
+            continue
+        if block.counter_at(0) > high:
+            break
+        start = max(block.lower_bound_counter(low), head if at == 0 else 0)
+        stop = bisect_right(block.counters, high)
+        if start < stop:
+            pieces.append((block, start, stop))
+    return pieces
+
+
+def interval_of(label: bytes) -> tuple[int, int] | None:
+    """The interval that a label names; None when it names none."""
+    low, between, high = label.partition(BETWEEN)
+    if not (between and low.isdigit() and high.isdigit() and max(len(low), len(high)) <= COUNTER_DIGITS_MAX):
+        return None
+    return (int(low), int(high)) if int(low) <= int(high) else None

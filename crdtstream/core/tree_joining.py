@@ -1,0 +1,65 @@
+"""Joining two entry trees of one origin, a block at a time.
+
+Each side knows its own vector. Up to the counter that both know, an entry lives when both hold it: who knows it and
+lacks it has seen it removed. Above, the side that knows more is right. So the own tree loses what the other side knows
+and lacks, and takes from the other's tree what lies above its own vector.
+
+Where the trees agree, no entry is visited: columns of counters are compared whole, however they lie in blocks.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+from crdtstream.core.effects import CounterRange
+from crdtstream.core.entry_id import ID_MAX, ID_MIN
+from crdtstream.core.entry_tree import EntryTree
+
+
+def join_tree(mine: EntryTree, known: int, theirs: EntryTree, their_known: int) -> None:
+    """`known` and `their_known` are the origin's counters in both vectors; blocks of `theirs` may be taken over."""
+    for low, high in lacking(mine, theirs, their_known):
+        mine.remove_counters(low, high)
+    first = theirs.first_above(known)
+    if first is not None:
+        for part in theirs.slices(first, ID_MAX, -1, False):
+            mine.link(part.block, part.low, part.high)
+
+
+def lacking(mine: EntryTree, theirs: EntryTree, through: int) -> list[CounterRange]:
+    """Ranges that hold the entries of `mine` up to this counter, inclusive, which `theirs` lacks, and no other entry of
+    `mine`.
+    """
+    ranges: list[CounterRange] = []
+    adjacent = False
+    for part in mine.slices(ID_MIN, ID_MAX, -1, False):
+        counters = part.block.counters[part.low : min(part.high, part.block.lower_bound_counter(through + 1))]
+        if not counters:
+            break
+        held = theirs.counters_between(counters[0], counters[-1])
+        if held == counters:
+            adjacent = False
+        elif held:
+            adjacent = add_absent(ranges, counters, held, adjacent)
+        else:
+            extend(ranges, counters[0], counters[-1], adjacent)
+            adjacent = True
+    return ranges
+
+
+def add_absent(ranges: list[CounterRange], counters: array[int], held: array[int], adjacent: bool) -> bool:
+    """Add the counters that are not held; `adjacent`, and the result: the entry before was absent too."""
+    kept = set(held)
+    for counter in counters:
+        absent = counter not in kept
+        if absent:
+            extend(ranges, counter, counter, adjacent)
+        adjacent = absent
+    return adjacent
+
+
+def extend(ranges: list[CounterRange], low: int, high: int, adjacent: bool) -> None:
+    if adjacent:
+        ranges[-1] = (ranges[-1][0], high)
+    else:
+        ranges.append((low, high))

@@ -1,0 +1,274 @@
+"""Causal histories over a few replicas, drawn as plain numbers: what joins are tested with.
+
+`World.batches` lists every batch in the order in which it was made, which is a causal order of all of them. A replica
+can be made again from its log (`World.clone`), so that a state can be used up by a join and still be there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from crdtstream.core import effects as fx
+from crdtstream.core.causality import VersionVector
+from crdtstream.core.copying import copy_stream
+from crdtstream.core.effects import Batch, Key, Position
+from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, previous_id
+from crdtstream.core.expiry import NO_EXPIRY
+from crdtstream.core.replica import Replica, StampedFact
+from crdtstream.core.stream import Stream
+from crdtstream.protocols.codec import decode_batch, encode_batch
+
+KEYS: list[Key] = [(0, b"x"), (0, b"y")]
+GROUPS = [b"g", b"h"]
+CONSUMERS = [b"a", b"b"]
+
+Step = tuple[str, int, int, int]
+Logged = Callable[[Replica], None]
+ALL = 10**6
+
+WEIGHTS = {
+    "add": 5,
+    "del_entry": 2,
+    "trim": 1,
+    "minid": 1,
+    "del": 1,
+    "create": 3,
+    "destroy": 1,
+    "read": 4,
+    "noack": 1,
+    "ack": 3,
+    "set_position": 1,
+    "raise": 1,
+    "claim": 1,
+    "force": 1,
+    "del_consumer": 1,
+    "set_id": 1,
+    "expire": 1,
+    "persist": 1,
+    "copy": 1,
+    "sync": 5,
+    "join": 1,
+}
+OPERATIONS = [name for name, weight in WEIGHTS.items() for _ in range(weight)]
+COLLECTING = [*OPERATIONS, "collect", "collect", "collect", "hear", "hear", "hear"]
+
+
+def copied(batch: Batch) -> Batch:
+    return decode_batch(encode_batch(batch, 0))
+
+
+def streams_of(replica: Replica) -> dict[Key, Stream]:
+    return {
+        (number, name): stream for number, database in enumerate(replica.databases) for name, stream in database.items()
+    }
+
+
+def join(mine: Replica, theirs: Replica) -> Replica:
+    """`theirs` is used up."""
+    mine.join(streams_of(theirs), theirs.vector.copy())
+    mine.join_members(theirs.members)
+    return mine
+
+
+def missing(batches: list[Batch], known: VersionVector, wanted: VersionVector) -> list[Batch]:
+    """What one vector covers and another does not, in causal order."""
+    fit = [batch for batch in batches if wanted.contains(batch.slot, batch.last)]
+    return [batch for batch in fit if not known.contains(batch.slot, batch.last)]
+
+
+def deliver(batches: list[Batch], replica: Replica, wanted: VersionVector) -> Replica:
+    for batch in missing(batches, replica.vector, wanted):
+        replica.apply_batch(copied(batch))
+    return replica
+
+
+def apply_copied(batch: Batch, replica: Replica) -> None:
+    replica.apply_batch(copied(batch))
+
+
+def replay_facts(facts: list[StampedFact], through: int, replica: Replica) -> None:
+    replica.replay_facts(facts, through)
+
+
+def join_logged(slot: int, log: list[Logged], replica: Replica) -> None:
+    join(replica, replayed(slot, log))
+
+
+def collect(stable: VersionVector, replica: Replica) -> None:
+    replica.collect(stable, ALL)
+
+
+def replayed(slot: int, log: list[Logged]) -> Replica:
+    replica = Replica(slot)
+    for act in log:
+        act(replica)
+    return replica
+
+
+class World:
+    """Replicas of the slots 1, 2, ...; in each a log of what was applied, from which it can be made again."""
+
+    def __init__(self, count: int) -> None:
+        self.replicas = [Replica(slot) for slot in range(1, count + 1)]
+        self.batches: list[Batch] = []
+        self.logs: list[list[Logged]] = [[] for _ in range(count)]
+        # What each replica knows of the others' vectors, past the second gate.
+        self.heard = [[VersionVector() for _ in range(count)] for _ in range(count)]
+        self.now_ms = 0
+
+    def run(self, history: list[Step]) -> None:
+        for step in history:
+            self.step(step)
+
+    def step(self, step: Step) -> None:
+        operation, number, a, b = step
+        number, other = number % len(self.replicas), a % len(self.replicas)
+        replica = self.replicas[number]
+        self.now_ms += 1
+        replica.now_ms = self.now_ms
+        if operation == "sync":
+            self.sync(other, number, b % 4 + 1)
+        elif operation == "join":
+            self.join(number, other)
+        elif operation == "hear":
+            self.hear(number, other)
+        elif operation == "collect":
+            self.collect(number)
+        else:
+            perform(replica, operation, a, b)
+            if b % 5:
+                self.end_turn(number)
+
+    def end_turn(self, number: int) -> None:
+        replica = self.replicas[number]
+        replica.acknowledge_all()
+        taken = replica.take()
+        if taken.facts:
+            self.logs[number].append(partial(replay_facts, taken.facts, taken.through))
+        if taken.batch is not None:
+            self.batches.append(taken.batch)
+            self.logs[number].append(partial(apply_copied, taken.batch))
+
+    def sync(self, source: int, target: int, most: int) -> None:
+        """At most so many more batches of what the source has."""
+        self.end_turn(target)
+        self.end_turn(source)
+        replica = self.replicas[target]
+        for batch in missing(self.batches, replica.vector, self.replicas[source].vector)[:most]:
+            apply_copied(batch, replica)
+            self.logs[target].append(partial(apply_copied, batch))
+        self.end_turn(target)
+
+    def join(self, target: int, source: int) -> None:
+        self.end_turn(target)
+        join(self.replicas[target], self.clone(source))
+        self.logs[target].append(partial(join_logged, source + 1, self.logs[source][:]))
+        self.end_turn(target)
+
+    def hear(self, number: int, other: int) -> None:
+        told = self.replicas[other].vector
+        if self.replicas[number].vector.descends(told):
+            self.heard[number][other] = told.copy()
+
+    def collect(self, number: int) -> None:
+        self.end_turn(number)
+        self.hear(number, number)
+        stable = self.replicas[number].vector
+        for vector in self.heard[number]:
+            stable = stable.meet(vector)
+        collect(stable, self.replicas[number])
+        self.logs[number].append(partial(collect, stable))
+
+    def clone(self, number: int) -> Replica:
+        """The replica between turns, made again."""
+        self.end_turn(number)
+        return replayed(number + 1, self.logs[number])
+
+
+def perform(replica: Replica, operation: str, a: int, b: int) -> None:
+    key = KEYS[a % len(KEYS)]
+    stream = replica.find(key)
+    if operation == "add":
+        ms = (stream.top[0] + 1) if stream is not None else 0
+        replica.add_entry(key, (max(ms, b % 4 + 1), replica.slot), [b"f", b"%d" % b])
+    elif operation == "create":
+        create(replica, key, GROUPS[a // 2 % 2], b)
+    elif stream is not None:
+        perform_on(replica, key, stream, operation, a // 2, b)
+
+
+def create(replica: Replica, key: Key, group: bytes, b: int) -> None:
+    stream = replica.find(key)
+    if stream is not None and group in stream.groups:
+        return
+    starts = [Position(), Position((2, 0)), Position() if stream is None else stream.seen_position()]
+    replica.create_group(key, group, starts[b % 3], fx.UNKNOWN_ENTRIES_READ)
+
+
+def perform_on(replica: Replica, key: Key, stream: Stream, operation: str, a: int, b: int) -> None:
+    if operation == "del":
+        replica.delete_stream(key)
+    elif operation == "trim":
+        replica.remove_entries(key, stream.trimmable(a % 4), True, None)
+    elif operation == "minid":
+        replica.remove_entries(key, stream.below((a % 6, 0)), True, None)
+    elif operation == "del_entry":
+        ids = ids_of(stream)
+        if ids:
+            entry_id, slot, counter = ids[a % len(ids)]
+            replica.remove_entries(key, {slot: [(counter, counter)]}, False, entry_id)
+    elif operation == "set_id":
+        last_id = (stream.top[0] + a % 3, stream.top[1] + 1)
+        replica.set_id(key, last_id, b % 9 if b % 2 else None, (1, 1) if a % 2 else None)
+    elif operation == "expire":
+        replica.set_expiry(key, replica.now_ms + b % 9)
+    elif operation == "persist":
+        replica.set_expiry(key, NO_EXPIRY)
+    elif operation == "copy":
+        target = KEYS[1] if key == KEYS[0] else KEYS[0]
+        copy_stream(replica, stream, target)
+    elif stream.groups:
+        on_group(replica, key, stream, operation, a, b)
+
+
+def on_group(replica: Replica, key: Key, stream: Stream, operation: str, a: int, b: int) -> None:
+    name = sorted(stream.groups)[a % len(stream.groups)]
+    group = stream.groups[name]
+    consumer = CONSUMERS[b % 2]
+    pending = [(row.slot, row.entry_id) for row in group.pending.rows(ID_MIN, ID_MAX, -1, None)]
+    if operation == "destroy":
+        replica.destroy_group(key, name)
+    elif operation in ("read", "noack"):
+        delivery = group.next_entries(stream.trees, b % 4)
+        if delivery.count:
+            noack = operation == "noack"
+            replica.record(
+                fx.EntriesDelivered(key, name, consumer, replica.now_ms, delivery.intervals, noack, delivery.count)
+            )
+    elif operation == "ack" and pending:
+        for slot, entry_id in pending[: b % 3] or [pending[a % len(pending)]]:
+            below = previous_id(entry_id) or ID_MIN
+            replica.record(fx.PendingDropped(key, name, {slot: [(below, entry_id)]}))
+    elif operation == "claim" and pending:
+        slot, entry_id = pending[b % len(pending)]
+        replica.record(fx.PendingClaimed(key, name, consumer, [(slot, entry_id, replica.now_ms, 2)]))
+    elif operation == "force" and stream.length:
+        entry_id, slot, _ = ids_of(stream)[b % stream.length]
+        replica.record(fx.PendingClaimed(key, name, consumer, [(slot, entry_id, replica.now_ms, 1)]))
+    elif operation == "set_position":
+        position = [Position(), Position((b % 6, 0)), stream.seen_position()][a % 3]
+        replica.record(fx.PositionSet(key, name, position, fx.UNKNOWN_ENTRIES_READ))
+    elif operation == "raise":
+        replica.record(fx.PositionRaised(key, name, (b % 6, 0)))
+    elif operation == "del_consumer":
+        replica.record(fx.ConsumerDeleted(key, name, consumer))
+
+
+def ids_of(stream: Stream) -> list[tuple[EntryId, int, int]]:
+    """(ID, slot, counter) of every live entry, ascending."""
+    rows: list[tuple[EntryId, int, int]] = []
+    for slot, tree in stream.trees.items():
+        for part in tree.slices(ID_MIN, ID_MAX, -1, False):
+            rows += [(part.block.id_at(at), slot, part.block.counter_at(at)) for at in range(part.low, part.high)]
+    return sorted(rows)

@@ -1,0 +1,182 @@
+"""A block against a naive list of entries."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crdtstream.core.block import Block, encode_entry, entry_checksum, entry_fields
+from crdtstream.core.entry_id import ID_MAX, U64_MAX, EntryId
+
+Row = tuple[EntryId, int, bytes]
+
+u64 = st.one_of(st.integers(0, 6), st.integers(2**32 - 2, 2**32 + 2), st.integers(2**53, 2**53 + 2), st.just(U64_MAX))
+entry_ids = st.tuples(u64, u64)
+field_lists = st.lists(st.tuples(st.binary(max_size=6), st.binary(max_size=6)), min_size=1, max_size=3).map(
+    lambda pairs: [part for pair in pairs for part in pair]
+)
+
+
+@st.composite
+def row_lists(draw: st.DrawFn) -> list[Row]:
+    ids = sorted(draw(st.sets(entry_ids, max_size=12)))
+    counters = sorted(draw(st.sets(st.integers(1, 2**54), min_size=len(ids), max_size=len(ids))))
+    return [(i, c, encode_entry(i, draw(field_lists))) for i, c in zip(ids, counters, strict=True)]
+
+
+def block_of(rows: list[Row]) -> Block:
+    block = Block()
+    for entry_id, counter, entry in rows:
+        block.append(entry_id, counter, entry)
+    return block
+
+
+def rows_of(block: Block) -> list[Row]:
+    return [(block.id_at(i), block.counter_at(i), block.entry(i)) for i in range(block.count)]
+
+
+def test_an_entry_is_its_reply() -> None:
+    entry = encode_entry((110, 1), [b"a", b"xyz"])
+    assert entry == b"*2\r\n$5\r\n110-1\r\n*2\r\n$1\r\na\r\n$3\r\nxyz\r\n"
+
+
+def test_long_values_and_many_fields() -> None:
+    fields = [b"f", b"v" * 600] * 300
+    entry = encode_entry(ID_MAX, fields)
+    assert entry.startswith(b"*2\r\n$41\r\n18446744073709551615-18446744073709551615\r\n*600\r\n$1\r\nf\r\n$600\r\nv")
+    assert entry_fields(entry) == fields
+
+
+@given(entry_ids, st.lists(st.binary(max_size=30) | st.just(b"\r\n$1\r\n"), max_size=8))
+def test_fields_come_back(entry_id: EntryId, fields: list[bytes]) -> None:
+    assert entry_fields(encode_entry(entry_id, fields)) == fields
+
+
+@given(row_lists())
+def test_rows_come_back(rows: list[Row]) -> None:
+    block = block_of(rows)
+    block.check()
+    assert rows_of(block) == rows
+    assert block.ids(0, block.count) == [row[0] for row in rows]
+    assert block.data() == b"".join(row[2] for row in rows)
+    assert block.byte_count == len(block.data())
+    block.check()
+
+
+@given(row_lists(), st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=4), st.integers(0, 12))
+def test_slices_are_the_same_however_far_the_chunks_are_joined(
+    rows: list[Row], slices: list[tuple[int, int]], joined: int
+) -> None:
+    block = block_of(rows[:joined])
+    block.data()
+    for row in rows[joined:]:
+        block.append(*row)
+    for low, high in slices:
+        low, high = min(low, len(rows)), min(high, len(rows))
+        assert block.entry_slice(low, high) == b"".join(row[2] for row in rows[low:high])
+        block.check()
+
+
+@given(row_lists(), entry_ids)
+def test_bounds_by_id(rows: list[Row], entry_id: EntryId) -> None:
+    block = block_of(rows)
+    for wanted in [entry_id] + [row[0] for row in rows]:
+        assert block.lower_bound(wanted) == sum(row[0] < wanted for row in rows)
+        assert block.upper_bound(wanted) == sum(row[0] <= wanted for row in rows)
+
+
+@given(row_lists(), st.integers(0, 2**54))
+def test_bound_by_counter(rows: list[Row], counter: int) -> None:
+    assert block_of(rows).lower_bound_counter(counter) == sum(row[1] < counter for row in rows)
+
+
+@given(row_lists(), st.data())
+def test_extend_takes_any_slice(rows: list[Row], data: st.DataObject) -> None:
+    cut = data.draw(st.integers(0, len(rows)))
+    low = data.draw(st.integers(cut, len(rows)))
+    high = data.draw(st.integers(low, len(rows)))
+    block, other = block_of(rows[:cut]), block_of(rows)
+    if data.draw(st.booleans()):
+        other.data()
+    block.extend(other, low, high)
+    for row in rows[high:]:
+        block.append(*row)
+    block.check()
+    assert rows_of(block) == rows[:cut] + rows[low:]
+    assert rows_of(other) == rows
+
+
+@given(row_lists(), st.sets(st.integers(0, 11)))
+def test_without_makes_a_new_block(rows: list[Row], indexes: set[int]) -> None:
+    block = block_of(rows)
+    gone = sorted(index for index in indexes if index < len(rows))
+    rest = block.without(gone)
+    kept = [row for index, row in enumerate(rows) if index not in indexes]
+    assert rows_of(block) == rows
+    if not kept:
+        assert rest is None
+        return
+    assert rest is not None and rest is not block
+    rest.check()
+    assert rows_of(rest) == kept
+
+
+@given(row_lists(), st.integers(0, 12))
+def test_checksum_is_the_sum_whenever_it_is_asked(rows: list[Row], asked_at: int) -> None:
+    block = block_of(rows[:asked_at])
+    block.checksum()
+    for row in rows[asked_at:]:
+        block.append(*row)
+    assert block.checksum() == sum(entry_checksum(row[2]) for row in rows) % 2**64
+    assert block.checksum() == block_of(rows).checksum() == block.checksum_of(0, block.count)
+
+
+def test_checksum_sees_values_that_changed_places() -> None:
+    one = block_of([((1, 1), 1, encode_entry((1, 1), [b"f", b"a"])), ((2, 1), 2, encode_entry((2, 1), [b"f", b"b"]))])
+    two = block_of([((1, 1), 1, encode_entry((1, 1), [b"f", b"b"])), ((2, 1), 2, encode_entry((2, 1), [b"f", b"a"]))])
+    assert one.checksum() != two.checksum()
+
+
+def test_of_columns_is_the_same_block() -> None:
+    block = block_of([((7, 1), 3, encode_entry((7, 1), [b"f", b"a"])), ((7, 9), 8, encode_entry((7, 9), [b"f", b"b"]))])
+    same = Block.of_columns(block.ms, block.seq, block.counters, block.ends, block.data())
+    same.check()
+    assert rows_of(same) == rows_of(block)
+    assert same.checksum() == block.checksum()
+
+
+def test_a_sealed_block_refuses() -> None:
+    block = block_of([])
+    block.sealed = True
+    with pytest.raises(AssertionError):
+        block.append((1, 1), 1, encode_entry((1, 1), [b"f", b"v"]))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda block: block.counters.append(9),
+        lambda block: block.seq.__setitem__(0, 5),
+        lambda block: block.ends.__setitem__(0, 1),
+        lambda block: block.chunks.__setitem__(0, b"other"),
+        lambda block: block.counters.__setitem__(1, 1),
+    ],
+)
+def test_check_finds_damage(damage: object) -> None:
+    block = block_of([((1, 1), 1, encode_entry((1, 1), [b"f", b"a"])), ((1, 2), 2, encode_entry((1, 2), [b"f", b"b"]))])
+    assert callable(damage)
+    damage(block)
+    with pytest.raises(AssertionError):
+        block.check()
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 40), (20, 40), (30, 40), (39, 40), (5, 25)])
+def test_wide_slices_of_loose_entries(low: int, high: int) -> None:
+    rows = [((ms, 1), ms, encode_entry((ms, 1), [b"f", b"v"])) for ms in range(1, 41)]
+    block = block_of(rows[:20])
+    block.data()
+    for row in rows[20:]:
+        block.append(*row)
+    assert block.entry_slice(low, high) == b"".join(row[2] for row in rows[low:high])
+    block.check()

@@ -1,0 +1,255 @@
+"""Collection: regions that forget at different times stay alike, memory goes to zero, and idle keys cost nothing."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from crdtstream.core.causality import VersionVector
+from crdtstream.core.collection import Collection
+from crdtstream.core.digest import digest_replica
+from crdtstream.core.effects import Batch, Key, Position
+from crdtstream.core.replica import Replica
+from crdtstream.core.stream import Stream
+from crdtstream.protocols.codec import decode_batch, encode_batch
+
+REGIONS = (1, 2, 3)
+HOARDER = 9
+KEYS: list[Key] = [(0, b"x"), (3, b"y")]
+GROUPS = [b"g", b"h"]
+ALL = 1_000
+
+
+class Cluster:
+    """Three regions that collect, and one that only listens and never forgets."""
+
+    def __init__(self) -> None:
+        self.replicas = {slot: Replica(slot) for slot in (*REGIONS, HOARDER)}
+        self.logs: dict[int, list[bytes]] = {slot: [] for slot in REGIONS}
+        self.heard = {slot: {other: VersionVector() for other in REGIONS} for slot in REGIONS}
+        self.time = 1
+
+    def prepare(self, slot: int, action: str, key: Key, group: bytes) -> None:
+        replica = self.replicas[slot]
+        self.time += 1
+        stream = replica.find(key)
+        if action == "add":
+            top = (0, 0) if stream is None else stream.top
+            replica.add_entry(key, max((self.time, slot), (top[0] + 1, slot)), [b"f", b"v"])
+        elif action == "create" and (stream is None or group not in stream.groups):
+            replica.create_group(key, group, Position(), 0)
+        elif action == "destroy":
+            replica.destroy_group(key, group)
+        elif action == "delete":
+            replica.delete_stream(key)
+        elif stream is not None:
+            self._change(replica, stream, action, key)
+        batch = replica.take().batch
+        if batch is not None:
+            self.logs[slot].append(encode_batch(batch, 1))
+
+    def _change(self, replica: Replica, stream: Stream, action: str, key: Key) -> None:
+        if action == "remove":
+            ranges = {slot: tree.counter_ranges() for slot, tree in stream.trees.items() if tree.count}
+            replica.remove_entries(key, ranges, False, stream.top)
+        elif action == "trim":
+            replica.remove_entries(key, stream.trimmable(1), True, None)
+        elif action == "set":
+            replica.set_id(key, (stream.top[0] + 1, 0), 7, None)
+
+    def next_batch(self, sender: int, receiver: int) -> Batch | None:
+        """What the receiver lacks first of this origin, if it passes the gates."""
+        vector = self.replicas[receiver].vector
+        for payload in self.logs[sender]:
+            batch = decode_batch(payload)
+            if batch.first == vector.get(sender) + 1:
+                return batch if vector.descends(batch.context) else None
+        return None
+
+    def deliver(self, sender: int, receiver: int) -> bool:
+        batch = self.next_batch(sender, receiver) if sender != receiver else None
+        if batch is not None:
+            self.replicas[receiver].apply_batch(batch)
+        return batch is not None
+
+    def progress(self, sender: int, receiver: int) -> None:
+        """Passes the second gate or is lost."""
+        vector = self.replicas[sender].vector
+        if self.replicas[receiver].vector.descends(vector):
+            self.heard[receiver][sender] = vector.copy()
+
+    def collect(self, slot: int, keys_max: int = ALL) -> int:
+        stable = self.replicas[slot].vector.copy()
+        for other in REGIONS:
+            if other != slot:
+                stable = stable.meet(self.heard[slot][other])
+        return self.replicas[slot].collect(stable, keys_max)
+
+    def sync(self) -> None:
+        pairs = [(a, b) for a in REGIONS for b in self.replicas]
+        while any(self.deliver(a, b) for a, b in pairs):
+            pass
+        for a, b in pairs:
+            if b != HOARDER:
+                self.progress(a, b)
+
+    def check(self) -> None:
+        for replica in self.replicas.values():
+            replica.check()
+
+    def check_alike(self) -> None:
+        digests = {slot: digest_replica(replica).hex() for slot, replica in self.replicas.items()}
+        assert len(set(digests.values())) == 1, digests
+
+
+actions = st.sampled_from(["add", "create", "destroy", "delete", "delete", "remove", "trim", "set"])
+regions = st.sampled_from(REGIONS)
+steps = st.one_of(
+    st.tuples(st.just("prepare"), regions, actions, st.sampled_from(KEYS), st.sampled_from(GROUPS)),
+    st.tuples(st.just("deliver"), regions, st.sampled_from((*REGIONS, HOARDER))),
+    st.tuples(st.just("progress"), regions, regions),
+    st.tuples(st.just("collect"), regions),
+    st.just(("sync",)),
+)
+X = KEYS[0]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(steps, max_size=40))
+@example(  # an add counts anew once all of the last count is voided, also where others keep the key alive
+    [
+        ("prepare", 1, "add", X, b"g"),
+        ("prepare", 1, "delete", X, b"g"),
+        ("sync",),
+        ("collect", 3),
+        ("prepare", 2, "add", X, b"g"),
+        ("deliver", 2, 1),
+        ("prepare", 1, "add", X, b"g"),
+        ("deliver", 2, 3),
+        ("deliver", 1, 3),
+        ("prepare", 3, "delete", X, b"g"),
+        ("prepare", 1, "add", X, b"g"),
+    ]
+)
+def test_regions_that_forget_at_different_times_stay_alike(story: list[tuple[object, ...]]) -> None:
+    cluster = Cluster()
+    for name, *words in story:
+        getattr(cluster, str(name))(*words)
+        cluster.check()
+    cluster.sync()
+    cluster.check_alike()
+    for slot in REGIONS:
+        cluster.collect(slot)
+    cluster.check()
+    cluster.check_alike()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(steps, max_size=30))
+def test_memory_goes_to_zero_once_all_is_deleted_and_all_are_up(story: list[tuple[object, ...]]) -> None:
+    cluster = Cluster()
+    for name, *words in story:
+        getattr(cluster, str(name))(*words)
+    cluster.sync()
+    for key in KEYS:  # written once more, so that the DEL sees what is left of a key that is gone
+        cluster.prepare(2, "add", key, b"")
+        cluster.prepare(2, "delete", key, b"")
+    cluster.sync()
+    for slot in REGIONS:
+        assert cluster.collect(slot) == len(KEYS)
+        assert not any(cluster.replicas[slot].databases), "something is still remembered"
+        assert not cluster.replicas[slot].collection.waiting
+    assert any(cluster.replicas[HOARDER].databases)
+    cluster.check_alike()
+
+
+def test_the_tail_of_an_evicted_origin_adds_to_a_count_that_some_have_forgotten() -> None:
+    """It has not heard of the DEL that all who count hold."""
+    tail, first, second = Replica(3), Replica(1), Replica(2)
+
+    def say(sender: Replica, *receivers: Replica) -> None:
+        batch = sender.take().batch
+        assert batch is not None
+        for receiver in receivers:
+            receiver.apply_batch(decode_batch(encode_batch(batch, 1)))
+
+    tail.add_entry(X, (1, 3), [b"f", b"v"])
+    say(tail, first, second)
+    first.delete_stream(X)
+    say(first, second)
+    assert first.collect(VersionVector({1: 1}), ALL) == 1 and first.databases[0] == {}
+    tail.add_entry(X, (2, 3), [b"f", b"v"])
+    say(tail, first, second)
+    assert digest_replica(first) == digest_replica(second)
+    first.delete_stream(X)
+    say(first, second)
+    assert first.find(X) is None and second.find(X) is None
+    assert digest_replica(first) == digest_replica(second)
+
+
+def test_many_keys_leave_nothing() -> None:
+    cluster = Cluster()
+    for number in range(300):
+        key = (number % 16, b"k%d" % number)
+        slot = 1 + number % 3
+        cluster.prepare(slot, "add", key, b"")
+        cluster.prepare(slot, "create", key, b"g")
+        cluster.prepare(slot, "destroy", key, b"g")
+        cluster.prepare(slot, "delete", key, b"")
+    cluster.sync()
+    replica = cluster.replicas[1]
+    assert sum(map(len, replica.databases)) == 300
+    slices = [cluster.collect(1, 64) for _ in range(6)]
+    assert slices == [64, 64, 64, 64, 44, 0], "in slices"
+    assert not any(replica.databases) and not replica.collection.waiting
+    replica.check()
+
+
+def test_what_is_not_stable_waits_and_costs_nothing() -> None:
+    cluster = Cluster()
+    cluster.prepare(1, "add", X, b"")
+    cluster.prepare(1, "delete", X, b"")
+    stable = VersionVector({1: 1})
+    replica = cluster.replicas[1]
+    assert replica.collect(stable, ALL) == 1
+    assert replica.databases[0][b"x"].deleted == {1: 2}
+    assert replica.collect(stable, ALL) == 0, "nothing has changed since"
+    assert replica.collect(VersionVector({1: 2}), ALL) == 1
+    assert replica.databases[0] == {}
+
+
+@pytest.mark.parametrize("action", ["set", "remove"])
+def test_a_register_that_no_delete_has_seen_is_kept(action: str) -> None:
+    """It decides which IDs may follow, in every region alike."""
+    cluster = Cluster()
+    cluster.prepare(1, "add", X, b"")
+    cluster.sync()
+    cluster.prepare(1, action, X, b"")
+    cluster.prepare(2, "delete", X, b"")
+    cluster.sync()
+    for slot in REGIONS:
+        cluster.collect(slot)
+        stream = cluster.replicas[slot].databases[0][b"x"]
+        assert not stream.exists() and not stream.deleted and stream.top > (0, 0)
+    cluster.check()
+
+
+def test_a_checkpoint_that_is_read_is_collected_as_well() -> None:
+    stream = Stream()
+    stream.deleted = {1: 5}
+    replica = Replica(1)
+    replica.restore(X, stream, 1)
+    replica.end_replay()
+    replica.check()
+    assert replica.collect(VersionVector({1: 5}), ALL) == 1
+    assert replica.databases[0] == {}
+
+
+def test_check_sees_what_nobody_would_forget() -> None:
+    stream = Stream()
+    with pytest.raises(AssertionError, match="nothing is left"):
+        Collection().check([{b"x": stream}])
+    stream.destroyed = {b"g": {1: 1}}
+    with pytest.raises(AssertionError, match="nobody forgets tombstones"):
+        Collection().check([{b"x": stream}])

@@ -1,0 +1,318 @@
+"""An entry tree against a naive list of entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from crdtstream.core import entry_tree
+from crdtstream.core.block import Block, encode_entry, entry_checksum
+from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
+from crdtstream.core.entry_tree import EntryTree, Slice
+
+Row = tuple[EntryId, int, bytes]
+
+ALL = (ID_MIN, ID_MAX)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_blocks() -> Iterator[None]:
+    """Small limits, so that short examples cross many blocks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(entry_tree, "BLOCK_ENTRIES", 8)
+        patch.setattr(entry_tree, "BLOCK_BYTES", 400)
+        patch.setattr(entry_tree, "ADOPT_ENTRIES", 3)
+        patch.setattr(entry_tree, "ADOPT_BYTES", 150)
+        patch.setattr(entry_tree, "SPARSE_ENTRIES", 4)
+        yield
+
+
+def row(entry_id: EntryId, counter: int, size: int = 1) -> Row:
+    return (entry_id, counter, encode_entry(entry_id, [b"f", b"v" * size]))
+
+
+def block_of(rows: list[Row]) -> Block:
+    block = Block()
+    for one in rows:
+        block.append(*one)
+    return block
+
+
+def tree_of(rows: list[Row]) -> EntryTree:
+    tree = EntryTree()
+    for one in rows:
+        tree.append(*one)
+    return tree
+
+
+def rows_of(slices: list[Slice]) -> list[Row]:
+    return [(s.block.id_at(i), s.block.counter_at(i), s.block.entry(i)) for s in slices for i in range(s.low, s.high)]
+
+
+def ranges_of(counters: list[int]) -> list[tuple[int, int]]:
+    ranges: list[tuple[int, int]] = []
+    for counter in counters:
+        if ranges and ranges[-1][1] == counter - 1:
+            ranges[-1] = (ranges[-1][0], counter)
+        else:
+            ranges.append((counter, counter))
+    return ranges
+
+
+ms_parts = st.integers(0, 90)
+some_ids = st.tuples(ms_parts, st.integers(0, 4)) | st.sampled_from(ALL)
+counters = st.integers(0, 200)
+sizes = st.sampled_from([1, 1, 1, 60, 500])
+steps = st.tuples(st.integers(0, 2), st.integers(1, 3), st.integers(1, 3), sizes)
+
+
+class TreeMachine(RuleBasedStateMachine):
+    """An entry tree beside a plain list of rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tree = EntryTree()
+        self.rows: list[Row] = []
+        self.top: EntryId = (0, 0)
+        self.counter = 0
+        self.gone: list[Row] = []
+        self.held: list[tuple[Slice, bytes]] = []
+
+    def next_row(self, step: tuple[int, int, int, int]) -> Row:
+        ms_step, seq_step, counter_step, size = step
+        ms, seq = self.top
+        self.top = (ms + ms_step, seq_step if ms_step else seq + seq_step)
+        self.counter += counter_step
+        return row(self.top, self.counter, size)
+
+    @rule(made=st.lists(steps, min_size=1, max_size=8))
+    def append(self, made: list[tuple[int, int, int, int]]) -> None:
+        for step in made:
+            one = self.next_row(step)
+            block = self.tree.append(*one)
+            assert block.entry(block.count - 1) == one[2]
+            self.rows.append(one)
+
+    @rule(before=st.integers(0, 2), made=st.lists(steps, max_size=9), after=st.integers(0, 2))
+    def link(self, before: int, made: list[tuple[int, int, int, int]], after: int) -> None:
+        rows = [self.next_row(step) for step in made]
+        low, high = min(before, len(rows)), max(len(rows) - after, 0)
+        block = block_of(rows)
+        self.tree.link(block, low, high)
+        self.rows.extend(rows[low:high])
+        if low < high:
+            self.held.append((Slice(block, low, high), block.entry_slice(low, high)))
+
+    @rule(count=st.integers(1, 12))
+    def append_plain(self, count: int) -> None:
+        self.append([(1, 1, 1, 1)] * count)
+
+    @precondition(lambda self: self.rows)
+    @rule(data=st.data(), width=st.integers(0, 20))
+    def remove_rows(self, data: st.DataObject, width: int) -> None:
+        first = data.draw(st.integers(0, len(self.rows) - 1))
+        last = min(first + width, len(self.rows) - 1)
+        self.remove_counters(self.rows[first][1], self.rows[last][1])
+
+    @rule(low=counters, high=counters)
+    def remove_counters(self, low: int, high: int) -> None:
+        gone = [one for one in self.rows if low <= one[1] <= high]
+        assert self.tree.remove_counters(low, high) == [one[0] for one in gone]
+        self.rows = [one for one in self.rows if not low <= one[1] <= high]
+        self.gone.extend(gone)
+
+    @rule(counter=counters)
+    def remove_through(self, counter: int) -> None:
+        kept = [one for one in self.rows if one[1] > counter]
+        assert self.tree.remove_through(counter) == len(self.rows) - len(kept)
+        self.rows = kept
+
+    @rule(count=st.integers(0, 9))
+    def trim_to_length(self, count: int) -> None:
+        for low, high in self.tree.first_counters(count):
+            assert self.tree.remove_counters(low, high) == [one[0] for one in self.rows[:count]]
+        self.gone.extend(self.rows[:count])
+        self.rows = self.rows[count:]
+
+    @rule(entry_id=some_ids)
+    def trim_below(self, entry_id: EntryId) -> None:
+        for low, high in self.tree.counters_below(entry_id):
+            gone = self.tree.remove_counters(low, high)
+            assert gone == [one[0] for one in self.rows if one[0] < entry_id]
+        self.gone.extend(one for one in self.rows if one[0] < entry_id)
+        self.rows = [one for one in self.rows if one[0] >= entry_id]
+
+    @precondition(lambda self: self.rows or self.gone)
+    @rule(data=st.data(), limit=st.integers(-1, 20))
+    def read_between_known(self, data: st.DataObject, limit: int) -> None:
+        known = st.sampled_from(sorted(one[0] for one in self.rows + self.gone))
+        start, end = data.draw(known), data.draw(known)
+        self.read(start, end, limit)
+        for low, high in self.tree.counters_below(start):
+            below = [one[1] for one in self.rows if one[0] < start]
+            assert (low, high) == (below[0], below[-1])
+
+    @rule(start=some_ids, end=some_ids, limit=st.integers(-1, 9))
+    def read(self, start: EntryId, end: EntryId, limit: int) -> None:
+        wanted = [one for one in self.rows if start <= one[0] <= end]
+        assert self.tree.count_in(start, end) == len(wanted)
+        first = wanted if limit < 0 else wanted[:limit]
+        up = self.tree.slices(start, end, limit, reverse=False)
+        assert rows_of(up) == first
+        assert b"".join(s.entries() for s in up) == b"".join(one[2] for one in first)
+        last = wanted if limit < 0 else wanted[max(len(wanted) - limit, 0) :]
+        down = self.tree.slices(start, end, limit, reverse=True)
+        assert rows_of(down[::-1]) == last
+        assert all(s.count() > 0 for s in up + down)
+
+    @rule(entry_id=some_ids, counter=counters)
+    def find(self, entry_id: EntryId, counter: int) -> None:
+        by_id = {one[0]: one for one in self.rows}
+        by_counter = {one[1]: one for one in self.rows}
+        for wanted in [entry_id, *by_id, *(one[0] for one in self.gone)]:
+            assert self.tree.find(wanted) == (by_id[wanted][2] if wanted in by_id else None)
+            assert self.tree.counter_of(wanted) == (by_id[wanted][1] if wanted in by_id else 0)
+        for number in [counter, *by_counter, *(one[1] for one in self.gone)]:
+            assert self.tree.id_of(number) == (by_counter[number][0] if number in by_counter else None)
+
+    @invariant()
+    def agrees(self) -> None:
+        self.tree.check()
+        assert self.tree.count == len(self.rows)
+        assert self.tree.byte_count == sum(len(one[2]) for one in self.rows)
+        assert rows_of(self.tree.slices(*ALL, -1, reverse=False)) == self.rows
+        assert self.tree.first_id() == (self.rows[0][0] if self.rows else None)
+        assert self.tree.last_id() == (self.rows[-1][0] if self.rows else None)
+        assert self.tree.counter_ranges() == ranges_of([one[1] for one in self.rows])
+        assert self.tree.checksum() == sum(entry_checksum(one[2]) for one in self.rows) % 2**64
+
+    @invariant()
+    def slices_that_others_hold_stay(self) -> None:
+        for held, entries in self.held:
+            assert held.entries() == entries
+
+
+TreeMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestTree = TreeMachine.TestCase
+
+
+@given(st.lists(st.integers(1, 60), unique=True, max_size=60))
+@settings(max_examples=50, deadline=None)
+def test_removing_one_by_one_leaves_no_crumbs(order: list[int]) -> None:
+    tree = tree_of([row((ms, 1), ms) for ms in range(1, 61)])
+    for counter in order:
+        assert tree.remove_counters(counter, counter) == [(counter, 1)]
+        assert tree.remove_counters(counter, counter) == []
+    tree.check()
+    assert tree.counter_ranges() == ranges_of([c for c in range(1, 61) if c not in order])
+
+
+def test_sparse_blocks_join() -> None:
+    tree = tree_of([row((ms, 1), ms) for ms in range(1, 65)])
+    for counter in range(1, 65):
+        if counter % 8 != 5:
+            tree.remove_counters(counter, counter)
+    tree.check()
+    assert tree.count == 8
+    assert len(tree.slices(*ALL, -1, reverse=False)) <= 3
+
+
+def test_counts_in_the_first_half_step_over_a_removed_head() -> None:
+    tree = tree_of([row((ms, 1), ms) for ms in range(1, 65)])
+    tree.remove_through(3)
+    for end in range(1, 65):
+        assert tree.count_in((2, 0), (end, 9)) == max(end - 3, 0)
+        assert len(rows_of(tree.slices((2, 0), (end, 9), -1, reverse=True))) == max(end - 3, 0)
+
+
+def test_a_sparse_block_joins_the_live_part_of_the_first() -> None:
+    tree = tree_of([row((ms, 1), ms) for ms in range(1, 17)])
+    tree.remove_counters(2, 5)
+    tree.remove_through(1)
+    tree.remove_counters(10, 16)
+    tree.check()
+    assert tree.counter_ranges() == [(6, 9)]
+    assert len(tree.slices(*ALL, -1, reverse=False)) == 1
+
+
+def test_removing_what_is_gone_from_the_head_again() -> None:
+    tree = tree_of([row((ms, 1), ms) for ms in range(1, 17)])
+    tree.remove_through(5)
+    for counter in range(6):
+        assert tree.remove_through(counter) == 0
+        assert tree.remove_counters(0, counter) == []
+    tree.check()
+    assert tree.counter_ranges() == [(6, 16)]
+
+
+def test_what_an_append_returned_keeps_its_entries_after_a_removal() -> None:
+    tree = tree_of([row((ms, 1), ms) for ms in range(1, 5)])
+    block = tree.append(*row((5, 1), 5))
+    before = block.entry_slice(2, 5)
+    tree.remove_counters(4, 4)
+    tree.append(*row((6, 1), 6))
+    assert block.entry_slice(2, 5) == before
+    assert block.count == 5
+
+
+@pytest.mark.interpreted
+def test_a_large_block_is_adopted_as_it_is() -> None:
+    tree = tree_of([row((1, 1), 1)])
+    block = block_of([row((ms, 1), ms) for ms in range(2, 6)])
+    tree.link(block, 0, 4)
+    assert tree.slices((2, 1), ID_MAX, -1, reverse=False)[0].block is block
+    assert tree.append(*row((6, 1), 6)) is not block
+    assert block.count == 4
+
+
+def test_trees_that_share_a_block_do_not_disturb_each_other() -> None:
+    one, two = EntryTree(), EntryTree()
+    for ms in range(1, 5):
+        shared = one.append(*row((ms, 1), ms))
+    two.link(shared, 0, 4)
+    one.append(*row((5, 1), 5))
+    two.append(*row((7, 1), 7))
+    two.remove_counters(2, 2)
+    assert one.counter_ranges() == [(1, 5)]
+    assert two.counter_ranges() == [(1, 1), (3, 4), (7, 7)]
+    one.check()
+    two.check()
+
+
+@pytest.mark.parametrize("rows", [[row((3, 1), 9)], [row((9, 1), 3)], [row((2, 0), 2), row((9, 1), 9)]])
+def test_a_link_must_lie_above(rows: list[Row]) -> None:
+    tree = tree_of([row((3, 1), 3)])
+    with pytest.raises(ValueError, match="does not lie above"):
+        tree.link(block_of(rows), 0, len(rows))
+    tree.check()
+
+
+def test_trimming_the_head_copies_nothing() -> None:
+    tree = tree_of([row((ms, 1), ms) for ms in range(1, 31)])
+    before = {id(s.block) for s in tree.slices(*ALL, -1, reverse=False)}
+    assert tree.remove_through(7) == 7
+    assert tree.remove_counters(8, 9) == [(8, 1), (9, 1)]
+    assert {id(s.block) for s in tree.slices(*ALL, -1, reverse=False)} <= before
+    assert tree.first_counters(2) == [(10, 11)]
+
+
+def test_an_id_may_come_again_lower_once_all_is_removed() -> None:
+    tree = tree_of([row((500, 1), 1)])
+    assert tree.remove_through(1) == 1
+    tree.append(*row((100, 1), 3))
+    tree.check()
+    assert tree.last_id() == (100, 1)
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("damage", ["count", "byte_count", "_head", "_low_ids", "_low_counters", "_tail"])
+def test_check_finds_damage(damage: str) -> None:
+    tree = tree_of([row((ms, 1), ms) for ms in range(1, 10)])
+    wrong: dict[str, object] = {"_low_ids": [(1, 1)], "_low_counters": [], "_tail": Block()}
+    setattr(tree, damage, wrong.get(damage, 1))
+    with pytest.raises(AssertionError):
+        tree.check()

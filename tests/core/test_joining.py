@@ -1,0 +1,623 @@
+"""Joins: against the delivery of all effects, against the specification, and their laws.
+
+Everywhere regions 1 to 3 write by themselves; what one of them lacks comes to it by batches or by a join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from crdtstream.core import effects as fx
+from crdtstream.core.causality import VersionVector
+from crdtstream.core.digest import digest_replica
+from crdtstream.core.effects import Key, Position
+from crdtstream.core.entry_id import EntryId
+from crdtstream.core.expiry import NO_EXPIRY
+from crdtstream.core.group_joining import join_groups
+from crdtstream.core.joining import join_stream, join_tombstones
+from crdtstream.core.replica import Replica
+from crdtstream.core.stream import Stream
+from simulations.oracle import Expected, Oracle, actual
+from tests.core.histories import ALL, COLLECTING, OPERATIONS, Step, World, deliver, join, replayed, streams_of
+from tests.core.views import View, groups_view, local, locals_of, pending_of, replicated, visible
+
+EXAMPLES = 150
+REGIONS = 3
+KEY: Key = (0, b"x")
+FIELDS = [b"f", b"v"]
+
+numbers = st.integers(0, 11)
+regions = st.integers(0, REGIONS - 1)
+
+
+def histories(operations: list[str]) -> st.SearchStrategy[list[Step]]:
+    return st.lists(st.tuples(st.sampled_from(operations), regions, numbers, numbers), min_size=1, max_size=60)
+
+
+searching = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def world_of(history: list[Step]) -> World:
+    world = World(REGIONS)
+    world.run(history)
+    return world
+
+
+# What a join means
+
+
+@searching
+@given(histories(OPERATIONS), regions, regions)
+def test_a_join_is_the_delivery_of_what_is_missing(history: list[Step], one: int, two: int) -> None:
+    world = world_of(history)
+    joined = join(world.clone(one), world.clone(two))
+    joined.check()
+    expected = deliver(world.batches, world.clone(one), world.clone(two).vector)
+    assert replicated(joined) == replicated(expected)
+    assert local(joined) == local(expected)
+    assert_pending(world.clone(one), joined, expected)
+
+
+def assert_pending(before: Replica, joined: Replica, expected: Replica) -> None:
+    """A join keeps what effects would have dropped only inside runs that were here already: whose they are, only
+    effects tell.
+    """
+    for named, group in locals_of(joined).items():
+        kept, wanted = pending_of(group), pending_of(locals_of(expected)[named])
+        assert wanted <= kept
+        for slot, entry_id, *_ in kept - wanted:
+            assert isinstance(slot, int) and isinstance(entry_id, tuple)
+            assert locals_of(before)[named].acked[slot].contains(entry_id)
+
+
+@searching
+@given(histories(COLLECTING), regions, regions)
+def test_what_is_forgotten_changes_no_join(history: list[Step], one: int, two: int) -> None:
+    world = world_of(history)
+    joined = join(world.clone(one), world.clone(two))
+    joined.check()
+    expected = deliver(world.batches, world.clone(one), world.clone(two).vector)
+    assert visible(joined) == visible(expected)
+    assert visible(joined) == visible(join(world.clone(two), world.clone(one)))
+
+
+@searching
+@given(histories(COLLECTING), regions, regions)
+def test_a_joined_state_is_what_its_effects_mean(history: list[Step], one: int, two: int) -> None:
+    world = world_of(history)
+    joined = join(world.clone(one), world.clone(two))
+    oracle = Oracle()
+    for batch in world.batches:
+        oracle.note(batch)
+    held = {key: actual(stream) for key, stream in streams_of(joined).items()}
+    for key, expected in oracle.expected(joined.vector).items():
+        assert held.get(key, Expected()) == expected
+
+
+@searching
+@given(histories(COLLECTING))
+def test_regions_that_join_agree_in_the_end(history: list[Step]) -> None:
+    world = world_of(history)
+    for _ in range(REGIONS):
+        for one in range(REGIONS):
+            for two in range(REGIONS):
+                world.sync(one, two, ALL)
+                world.replicas[two].check()
+    assert len({digest_replica(replica) for replica in world.replicas}) == 1
+
+
+@searching
+@given(histories(OPERATIONS), regions, regions, numbers)
+def test_what_was_captured_after_a_join_is_not_joined_again(
+    history: list[Step], one: int, two: int, choice: int
+) -> None:
+    """A checkpoint captures key by key while the region goes on: some before the join in the log, some after."""
+    world = world_of(history)
+    early, late = streams_of(world.clone(one)), streams_of(join(world.clone(one), world.clone(two)))
+    replica = Replica(one + 1)
+    replica.vector = world.clone(one).vector
+    for at, key in enumerate(sorted({*early, *late})):
+        captured_late = bool(choice >> at & 1)
+        replica.restore(key, (late if captured_late else early).get(key), 8 if captured_late else 6)
+    other = world.clone(two)
+    replica.join(streams_of(other), other.vector, position=7)
+    replica.end_replay()
+    assert replicated(replica) == replicated(join(world.clone(one), world.clone(two)))
+
+
+# Laws, of each part by itself
+
+
+class Part:
+    """A part of the state with a join and a view of its own."""
+
+    def __init__(self, join_into: Callable[[Replica, Replica], None], view: Callable[[Replica], object]) -> None:
+        self.join_into = join_into
+        self.view = view
+
+    def of(self, *replicas: Replica) -> object:
+        """The view of the first, after the others were joined into it, one after the other."""
+        return self.view(self.joined(*replicas))
+
+    def joined(self, *replicas: Replica) -> Replica:
+        mine, *others = replicas
+        for theirs in others:
+            self.join_into(mine, theirs)
+            mine.vector.merge(theirs.vector)
+        return mine
+
+
+def merge_vectors(mine: Replica, theirs: Replica) -> None:
+    mine.vector.merge(theirs.vector)
+
+
+def each_stream(
+    join_one: Callable[[Stream, VersionVector, Stream, VersionVector], None],
+) -> Callable[[Replica, Replica], None]:
+    def join_all(mine: Replica, theirs: Replica) -> None:
+        foreign = streams_of(theirs)
+        for key in sorted({*streams_of(mine), *foreign}):
+            join_one(mine._stream(key), mine.vector, foreign.get(key, Stream()), theirs.vector)
+
+    return join_all
+
+
+def join_groups_alone(mine: Stream, vector: VersionVector, theirs: Stream, their_vector: VersionVector) -> None:
+    join_groups(mine, vector, theirs, their_vector)
+    join_tombstones(mine, vector, theirs, their_vector)
+
+
+def groups_alone(replica: Replica) -> View:
+    streams = sorted(streams_of(replica).items())
+    return {key: (groups_view(stream), stream.deleted, stream.destroyed) for key, stream in streams}
+
+
+def streams_alone(replica: Replica) -> object:
+    views = replicated(replica)
+    return (views["streams"], views["remembered"])
+
+
+PARTS = {
+    "vector": Part(merge_vectors, lambda replica: replica.vector.as_dict()),
+    "group": Part(each_stream(join_groups_alone), groups_alone),
+    "stream": Part(each_stream(join_stream), streams_alone),
+    "whole": Part(lambda mine, theirs: mine.join(streams_of(theirs), theirs.vector), replicated),
+}
+
+
+class Laws(RuleBasedStateMachine):
+    """Regions that write, exchange batches and join whole states; at any time each part of their states obeys."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World(REGIONS)
+
+    @rule(steps=histories(OPERATIONS))
+    def write(self, steps: list[Step]) -> None:
+        self.world.run(steps)
+
+    @rule(one=regions, two=regions)
+    def exchange(self, one: int, two: int) -> None:
+        self.world.sync(one, two, ALL)
+        self.world.join(two, one)
+
+    @rule(part=st.sampled_from(sorted(PARTS)), one=regions, two=regions)
+    def commutative(self, part: str, one: int, two: int) -> None:
+        law, clone = PARTS[part], self.world.clone
+        assert law.of(clone(one), clone(two)) == law.of(clone(two), clone(one))
+
+    @rule(part=st.sampled_from(sorted(PARTS)), order=st.permutations(range(REGIONS)))
+    def associative(self, part: str, order: list[int]) -> None:
+        law, clone = PARTS[part], self.world.clone
+        one, two, three = order
+        left = law.of(clone(one), clone(two), clone(three))
+        assert left == law.of(clone(one), law.joined(clone(two), clone(three)))
+
+    @rule(part=st.sampled_from(sorted(PARTS)), one=regions, two=regions)
+    def idempotent(self, part: str, one: int, two: int) -> None:
+        law, clone = PARTS[part], self.world.clone
+        assert law.of(clone(one), clone(one)) == law.view(clone(one))
+        assert law.of(clone(one), clone(two), clone(two)) == law.of(clone(one), clone(two))
+
+    @invariant()
+    def structures_hold(self) -> None:
+        for replica in self.world.replicas:
+            replica.check()
+
+
+TestLaws = Laws.TestCase
+TestLaws.settings = settings(max_examples=40, stateful_step_count=12, deadline=None)
+
+
+# Examples
+
+
+class Regions:
+    """Replicas of which each takes what another prepared, by its batches or as a state."""
+
+    def __init__(self) -> None:
+        self.world = World(REGIONS)
+
+    def __getitem__(self, region: int) -> Replica:
+        return self.world.replicas[region - 1]
+
+    def send(self, source: int, target: int) -> None:
+        self.world.sync(source - 1, target - 1, ALL)
+
+    def join(self, target: int, source: int) -> Stream:
+        """The stream under `KEY` in the target afterwards."""
+        self.world.join(target - 1, source - 1)
+        self[target].check()
+        return streams_of(self[target])[KEY]
+
+    def add(self, region: int, entry_id: EntryId) -> None:
+        self[region].add_entry(KEY, entry_id, FIELDS)
+        self.world.end_turn(region - 1)
+
+    def delete(self, region: int) -> None:
+        self[region].delete_stream(KEY)
+        self.world.end_turn(region - 1)
+
+    def create(self, region: int, start: Position | None = None) -> None:
+        self[region].create_group(KEY, b"g", start or Position(), 0)
+        self.world.end_turn(region - 1)
+
+    def destroy(self, region: int) -> None:
+        assert self[region].destroy_group(KEY, b"g")
+        self.world.end_turn(region - 1)
+
+
+@pytest.fixture
+def r() -> Regions:
+    return Regions()
+
+
+def added_at_both(r: Regions) -> None:
+    r.add(1, (1, 1))
+    r.add(1, (2, 1))
+    r.send(1, 2)
+
+
+def ids_in(stream: Stream) -> list[EntryId]:
+    return [
+        entry_id
+        for tree in stream.trees.values()
+        for part in tree.slices((0, 0), (9, 9), -1, False)
+        for entry_id in part.ids()
+    ]
+
+
+def test_an_entry_that_the_other_side_removed_goes(r: Regions) -> None:
+    added_at_both(r)
+    r[2].remove_entries(KEY, {1: [(1, 1)]}, False, (1, 1))
+    assert ids_in(r.join(1, 2)) == [(2, 1)]
+
+
+def test_an_entry_that_the_other_side_has_not_seen_stays(r: Regions) -> None:
+    added_at_both(r)
+    r.add(1, (3, 1))
+    r[2].remove_entries(KEY, {1: [(1, 2)]}, True, None)
+    assert ids_in(r.join(1, 2)) == [(3, 1)]
+
+
+def test_an_entry_that_was_removed_here_does_not_come_back(r: Regions) -> None:
+    added_at_both(r)
+    r[1].remove_entries(KEY, {1: [(1, 1)]}, False, (1, 1))
+    assert ids_in(r.join(1, 2)) == [(2, 1)]
+
+
+def test_entries_after_a_delete_may_lie_below_what_it_removed(r: Regions) -> None:
+    r.add(1, (500, 1))
+    r.send(1, 2)
+    r.delete(1)
+    r.add(1, (5, 1))
+    stream = r.join(2, 1)
+    assert ids_in(stream) == [(5, 1)] and stream.top == (5, 1) and stream.length == 1
+
+
+def test_a_delete_voids_what_it_saw_and_nothing_else(r: Regions) -> None:
+    added_at_both(r)
+    r.add(1, (3, 1))
+    r.delete(2)
+    assert r.join(1, 2).entries_added() == 1
+    meta = streams_of(r[1])[KEY].metas[1]
+    assert (meta.first, meta.added, meta.voided) == (1, 3, 2)
+
+
+def test_two_deletes_that_saw_the_same_adds_void_them_once(r: Regions) -> None:
+    added_at_both(r)
+    r.send(1, 3)
+    r.add(1, (3, 1))
+    r.add(1, (4, 1))
+    r.add(1, (5, 1))
+    r.delete(2)
+    r.delete(3)
+    assert r.join(1, 2).entries_added() == 3
+    assert r.join(1, 3).entries_added() == 3
+
+
+def test_a_new_count_is_not_voided_by_a_delete_of_the_old_one(r: Regions) -> None:
+    added_at_both(r)
+    r.delete(2)
+    r.send(2, 1)
+    r.add(1, (4, 1))
+    stream = r.join(2, 1)
+    assert stream.entries_added() == 1 and stream.metas[1].first == 3
+
+
+def test_a_register_that_was_voided_there_goes_and_one_not_seen_there_stays(r: Regions) -> None:
+    r.add(1, (1, 1))
+    r[1].set_id(KEY, (50, 0), 7, (1, 0))
+    r.send(1, 2)
+    r.delete(2)
+    r.add(1, (60, 1))
+    stream = r.join(1, 2)
+    meta = stream.metas[1]
+    assert (meta.set_counter, meta.removed_counter, meta.offset_counter, meta.add_counter) == (0, 0, 0, 3)
+    assert stream.top == (60, 1) and stream.max_deleted() == (0, 0)
+
+
+def test_an_expiry_that_was_replaced_there_goes_and_deadlines_follow(r: Regions) -> None:
+    r.add(1, (1, 1))
+    r[1].set_expiry(KEY, 50)
+    r.send(1, 2)
+    r[2].set_expiry(KEY, 40)
+    assert r.join(1, 2).expiries() == [(40, 2, 1)]
+    assert r[1].deadlines.times == {KEY: 40}
+    r[2].set_expiry(KEY, NO_EXPIRY)
+    r.join(1, 2)
+    assert r[1].deadlines.times == {}
+
+
+def test_concurrent_expiries_stay_side_by_side(r: Regions) -> None:
+    r.add(1, (1, 1))
+    r.send(1, 2)
+    r[1].set_expiry(KEY, 50)
+    r[2].set_expiry(KEY, 40)
+    assert r.join(1, 2).expiries() == [(40, 2, 1), (50, 1, 2)]
+
+
+def test_trimmed_to_is_the_maximum(r: Regions) -> None:
+    added_at_both(r)
+    r[2].remove_entries(KEY, {1: [(1, 1)]}, True, None)
+    assert r.join(1, 2).metas[1].trimmed_to == 1
+
+
+# Groups
+
+
+def read(r: Regions, region: int, acknowledge: bool) -> list[EntryId]:
+    """Deliver all, and acknowledge it or not; the IDs."""
+    replica = r[region]
+    stream = replica.find(KEY)
+    assert stream is not None
+    delivery = stream.groups[b"g"].next_entries(stream.trees, -1)
+    if not delivery.count:
+        return []
+    replica.record(fx.EntriesDelivered(KEY, b"g", b"c", 1, delivery.intervals, False, 0))
+    ids = [row.entry_id for row in stream.groups[b"g"].pending.rows((0, 0), (99, 0), -1, None)]
+    if acknowledge:
+        replica.record(fx.PendingDropped(KEY, b"g", delivery.intervals))
+    r.world.end_turn(region - 1)
+    return ids
+
+
+def test_runs_of_a_group_do_not_outlive_its_creates(r: Regions) -> None:
+    """C6c: R2 acked; R1 DESTROY, CREATE; R2 joins R1's state: the new group delivers the entry."""
+    r.add(1, (1, 1))
+    r.create(1)
+    r.send(1, 2)
+    assert read(r, 2, acknowledge=True) == [(1, 1)]
+    r.destroy(1)
+    r.create(1)
+    group = r.join(2, 1).groups[b"g"]
+    assert sorted(group.creates) == [(1, 4)] and not group.acked and not group.consumers
+    assert read(r, 2, acknowledge=False) == [(1, 1)]
+
+
+@pytest.mark.parametrize(("target", "source"), [(1, 2), (2, 1)])
+def test_a_destroy_kills_a_create_that_does_not_follow_it(r: Regions, target: int, source: int) -> None:
+    r.create(1)
+    r.destroy(1)
+    r.create(2)
+    assert not r.join(target, source).groups
+
+
+def test_a_create_that_follows_the_destroy_of_the_other_side_lives(r: Regions) -> None:
+    r.create(1)
+    r.destroy(1)
+    r.send(1, 2)
+    r.create(2)
+    assert sorted(r.join(1, 2).groups[b"g"].creates) == [(2, 1)]
+
+
+@pytest.mark.parametrize(("target", "source"), [(1, 2), (2, 1)])
+def test_a_delete_of_the_key_kills_creates_as_well(r: Regions, target: int, source: int) -> None:
+    added_at_both(r)
+    r.delete(1)
+    r.create(2)
+    assert not r.join(target, source).groups
+
+
+def test_a_tombstone_that_was_subsumed_there_goes(r: Regions) -> None:
+    r.create(1)
+    r.destroy(1)
+    r.create(1)
+    r.send(1, 2)
+    r.delete(1)
+    assert streams_of(r[2])[KEY].destroyed == {b"g": {1: 2}}
+    stream = r.join(2, 1)
+    assert not stream.destroyed and stream.deleted == {1: 4}
+
+
+def test_a_tombstone_that_another_subsumed_counts_by_it(r: Regions) -> None:
+    r.create(1)
+    r.destroy(1)
+    r.create(1)
+    r.delete(1)
+    assert not streams_of(r[1])[KEY].destroyed
+    r.create(2)
+    assert not r.join(2, 1).groups
+    assert streams_of(r[2])[KEY].deleted == {1: 4}
+
+
+def test_tombstones_that_come_with_a_join_kill_what_comes_later(r: Regions) -> None:
+    r.create(3)
+    r.create(1)
+    r.destroy(1)
+    r.join(2, 1)
+    r.send(3, 2)
+    assert not streams_of(r[2])[KEY].groups
+
+
+def test_concurrent_creates_join_into_one_group_with_the_lower_start(r: Regions) -> None:
+    r.add(1, (1, 1))
+    r.add(1, (5, 1))
+    r.send(1, 2)
+    r.create(1, Position((2, 0)))
+    r.create(2)
+    assert read(r, 1, acknowledge=True) == [(5, 1)]
+    group = r.join(1, 2).groups[b"g"]
+    assert sorted(group.creates) == [(1, 3), (2, 1)] and group.start() == Position()
+    assert read(r, 1, acknowledge=False) == [(1, 1)]
+
+
+def shared_group(r: Regions) -> None:
+    """Two entries and a group, known to both regions, and both delivered in both."""
+    added_at_both(r)
+    r.create(1)
+    r.send(1, 2)
+    read(r, 1, acknowledge=False)
+
+
+def test_pending_entries_inside_runs_that_come_leave(r: Regions) -> None:
+    shared_group(r)
+    read(r, 2, acknowledge=True)
+    group = r.join(1, 2).groups[b"g"]
+    assert not group.pending.count and group.frontier(1) == (2, 1)
+
+
+def test_pending_entries_inside_own_runs_stay(r: Regions) -> None:
+    """A deleted entry that an own run steps over stays until it is acknowledged, whoever brings the run back."""
+    shared_group(r)
+    r[1].remove_entries(KEY, {1: [(1, 1)]}, False, (1, 1))
+    r[1].record(fx.PendingDropped(KEY, b"g", {1: [((1, 1), (2, 1))]}))
+    r.world.end_turn(0)
+    assert streams_of(r[1])[KEY].groups[b"g"].frontier(1) == (2, 1)
+    r.send(1, 2)
+    group = r.join(1, 2).groups[b"g"]
+    assert [row.entry_id for row in group.pending.rows((0, 0), (9, 9), -1, None)] == [(1, 1)]
+
+
+def test_what_is_replayed_stays_pending(r: Regions) -> None:
+    """C9 with a join: what SETID made readable again is neither skipped nor dropped by runs from elsewhere."""
+    shared_group(r)
+    r[1].record(fx.PositionSet(KEY, b"g", Position(), 0))
+    r.world.end_turn(0)
+    read(r, 2, acknowledge=True)
+    assert r.join(1, 2).groups[b"g"].pending.count == 2
+    assert read(r, 1, acknowledge=False) == [(1, 1), (2, 1)]
+
+
+def test_a_join_may_close_the_gap_of_a_run(r: Regions) -> None:
+    """C10b: an entry read here is acknowledged elsewhere, so what was acknowledged behind it becomes contiguous."""
+    shared_group(r)
+    r[1].record(fx.PendingDropped(KEY, b"g", {1: [((1, 1), (2, 1))]}))
+    r.world.end_turn(0)
+    assert not streams_of(r[1])[KEY].groups[b"g"].acked
+    stream = streams_of(r[2])[KEY]
+    first = stream.groups[b"g"].next_entries(stream.trees, 1)
+    r[2].record(fx.EntriesDelivered(KEY, b"g", b"c", 1, first.intervals, True, 0))
+    assert r.join(1, 2).groups[b"g"].frontier(1) == (2, 1)
+    assert r.world.batches[-1].slot == 1 and isinstance(r.world.batches[-1].effects[0], fx.Acknowledged)
+
+
+def test_a_group_that_is_new_here_takes_no_locals(r: Regions) -> None:
+    shared_group(r)
+    r[1].record(fx.ConsumerCreated(KEY, b"g", b"d", 1))
+    group = r.join(3, 1).groups[b"g"]
+    assert not group.consumers and not group.pending.count and not group.delivered
+    assert group.entries_read == fx.UNKNOWN_ENTRIES_READ
+    assert read(r, 3, acknowledge=False) == [(1, 1), (2, 1)]
+
+
+# What was forgotten, and what was evicted
+
+
+def forgotten_everywhere(r: Regions) -> VersionVector:
+    """R3 holds a key with an entry and a group and was not counted when R1 deleted it and forgot that."""
+    r.add(1, (1, 1))
+    r.create(1)
+    r.send(1, 3)
+    r.delete(1)
+    r[1].collect(r[1].vector.copy(), ALL)
+    assert not streams_of(r[1])
+    return r[1].vector
+
+
+def test_a_key_that_is_gone_without_a_trace_goes(r: Regions) -> None:
+    vector = forgotten_everywhere(r)
+    r[3].join({}, vector)
+    r[3].check()
+    stream = streams_of(r[3])[KEY]
+    assert not stream.exists() and r[3].vector == vector
+
+
+def test_a_key_that_is_gone_without_a_trace_does_not_come_back(r: Regions) -> None:
+    forgotten_everywhere(r)
+    r[1].join(streams_of(r[3]), r[3].vector.copy())
+    r[1].check()
+    assert not streams_of(r[1])[KEY].exists()
+
+
+def evicted_create(r: Regions) -> None:
+    """R3's create is void, as R1 knows, which has not seen it; R2 has it beside one of its own."""
+    r.create(3)
+    r.send(3, 2)
+    r.create(2)
+    r[1].evict_member(3)
+    r.world.end_turn(0)
+
+
+def test_a_void_create_does_not_come_with_a_join(r: Regions) -> None:
+    evicted_create(r)
+    assert sorted(r.join(1, 2).groups[b"g"].creates) == [(2, 1)]
+
+
+def test_a_create_that_was_voided_there_goes_alone(r: Regions) -> None:
+    evicted_create(r)
+    r.send(2, 1)
+    assert sorted(streams_of(r[1])[KEY].groups[b"g"].creates) == [(2, 1)]
+    there = r.world.clone(0)
+    r[2].join(streams_of(there), there.vector)
+    r[2].check()
+    assert sorted(streams_of(r[2])[KEY].groups[b"g"].creates) == [(2, 1)]
+
+
+# Around the replica
+
+
+def test_a_joined_key_wakes_its_readers(r: Regions) -> None:
+    r.add(1, (1, 1))
+    r[2].take_touched()
+    r.join(2, 1)
+    assert r[2].take_touched() == [KEY]
+
+
+def test_a_join_waits_for_the_end_of_the_turn() -> None:
+    replica = Replica(1)
+    replica.add_entry(KEY, (1, 1), FIELDS)
+    with pytest.raises(AssertionError, match="a turn is open"):
+        replica.join({}, VersionVector({2: 1}))
+
+
+def test_a_log_with_a_join_rebuilds_the_state(r: Regions) -> None:
+    shared_group(r)
+    read(r, 2, acknowledge=True)
+    r.join(1, 2)
+    assert replicated(replayed(1, r.world.logs[0])) == replicated(r[1])

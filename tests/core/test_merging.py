@@ -1,0 +1,63 @@
+"""Merged slices against sorting every entry."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crdtstream.core.block import Block, encode_entry
+from crdtstream.core.entry_id import EntryId
+from crdtstream.core.entry_tree import Slice
+from crdtstream.core.merging import merge
+
+Row = tuple[EntryId, int]
+
+entry_ids = st.tuples(st.integers(0, 6), st.integers(0, 3))
+trees = st.dictionaries(st.sampled_from([1, 2, 257]), st.tuples(st.sets(entry_ids, max_size=16), st.integers(1, 5)))
+
+
+def slices_of(ids: set[EntryId], size: int) -> list[Slice]:
+    """Blocks of so many entries, of which the first one's first entry and the last one's last are left out."""
+    ordered = sorted(ids)
+    slices: list[Slice] = []
+    for begin in range(0, len(ordered), size):
+        block = Block()
+        for counter, entry_id in enumerate(ordered[begin : begin + size], begin + 1):
+            block.append(entry_id, counter, encode_entry(entry_id, [b"f", b"v"]))
+        low = 1 if begin == 0 else 0
+        high = block.count - (begin + size >= len(ordered))
+        if low < high:
+            slices.append(Slice(block, low, high))
+    return slices
+
+
+def rows_of(slot: int, slices: list[Slice]) -> list[Row]:
+    return [(entry_id, slot) for part in slices for entry_id in part.ids()]
+
+
+@given(trees, st.integers(-1, 20), st.booleans())
+def test_merge_is_what_sorting_gives(chosen: dict[int, tuple[set[EntryId], int]], count: int, reverse: bool) -> None:
+    found = {slot: slices_of(ids, size) for slot, (ids, size) in chosen.items()}
+    expected = sorted((row for slot, slices in found.items() for row in rows_of(slot, slices)), reverse=reverse)
+    if count >= 0:
+        del expected[count:]
+    runs = merge({slot: slices[::-1] if reverse else slices for slot, slices in found.items()}, count, reverse)
+    merged: list[Row] = []
+    for run in runs:
+        assert run.low < run.high
+        rows = [(entry_id, run.slot) for entry_id in run.block.ids(run.low, run.high)]
+        merged += reversed(rows) if reverse else rows
+    assert merged == expected
+
+
+def test_a_run_of_one_tree_is_not_cut() -> None:
+    early = slices_of({(1, seq) for seq in range(12)}, 12)
+    late = slices_of({(2, seq) for seq in range(12)}, 12)
+    assert [(run.slot, run.low, run.high) for run in merge({2: late, 1: early}, -1)] == [(1, 1, 11), (2, 1, 11)]
+
+
+def test_source_names_the_slice() -> None:
+    found = slices_of({(1, seq) for seq in range(10)}, 3)
+    runs = merge({1: found}, 5)
+    assert [run.source for run in runs] == [0, 1]
+    assert [found[run.source].block for run in runs] == [run.block for run in runs]
