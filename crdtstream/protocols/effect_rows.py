@@ -1,0 +1,286 @@
+"""Effects as msgpack rows and back.
+
+A row begins with its kind, then the database and the name of the key, or the slot of the member. The effect's counter
+is not in it: it follows from the batch's first counter and the widths of the effects before it. All lists are columns
+(see columns.py).
+
+Entries travel as their block's columns and bytes, the slice `[low, high)` cut out so that its ends begin at 0. What
+lies inside a block is taken on trust, because visiting each entry would cost more than all the rest: its columns fit
+each other and its bytes, and `Block.check()` tells whether IDs ascend and each entry is a reply.
+"""
+
+from __future__ import annotations
+
+from array import array
+from itertools import chain
+from typing import Final
+
+from crdtstream.core.block import Block
+from crdtstream.core.effects import (
+    Acknowledged,
+    AddCounted,
+    CounterRange,
+    Effect,
+    EntriesAdded,
+    EntriesRemoved,
+    ExpirySet,
+    GroupCreated,
+    GroupDestroyed,
+    Interval,
+    Key,
+    MemberAdmitted,
+    MemberEffect,
+    MemberEvicted,
+    MemberJoined,
+    Position,
+    StreamDeleted,
+    StreamIdSet,
+)
+from crdtstream.core.entry_id import U64_MAX, EntryId
+from crdtstream.core.keyspace import DATABASES
+from crdtstream.protocols.columns import (
+    CodecError,
+    column,
+    column_bytes,
+    flat,
+    grouped_column,
+    paired,
+    read_bytes,
+    read_column,
+    read_counter,
+    read_flag,
+    read_grouped,
+    read_id,
+    read_int,
+    read_row,
+    read_slot,
+    read_u64,
+    shifted_down,
+)
+
+Row = tuple[object, ...]
+
+_ENTRIES_ADDED: Final = 1
+_ENTRIES_REMOVED: Final = 2
+_STREAM_DELETED: Final = 3
+_STREAM_ID_SET: Final = 4
+_GROUP_CREATED: Final = 5
+_GROUP_DESTROYED: Final = 6
+_ACKNOWLEDGED: Final = 7
+_EXPIRY_SET: Final = 8
+_ADD_COUNTED: Final = 9
+_MEMBER_JOINED: Final = 10
+_MEMBER_EVICTED: Final = 11
+_MEMBER_ADMITTED: Final = 12
+
+
+def effect_row(effect: Effect) -> Row:
+    if isinstance(effect, MemberEffect):
+        return _member_row(effect)
+    database, name = effect.key
+    if isinstance(effect, EntriesAdded):
+        columns = _block_columns(effect.block, effect.low, effect.high)
+        return (_ENTRIES_ADDED, database, name, effect.first, effect.before, *columns)
+    if isinstance(effect, EntriesRemoved):
+        ranges = grouped_column([(slot, flat(pairs)) for slot, pairs in sorted(effect.ranges.items())])
+        return (_ENTRIES_REMOVED, database, name, ranges, effect.trimmed, effect.max_deleted)
+    if isinstance(effect, StreamDeleted):
+        counts = grouped_column([(slot, [*count]) for slot, count in sorted(effect.counts.items())])
+        return (_STREAM_DELETED, database, name, counts)
+    if isinstance(effect, StreamIdSet):
+        ids = (effect.last_id, effect.max_deleted)
+        return (_STREAM_ID_SET, database, name, *ids, effect.offset, effect.weight)
+    if isinstance(effect, GroupCreated):
+        start = position_values(effect.start)
+        return (_GROUP_CREATED, database, name, effect.group, *start, effect.entries_read)
+    if isinstance(effect, GroupDestroyed):
+        return (_GROUP_DESTROYED, database, name, effect.group)
+    if isinstance(effect, ExpirySet):
+        return (_EXPIRY_SET, database, name, effect.expires_ms)
+    if isinstance(effect, AddCounted):
+        return (_ADD_COUNTED, database, name, effect.first, effect.before)
+    assert isinstance(effect, Acknowledged), f"no encoding for a {type(effect).__name__}"
+    creates = column(flat(effect.creates))
+    return (_ACKNOWLEDGED, database, name, effect.group, creates, intervals_column(effect.runs))
+
+
+def _member_row(effect: MemberEffect) -> Row:
+    if isinstance(effect, MemberEvicted):
+        return (_MEMBER_EVICTED, effect.slot, effect.through)
+    if isinstance(effect, MemberAdmitted):
+        return (_MEMBER_ADMITTED, effect.slot, effect.counter)
+    return (_MEMBER_JOINED, effect.slot)
+
+
+def _block_columns(block: Block, low: int, high: int) -> tuple[bytes, bytes, bytes, bytes]:
+    """The slice's milliseconds, sequence numbers, ends from 0, and data."""
+    ends = shifted_down(block.ends[low:high], block.start_of(low))
+    return (column_bytes(block.ms[low:high]), column_bytes(block.seq[low:high]), ends, block.entry_slice(low, high))
+
+
+def read_effect(row: Row, counter: int) -> Effect:
+    try:
+        return _read_effect_of(read_int(row[0], "kind"), row, counter)
+    except CodecError as error:
+        raise CodecError(f"effect at counter {counter}: {error}") from error
+
+
+def _read_effect_of(kind: int, row: Row, counter: int) -> Effect:
+    if kind == _ENTRIES_ADDED:
+        return _read_entries_added(row, counter)
+    if kind == _ENTRIES_REMOVED:
+        return _read_entries_removed(row)
+    if kind == _STREAM_DELETED:
+        return _read_stream_deleted(row)
+    if kind == _STREAM_ID_SET:
+        return _read_stream_id_set(row)
+    if kind == _GROUP_CREATED:
+        return _read_group_created(row)
+    if kind == _GROUP_DESTROYED:
+        _, database, name, group = read_row(row, 4, "GroupDestroyed")
+        return GroupDestroyed(read_key(database, name), read_bytes(group, "group"))
+    if kind == _ACKNOWLEDGED:
+        return _read_acknowledged(row)
+    if kind == _EXPIRY_SET:
+        _, database, name, expires_ms = read_row(row, 4, "ExpirySet")
+        return ExpirySet(read_key(database, name), read_u64(expires_ms, "expiry"))
+    if kind == _ADD_COUNTED:
+        _, database, name, first, before = read_row(row, 5, "AddCounted")
+        return AddCounted(read_key(database, name), *_read_count(first, before, counter))
+    if kind == _MEMBER_JOINED:
+        _, slot = read_row(row, 2, "MemberJoined")
+        return MemberJoined(read_slot(slot, "joined member"))
+    if kind == _MEMBER_EVICTED:
+        _, slot, through = read_row(row, 3, "MemberEvicted")
+        return MemberEvicted(read_slot(slot, "evicted member"), read_u64(through, "through"))
+    if kind == _MEMBER_ADMITTED:
+        _, slot, joined_at = read_row(row, 3, "MemberAdmitted")
+        return MemberAdmitted(read_slot(slot, "sponsor"), read_counter(joined_at, "counter of a join"))
+    raise CodecError(f"effects have no kind {kind}")
+
+
+def _read_entries_added(row: Row, counter: int) -> EntriesAdded:
+    _, database, name, first_value, before_value, ms, seq, ends, data = read_row(row, 9, "EntriesAdded")
+    first, before = _read_count(first_value, before_value, counter)
+    block = _read_block(ms, seq, ends, data, counter)
+    return EntriesAdded(read_key(database, name), first, before, block, 0, block.count)
+
+
+def _read_count(first_value: object, before_value: object, counter: int) -> tuple[int, int]:
+    first = read_counter(first_value, "counter of the first add")
+    before = read_u64(before_value, "count of adds before")
+    if first > counter:
+        raise CodecError(f"the first add, {first}, comes after this one")
+    if before > counter - first:
+        raise CodecError(f"{before} adds from counter {first} to before this one")
+    return first, before
+
+
+def _read_block(ms_value: object, seq_value: object, ends_value: object, data_value: object, counter: int) -> Block:
+    ms, seq = read_column(ms_value, "milliseconds"), read_column(seq_value, "sequence numbers")
+    ends, data = read_column(ends_value, "ends"), read_bytes(data_value, "data")
+    count = len(ends)
+    if count == 0 or len(ms) != count or len(seq) != count:
+        raise CodecError(f"columns of {len(ms)}, {len(seq)} and {count} entries")
+    if ends[-1] != len(data):
+        raise CodecError(f"the last entry ends at {ends[-1]} of {len(data)} bytes")
+    if counter + count - 1 > U64_MAX:
+        raise CodecError(f"{count} entries exhaust the counters")
+    return Block.of_columns(ms, seq, array("Q", range(counter, counter + count)), ends, data)
+
+
+def _read_entries_removed(row: Row) -> EntriesRemoved:
+    _, database, name, values, trimmed, max_deleted = read_row(row, 6, "EntriesRemoved")
+    ranges: dict[int, list[CounterRange]] = {}
+    for slot, numbers in read_grouped(values, "ranges", 2).items():
+        ranges[slot] = _read_ranges(paired(numbers))
+    deleted = _read_optional_id(max_deleted, "max-deleted ID")
+    return EntriesRemoved(read_key(database, name), ranges, read_flag(trimmed, "trimmed"), deleted)
+
+
+def _read_ranges(ranges: list[CounterRange]) -> list[CounterRange]:
+    for low, high in ranges:
+        if not 0 < low <= high:
+            raise CodecError(f"{low}..{high} is no range of counters")
+    return ranges
+
+
+def _read_stream_deleted(row: Row) -> StreamDeleted:
+    _, database, name, values = read_row(row, 4, "StreamDeleted")
+    counts: dict[int, tuple[int, int]] = {}
+    for slot, numbers in read_grouped(values, "counts", 2).items():
+        if len(numbers) != 2:
+            raise CodecError(f"counts: {len(numbers)} integers for slot {slot}")
+        counts[slot] = (numbers[0], numbers[1])
+    return StreamDeleted(read_key(database, name), counts)
+
+
+def _read_stream_id_set(row: Row) -> StreamIdSet:
+    _, database, name, last_id, max_deleted, offset, weight = read_row(row, 7, "StreamIdSet")
+    return StreamIdSet(
+        read_key(database, name),
+        read_id(last_id, "last ID"),
+        _read_optional_id(max_deleted, "max-deleted ID"),
+        None if offset is None else read_int(offset, "offset"),
+        read_u64(weight, "weight"),
+    )
+
+
+def _read_group_created(row: Row) -> GroupCreated:
+    _, database, name, group, default, ids, entries_read = read_row(row, 7, "GroupCreated")
+    start = read_position(default, ids)
+    return GroupCreated(
+        read_key(database, name), read_bytes(group, "group"), start, read_int(entries_read, "entries read")
+    )
+
+
+def _read_acknowledged(row: Row) -> Acknowledged:
+    _, database, name, group, values, runs = read_row(row, 6, "Acknowledged")
+    creates = paired(read_column(values, "creates", 2))
+    for slot, counter in creates:
+        read_slot(slot, "creates")
+        read_counter(counter, "creates")
+    return Acknowledged(read_key(database, name), read_bytes(group, "group"), creates, read_intervals(runs, "runs"))
+
+
+# Parts of effects and facts
+
+
+def read_key(database: object, name: object) -> Key:
+    number = read_u64(database, "database")
+    if number >= DATABASES:
+        raise CodecError(f"there is no database {number}")
+    return (number, read_bytes(name, "name of the key"))
+
+
+def _read_optional_id(value: object, what: str) -> EntryId | None:
+    return None if value is None else read_id(value, what)
+
+
+def position_values(position: Position) -> tuple[EntryId, bytes]:
+    return (position.default, grouped_column([(slot, [*entry_id]) for slot, entry_id in sorted(position.ids.items())]))
+
+
+def read_position(default: object, values: object) -> Position:
+    ids: dict[int, EntryId] = {}
+    for slot, numbers in read_grouped(values, "position", 2).items():
+        if len(numbers) != 2:
+            raise CodecError(f"position: {len(numbers)} integers for slot {slot}")
+        ids[slot] = (numbers[0], numbers[1])
+    return Position(read_id(default, "position"), ids)
+
+
+def intervals_column(intervals: dict[int, list[Interval]]) -> bytes:
+    return grouped_column([(slot, flat(chain.from_iterable(pieces))) for slot, pieces in sorted(intervals.items())])
+
+
+def read_intervals(value: object, what: str) -> dict[int, list[Interval]]:
+    intervals: dict[int, list[Interval]] = {}
+    for slot, numbers in read_grouped(value, what, 4).items():
+        ids = paired(numbers)
+        pieces = list(zip(ids[0::2], ids[1::2], strict=True))
+        for low, high in pieces:
+            if low >= high:
+                raise CodecError(f"{what}: the interval ({low}, {high}] is empty")
+        intervals[slot] = pieces
+    return intervals

@@ -1,0 +1,138 @@
+"""Local facts as msgpack rows and back.
+
+A row begins with its kind and stamp: the counter of this region's own origin after which the fact was made. Then come
+the database and the name of the key, and the group. All lists are columns (see columns.py); intervals are `(from, to]`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crdtstream.core.effects import (
+    ConsumerCreated,
+    ConsumerDeleted,
+    EntriesDelivered,
+    Key,
+    LocalFact,
+    PendingClaimed,
+    PendingDropped,
+    PositionRaised,
+    PositionSet,
+)
+from crdtstream.core.entry_id import EntryId
+from crdtstream.protocols.columns import (
+    CodecError,
+    column,
+    read_bytes,
+    read_column,
+    read_flag,
+    read_id,
+    read_int,
+    read_row,
+    read_slot,
+    read_u64,
+)
+from crdtstream.protocols.effect_rows import (
+    Row,
+    intervals_column,
+    position_values,
+    read_intervals,
+    read_key,
+    read_position,
+)
+
+_CONSUMER_CREATED: Final = 1
+_CONSUMER_DELETED: Final = 2
+_ENTRIES_DELIVERED: Final = 3
+_PENDING_CLAIMED: Final = 4
+_PENDING_DROPPED: Final = 5
+_POSITION_SET: Final = 6
+_POSITION_RAISED: Final = 7
+
+_COMMON_VALUES: Final = 5
+
+
+def fact_row(stamp: int, fact: LocalFact) -> Row:
+    kind, values = _kind_and_values(fact)
+    database, name = fact.key
+    return (kind, stamp, database, name, fact.group, *values)
+
+
+def _kind_and_values(fact: LocalFact) -> tuple[int, Row]:
+    if isinstance(fact, EntriesDelivered):
+        intervals = intervals_column(fact.intervals)
+        return _ENTRIES_DELIVERED, (fact.consumer, fact.now_ms, intervals, fact.noack, fact.entries_read)
+    if isinstance(fact, PendingDropped):
+        return _PENDING_DROPPED, (intervals_column(fact.intervals),)
+    if isinstance(fact, PendingClaimed):
+        return _PENDING_CLAIMED, (fact.consumer, _claims_column(fact))
+    if isinstance(fact, ConsumerCreated):
+        return _CONSUMER_CREATED, (fact.consumer, fact.now_ms)
+    if isinstance(fact, ConsumerDeleted):
+        return _CONSUMER_DELETED, (fact.consumer,)
+    if isinstance(fact, PositionSet):
+        return _POSITION_SET, (*position_values(fact.position), fact.entries_read)
+    assert isinstance(fact, PositionRaised), f"no encoding for a {type(fact).__name__}"
+    return _POSITION_RAISED, (fact.entry_id,)
+
+
+def _claims_column(fact: PendingClaimed) -> bytes:
+    values: list[int] = []
+    for slot, (ms, seq), delivered_ms, deliveries in fact.rows:
+        values += (slot, ms, seq, delivered_ms, deliveries)
+    return column(values)
+
+
+def read_fact(row: Row) -> tuple[int, LocalFact]:
+    """The stamp and the fact."""
+    if len(row) < _COMMON_VALUES:
+        raise CodecError(f"{len(row)} values are no fact")
+    kind = read_int(row[0], "kind")
+    key = read_key(row[2], row[3])
+    group = read_bytes(row[4], "group")
+    return (read_u64(row[1], "stamp"), _read_fact_of(kind, key, group, row[_COMMON_VALUES:]))
+
+
+def _read_fact_of(kind: int, key: Key, group: bytes, values: Row) -> LocalFact:
+    if kind == _ENTRIES_DELIVERED:
+        return _read_entries_delivered(key, group, values)
+    if kind == _PENDING_DROPPED:
+        (intervals,) = read_row(values, 1, "PendingDropped")
+        return PendingDropped(key, group, read_intervals(intervals, "intervals"))
+    if kind == _PENDING_CLAIMED:
+        consumer, claims = read_row(values, 2, "PendingClaimed")
+        return PendingClaimed(key, group, read_bytes(consumer, "consumer"), _read_claims(claims))
+    if kind == _CONSUMER_CREATED:
+        consumer, now_ms = read_row(values, 2, "ConsumerCreated")
+        return ConsumerCreated(key, group, read_bytes(consumer, "consumer"), read_u64(now_ms, "now_ms"))
+    if kind == _CONSUMER_DELETED:
+        (consumer,) = read_row(values, 1, "ConsumerDeleted")
+        return ConsumerDeleted(key, group, read_bytes(consumer, "consumer"))
+    if kind == _POSITION_SET:
+        default, ids, entries_read = read_row(values, 3, "PositionSet")
+        return PositionSet(key, group, read_position(default, ids), read_int(entries_read, "entries read"))
+    if kind == _POSITION_RAISED:
+        (entry_id,) = read_row(values, 1, "PositionRaised")
+        return PositionRaised(key, group, read_id(entry_id, "position"))
+    raise CodecError(f"facts have no kind {kind}")
+
+
+def _read_entries_delivered(key: Key, group: bytes, values: Row) -> EntriesDelivered:
+    consumer, now_ms, intervals, noack, entries_read = read_row(values, 5, "EntriesDelivered")
+    return EntriesDelivered(
+        key,
+        group,
+        read_bytes(consumer, "consumer"),
+        read_u64(now_ms, "now_ms"),
+        read_intervals(intervals, "intervals"),
+        read_flag(noack, "noack"),
+        read_int(entries_read, "entries read"),
+    )
+
+
+def _read_claims(value: object) -> list[tuple[int, EntryId, int, int]]:
+    values = read_column(value, "claims", 5)
+    for slot in values[0::5]:
+        read_slot(slot, "claims")
+    ids = zip(values[1::5], values[2::5], strict=True)
+    return list(zip(values[0::5], ids, values[3::5], values[4::5], strict=True))

@@ -1,0 +1,346 @@
+r"""RESP requests: bytes to argument lists.
+
+A request is a multibulk (`*2\r\n$4\r\nXLEN\r\n$1\r\nx\r\n`) or an inline line (`XLEN x\r\n`). The parser accepts and
+refuses what redis-server 7 does, with its words, however the bytes are cut. As there, a header line ends at CR, a NUL
+hides what follows it in the line, and neither the byte after that CR nor the two bytes that end a value are looked
+at. Stricter than there: `arguments_max`.
+
+Invariant: `argv` holds the complete arguments of the request under way, `missing` says how many it still lacks (0:
+none is under way), and either `rest` (an unfinished line) or `value` (an argument of known size) holds the bytes
+after them. Memory grows with what arrived, never with what was declared. Every limit is inclusive: a line or value of
+just that many bytes is accepted.
+
+Reference: Redis protocol specification; `processInlineBuffer`, `processMultibulkBuffer` and `sdssplitargs` of Redis.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from mypy_extensions import i64
+
+KIB: Final = 1024
+INLINE_BYTES_MAX: Final = 64 * KIB
+BULK_BYTES_MAX: Final = 512 * KIB * KIB
+ARGUMENTS_MAX: Final = KIB * KIB
+QUERY_BYTES_MAX: Final = KIB * KIB * KIB
+UNAUTHENTICATED_ARGUMENTS_MAX: Final = 10
+UNAUTHENTICATED_BULK_BYTES_MAX: Final = 16 * KIB
+
+STAR: Final = 42
+DOLLAR: Final = 36
+ZERO: Final = 48
+CR: Final = 13
+BULK_BYTES_MIN: Final = 6
+REQUEST_BYTES_MIN: Final = 4 + BULK_BYTES_MIN
+PLAIN_NUMBER_MAX: Final = 10**9
+I64_MIN: Final = -(2**63)
+I64_MAX: Final = 2**63 - 1
+LINE_END_BYTES: Final = 2
+
+NUMBER: Final = re.compile(rb"0|-?[1-9][0-9]{0,18}")
+SPACES: Final = re.compile(rb"[ \t\n\v\f\r]*")
+ARGUMENT: Final = re.compile(
+    rb"""([^ \t\n\r"']*+)(?:"((?:\\.|[^"\\])*+)"|'((?:\\'|\\(?!')|[^'\\])*+)')?+(?=[ \t\n\v\f\r]|\Z)""", re.DOTALL
+)
+ESCAPE: Final = re.compile(rb"\\(?:x([0-9a-fA-F]{2})|(.))", re.DOTALL)
+ESCAPED: Final = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\a"}
+
+
+class ProtocolError(Exception):
+    """The client broke the protocol: execute `requests`, answer `error(text)`, close the connection."""
+
+    def __init__(self, text: bytes, requests: list[list[bytes]]) -> None:
+        super().__init__(text)
+        self.text = text
+        self.requests = requests
+
+
+class RequestParser:
+    """The unread input of one client.
+
+    While `authenticated` is false, Redis's limits for strangers hold. A request that crosses one of them behind
+    complete requests is judged after those ran, because one may be AUTH: `paused` is then true and `feed(b"")` goes on.
+    """
+
+    __slots__ = (
+        "_argv",
+        "_failure",
+        "_missing",
+        "_read_bytes",
+        "_rest",
+        "_size",
+        "_value",
+        "arguments_max",
+        "authenticated",
+        "bulk_bytes_max",
+        "inline_bytes_max",
+        "paused",
+        "query_bytes_max",
+    )
+
+    def __init__(
+        self,
+        authenticated: bool = True,
+        inline_bytes_max: int = INLINE_BYTES_MAX,
+        bulk_bytes_max: int = BULK_BYTES_MAX,
+        arguments_max: int = ARGUMENTS_MAX,
+        query_bytes_max: int = QUERY_BYTES_MAX,
+    ) -> None:
+        self.authenticated = authenticated
+        self.inline_bytes_max = inline_bytes_max
+        self.bulk_bytes_max = bulk_bytes_max
+        self.arguments_max = arguments_max
+        self.query_bytes_max = query_bytes_max
+        self.paused = False
+        self._failure = b""
+        self._argv: list[bytes] = []
+        self._missing = 0
+        self._read_bytes = 0
+        self._rest = b""
+        self._value = bytearray()
+        self._size = -1
+
+    def feed(self, data: bytes) -> list[list[bytes]]:
+        """The requests that `data` completes. After a ProtocolError the parser only repeats it."""
+        requests: list[list[bytes]] = []
+        if self._failure:
+            raise ProtocolError(self._failure, requests)
+        if self._size >= 0:
+            self._value += data
+            if len(self._value) >= self._size + LINE_END_BYTES:
+                self._read(self._finish_value(requests), requests)
+        else:
+            self._read(self._rest + data if self._rest else data, requests)
+        if self.held_bytes() > self.query_bytes_max:
+            raise self._fail(b"query buffer limit exceeded", requests)
+        return requests
+
+    def held_bytes(self) -> int:
+        """Bytes of the request under way that have arrived."""
+        return self._read_bytes + len(self._rest) + len(self._value)
+
+    def check(self) -> None:
+        assert self._missing >= 0 and (self._missing > 0 or (not self._argv and self._read_bytes == 0))
+        assert self._size < 0 or (self._missing > 0 and not self._rest)
+        assert self._size >= 0 or not self._value
+        assert len(self._value) < self._size + LINE_END_BYTES or not self._value
+
+    # Reading on
+
+    def _read(self, buffer: bytes, requests: list[list[bytes]]) -> None:
+        self._rest = b""
+        self.paused = False
+        at = 0
+        end = len(buffer)
+        while at < end:
+            after = self._step(buffer, at, requests)
+            if after == at:
+                self._rest = buffer[at:]
+                break
+            at = after
+
+    def _step(self, buffer: bytes, at: int, requests: list[list[bytes]]) -> int:
+        """Take the next part of the input: where it ends, or `at` when more must arrive first."""
+        if self._missing > 0:
+            return self._take_arguments(buffer, at, requests)
+        if buffer[at] != STAR:
+            return self._take_inline(buffer, at, requests)
+        after = take_requests(buffer, at, requests, self._arguments_limit(), self._bulk_limit())
+        return after if after > at else self._take_count(buffer, at, requests)
+
+    def _arguments_limit(self) -> int:
+        return self.arguments_max if self.authenticated else min(self.arguments_max, UNAUTHENTICATED_ARGUMENTS_MAX)
+
+    def _bulk_limit(self) -> int:
+        return self.bulk_bytes_max if self.authenticated else min(self.bulk_bytes_max, UNAUTHENTICATED_BULK_BYTES_MAX)
+
+    def _take_inline(self, buffer: bytes, at: int, requests: list[list[bytes]]) -> int:
+        newline = self._find(buffer, b"\n", at, b"too big inline request", requests)
+        if newline < 0:
+            return at
+        line_end = newline - 1 if newline > at and buffer[newline - 1] == CR else newline
+        argv = split_arguments(buffer[at:line_end])
+        if argv is None:
+            raise self._fail(b"unbalanced quotes in request", requests)
+        if argv:
+            requests.append(argv)
+        return newline + 1
+
+    def _take_count(self, buffer: bytes, at: int, requests: list[list[bytes]]) -> int:
+        line_end = self._find(buffer, b"\r", at, b"too big mbulk count string", requests)
+        after = line_end + LINE_END_BYTES
+        if line_end < 0 or after > len(buffer):
+            return at
+        count = parse_number(buffer[at + 1 : line_end])
+        if count is None or count > self.arguments_max:
+            raise self._fail(b"invalid multibulk length", requests)
+        if count > self._arguments_limit():
+            return self._refuse_stranger(b"unauthenticated multibulk length", at, requests)
+        if count > 0:
+            self._missing = count
+            self._read_bytes = after - at
+        return after
+
+    def _take_arguments(self, buffer: bytes, at: int, requests: list[list[bytes]]) -> int:
+        known = len(self._argv)
+        after = take_arguments(buffer, at, self._missing, self._argv, self._bulk_limit())
+        self._missing -= len(self._argv) - known
+        if after == at:
+            after = self._take_size(buffer, at, requests)
+        self._read_bytes += after - at - len(self._value)
+        if self._missing == 0:
+            self._finish_request(requests)
+        return after
+
+    def _take_size(self, buffer: bytes, at: int, requests: list[list[bytes]]) -> int:
+        """Read `$n`, and the value after it, or the part of the value that has arrived."""
+        line_end = self._find(buffer, b"\r", at, b"too big bulk count string", requests)
+        begin = line_end + LINE_END_BYTES
+        if line_end < 0 or begin > len(buffer):
+            return at
+        if buffer[at] != DOLLAR:
+            raise self._fail(b"expected '$', got '%c'" % buffer[at], requests)
+        size = parse_number(buffer[at + 1 : line_end])
+        if size is None or size < 0 or size > self.bulk_bytes_max:
+            raise self._fail(b"invalid bulk length", requests)
+        if size > self._bulk_limit():
+            return self._refuse_stranger(b"unauthenticated bulk length", at, requests)
+        if begin + size + LINE_END_BYTES > len(buffer):
+            self._value += buffer[begin:]
+            self._size = size
+            return len(buffer)
+        self._argv.append(buffer[begin : begin + size])
+        self._missing -= 1
+        return begin + size + LINE_END_BYTES
+
+    def _finish_value(self, requests: list[list[bytes]]) -> bytes:
+        """The value under way is complete: the bytes that follow it."""
+        view = memoryview(self._value)
+        after = self._size + LINE_END_BYTES
+        self._argv.append(bytes(view[: self._size]))
+        rest = bytes(view[after:])
+        self._value = bytearray()
+        self._size = -1
+        self._read_bytes += after
+        self._missing -= 1
+        if self._missing == 0:
+            self._finish_request(requests)
+        return rest
+
+    def _finish_request(self, requests: list[list[bytes]]) -> None:
+        requests.append(self._argv)
+        self._argv = []
+        self._read_bytes = 0
+
+    # Refusing
+
+    def _find(self, buffer: bytes, mark: bytes, at: int, too_big: bytes, requests: list[list[bytes]]) -> int:
+        """Where the line at `at` ends, or -1. As `strchr` sees it: what follows a NUL is not there."""
+        found = buffer.find(mark, at, at + self.inline_bytes_max + 1)
+        if found >= 0 and buffer.find(b"\0", at, found) < 0:
+            return found
+        if len(buffer) - at > self.inline_bytes_max:
+            raise self._fail(too_big, requests)
+        return -1
+
+    def _refuse_stranger(self, reason: bytes, at: int, requests: list[list[bytes]]) -> int:
+        if not requests:
+            raise self._fail(reason, requests)
+        self.paused = True
+        return at
+
+    def _fail(self, reason: bytes, requests: list[list[bytes]]) -> ProtocolError:
+        self._failure = b"ERR Protocol error: " + reason
+        self._argv = []
+        self._missing = 0
+        self._read_bytes = 0
+        self._rest = b""
+        self._value = bytearray()
+        self._size = -1
+        return ProtocolError(self._failure, requests)
+
+
+# Every command passes the next two: they take what is complete and written the usual way, and leave the rest.
+
+
+def take_requests(buffer: bytes, at: i64, requests: list[list[bytes]], arguments_max: i64, bulk_bytes_max: i64) -> i64:
+    """Take whole multibulk requests: where the last one ends."""
+    last = len(buffer) - REQUEST_BYTES_MIN
+    while at <= last and buffer[at] == STAR:
+        count: i64 = buffer[at + 1] - ZERO
+        begin: i64 = at + 4
+        if buffer[at + 2] != CR:
+            tail: i64 = buffer[at + 2] - ZERO
+            if tail < 0 or tail > 9 or buffer[at + 3] != CR:
+                break
+            count = count * 10 + tail if count > 0 else 0
+            begin = at + 5
+        if count < 1 or count > 99 or count > arguments_max:
+            break
+        argv: list[bytes] = []
+        after = take_arguments(buffer, begin, count, argv, bulk_bytes_max)
+        if len(argv) < count:
+            break
+        requests.append(argv)
+        at = after
+    return at
+
+
+def take_arguments(buffer: bytes, at: i64, count: i64, argv: list[bytes], bulk_bytes_max: i64) -> i64:
+    """Append up to `count` complete arguments to `argv`: where the last one ends."""
+    end: i64 = len(buffer)
+    while count > 0 and at + BULK_BYTES_MIN <= end and buffer[at] == DOLLAR:
+        size: i64 = buffer[at + 1] - ZERO
+        begin: i64 = at + 2
+        digit: i64 = buffer[begin]
+        while digit != CR:
+            if size < 1 or size >= PLAIN_NUMBER_MAX or digit < ZERO or digit > 57 or begin + 1 == end:
+                return at
+            size = size * 10 + digit - ZERO
+            begin += 1
+            digit = buffer[begin]
+        begin += LINE_END_BYTES
+        after: i64 = begin + size + LINE_END_BYTES
+        if size < 0 or size > bulk_bytes_max or after > end:
+            break
+        argv.append(buffer[begin : begin + size])
+        at = after
+        count -= 1
+    return at
+
+
+def parse_number(text: bytes) -> int | None:
+    """A signed 64-bit decimal as Redis reads it in headers: no plus sign, no leading zero."""
+    if not NUMBER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if I64_MIN <= number <= I64_MAX else None
+
+
+def split_arguments(line: bytes) -> list[bytes] | None:
+    """The arguments of an inline request, quoted as in `sdssplitargs`; None when its quotes are unbalanced."""
+    argv: list[bytes] = []
+    at = skip_spaces(line, 0)
+    while at < len(line):
+        match = ARGUMENT.match(line, at)
+        if match is None:
+            return None
+        bare, double, single = match.groups(b"")
+        argv.append(bare + ESCAPE.sub(unescape, double) + single.replace(b"\\'", b"'"))
+        at = skip_spaces(line, match.end())
+    return argv
+
+
+def skip_spaces(line: bytes, at: int) -> int:
+    match = SPACES.match(line, at)
+    return at if match is None else match.end()
+
+
+def unescape(match: re.Match[bytes]) -> bytes:
+    code: bytes | None = match.group(1)
+    if code is not None:
+        return bytes.fromhex(code.decode())
+    character: bytes = match.group(2)
+    return ESCAPED.get(character, character)

@@ -1,0 +1,102 @@
+"""Payloads of msgpack rows, one after the other, read row by row.
+
+A row is an array of at most `_ROW_MAX` values. Lists inside it are columns of bytes, never arrays, so no declared count
+reserves memory that the bytes themselves do not fill.
+
+Reference: the msgpack specification.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgpack
+
+from crdtstream.protocols.columns import CodecError
+
+Row = tuple[object, ...]
+
+_ROW_MAX: Final = 16
+_ROW_BYTES_MAX: Final = (1 << 31) - 1
+
+
+class TooShort(CodecError):
+    """The bytes end inside an object, or before one."""
+
+
+class Rows:
+    """Reads the rows of a payload, one after the other."""
+
+    __slots__ = ("_size", "_unpacker")
+
+    def __init__(self, payload: bytes) -> None:
+        if not payload:
+            raise TooShort("the payload is empty")
+        self._size = len(payload)
+        self._unpacker = msgpack.Unpacker(
+            None,
+            use_list=False,
+            raw=True,
+            read_size=self._size,
+            max_buffer_size=self._size,
+            max_array_len=_ROW_MAX,
+            max_map_len=0,
+            max_ext_len=0,
+        )
+        self._unpacker.feed(payload)
+
+    def next(self) -> Row:
+        try:
+            row: object = self._unpacker.unpack()
+        except msgpack.OutOfData:
+            raise TooShort(f"the payload ends early, after {self._size} bytes") from None
+        except (ValueError, msgpack.UnpackException) as error:
+            raise CodecError(f"no msgpack of this format: {error}") from error
+        return _checked(row)
+
+    def done(self) -> bool:
+        return self._unpacker.tell() == self._size
+
+    def end(self) -> None:
+        rest = self._size - self._unpacker.tell()
+        if rest:
+            raise CodecError(f"{rest} bytes follow the last row")
+
+
+class RowStream:
+    """Reads rows from pieces that may begin and end inside them."""
+
+    __slots__ = ("_unpacker",)
+
+    def __init__(self) -> None:
+        self._unpacker = msgpack.Unpacker(
+            None,
+            use_list=False,
+            raw=True,
+            max_buffer_size=_ROW_BYTES_MAX,
+            max_array_len=_ROW_MAX,
+            max_map_len=0,
+            max_ext_len=0,
+        )
+
+    def feed(self, piece: bytes) -> None:
+        try:
+            self._unpacker.feed(piece)
+        except (ValueError, msgpack.BufferFull) as error:
+            raise CodecError(f"a row of more than {_ROW_BYTES_MAX} bytes") from error
+
+    def next(self) -> Row | None:
+        """None until more has come."""
+        try:
+            row: object = self._unpacker.unpack()
+        except msgpack.OutOfData:
+            return None
+        except (ValueError, msgpack.UnpackException) as error:
+            raise CodecError(f"no msgpack of this format: {error}") from error
+        return _checked(row)
+
+
+def _checked(row: object) -> Row:
+    if not isinstance(row, tuple) or not row:
+        raise CodecError(f"a {type(row).__name__} stands where a row belongs")
+    return row

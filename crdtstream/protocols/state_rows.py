@@ -1,0 +1,417 @@
+"""The state of streams as msgpack rows and back, for checkpoints and state transfers.
+
+A stream is a row of its own and the rows of its parts behind it; a group's parts follow the group's row. So a large
+stream is written a little at a time. What follows from the rest (lengths, tops, the winning expiry, what a group has
+acked and passed) is made again when it is read.
+
+Entries of a checkpoint are not in the rows: blocks lie in files, and a row of a tree names the *places* of its blocks,
+in ID order. A transfer has the blocks in rows of their own, less what is removed at their head, and of a group only
+what is replicated: its creates.
+
+Small rows are made at once, when the state is captured; trees and pending entries are captured as lists of blocks and
+spans that stay as they are, and become rows later.
+
+`KNOWN_FIELDS` names every field of every class that is kept here, those that are derived or left out included: a test
+compares it with the classes, so that none is forgotten.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Final
+
+from crdtstream.core.block import Block
+from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Key
+from crdtstream.core.entry_id import U64_MAX
+from crdtstream.core.entry_tree import EntryTree
+from crdtstream.core.group import Consumer, Create, Group
+from crdtstream.core.intervals import IntervalSet
+from crdtstream.core.pending import PendingEntries
+from crdtstream.core.spans import Span
+from crdtstream.core.stream import OriginMeta, Stream
+from crdtstream.protocols.columns import (
+    CodecError,
+    column,
+    column_bytes,
+    flat,
+    in_order,
+    paired,
+    read_bytes,
+    read_column,
+    read_int,
+    read_row,
+    read_slot,
+    read_u64,
+)
+from crdtstream.protocols.effect_rows import (
+    intervals_column,
+    position_values,
+    read_intervals,
+    read_key,
+    read_position,
+)
+from crdtstream.protocols.rows import Row
+
+FORMAT_VERSION: Final = 1
+
+_STREAM: Final = 1
+_META: Final = 2
+_DESTROYED: Final = 3
+_TREE: Final = 4
+_GROUP: Final = 5
+_CREATE: Final = 6
+_INTERVALS: Final = 7
+_CONSUMER: Final = 8
+_HOLDER: Final = 9
+_PENDING: Final = 10
+_GONE: Final = 11
+_BLOCK: Final = 12
+
+_DELIVERED: Final = 0
+_SKIPPED: Final = 1
+_REPLAY: Final = 2
+
+KNOWN_FIELDS: Final[dict[type, str]] = {
+    Stream: "deleted destroyed expires_ms groups length metas top trees used_ms",
+    OriginMeta: "add_counter add_id added expires_ms expiry_counter first offset offset_counter offset_weight"
+    " removed_counter removed_id set_counter set_id trimmed_to voided",
+    Group: "acked consumers creates delivered entries_read floor passed pending replay skipped",
+    Create: "runs start",
+    Consumer: "active_ms seen_ms",
+    IntervalSet: "_highs _lows",
+    PendingEntries: "_consumers _of_slot _slots count",
+    Span: "consumers delivered_ms deliveries ms seq shared",
+    EntryTree: "_blocks _head _low_counters _low_ids _tail byte_count count removals",
+    Block: "_joined _sum _summed byte_count chunks count counters ends ms place sealed seq stored_count",
+}
+
+
+class TreeImage:
+    """A tree as it was: its blocks, how many entries at the head are removed, and the count of the last block."""
+
+    __slots__ = ("blocks", "head", "slot", "tail_count")
+
+    def __init__(self, slot: int, tree: EntryTree) -> None:
+        self.slot = slot
+        self.blocks, self.head, self.tail_count = tree.blocks()
+
+
+class StreamImage:
+    """A stream as it was at one position of the log: small rows, then what is still to become rows."""
+
+    __slots__ = ("groups", "rows", "trees")
+
+    def __init__(self, rows: list[Row]) -> None:
+        self.rows = rows
+        self.trees: list[TreeImage] = []
+        self.groups: list[GroupImage] = []
+
+
+class GroupImage:
+    __slots__ = ("rows", "spans")
+
+    def __init__(self, rows: list[Row], spans: list[tuple[int, Span]]) -> None:
+        self.rows = rows
+        self.spans = spans
+
+
+# Capturing
+
+
+def capture_stream(key: Key, stream: Stream | None, position: int) -> StreamImage:
+    """The state up to this position of the log; None stands for a key that is gone."""
+    database, name = key
+    if stream is None:
+        return StreamImage([(_GONE, database, name, position)])
+    image = StreamImage([(_STREAM, database, name, position, _counters_column(stream.deleted))])
+    image.rows += [(_META, slot, _meta_column(meta)) for slot, meta in stream.metas.items()]
+    image.rows += [(_DESTROYED, group, _counters_column(counters)) for group, counters in stream.destroyed.items()]
+    image.trees = [TreeImage(slot, tree) for slot, tree in stream.trees.items()]
+    image.groups = [capture_group(group_name, group) for group_name, group in stream.groups.items()]
+    return image
+
+
+def capture_group(name: bytes, group: Group) -> GroupImage:
+    rows: list[Row] = [(_GROUP, name, *position_values(group.floor), group.entries_read)]
+    for (slot, counter), create in group.creates.items():
+        rows.append((_CREATE, slot, counter, *position_values(create.start), _sets_column(create.runs)))
+    for which, sets in ((_DELIVERED, group.delivered), (_SKIPPED, group.skipped), (_REPLAY, group.replay)):
+        if sets:
+            rows.append((_INTERVALS, which, _sets_column(sets)))
+    rows += [(_CONSUMER, consumer, known.seen_ms, known.active_ms) for consumer, known in group.consumers.items()]
+    rows += [(_HOLDER, number, holder) for number, holder in group.pending.holders()]
+    return GroupImage(rows, group.pending.share())
+
+
+def capture_replicated(key: Key, stream: Stream) -> StreamImage:
+    """As `capture_stream`, without what is local; the position is of no meaning."""
+    image = StreamImage([(_STREAM, *key, 1, _counters_column(stream.deleted))])
+    image.rows += [(_META, slot, _meta_column(meta)) for slot, meta in stream.metas.items()]
+    image.rows += [(_DESTROYED, group, _counters_column(counters)) for group, counters in stream.destroyed.items()]
+    image.trees = [TreeImage(slot, tree) for slot, tree in stream.trees.items() if tree.count]
+    image.groups = [_capture_creates(group_name, group) for group_name, group in stream.groups.items()]
+    return image
+
+
+def _capture_creates(name: bytes, group: Group) -> GroupImage:
+    starts = [create.start for create in group.creates.values()]
+    floor = starts[0]
+    for start in starts[1:]:
+        floor = floor.meet(start)
+    rows: list[Row] = [(_GROUP, name, *position_values(floor), UNKNOWN_ENTRIES_READ)]
+    for (slot, counter), create in group.creates.items():
+        rows.append((_CREATE, slot, counter, *position_values(create.start), _sets_column(create.runs)))
+    return GroupImage(rows, [])
+
+
+def _counters_column(counters: dict[int, int]) -> bytes:
+    return column(flat(counters.items()))
+
+
+def _sets_column(sets: dict[int, IntervalSet]) -> bytes:
+    return intervals_column({slot: intervals.pairs() for slot, intervals in sets.items()})
+
+
+def _meta_column(meta: OriginMeta) -> bytes:
+    numbers = [meta.first, meta.added, meta.voided, meta.add_counter, *meta.add_id, meta.set_counter, *meta.set_id]
+    numbers += [meta.removed_counter, *meta.removed_id, meta.offset_counter, meta.offset_weight]
+    numbers += [meta.offset & U64_MAX, meta.trimmed_to, meta.expiry_counter, meta.expires_ms]
+    return column(numbers)
+
+
+def tree_row(slot: int, head: int, places: array[int]) -> Row:
+    """A tree, or more of it: rows of one slot follow each other."""
+    return (_TREE, slot, head, column_bytes(places))
+
+
+def block_row(image: TreeImage, at: int) -> Row:
+    """The live entries of the tree's block at this place; rows of one slot follow each other in ID order."""
+    block = image.blocks[at]
+    low = image.head if at == 0 else 0
+    high = image.tail_count if at == len(image.blocks) - 1 else block.count
+    if low > 0 or high < block.count:
+        part = Block()
+        part.extend(block, low, high)
+        block = part
+    ids = (column_bytes(block.ms), column_bytes(block.seq))
+    return (_BLOCK, image.slot, *ids, column_bytes(block.counters), column_bytes(block.ends), block.data())
+
+
+def span_row(slot: int, span: Span) -> Row:
+    times = column_bytes(array("Q", span.delivered_ms.tobytes()))
+    deliveries = column_bytes(array("Q", span.deliveries.tobytes()))
+    ids = (column_bytes(span.ms), column_bytes(span.seq))
+    return (_PENDING, slot, *ids, column_bytes(span.consumers), times, deliveries)
+
+
+# Reading
+
+
+class StateReader:
+    """Takes rows in order and gives streams, whose blocks were read before: place -> block."""
+
+    __slots__ = ("_blocks", "_group", "_group_name", "_holders", "_key", "_position", "_stream", "_trees")
+
+    def __init__(self, blocks: dict[int, Block]) -> None:
+        self._blocks = blocks
+        self._key: Key = (0, b"")
+        self._position = 0
+        self._stream: Stream | None = None
+        self._trees: dict[int, tuple[int, list[Block]]] = {}
+        self._group: Group | None = None
+        self._group_name = b""
+        self._holders: dict[int, bytes] = {}
+
+    def take(self, row: Row) -> tuple[Key, Stream | None, int] | None:
+        """The stream before this row, when it is complete: key, stream, position."""
+        kind = row[0]
+        if kind == _STREAM:
+            done = self.end()
+            self._begin_stream(row)
+            return done
+        if kind == _GONE:
+            done = self.end()
+            _, database, name, position = read_row(row, 4, "key that is gone")
+            self._key, self._position = read_key(database, name), read_u64(position, "position")
+            return done
+        if self._stream is None:
+            raise CodecError("a part of a stream without its stream")
+        if kind == _META:
+            self._take_meta(self._stream, row)
+        elif kind == _TREE:
+            self._take_tree(row)
+        elif kind == _BLOCK:
+            slot, block = _read_block(row)
+            self._trees.setdefault(slot, (0, []))[1].append(block)
+        elif kind == _DESTROYED:
+            _, group, values = read_row(row, 3, "destroyed group")
+            self._stream.destroyed[read_bytes(group, "group")] = _read_counters(values)
+        else:
+            self._take_group_part(kind, row)
+        return None
+
+    def end(self) -> tuple[Key, Stream | None, int] | None:
+        """The last stream; None when there was none."""
+        if not self._position:
+            return None
+        done = (self._key, self._stream, self._position)
+        if self._stream is not None:
+            self._end_group()
+            for slot, (head, blocks) in self._trees.items():
+                self._stream.trees[slot] = _tree(head, blocks)
+            _derive(self._stream)
+        self._stream = None
+        self._position = 0
+        self._trees = {}
+        return done
+
+    def _begin_stream(self, row: Row) -> None:
+        _, database, name, position, deleted = read_row(row, 5, "stream")
+        self._key = read_key(database, name)
+        self._position = read_u64(position, "position")
+        self._stream = Stream()
+        self._stream.deleted = _read_counters(deleted)
+
+    def _take_meta(self, stream: Stream, row: Row) -> None:
+        _, slot_value, values = read_row(row, 3, "metadata")
+        slot = read_slot(slot_value, "metadata")
+        if slot in stream.metas:
+            raise CodecError(f"metadata of slot {slot} comes twice")
+        stream.metas[slot] = _read_meta(read_column(values, "metadata"))
+
+    def _take_tree(self, row: Row) -> None:
+        _, slot_value, head, values = read_row(row, 4, "tree")
+        known = self._trees.setdefault(read_slot(slot_value, "tree"), (read_u64(head, "head"), []))
+        try:
+            known[1].extend([self._blocks[place] for place in read_column(values, "places")])
+        except KeyError as error:
+            raise CodecError(f"no block file holds a block at place {error.args[0]:#x}") from error
+
+    # Groups
+
+    def _take_group_part(self, kind: object, row: Row) -> None:
+        if kind == _GROUP:
+            self._end_group()
+            _, name, default, ids, entries_read = read_row(row, 5, "group")
+            self._group_name = read_bytes(name, "group")
+            self._group = Group((0, 0), read_position(default, ids), read_int(entries_read, "entries read"))
+            self._group.creates.clear()
+            return
+        group = self._group
+        if group is None:
+            raise CodecError("a part of a group without its group")
+        if kind == _PENDING:
+            slot, span = _read_span(row)
+            group.pending.adopt(slot, span)
+        elif kind == _HOLDER:
+            _, number, name = read_row(row, 3, "holder")
+            self._holders[read_u64(number, "holder")] = read_bytes(name, "holder")
+        elif kind == _CONSUMER:
+            _, name, seen_ms, active_ms = read_row(row, 4, "consumer")
+            consumer = group.consumers[read_bytes(name, "consumer")] = Consumer(read_int(seen_ms, "seen"))
+            consumer.active_ms = read_int(active_ms, "active")
+        elif kind == _CREATE:
+            _take_create(group, row)
+        elif kind == _INTERVALS:
+            _take_intervals(group, row)
+        else:
+            raise CodecError(f"state has no rows of kind {kind!r}")
+
+    def _end_group(self) -> None:
+        group = self._group
+        if group is None or self._stream is None:
+            return
+        if not group.creates:
+            raise CodecError("a group without a create")
+        try:
+            group.pending.name_holders(self._holders)
+        except KeyError as error:
+            raise CodecError(f"pending entries of consumer {error.args[0]}, who has no name") from error
+        if not all(count for _, count in group.pending.consumers_with_counts()):
+            raise CodecError("a consumer is named as a holder and holds nothing")
+        group.derive()
+        self._stream.groups[self._group_name] = group
+        self._group = None
+        self._holders = {}
+
+
+def _tree(head: int, blocks: list[Block]) -> EntryTree:
+    if blocks and head >= blocks[0].count:
+        raise CodecError(f"{head} entries are removed from a block of {blocks[0].count}")
+    return EntryTree.of_blocks(blocks, head)
+
+
+def _derive(stream: Stream) -> None:
+    stream.length = sum(tree.count for tree in stream.trees.values())
+    stream.top = max((meta.top() for meta in stream.metas.values()), default=stream.top)
+    stream.choose_expiry()
+
+
+def _read_counters(value: object) -> dict[int, int]:
+    return dict(paired(read_column(value, "counters", 2)))
+
+
+def _read_meta(numbers: array[int]) -> OriginMeta:
+    if len(numbers) != 18:
+        raise CodecError(f"metadata of {len(numbers)} numbers")
+    meta = OriginMeta()
+    meta.first, meta.added, meta.voided, meta.add_counter = numbers[0], numbers[1], numbers[2], numbers[3]
+    meta.add_id = (numbers[4], numbers[5])
+    meta.set_counter, meta.set_id = numbers[6], (numbers[7], numbers[8])
+    meta.removed_counter, meta.removed_id = numbers[9], (numbers[10], numbers[11])
+    meta.offset_counter, meta.offset_weight = numbers[12], numbers[13]
+    meta.offset = numbers[14] - (1 << 64) if numbers[14] >> 63 else numbers[14]
+    meta.trimmed_to, meta.expiry_counter, meta.expires_ms = numbers[15], numbers[16], numbers[17]
+    return meta
+
+
+def _read_sets(value: object, what: str) -> dict[int, IntervalSet]:
+    return {slot: IntervalSet.of(pieces) for slot, pieces in read_intervals(value, what).items()}
+
+
+def _take_create(group: Group, row: Row) -> None:
+    _, slot, counter, default, ids, runs = read_row(row, 6, "create")
+    create = Create(read_position(default, ids))
+    create.runs = _read_sets(runs, "runs")
+    group.creates[(read_slot(slot, "create"), read_u64(counter, "create"))] = create
+
+
+def _take_intervals(group: Group, row: Row) -> None:
+    _, which, values = read_row(row, 3, "intervals")
+    sets = _read_sets(values, "intervals")
+    if which == _DELIVERED:
+        group.delivered = sets
+    elif which == _SKIPPED:
+        group.skipped = sets
+    elif which == _REPLAY:
+        group.replay = sets
+    else:
+        raise CodecError(f"groups have no intervals {which!r}")
+
+
+def _read_block(row: Row) -> tuple[int, Block]:
+    _, slot, ms_value, seq_value, counter_values, end_values, data_value = read_row(row, 7, "block")
+    ms, seq = read_column(ms_value, "milliseconds"), read_column(seq_value, "sequence numbers")
+    counters, ends = read_column(counter_values, "counters"), read_column(end_values, "ends")
+    data = read_bytes(data_value, "data")
+    count = len(ends)
+    if count == 0 or len(ms) != count or len(seq) != count or len(counters) != count:
+        raise CodecError(f"a block in columns of {len(ms)}, {len(seq)}, {len(counters)} and {count}")
+    if ends[-1] != len(data):
+        raise CodecError(f"the last entry ends at {ends[-1]} of {len(data)} bytes")
+    return read_slot(slot, "block"), Block.of_columns(ms, seq, counters, ends, data)
+
+
+def _read_span(row: Row) -> tuple[int, Span]:
+    _, slot, ms, seq, consumers, times, deliveries = read_row(row, 7, "pending entries")
+    span = Span()
+    span.ms, span.seq = read_column(ms, "milliseconds"), read_column(seq, "sequence numbers")
+    span.delivered_ms = array("q", read_column(times, "delivery times").tobytes())
+    span.deliveries = array("q", read_column(deliveries, "deliveries").tobytes())
+    raw = read_bytes(consumers, "consumers")
+    count = span.count()
+    sizes = (len(span.seq), len(span.delivered_ms), len(span.deliveries))
+    if not count or sizes != (count, count, count) or len(raw) != count * span.consumers.itemsize:
+        raise CodecError(f"pending entries in columns of {count} and {sizes}")
+    span.consumers = in_order(array("I", raw))
+    return read_slot(slot, "pending entries"), span

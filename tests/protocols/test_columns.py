@@ -1,0 +1,65 @@
+"""Columns: bytes of integers, whole and in groups, on machines of either byte order."""
+
+from __future__ import annotations
+
+from array import array
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crdtstream.core.entry_id import U64_MAX
+from crdtstream.protocols.columns import (
+    CodecError,
+    column,
+    grouped_column,
+    in_order,
+    read_column,
+    read_grouped,
+    shifted_down,
+)
+
+numbers = st.lists(st.integers(0, 5) | st.integers(U64_MAX - 5, U64_MAX), max_size=6)
+
+
+@given(numbers)
+def test_a_column_is_little_endian(values: list[int]) -> None:
+    raw = b"".join(value.to_bytes(8, "little") for value in values)
+    assert column(values) == raw
+    assert list(read_column(raw, "x")) == values
+
+
+def test_a_big_endian_machine_swaps_and_keeps_its_own() -> None:
+    values = array("Q", [1, 2**40])
+    swapped = in_order(values, machine_little=False)
+    assert swapped.tobytes() == values.tobytes()[7::-1] + values.tobytes()[:7:-1]
+    assert in_order(swapped, machine_little=False) == values == array("Q", [1, 2**40])
+
+
+@given(st.integers(0, 2**64 - 1), st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=5), st.sampled_from([1, 60]))
+def test_shifted_down(by: int, values: list[int], repeats: int) -> None:
+    values = [max(value, by) for value in values] * repeats
+    assert shifted_down(array("Q", values), by) == column(value - by for value in values)
+
+
+@given(st.dictionaries(st.integers(1, 255), numbers, max_size=4))
+def test_groups_come_back(groups: dict[int, list[int]]) -> None:
+    raw = grouped_column(sorted(groups.items()))
+    assert {slot: list(values) for slot, values in read_grouped(raw, "x", 1).items()} == groups
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([1], "does not fit"),
+        ([1, 1], "does not fit"),
+        ([1, U64_MAX, 7, 7], "does not fit"),
+        ([1, 3, 7, 7, 7], "does not fit"),
+        ([256, 0], "no slot"),
+        ([2, 0, 1, 0], "slot 1 follows slot 2"),
+        ([2, 0, 2, 0], "slot 2 follows slot 2"),
+    ],
+)
+def test_bad_groups(values: list[int], message: str) -> None:
+    with pytest.raises(CodecError, match=message):
+        read_grouped(column(values), "x", 2)

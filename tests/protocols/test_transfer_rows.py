@@ -1,0 +1,104 @@
+"""A state as chunks: what comes out is what went in, less what is local, wherever the chunks are cut."""
+
+from __future__ import annotations
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crdtstream.core.causality import Origin, VersionVector
+from crdtstream.core.digest import digest_stream
+from crdtstream.core.members import EVICTED
+from crdtstream.protocols.columns import CodecError, column
+from crdtstream.protocols.rows import Row
+from crdtstream.protocols.state_rows import StreamImage, block_row, capture_replicated
+from crdtstream.protocols.transfer_rows import Drafting, TransferReader, head_row, tail_row
+from tests.protocols.test_state_rows import KEY, full_stream
+
+VECTOR = VersionVector({1: 2**63, 258: 5})
+ORIGINS = [Origin(1, 0, 2**64 - 1), Origin(2, 1, 7)]
+MEMBERS = [(2, 1, 2**40), (3, EVICTED, 0)]
+
+
+def rows_of(image: StreamImage) -> list[Row]:
+    rows = list(image.rows)
+    for tree in image.trees:
+        rows += [block_row(tree, at) for at in range(len(tree.blocks))]
+    for group in image.groups:
+        rows += group.rows
+    return rows
+
+
+def state_rows() -> list[Row]:
+    return [head_row(VECTOR, ORIGINS, MEMBERS), *rows_of(capture_replicated(KEY, full_stream())), tail_row(1)]
+
+
+def read(rows: list[Row], chunk_bytes: int = 1 << 20) -> TransferReader:
+    draft = Drafting()
+    draft.put(rows)
+    reader = TransferReader()
+    while draft.byte_count():
+        reader.feed(draft.take(chunk_bytes))
+    return reader
+
+
+@given(st.integers(1, 3000))
+def test_a_state_comes_back(chunk_bytes: int) -> None:
+    reader = read(state_rows(), chunk_bytes)
+    assert reader.done
+    assert reader.vector == VECTOR
+    assert reader.origins == ORIGINS
+    assert reader.members.rows() == MEMBERS
+    ((key, stream),) = reader.streams.items()
+    assert key == KEY
+    assert digest_stream(stream) == digest_stream(full_stream())
+    assert (stream.deleted, stream.destroyed) == (full_stream().deleted, full_stream().destroyed)
+
+
+def test_removed_entries_are_not_sent() -> None:
+    tree = read(state_rows()).streams[KEY].trees[1]
+    tree.check()
+    assert (tree.count, tree.first_id()) == (193, (8, 1))
+
+
+def test_what_is_local_stays_behind() -> None:
+    group = read(state_rows()).streams[KEY].groups[b"g"]
+    assert not group.delivered and not group.skipped and not group.replay and not group.consumers
+    assert len(group.creates) == 2
+    assert group.floor.default == (0, 0)
+
+
+def test_a_state_without_its_head_or_a_stream_is_refused() -> None:
+    for missing in (0, 1):
+        rows = state_rows()
+        del rows[missing]
+        with pytest.raises(CodecError):
+            read(rows)
+
+
+def test_a_state_without_its_tail_is_not_done() -> None:
+    assert not read(state_rows()[:-1]).done
+
+
+def test_bad_rows_are_refused() -> None:
+    head, end = head_row(VECTOR, ORIGINS, MEMBERS), tail_row(0)
+    bad: list[list[Row]] = [
+        [head, head],
+        [head, end, end],
+        [head, tail_row(1)],
+        [(100, b"", column([256, 1]), b"")],
+        [(100, column([1, 0]), column([1, 1]), b"")],
+        [(100, b"", b"", b"")],
+        [(100, b"", column([1, 1]), column([1, 2]))],
+        [head, (1, 0, b"k", 1, b""), (1, 0, b"k", 1, b""), end],
+        [head, (11, 0, b"k", 1), end],
+        [head, (1, 0, b"k", 1, b""), (12, 1, column([1]), column([1]), column([1]), column([2]), b"x")],
+        [head, (1, 0, b"k", 1, b""), (12, 1, b"", b"", b"", b"", b"")],
+        [head, (1, 0, b"k", 1, b""), (12, 1, column([1, 2]), column([1]), column([1]), column([1]), b"x")],
+    ]
+    for rows in bad:
+        with pytest.raises(CodecError):
+            read(rows)
+    with pytest.raises(CodecError):
+        TransferReader().feed(msgpack.packb(b"text"))
