@@ -1,0 +1,285 @@
+"""The disk port and the real disk: one flat directory of files.
+
+The log and the checkpoint reach files through `Disk` alone, so that the simulator can tear everything that they
+write. What the port promises, and no more:
+
+- `write` is handed to the kernel when it returns; only `sync` of that file makes it durable.
+- A file that was created or deleted is durably so only after `sync_directory`.
+- `create` and `reserve` hold the room that they name, filled with zeros: a write inside it does not fail for room.
+- `replace` is whole and durable when it returns; after a crash the file has its old content or its new one.
+
+`sync` and `release` may be called from another thread than the rest. A descriptor is kept for each file that is
+written, until it is released or deleted; a read opens the file for itself, so it never meets a descriptor that closes
+under it.
+
+Offsets and lengths are in bytes. Names are chosen by the code above, never by a client; those with a leading dot are
+ours.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from typing import Protocol
+
+_LOCK = ".lock"
+_TEMPORARY = ".new-"
+_ERRORS_OF_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_ERRORS_OF_SUPPORT = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+
+
+class DiskError(OSError):
+    """The disk did not do what it was asked."""
+
+
+class DiskFull(DiskError):
+    """There is no room; nothing was changed."""
+
+
+class DiskFailed(DiskError):
+    """A read, a write or a sync failed; what it left behind is unknown."""
+
+
+class DiskLocked(DiskError):
+    """Another process holds the directory."""
+
+
+class Disk(Protocol):
+    def names(self) -> list[str]:
+        """All files, ascending."""
+
+    def size(self, name: str) -> int: ...
+
+    def read(self, name: str, offset: int, length: int) -> bytes:
+        """Shorter than `length` only at the end of the file."""
+
+    def create(self, name: str, size_bytes: int) -> None:
+        """A new file of zeros; DiskFull leaves none behind."""
+
+    def reserve(self, name: str, size_bytes: int) -> None:
+        """Grow a file with zeros; DiskFull leaves it as it was."""
+
+    def write(self, name: str, offset: int, data: bytes) -> None: ...
+
+    def sync(self, name: str) -> None: ...
+
+    def sync_directory(self) -> None: ...
+
+    def truncate(self, name: str, size_bytes: int) -> None: ...
+
+    def replace(self, name: str, data: bytes) -> None: ...
+
+    def delete(self, name: str) -> None: ...
+
+    def release(self, name: str) -> None:
+        """No more writes are planned: give the descriptor back."""
+
+
+def _disk_error(action: str, path: str, error: OSError) -> DiskError:
+    number = error.errno or errno.EIO
+    text = f"cannot {action} {path}: {os.strerror(number)}"
+    return DiskFull(number, text) if number in _ERRORS_OF_ROOM else DiskFailed(number, text)
+
+
+def _make_directory(path: str) -> None:
+    if os.path.isdir(path):
+        return
+    os.makedirs(path, mode=0o700)
+    parent = os.open(os.path.dirname(os.path.abspath(path)), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(parent)
+    finally:
+        os.close(parent)
+
+
+def _write_all(descriptor: int, offset: int, data: bytes) -> None:
+    written = os.pwrite(descriptor, data, offset)
+    while written < len(data):
+        written += os.pwrite(descriptor, memoryview(data)[written:], offset + written)
+
+
+def _allocate(descriptor: int, size_bytes: int) -> None:
+    """Where the file system cannot hold room, a sparse file stands in: a write may then fail for room after all."""
+    try:
+        if size_bytes:
+            os.posix_fallocate(descriptor, 0, size_bytes)
+    except OSError as error:
+        if error.errno not in _ERRORS_OF_SUPPORT:
+            raise
+        if os.fstat(descriptor).st_size < size_bytes:
+            os.ftruncate(descriptor, size_bytes)
+
+
+class RealDisk:
+    """A directory, held exclusively for as long as this object is open."""
+
+    __slots__ = ("_descriptors", "_directory", "_lock", "path")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._descriptors: dict[str, int] = {}
+        try:
+            _make_directory(path)
+            self._lock = self._take_lock()
+            self._directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            self._remove_temporaries()
+        except DiskError:
+            raise
+        except OSError as error:
+            raise _disk_error("open", path, error) from error
+
+    def _take_lock(self) -> int:
+        descriptor = os.open(os.path.join(self.path, _LOCK), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(descriptor, 20, 0).decode("ascii", "replace") or "unknown"
+            os.close(descriptor)
+            text = (
+                f"data directory {self.path} is in use by another process (PID {holder}): stop it, or name another one"
+            )
+            raise DiskLocked(errno.EAGAIN, text) from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        return descriptor
+
+    def _remove_temporaries(self) -> None:
+        for name in os.listdir(self._directory):
+            if name.startswith(_TEMPORARY):
+                os.unlink(name, dir_fd=self._directory)
+
+    def close(self) -> None:
+        for name in list(self._descriptors):
+            self.release(name)
+        os.close(self._directory)
+        os.close(self._lock)
+
+    def names(self) -> list[str]:
+        try:
+            return sorted(name for name in os.listdir(self._directory) if not name.startswith("."))
+        except OSError as error:
+            raise _disk_error("list", self.path, error) from error
+
+    def size(self, name: str) -> int:
+        try:
+            return os.stat(name, dir_fd=self._directory).st_size
+        except OSError as error:
+            raise self._error("read", name, error) from error
+
+    def read(self, name: str, offset: int, length: int) -> bytes:
+        try:
+            descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._directory)
+            try:
+                return self._read_all(descriptor, offset, length)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise self._error("read", name, error) from error
+
+    def _read_all(self, descriptor: int, offset: int, length: int) -> bytes:
+        data = os.pread(descriptor, length, offset)
+        while len(data) < length:
+            more = os.pread(descriptor, length - len(data), offset + len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+    def create(self, name: str, size_bytes: int) -> None:
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            descriptor = os.open(name, flags, 0o600, dir_fd=self._directory)
+            self._descriptors[name] = descriptor
+            try:
+                _allocate(descriptor, size_bytes)
+            except OSError:
+                self.delete(name)
+                raise
+        except OSError as error:
+            raise self._error("create", name, error) from error
+
+    def reserve(self, name: str, size_bytes: int) -> None:
+        descriptor = self._descriptor(name)
+        size_before = self.size(name)
+        try:
+            _allocate(descriptor, size_bytes)
+        except OSError as error:
+            os.ftruncate(descriptor, size_before)
+            raise self._error("grow", name, error) from error
+
+    def write(self, name: str, offset: int, data: bytes) -> None:
+        descriptor = self._descriptor(name)
+        try:
+            _write_all(descriptor, offset, data)
+        except OSError as error:
+            raise self._error("write", name, error) from error
+
+    def sync(self, name: str) -> None:
+        descriptor = self._descriptor(name)
+        try:
+            os.fdatasync(descriptor)
+        except OSError as error:
+            raise self._error("sync", name, error) from error
+
+    def sync_directory(self) -> None:
+        try:
+            os.fsync(self._directory)
+        except OSError as error:
+            raise _disk_error("sync", self.path, error) from error
+
+    def truncate(self, name: str, size_bytes: int) -> None:
+        descriptor = self._descriptor(name)
+        try:
+            os.ftruncate(descriptor, size_bytes)
+        except OSError as error:
+            raise self._error("truncate", name, error) from error
+
+    def replace(self, name: str, data: bytes) -> None:
+        self.release(name)
+        temporary = _TEMPORARY + name
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            descriptor = os.open(temporary, flags, 0o600, dir_fd=self._directory)
+            try:
+                _write_all(descriptor, 0, data)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            os.rename(temporary, name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
+        except OSError as error:
+            raise self._error("replace", name, error) from error
+        self.sync_directory()
+
+    def delete(self, name: str) -> None:
+        self.release(name)
+        try:
+            os.unlink(name, dir_fd=self._directory)
+        except OSError as error:
+            raise self._error("delete", name, error) from error
+
+    def release(self, name: str) -> None:
+        descriptor = self._descriptors.pop(name, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def _descriptor(self, name: str) -> int:
+        descriptor = self._descriptors.get(name)
+        if descriptor is None:
+            try:
+                descriptor = os.open(name, os.O_RDWR | os.O_CLOEXEC, dir_fd=self._directory)
+            except OSError as error:
+                raise self._error("open", name, error) from error
+            self._descriptors[name] = descriptor
+        return descriptor
+
+    def _error(self, action: str, name: str, error: OSError) -> DiskError:
+        return _disk_error(action, os.path.join(self.path, name), error)
+
+    def check(self) -> None:
+        named = set(os.listdir(self._directory))
+        for name, descriptor in self._descriptors.items():
+            assert name in named, f"{name} is open and not in the directory"
+            assert os.fstat(descriptor).st_ino == os.stat(name, dir_fd=self._directory).st_ino, (
+                f"{name} is another file"
+            )

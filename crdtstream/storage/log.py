@@ -1,0 +1,325 @@
+"""The log: numbered records in segments, appended by one thread, synced by any.
+
+Records are numbered contiguously from 1 and a *position* is a record's number; positions are inclusive:
+`synced_position` 5 says that records 1 to 5 are durable. The log knows no kinds: a record is a small number from the
+caller and bytes.
+
+Appending. A turn is one write, wholly inside one segment. A segment's room is preallocated, so only beginning the
+next one meets a full disk, and that raises DiskFull before anything is written; the log goes on then. Any other
+failure of an append or a sync ends it: from there on it refuses everything with LogFailed, because what a failed sync
+left in the page cache is unknown and a retry may succeed without saving anything.
+
+Syncing. `sync` takes the position first and the files after it, so it covers whatever was appended before it was
+called while the loop's thread goes on. Nothing that it will cover later is synced on the way: a segment that is begun
+has neither a durable name nor a durable header until the next `sync`, which takes files and directory together.
+
+Recovery. Frames are read in order up to the first that is not whole (see `recovery`); what follows a torn tail is
+cut, and everything kept is synced before the log opens, since after a mere kill it may be in the page cache alone.
+
+Invariants: segments are contiguous; every segment but the last has a record; first_position - 1 <= synced <= last.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections.abc import Callable
+from itertools import pairwise
+
+from crdtstream.storage.disk import Disk, DiskError, DiskFull
+from crdtstream.storage.recovery import Cut, LogDamaged, LogError, Recovery, create_segment
+from crdtstream.storage.segment import (
+    FRAME_BYTES,
+    HEADER_BYTES,
+    Segment,
+    Window,
+    encode_frames,
+    framed_bytes,
+    scan,
+    segment_name,
+)
+
+SEGMENT_BYTES_MAX = 64 << 20
+
+_READ_AHEAD_BYTES = 1 << 16
+_STOPS_MAX = 64
+
+Record = tuple[int, bytes]
+
+
+class LogFailed(LogError):
+    """An append or a sync failed, and nothing that the log would say since can be relied on; the node ends."""
+
+
+class NotRetained(LogError):
+    """The position lies in a segment that was deleted."""
+
+
+class Log:
+    """The log of one data directory; `open_log` makes it."""
+
+    __slots__ = (
+        "_active",
+        "_directory_changed",
+        "_disk",
+        "_failure",
+        "_last",
+        "_salt",
+        "_sealed",
+        "_segment_bytes_max",
+        "_segments",
+        "_stops",
+        "_sync_lock",
+        "_synced",
+        "appended_bytes",
+        "cut",
+    )
+
+    def __init__(self, disk: Disk, recovery: Recovery, segment_bytes_max: int) -> None:
+        self._disk = disk
+        self._segment_bytes_max = segment_bytes_max
+        self._salt = recovery.salt
+        self._segments: list[Segment] = recovery.segments
+        self._active = self._segments[-1]
+        self._last = self._synced = recovery.last
+        self._sealed: list[Segment] = []
+        self._directory_changed = False
+        self._stops: dict[int, tuple[Segment, int]] = {}
+        self._failure: DiskError | None = None
+        self._sync_lock = threading.Lock()
+        self.cut: Cut | None = recovery.cut
+        # What a restart would have to replay, if nothing but the log were there.
+        self.appended_bytes = recovery.replayed_bytes
+
+    @property
+    def first_position(self) -> int:
+        """The first retained record, or the first to come."""
+        return self._segments[0].first
+
+    @property
+    def last_position(self) -> int:
+        return self._last
+
+    @property
+    def synced_position(self) -> int:
+        return self._synced
+
+    def segment_firsts(self) -> list[int]:
+        """The first position of each segment, ascending."""
+        return [segment.first for segment in self._segments]
+
+    def byte_count(self) -> int:
+        """What the log holds of the disk, preallocated room included."""
+        return sum(segment.capacity for segment in self._segments)
+
+    def bytes_from(self, position: int) -> int:
+        """What lies at or behind this position, or a little more: an index knows only some records' places."""
+        count = 0
+        for segment in self._segments:
+            if segment.last >= position:
+                offset = segment.point_before(position)[1] if segment.first < position else HEADER_BYTES
+                count += segment.end - offset
+        return count
+
+    def position_within(self, byte_count: int) -> int:
+        """Where to cut so that at most so many bytes are left: a segment's first position, that of the last at most."""
+        kept = self._segments[-1].end
+        position = self._segments[-1].first
+        for segment in reversed(self._segments[:-1]):
+            kept += segment.end
+            if kept > byte_count:
+                break
+            position = segment.first
+        return position
+
+    def has_room(self, byte_count: int) -> bool:
+        """Whether turns of so many bytes, FRAME_BYTES for each record included, fit; may begin the next segment."""
+        self._refuse_when_failed()
+        if self._active.room() < byte_count:
+            try:
+                self._make_room(byte_count)
+            except DiskFull:
+                return False
+        return True
+
+    def _make_room(self, byte_count: int) -> None:
+        """What is asked for is mostly not written; where it is much of a segment, little would be in each."""
+        half = self._segment_bytes_max // 2
+        if self._active.end < half < byte_count:
+            capacity = max(self._segment_bytes_max, self._active.end + byte_count + half)
+            self._disk.reserve(self._active.name, capacity)
+            self._active.capacity = capacity
+        else:
+            self._begin_segment(byte_count)
+
+    def append(self, records: list[Record]) -> int:
+        """One write; returns the last position. Raises DiskFull, with nothing written, when no segment has room."""
+        self._refuse_when_failed()
+        if not records:
+            return self._last
+        if self._active.room() < framed_bytes(records):
+            self._begin_segment(framed_bytes(records))
+        segment = self._active
+        data = encode_frames(records, self._last + 1, self._synced, self._salt, segment.end)
+        try:
+            self._disk.write(segment.name, segment.end, data)
+        except DiskError as error:
+            raise self._fail(error) from error
+        last = self._last + len(records)
+        segment.extend(last, segment.end + len(data))
+        self._last = last
+        self.appended_bytes += len(data)
+        return last
+
+    def sync(self) -> int:
+        """Make durable what was appended before the call; its last position. From any thread."""
+        with self._sync_lock:
+            self._refuse_when_failed()
+            position = (
+                self._last
+            )  # before the files: a segment that is begun meanwhile is then among them or not needed
+            if position > self._synced:
+                self._sync_files()
+                self._synced = position
+            return self._synced
+
+    def _sync_files(self) -> None:
+        active = self._active
+        sealed = self._sealed[:]
+        try:
+            for segment in sealed:
+                self._disk.sync(segment.name)
+                self._disk.release(segment.name)
+            if active not in sealed:
+                self._disk.sync(active.name)
+            if self._directory_changed:
+                self._directory_changed = False
+                self._disk.sync_directory()
+        except DiskError as error:
+            raise self._fail(error) from error
+        del self._sealed[: len(sealed)]
+
+    def read(self, position: int, bytes_max: int) -> list[tuple[int, int, bytes]]:
+        """(position, kind, payload) from `position` on: payloads up to `bytes_max`, or one record that is larger.
+
+        Ends with a segment; the next call goes on in the next.
+        """
+        self._refuse_when_failed()
+        if position > self._last:
+            return []
+        if position < self.first_position:
+            raise NotRetained(f"record {position} is gone: the log begins at {self.first_position}")
+        segment, number, offset = self._locate(position)
+        records: list[tuple[int, int, bytes]] = []
+        window = Window(self._disk, segment.name, segment.end, bytes_max + _READ_AHEAD_BYTES)
+        for found, kind, payload, end in scan(window, offset, number, self._salt):
+            if records and len(payload) > bytes_max:
+                break
+            if found >= position:
+                records.append((found, kind, payload))
+                bytes_max -= len(payload)
+            offset = end
+        if not records:
+            raise LogDamaged(segment.name, offset, f"record {position} was whole when it was written")
+        self._remember(records[-1][0] + 1, segment, offset)
+        return records
+
+    def _locate(self, position: int) -> tuple[Segment, int, int]:
+        """The segment of a record, and a record at or before it with its offset."""
+        stop = self._stops.pop(position, None)
+        if stop is not None and position <= stop[0].last:
+            return stop[0], position, stop[1]
+        segment = self._segments[bisect_right(self._segments, position, key=_first) - 1]
+        number, offset = segment.point_before(position)
+        return segment, number, offset
+
+    def _remember(self, position: int, segment: Segment, offset: int) -> None:
+        """Where this reader stopped is where it goes on, most likely."""
+        self._stops[position] = (segment, offset)
+        if len(self._stops) > _STOPS_MAX:
+            del self._stops[next(iter(self._stops))]
+
+    def truncate_before(self, position: int) -> None:
+        """Delete the segments that lie wholly below `position`, as far as what follows them is durable."""
+        self.delete(self.forget_before(position))
+
+    def forget_before(self, position: int) -> list[str]:
+        """As `truncate_before`, but the files that `delete` is to be called with are still there."""
+        self._refuse_when_failed()
+        through = min(position, self._synced)
+        forgotten: list[str] = []
+        while len(self._segments) > 1 and self._segments[1].first <= through:
+            self._stops.clear()
+            forgotten.append(self._segments.pop(0).name)
+        return forgotten
+
+    def delete(self, names: list[str]) -> None:
+        """Delete forgotten segments, in their order; from any thread."""
+        for name in names:
+            try:
+                self._disk.delete(name)
+                self._disk.sync_directory()  # one by one: a later deletion that survives an earlier one is a hole
+            except DiskError as error:
+                raise self._fail(error) from error
+
+    def _begin_segment(self, byte_count: int) -> None:
+        capacity = max(self._segment_bytes_max, HEADER_BYTES + byte_count)
+        first = self._last + 1
+        try:
+            if self._active.first == first:
+                self._disk.reserve(self._active.name, capacity)
+                self._active.capacity = capacity
+                return
+            create_segment(self._disk, segment_name(first), capacity, self._salt, first, self._synced)
+        except DiskFull:
+            raise
+        except DiskError as error:
+            raise self._fail(error) from error
+        self._directory_changed = True
+        self._sealed.append(self._active)
+        self._active = Segment(segment_name(first), first, capacity)
+        self._segments.append(self._active)
+
+    def _fail(self, error: DiskError) -> LogFailed:
+        self._failure = error
+        return LogFailed(f"the log failed and refuses all since: {error.strerror}")
+
+    def _refuse_when_failed(self) -> None:
+        if self._failure is not None:
+            raise self._fail(self._failure)
+
+    def check(self) -> None:
+        segments = self._segments
+        for segment in segments:
+            segment.check()
+        for earlier, later in pairwise(segments):
+            assert earlier.first <= earlier.last == later.first - 1, "segments are not contiguous"
+        assert segments[-1] is self._active and self._active.last == self._last
+        assert segments[0].first - 1 <= self._synced <= self._last
+        assert all(segment in segments and segment is not self._active for segment in self._sealed)
+        assert len(self._stops) <= _STOPS_MAX
+        assert FRAME_BYTES < HEADER_BYTES + FRAME_BYTES <= self._segment_bytes_max
+
+
+def _first(segment: Segment) -> int:
+    return segment.first
+
+
+def open_log(
+    disk: Disk,
+    replay: Callable[[int, int, bytes], None],
+    *,
+    salt: int,
+    segment_bytes_max: int = SEGMENT_BYTES_MAX,
+    position_from: int = 1,
+    durable: int = 0,
+) -> Log:
+    """Hand every record from `position_from` on to `replay(position, kind, payload)`, cut a torn tail, go on behind it.
+
+    `salt`, 1 to 2^32 - 1 and drawn at random, is used when the log is new. Records up to `durable`, and those before
+    `position_from` always, are known to have been durable: a log that does not reach so far is damaged. Segments that
+    lie wholly before `position_from` are not read.
+    """
+    recovery = Recovery(disk, replay, position_from, max(durable, position_from - 1))
+    recovery.run(salt, segment_bytes_max)
+    return Log(disk, recovery, segment_bytes_max)

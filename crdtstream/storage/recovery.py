@@ -1,0 +1,218 @@
+"""Recovery of the log: which records are kept, what is cut, and when that is refused.
+
+After a power loss any page that was not synced may be there or not, in any combination, and so may a segment's name.
+So the first record that is not whole ends the log, and it and all after it are cut - unless something proves that it
+had been durable: a later whole frame or segment header that names a synced position at or beyond it, or the caller's
+word. Then the disk lost what it had promised, and the start is refused with file, offset and what to do. What no
+later frame vouches for, the very last turns, cannot be told from a torn tail and is cut.
+
+Zeros to the end of the last segment are its normal end. The header of the first segment was synced before any record,
+so damage there is damage always; that of a later one may never have reached the disk.
+
+Cutting leaves no byte of what was cut: an old frame behind the new end would be taken for the next record one day.
+Everything is synced at the end, before the first append; whatever a crash leaves of the steps leads to the same cut.
+
+Invariant: afterwards every record that is kept is durable, and the file behind the last one is zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from crdtstream.storage.disk import Disk, DiskFull
+from crdtstream.storage.segment import (
+    HEADER_BYTES,
+    SALT_MAX,
+    Header,
+    Segment,
+    Window,
+    encode_header,
+    find_witness,
+    first_of,
+    read_header,
+    scan,
+    segment_name,
+    segment_names,
+)
+
+_ADVICE = (
+    "Do not edit the file. Restore the data directory from a copy, or move it away and start with an empty one:"
+    " the region comes back as a new origin and takes from its peers what they hold."
+)
+
+
+class LogError(Exception):
+    """The log cannot do what it was asked."""
+
+
+class LogDamaged(LogError):
+    """Records that had been durable are not whole; names the file and the offset."""
+
+    def __init__(self, file: str, offset: int, reason: str) -> None:
+        super().__init__(f"{file} is damaged at byte {offset}: {reason}. {_ADVICE}")
+        self.file = file
+        self.offset = offset
+
+
+class Cut:
+    """A torn tail that was cut: where it began, and the record number that is free again."""
+
+    __slots__ = ("file", "offset", "position")
+
+    def __init__(self, file: str, offset: int, position: int) -> None:
+        self.file = file
+        self.offset = offset
+        self.position = position
+
+    def __repr__(self) -> str:
+        return f"Cut({self.file} at byte {self.offset}, from record {self.position})"
+
+
+def create_segment(disk: Disk, name: str, capacity: int, salt: int, first: int, synced: int) -> None:
+    """Not yet durable."""
+    disk.create(name, capacity)
+    try:
+        disk.write(name, 0, encode_header(Header(salt, first, synced)))
+    except DiskFull:
+        disk.delete(name)
+        raise
+
+
+class Recovery:
+    """One pass over all segments, streaming; what it found is what the log starts from."""
+
+    __slots__ = ("_disk", "_durable", "_position_from", "_replay", "cut", "last", "replayed_bytes", "salt", "segments")
+
+    def __init__(self, disk: Disk, replay: Callable[[int, int, bytes], None], position_from: int, durable: int) -> None:
+        self._disk = disk
+        self._replay = replay
+        self._position_from = position_from
+        self._durable = durable
+        self.replayed_bytes = 0
+        self.segments: list[Segment] = []
+        self.last = 0
+        self.salt = 0
+        self.cut: Cut | None = None
+
+    def run(self, salt: int, segment_bytes_max: int) -> None:
+        names = segment_names(self._disk)
+        if not names or self._is_unborn(names):
+            names = [self._create_first(names, salt, segment_bytes_max)]
+        self._begin(names[0])
+        for place, name in enumerate(names):
+            after = first_of(names[place + 1]) if place + 1 < len(names) else 0
+            damage = self._take(name, after)
+            if damage is not None:
+                self._cut(damage, names[place:])
+                break
+        else:
+            self._end(names[-1])
+        self._keep(segment_bytes_max)
+
+    def _is_unborn(self, names: list[str]) -> bool:
+        """The first segment was created and lost its header before any record could be appended."""
+        name = names[0]
+        return len(names) == 1 and Window(self._disk, name, self._disk.size(name)).is_zero_from(0)
+
+    def _create_first(self, names: list[str], salt: int, segment_bytes_max: int) -> str:
+        if not 0 < salt <= SALT_MAX:
+            raise ValueError(f"salt {salt} is outside 1..{SALT_MAX}")
+        for name in names:
+            self._disk.delete(name)
+        first = first_of(names[0]) if names else 1
+        name = segment_name(first)
+        create_segment(self._disk, name, segment_bytes_max, salt, first, first - 1)
+        return name
+
+    def _begin(self, name: str) -> None:
+        header = read_header(self._disk, name)
+        if header is None or header.first != first_of(name):
+            raise LogDamaged(name, 0, "the header of the first segment was durable before any record")
+        self.salt = header.salt
+        self.last = header.first - 1
+        if header.first > self._position_from:
+            raise LogDamaged(name, 0, f"the segments before it, from record {self._position_from} on, are missing")
+
+    def _take(self, name: str, after: int) -> tuple[str, int] | None:
+        """Replay a segment that follows what is there; else the file and offset of the damage.
+
+        `after` is the first record of the next segment: one that ends before the replay begins is not read.
+        """
+        first = first_of(name)
+        if first > self.last + 1:
+            return self.segments[-1].name, self.segments[-1].end
+        header = read_header(self._disk, name)
+        if header is None or header.first != first or header.salt != self.salt:
+            return name, 0
+        if first <= self.last:
+            raise LogDamaged(name, 0, f"it begins at record {first} and the segment before it ends at {self.last}")
+        segment = Segment(name, first, self._disk.size(name))
+        self.segments.append(segment)
+        if first < after <= self._position_from:
+            segment.extend(after - 1, segment.capacity)
+            self.last = after - 1
+            return None
+        for number, kind, payload, end in scan(self._window(segment), segment.end, first, self.salt):
+            segment.extend(number, end)
+            self.last = number
+            if number >= self._position_from:
+                self._replay(number, kind, payload)
+                self.replayed_bytes += len(payload)
+        return None
+
+    def _window(self, segment: Segment) -> Window:
+        return Window(self._disk, segment.name, segment.capacity)
+
+    def _end(self, name: str) -> None:
+        segment = self.segments[-1]
+        if not self._window(segment).is_zero_from(segment.end):
+            self._cut((name, segment.end), [])
+        elif self.last < self._durable:
+            raise LogDamaged(name, segment.end, f"it ends at record {self.last} and {self._durable} was durable")
+
+    def _cut(self, damage: tuple[str, int], names: list[str]) -> None:
+        """Cut behind the last record kept; `names` are the segments after it."""
+        self._refuse_with_witness(damage, names)
+        for name in reversed(names):
+            self._disk.delete(name)
+        segment = self.segments[-1]
+        self._disk.truncate(segment.name, segment.end)
+        segment.capacity = segment.end
+        self.cut = Cut(damage[0], damage[1], self.last + 1)
+
+    def _refuse_with_witness(self, damage: tuple[str, int], names: list[str]) -> None:
+        damaged = self.last + 1
+        if damaged <= self._durable:
+            raise LogDamaged(*damage, f"record {damaged} is not whole, and {self._durable} was durable")
+        segment = self.segments[-1]
+        found = find_witness(self._window(segment), segment.end, self.salt, damaged)
+        file = segment.name
+        for name in names:
+            if found is None:
+                file = name
+                found = self._witness_in(name, damaged)
+        if found is not None:
+            reason = f"record {damaged} is not whole, and record {found[0]} in {file} says that {found[1]} was durable"
+            raise LogDamaged(*damage, reason)
+
+    def _witness_in(self, name: str, damaged: int) -> tuple[int, int] | None:
+        header = read_header(self._disk, name)
+        if header is not None and header.salt == self.salt and header.synced >= damaged:
+            return header.first, header.synced
+        return find_witness(Window(self._disk, name, self._disk.size(name)), 0, self.salt, damaged)
+
+    def _keep(self, segment_bytes_max: int) -> None:
+        """Make durable what was read, made or cut, and give a cut segment its room back where there is any."""
+        active = self.segments[-1]
+        if self.cut is not None:
+            try:
+                capacity = max(segment_bytes_max, HEADER_BYTES, active.end)
+                self._disk.reserve(active.name, capacity)
+                active.capacity = capacity
+            except DiskFull:
+                pass  # the log can be read, and has_room says that it cannot be written
+        for segment in self.segments:
+            self._disk.sync(segment.name)
+            if segment is not active:
+                self._disk.release(segment.name)
+        self._disk.sync_directory()

@@ -1,0 +1,87 @@
+"""The start of a node from its disk: the checkpoint if there is one, then the log behind it.
+
+A manifest names its files, and their checksums cover all that is in them; whatever is not as it was written stops the
+start with file and offset, because the log that the checkpoint replaced may be gone.
+"""
+
+from __future__ import annotations
+
+from crdtstream.core.block import Block
+from crdtstream.node import Node
+from crdtstream.protocols.columns import CodecError
+from crdtstream.protocols.manifest import Manifest, UnknownFormat, decode_manifest
+from crdtstream.protocols.rows import Rows
+from crdtstream.protocols.state_rows import StateReader
+from crdtstream.storage.checkpoint import MANIFEST, Checkpointer, block_file, state_file
+from crdtstream.storage.disk import Disk
+from crdtstream.storage.log import Log, open_log
+from crdtstream.storage.sections import CheckpointDamaged, read_blocks, read_sections
+from crdtstream.storage.segment import FormatUnknown
+
+
+def open_storage(disk: Disk, node: Node, *, salt: int, segment_bytes_max: int) -> tuple[Log, Checkpointer]:
+    """Bring the node to where its disk is; what a crash left of an unfinished checkpoint is deleted."""
+    manifest = load_checkpoint(disk, node)
+    begun, through = (0, 0) if manifest is None else (manifest.begun, manifest.through)
+    log = open_log(
+        disk,
+        node.recover,
+        salt=salt,
+        segment_bytes_max=segment_bytes_max,
+        position_from=begun + 1,
+        durable=through,
+    )
+    checkpointer = Checkpointer(disk, log, node, manifest)
+    checkpointer.clean()
+    return log, checkpointer
+
+
+def load_checkpoint(disk: Disk, node: Node) -> Manifest | None:
+    if MANIFEST not in disk.names():
+        return None
+    manifest = read_manifest(disk)
+    node.restore(manifest)
+    blocks: dict[int, Block] = {}
+    for number, byte_count in manifest.block_files:
+        name = block_file(number)
+        for offset, payload in read_sections(disk, name, number, byte_count):
+            read_blocks(name, number, offset, payload, blocks)
+    reader = StateReader(blocks)
+    for number, byte_count in manifest.state_files:
+        name = state_file(number)
+        for offset, payload in read_sections(disk, name, number, byte_count):
+            read_state(name, offset, payload, reader, node)
+    if manifest.state_files:
+        take_last(state_file(manifest.state_files[-1][0]), reader, node)
+    return manifest
+
+
+def read_manifest(disk: Disk) -> Manifest:
+    try:
+        return decode_manifest(disk.read(MANIFEST, 0, disk.size(MANIFEST)))
+    except UnknownFormat as error:
+        raise FormatUnknown(f"{MANIFEST}: {error}: start the release that wrote it, or a newer one") from error
+    except CodecError as error:
+        raise CheckpointDamaged(MANIFEST, 0, str(error)) from error
+
+
+def read_state(name: str, offset: int, payload: memoryview, reader: StateReader, node: Node) -> None:
+    """Every stream of a section but the last, which may go on in the next one."""
+    restore = node.replica.restore
+    try:
+        rows = Rows(bytes(payload))
+        while not rows.done():
+            done = reader.take(rows.next())
+            if done is not None:
+                restore(*done)
+    except CodecError as error:
+        raise CheckpointDamaged(name, offset, str(error)) from error
+
+
+def take_last(name: str, reader: StateReader, node: Node) -> None:
+    try:
+        done = reader.end()
+    except CodecError as error:
+        raise CheckpointDamaged(name, 0, str(error)) from error
+    if done is not None:
+        node.replica.restore(*done)

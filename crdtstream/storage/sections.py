@@ -1,0 +1,191 @@
+"""Files of a checkpoint: sections, each with a checksum, written once and never changed.
+
+    file       magic 8 | version 4 | number 8 | checksum 4 | sections to the end that the manifest names
+    section    checksum 4 | length 8 | payload
+
+All numbers are little-endian. The checksum of a section is seeded with the number of its file and its offset, so that
+a section is whole only in the file and at the place that it was written for.
+
+A payload of a block file is blocks, one after the other, each with its columns:
+
+    block      entries 8 | bytes of data 8 | milliseconds | sequence numbers | counters | ends | data
+
+The **place** of a block is `number << 40 | offset` of its first byte in the file. `Draft` gathers one section in
+memory; the disk is touched by `write_section` alone, which may run on another thread.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from array import array
+
+from crdtstream.core.block import Block
+from crdtstream.protocols.columns import column_bytes, in_order
+from crdtstream.storage.disk import Disk
+from crdtstream.storage.recovery import LogDamaged
+from crdtstream.storage.segment import FormatUnknown
+
+FORMAT_VERSION = 1
+OFFSET_BITS = 40
+
+_MAGIC = b"CRDTSEC\n"
+_HEADER = struct.Struct("<8sIQ")
+_CHECKSUM = struct.Struct("<I")
+_SECTION = struct.Struct("<IQ")
+_BLOCK = struct.Struct("<QQ")
+_MASK = 0xFFFFFFFF
+HEADER_BYTES = _HEADER.size + _CHECKSUM.size
+SECTION_BYTES = _SECTION.size
+BLOCK_BYTES = _BLOCK.size
+
+
+class CheckpointDamaged(LogDamaged):
+    """A file that the manifest names is not what was written."""
+
+
+class Section:
+    """What is to be written to a file: the payload's parts, and where; the last one of a file closes it."""
+
+    __slots__ = ("closes", "name", "number", "offset", "parts")
+
+    def __init__(self, name: str, number: int, offset: int, parts: list[bytes]) -> None:
+        self.name = name
+        self.number = number
+        self.offset = offset
+        self.parts = parts
+        self.closes = False
+
+
+class Draft:
+    """A file that is being written: the section that gathers, and where it will begin."""
+
+    __slots__ = ("_gathered_bytes", "_offset", "_parts", "name", "number")
+
+    def __init__(self, name: str, number: int) -> None:
+        self.name = name
+        self.number = number
+        self._offset = HEADER_BYTES
+        self._parts: list[bytes] = []
+        self._gathered_bytes = 0
+
+    def add(self, parts: list[bytes]) -> int:
+        """The place of what was added."""
+        place = self.number << OFFSET_BITS | self._offset + SECTION_BYTES + self._gathered_bytes
+        for part in parts:
+            self._gathered_bytes += len(part)
+        self._parts += parts
+        return place
+
+    def gathered_bytes(self) -> int:
+        return self._gathered_bytes
+
+    def byte_count(self) -> int:
+        """The size of the file once everything is written."""
+        return self._offset + (SECTION_BYTES + self._gathered_bytes if self._parts else 0)
+
+    def take(self) -> Section:
+        """What gathered, to be written, if only to close the file; the next section begins behind it."""
+        section = Section(self.name, self.number, self._offset, self._parts)
+        self._offset = self.byte_count()
+        self._parts = []
+        self._gathered_bytes = 0
+        return section
+
+
+def write_section(disk: Disk, section: Section) -> None:
+    """The first section of a file creates it; with the last one its content, but not its name, is durable."""
+    if section.parts:
+        _write_payload(disk, section, b"".join(section.parts))
+    if section.closes:
+        disk.sync(section.name)
+        disk.release(section.name)
+
+
+def _write_payload(disk: Disk, section: Section, payload: bytes) -> None:
+    offset = section.offset
+    head = _SECTION.pack(_checksum(payload, section.number, offset), len(payload))
+    data = head + payload
+    if offset == HEADER_BYTES:
+        disk.create(section.name, 0)
+        data = _file_header(section.number) + data
+        offset = 0
+    disk.write(section.name, offset, data)
+
+
+def _file_header(number: int) -> bytes:
+    head = _HEADER.pack(_MAGIC, FORMAT_VERSION, number)
+    return head + _CHECKSUM.pack(zlib.crc32(head))
+
+
+def _checksum(payload: bytes | memoryview, number: int, offset: int) -> int:
+    return zlib.crc32(payload, (number * 0x9E3779B1 + offset) & _MASK)
+
+
+def read_sections(disk: Disk, name: str, number: int, byte_count: int) -> list[tuple[int, memoryview]]:
+    """(offset of the payload, payload) of a file, all checksums verified."""
+    data = memoryview(disk.read(name, 0, byte_count))
+    if len(data) < byte_count:
+        raise CheckpointDamaged(name, len(data), f"it ends there and had {byte_count} bytes")
+    _check_header(name, number, bytes(data[:HEADER_BYTES]))
+    sections: list[tuple[int, memoryview]] = []
+    offset = HEADER_BYTES
+    while offset < byte_count:
+        if byte_count - offset < SECTION_BYTES:
+            raise CheckpointDamaged(name, offset, "a section's head is cut off")
+        checksum, length = _SECTION.unpack_from(data, offset)
+        payload = data[offset + SECTION_BYTES : offset + SECTION_BYTES + length]
+        if len(payload) < length or _checksum(payload, number, offset) != checksum:
+            raise CheckpointDamaged(name, offset, "the checksum of a section is wrong")
+        sections.append((offset + SECTION_BYTES, payload))
+        offset += SECTION_BYTES + length
+    return sections
+
+
+def _check_header(name: str, number: int, header: bytes) -> None:
+    if len(header) < HEADER_BYTES or not header.startswith(_MAGIC):
+        raise CheckpointDamaged(name, 0, "it is no file of a checkpoint")
+    _, version, found = _HEADER.unpack_from(header)
+    if version != FORMAT_VERSION:
+        text = f"{name} is in checkpoint format {version} and this release reads format {FORMAT_VERSION}"
+        raise FormatUnknown(f"{text}: start the release that wrote it, or a newer one that says that it reads both")
+    if _CHECKSUM.unpack_from(header, _HEADER.size)[0] != zlib.crc32(header[: _HEADER.size]) or found != number:
+        raise CheckpointDamaged(name, 0, "its header is wrong")
+
+
+# Blocks
+
+
+def block_parts(block: Block, count: int) -> list[bytes]:
+    """The first `count` entries of a block, as they lie in a file."""
+    whole = count == block.count
+    columns = [block.ms, block.seq, block.counters, block.ends]
+    data = block.data() if whole else block.entry_slice(0, count)
+    parts = [_BLOCK.pack(count, len(data))]
+    parts += [column_bytes(values if whole else values[:count]) for values in columns]
+    parts.append(data)
+    return parts
+
+
+def read_blocks(name: str, number: int, offset: int, payload: memoryview, blocks: dict[int, Block]) -> None:
+    """Put the blocks of a section's payload, which begins at this offset of the file, under their places."""
+    at, end = 0, len(payload)
+    unpack, place = _BLOCK.unpack_from, number << OFFSET_BITS | offset
+    while at < end:
+        if end - at < BLOCK_BYTES:
+            raise CheckpointDamaged(name, offset + at, "a block's head is cut off")
+        count, data_bytes = unpack(payload, at)
+        columns_end = at + BLOCK_BYTES + 32 * count
+        after = columns_end + data_bytes
+        if not count or after > end:
+            raise CheckpointDamaged(name, offset + at, f"a block of {count} entries does not fit its section")
+        values = in_order(array("Q", bytes(payload[at + BLOCK_BYTES : columns_end])))
+        ends = values[3 * count :]
+        if ends[-1] != data_bytes:
+            raise CheckpointDamaged(name, offset + at, "a block's ends miss its data")
+        data = bytes(payload[columns_end:after])
+        block = Block.of_columns(values[:count], values[count : 2 * count], values[2 * count : 3 * count], ends, data)
+        block.place = place + at
+        block.stored_count = count
+        blocks[place + at] = block
+        at = after

@@ -1,0 +1,243 @@
+"""One segment of the log: the format of its file, and how whole frames are told from everything else.
+
+A segment is a header and frames, then zeros to the end of what was preallocated. All numbers are little-endian.
+
+    header   magic 8 | version 4 | salt 4 | first record number 8 | synced position 8 | checksum 4
+    frame    salt 4 | checksum 4 | length 4 | kind 4 | record number 8 | synced position 8 | payload
+
+The salt is drawn once for a log. It begins every frame, so that a scan can find the next frame behind damage, and it
+seeds the checksum together with the frame's offset, so a frame is whole only in the log and at the place that it was
+written for: a payload that holds a copy of a frame, or was forged to look like one, is not taken for one.
+
+The synced position, inclusive, is what was known to be durable when the frame was written; so it is below the frame's
+own number. A frame is a *witness* against damage at record `d` when it names a synced position at or beyond `d`.
+
+Reference: the rule for torn writes is that of Pillai et al., "All File Systems Are Not Created Equal" (2014): between
+two syncs pages reach the disk in any order.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from crdtstream.storage.disk import Disk
+
+FORMAT_VERSION = 1
+SALT_MAX = 0xFFFFFFFF
+
+_MAGIC = b"CRDTLOG\n"
+_PREFIX_NAME = "log-"
+_HEADER = struct.Struct("<8sIIQQ")
+_CHECKSUM = struct.Struct("<I")
+HEADER_BYTES = _HEADER.size + _CHECKSUM.size
+
+_PREFIX = struct.Struct("<II")
+_BODY = struct.Struct("<IIQQ")
+_FRAME = struct.Struct("<IIIIQQ")  # prefix and body at once
+FRAME_BYTES = _FRAME.size
+
+_WINDOW_BYTES = 1 << 20
+_POINT_RECORDS = 64
+_POINT_BYTES = 1 << 16
+_MASK = 0xFFFFFFFF
+
+
+class FormatUnknown(Exception):
+    """The file was written by a release with another format."""
+
+
+def segment_name(first: int) -> str:
+    return f"{_PREFIX_NAME}{first:020d}"
+
+
+def segment_names(disk: Disk) -> list[str]:
+    """Ascending by first record number; files of others are left out."""
+    return [name for name in disk.names() if name.startswith(_PREFIX_NAME) and name[len(_PREFIX_NAME) :].isdigit()]
+
+
+def first_of(name: str) -> int:
+    return int(name[len(_PREFIX_NAME) :])
+
+
+class Segment:
+    """Where a segment's records lie: a point in the index every 64 records or 64 KiB, so that a reader skips little.
+
+    `end` is exclusive: the offset of the next frame. `last` is inclusive and `first - 1` while there is no record.
+    """
+
+    __slots__ = ("_numbers", "_offsets", "capacity", "end", "first", "last", "name")
+
+    def __init__(self, name: str, first: int, capacity: int) -> None:
+        self.name = name
+        self.first = first
+        self.last = first - 1
+        self.end = HEADER_BYTES
+        self.capacity = capacity
+        self._numbers = array("Q")
+        self._offsets = array("Q")
+
+    def room(self) -> int:
+        return self.capacity - self.end
+
+    def extend(self, last: int, end: int) -> None:
+        """Frames up to record `last` now end at offset `end`."""
+        points = self._numbers
+        if not points or self.last + 1 >= points[-1] + _POINT_RECORDS or self.end >= self._offsets[-1] + _POINT_BYTES:
+            points.append(self.last + 1)
+            self._offsets.append(self.end)
+        self.last = last
+        self.end = end
+
+    def point_before(self, number: int) -> tuple[int, int]:
+        """A record at or before this one, and its offset."""
+        place = bisect_right(self._numbers, number) - 1
+        return self._numbers[place], self._offsets[place]
+
+    def check(self) -> None:
+        assert self.name == segment_name(self.first)
+        assert HEADER_BYTES <= self.end <= self.capacity
+        assert self.end >= HEADER_BYTES + FRAME_BYTES * (self.last - self.first + 1)
+        assert list(self._numbers) == sorted(set(self._numbers)) and list(self._offsets) == sorted(set(self._offsets))
+        assert len(self._numbers) == len(self._offsets) and bool(self._numbers) == (self.last >= self.first)
+        assert not self._numbers or (self._numbers[0] == self.first and self._numbers[-1] <= self.last)
+
+
+class Header:
+    """The head of a segment file that passed its checksum."""
+
+    __slots__ = ("first", "salt", "synced")
+
+    def __init__(self, salt: int, first: int, synced: int) -> None:
+        self.salt = salt
+        self.first = first
+        self.synced = synced
+
+
+def encode_header(header: Header) -> bytes:
+    head = _HEADER.pack(_MAGIC, FORMAT_VERSION, header.salt, header.first, header.synced)
+    return head + _CHECKSUM.pack(zlib.crc32(head))
+
+
+def read_header(disk: Disk, name: str) -> Header | None:
+    """None when it is damaged; the version is judged first, since another format may check itself in another way. No
+    format is numbered 0: that is a header of which only the beginning was written.
+    """
+    data = disk.read(name, 0, HEADER_BYTES)
+    if len(data) < HEADER_BYTES or not data.startswith(_MAGIC):
+        return None
+    _, version, salt, first, synced = _HEADER.unpack_from(data)
+    if version not in (0, FORMAT_VERSION):
+        text = f"{name} is in log format {version} and this release reads format {FORMAT_VERSION}"
+        raise FormatUnknown(f"{text}: start the release that wrote it, or a newer one that says that it reads both")
+    if version == 0 or _CHECKSUM.unpack_from(data, _HEADER.size)[0] != zlib.crc32(data[: _HEADER.size]):
+        return None
+    return Header(salt, first, synced)
+
+
+def framed_bytes(records: list[tuple[int, bytes]]) -> int:
+    return FRAME_BYTES * len(records) + sum([len(payload) for _, payload in records])
+
+
+def encode_frames(records: list[tuple[int, bytes]], number: int, synced: int, salt: int, offset: int) -> bytes:
+    """The frames of consecutive records, the first of them `number`, to be written at `offset`."""
+    parts: list[bytes] = []
+    crc32, prefix, pack = zlib.crc32, _PREFIX.pack, _BODY.pack
+    for kind, payload in records:
+        body = pack(len(payload), kind, number, synced)
+        parts += (prefix(salt, crc32(payload, crc32(body, (salt + offset) & _MASK))), body, payload)
+        offset += FRAME_BYTES + len(payload)
+        number += 1
+    return b"".join(parts)
+
+
+class Window:
+    """A file up to `end`, read through one buffer: a scan neither holds a segment nor asks the disk for each frame."""
+
+    __slots__ = ("_base", "_data", "_disk", "_name", "_window_bytes", "end")
+
+    def __init__(self, disk: Disk, name: str, end: int, window_bytes: int = _WINDOW_BYTES) -> None:
+        self._disk = disk
+        self._name = name
+        self._window_bytes = window_bytes
+        self._base = 0
+        self._data = b""
+        self.end = end
+
+    def at(self, offset: int, length: int) -> bytes:
+        """Shorter than `length` only at the end."""
+        start = offset - self._base
+        if start < 0 or start + length > len(self._data):
+            start = 0
+            self._fill(offset, length)
+        return self._data[start : start + length]
+
+    def find(self, mark: bytes, offset: int) -> int:
+        """The first place of `mark` at or after `offset`, or -1."""
+        while offset + len(mark) <= self.end:
+            if not self._base <= offset <= self._base + len(self._data) - len(mark):
+                self._fill(offset, len(mark))
+            found = self._data.find(mark, offset - self._base)
+            if found >= 0:
+                return self._base + found
+            if len(self._data) < len(mark):
+                break
+            offset = self._base + len(self._data) - len(mark) + 1
+        return -1
+
+    def is_zero_from(self, offset: int) -> bool:
+        while offset < self.end:
+            self._fill(offset, 1)
+            if not self._data or self._data != bytes(len(self._data)):
+                return False
+            offset += len(self._data)
+        return True
+
+    def _fill(self, offset: int, length: int) -> None:
+        wanted = min(max(length, self._window_bytes), self.end - offset)
+        self._data = self._disk.read(self._name, offset, wanted) if wanted > 0 else b""
+        self._base = offset
+
+
+def read_frame(window: Window, offset: int, salt: int) -> tuple[int, int, bytes, int] | None:
+    """(number, kind, payload, synced position) of the whole frame at `offset`, or None."""
+    head = window.at(offset, FRAME_BYTES)
+    if len(head) < FRAME_BYTES:
+        return None
+    mark, checksum, length, kind, number, synced = _FRAME.unpack(head)
+    if mark != salt or synced >= number or length > window.end - offset - FRAME_BYTES:
+        return None
+    payload = window.at(offset + FRAME_BYTES, length)
+    if zlib.crc32(payload, zlib.crc32(head[_PREFIX.size :], (salt + offset) & _MASK)) != checksum:
+        return None
+    return number, kind, payload, synced
+
+
+def scan(window: Window, offset: int, number: int, salt: int) -> Iterator[tuple[int, int, bytes, int]]:
+    """(number, kind, payload, end offset) of the frames from record `number` on, until one is not whole or not next."""
+    while True:
+        frame = read_frame(window, offset, salt)
+        if frame is None or frame[0] != number:
+            return
+        _, kind, payload, _ = frame
+        offset += FRAME_BYTES + len(payload)
+        yield number, kind, payload, offset
+        number += 1
+
+
+def find_witness(window: Window, offset: int, salt: int, damaged: int) -> tuple[int, int] | None:
+    """(number, synced position) of a whole frame behind `offset` that was written when record `damaged` was durable."""
+    mark = salt.to_bytes(4, "little")
+    while (offset := window.find(mark, offset)) >= 0:
+        frame = read_frame(window, offset, salt)
+        if frame is None:
+            offset += 1
+            continue
+        number, _, payload, synced = frame
+        if synced >= damaged:
+            return number, synced
+        offset += FRAME_BYTES + len(payload)
+    return None
