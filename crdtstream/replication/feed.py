@@ -1,0 +1,210 @@
+"""What one peer is sent: a cursor into the log, the relay rule, a window in bytes, and parts of what exceeds a
+message.
+
+Batches of every origin go in the order in which this region applied them. One is sent when the peer lacks it, and it
+is of the own origin or of one that the peer does not get from its own region (its **direct** slots). `_covered` is
+what the peer has applied or was sent here; for a direct slot it may lag, because that slot's batches come from
+elsewhere. A slot that stops being direct leaves a hole in what was sent, so the peer asks for a restart with its
+vector, and the cursor goes back to what that lacks.
+
+A reader is **behind** when the log was cut before its cursor, or when the cursor meets a join that brought what the
+peer lacks (see history.py). It is sent nothing then, until the peer covers what is missing or has taken a state.
+
+The window is open while the bytes sent since the last restart exceed those consumed by less than `window_bytes`: so
+one batch always goes, whatever its size. A restart begins a new window, because the old one may be full of batches
+that wait for those that the restart brings.
+
+The cursor is the next position to read (inclusive); `served_position` is the last one that may be sent (inclusive).
+"""
+
+from __future__ import annotations
+
+from crdtstream.core.causality import VersionVector
+from crdtstream.protocols.codec import BATCH, JOINED, decode_header, decode_joined
+from crdtstream.replication import wire_pb2 as wire
+from crdtstream.replication.history import History, fills
+
+READS_MAX = 2
+
+LogRecord = tuple[int, int, bytes]
+
+
+class Feed:
+    """The serving half of a session."""
+
+    __slots__ = (
+        "_consumed_bytes",
+        "_covered",
+        "_cursor",
+        "_history",
+        "_next",
+        "_past_bytes",
+        "_piece_bytes",
+        "_piece_index",
+        "_read",
+        "_sent_bytes",
+        "_split",
+        "_window_bytes",
+        "behind",
+        "direct",
+        "restart",
+    )
+
+    def __init__(self, history: History, window_bytes: int) -> None:
+        self._history = history
+        self._window_bytes = window_bytes
+        self.direct: frozenset[int] = frozenset()
+        self.restart = 0
+        self.behind = False
+        self._covered = VersionVector()
+        self._cursor = 0
+        self._read: list[LogRecord] = []
+        self._next = 0
+        self._past_bytes = 0
+        self._sent_bytes = 0
+        self._consumed_bytes = 0
+        self._split = b""
+        self._piece_bytes = 0
+        self._piece_index = 0
+
+    def begin(self, vector: VersionVector, direct: list[int], restart: int) -> None:
+        """Serve what the vector lacks, in a new window."""
+        self._covered = vector.copy()
+        self.direct = frozenset(direct)
+        self.restart = restart
+        self._past_bytes += self._sent_bytes
+        self._sent_bytes = 0
+        self._consumed_bytes = 0
+        self._fall_behind()
+        self.catch_up()
+
+    def _fall_behind(self) -> None:
+        self.behind = True
+        self._read = []
+        self._next = 0
+        self._split = b""
+
+    def catch_up(self) -> bool:
+        """Go on if the log has all that the peer lacks by now."""
+        position = self._history.position_for(self._covered, self.direct)
+        if position is not None:
+            self._cursor = position
+            self.behind = False
+        return position is not None
+
+    def follow(self, position: int, vector: VersionVector) -> None:
+        """The peer was sent the state at this position of the log and at this vector."""
+        self._covered.merge(vector)
+        self._cursor = position + 1
+        self.behind = False
+
+    @property
+    def total_bytes(self) -> int:
+        """Of batches that were sent, in all windows."""
+        return self._past_bytes + self._sent_bytes
+
+    def redirect(self, direct: list[int]) -> None:
+        """More slots reach the peer without us."""
+        self.direct = frozenset(direct)
+
+    def covered(self, vector: VersionVector) -> None:
+        """The peer has applied this."""
+        self._covered.merge(vector)
+
+    def heard(self, slot: int, last: int) -> None:
+        """The peer has sent this batch, so it has it."""
+        self._covered.advance(slot, last)
+
+    def covers(self, vector: VersionVector) -> bool:
+        """The peer has all this, or was sent it."""
+        return self._covered.descends(vector)
+
+    def consumed(self, consumed_bytes: int) -> None:
+        if consumed_bytes <= self._sent_bytes:
+            self._consumed_bytes = max(self._consumed_bytes, consumed_bytes)
+
+    def fill(self, message: wire.Message, bytes_max: int, served_position: int, own_slot: int) -> bool:
+        """Put in what is due, up to `bytes_max`; True when nothing was found yet and looking on is worth a call."""
+        if self.behind:
+            return False
+        if self._split:
+            self._fill_piece(message)
+            return False
+        payloads: list[bytes] = []
+        size = 0
+        reads = 0
+        while self._window_open(size):
+            if self._next == len(self._read):
+                if reads == READS_MAX or not self._refill(bytes_max, served_position):
+                    break
+                reads += 1
+            _, kind, payload = self._read[self._next]
+            if kind == JOINED and not fills(decode_joined(payload)[1], self._covered, self.direct):
+                self._fall_behind()
+                break
+            if size and size + len(payload) > bytes_max:
+                break
+            self._next += 1
+            if kind != BATCH or not self._wanted(payload, own_slot):
+                continue
+            if len(payload) > bytes_max:
+                self._begin_split(message, payload, bytes_max)
+                return False
+            payloads.append(payload)
+            size += len(payload)
+        if payloads:
+            self._sent_bytes += size
+            message.batches.restart = self.restart
+            message.batches.payloads.extend(payloads)
+        return reads == READS_MAX and not payloads
+
+    def _window_open(self, size: int) -> bool:
+        return self._sent_bytes + size - self._consumed_bytes < self._window_bytes
+
+    def _refill(self, bytes_max: int, served_position: int) -> bool:
+        if self._cursor < self._history.first_position():
+            self._fall_behind()
+            self.catch_up()
+        if self.behind or self._cursor > served_position:
+            return False
+        records = self._history.read(self._cursor, bytes_max)
+        self._read = [record for record in records if record[0] <= served_position]
+        self._next = 0
+        if not self._read:
+            return False
+        self._cursor = self._read[-1][0] + 1
+        return True
+
+    def _wanted(self, payload: bytes, own_slot: int) -> bool:
+        """The peer lacks it and is to have it from here; it counts as covered from now on."""
+        header = decode_header(payload)
+        if self._covered.contains(header.slot, header.last):
+            return False
+        if header.slot in self.direct and header.slot != own_slot:
+            return False
+        self._covered.advance(header.slot, header.last)
+        return True
+
+    def _begin_split(self, message: wire.Message, payload: bytes, piece_bytes: int) -> None:
+        self._split = payload
+        self._piece_bytes = piece_bytes
+        self._piece_index = 0
+        self._fill_piece(message)
+
+    def _fill_piece(self, message: wire.Message) -> None:
+        """The next part, if the window is open; the last one ends the split."""
+        if not self._window_open(0):
+            return
+        start = self._piece_index * self._piece_bytes
+        piece = self._split[start : start + self._piece_bytes]
+        count = -(-len(self._split) // self._piece_bytes)
+        message.part.CopyFrom(wire.Part(restart=self.restart, index=self._piece_index, count=count, payload=piece))
+        self._sent_bytes += len(piece)
+        self._piece_index += 1
+        if self._piece_index == count:
+            self._split = b""
+
+    def check(self) -> None:
+        assert 0 <= self._consumed_bytes <= self._sent_bytes, "more was consumed than sent"
+        assert 0 <= self._next <= len(self._read), "the cursor is outside what was read"
+        self._covered.check()

@@ -1,0 +1,248 @@
+"""All links of a region together: what passes the gates, what peers are told, what strange batches meet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgpack
+import pytest
+
+from crdtstream.config import Limits
+from crdtstream.core.causality import Origin, VersionVector
+from crdtstream.core.effects import Batch
+from crdtstream.core.entry_id import STRICT
+from crdtstream.protocols import codec
+from crdtstream.replication import wire_pb2 as wire
+from crdtstream.replication.exchange import Exchange
+from simulations.cluster import Cluster
+from simulations.reply import read_reply
+
+
+def run(cluster: Cluster, number: int, text: str) -> object:
+    return read_reply(cluster.execute(number, text.encode().split()) or b"")
+
+
+def exchange_of(cluster: Cluster, number: int) -> Exchange:
+    return cluster.node(number).exchange
+
+
+def message_from(cluster: Cluster, sender: int, receiver: int) -> wire.Message:
+    """The next message with batches."""
+    link = cluster.link(sender, receiver)
+    for _ in range(10):
+        message = cluster.node(sender).outgoing(link.number, 1 << 20, cluster.now_ms)
+        if message is not None and message.HasField("batches"):
+            return message
+    raise AssertionError("no batches")
+
+
+def test_direct_slots_are_those_of_open_links() -> None:
+    cluster = Cluster(3, STRICT)
+    cluster.sync()
+    assert exchange_of(cluster, 1).direct_slots() == [2, 3]
+    assert exchange_of(cluster, 1).greeted() == [2, 3]
+    cluster.cut(1, 3)
+    assert exchange_of(cluster, 1).direct_slots() == [2]
+    assert [session.peer_region for session in exchange_of(cluster, 1).sessions()] == [2]
+    assert exchange_of(cluster, 1).unlinked() == [3]
+    assert exchange_of(cluster, 1).name_of(3) == cluster.node(3).config.name
+
+
+def test_a_batch_waits_for_what_its_context_names() -> None:
+    """Region 2's entry saw region 1's, which has not come to region 3 yet."""
+    cluster = Cluster(3, STRICT)
+    cluster.sync()
+    cluster.cut(1, 3)
+    run(cluster, 1, "XADD x * from 1")
+    cluster.carry(1, 2)
+    run(cluster, 2, "XADD x * from 2")
+    message = message_from(cluster, 2, 3)
+    kept = [payload for payload in message.batches.payloads if codec.decode_header(payload).slot == 2]
+    del message.batches.payloads[:]
+    message.batches.payloads.extend(kept)
+    cluster.node(3).receive(cluster.link(2, 3).number, message, cluster.now_ms)
+    cluster.regions[3].perform()
+    assert run(cluster, 3, "XLEN x") == 0
+    assert exchange_of(cluster, 3).waiting()[0] == 1
+    cluster.check()
+    cluster.heal(1, 3)
+    cluster.sync()
+    assert run(cluster, 3, "XLEN x") == 2
+    assert exchange_of(cluster, 3).waiting() == (0, 0)
+
+
+def test_a_batch_that_comes_twice_is_applied_once() -> None:
+    cluster = Cluster(2, STRICT)
+    cluster.sync()
+    run(cluster, 1, "XADD x * f v")
+    message = message_from(cluster, 1, 2)
+    for _ in range(2):
+        cluster.node(2).receive(cluster.link(1, 2).number, message, cluster.now_ms)
+        cluster.regions[2].perform()
+    assert run(cluster, 2, "XLEN x") == 1
+    assert cluster.node(2).link_verdict(cluster.link(1, 2).number) is None
+
+
+def rewritten(payload: bytes, row_index: int, column: int, value: object) -> bytes:
+    unpacker = msgpack.Unpacker(None, use_list=True, raw=True)
+    unpacker.feed(payload)
+    rows = list(unpacker)
+    rows[row_index][column] = value
+    return b"".join(msgpack.packb(row) for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "value", "reason"),
+    [
+        (0, 0, 0, "batch slot"),
+        (0, 1, 5, "is held by two directories"),
+        (0, 2, 0, "first counter"),
+        (0, 3, 9, "ends early"),
+        (1, 0, 200, ""),
+        (1, 1, 2**64 - 1, "there is no database"),
+        (1, 1, 16, "there is no database 16"),
+        (1, 2, 5, "name of the key"),
+        (1, 5, b"\xff" * 9, ""),
+        (1, 8, b"", ""),
+    ],
+)
+def test_a_batch_that_no_sound_peer_sends_ends_its_link_only(row: int, column: int, value: object, reason: str) -> None:
+    cluster = Cluster(2, STRICT)
+    cluster.sync()
+    run(cluster, 1, "XADD x * f v")
+    message = message_from(cluster, 1, 2)
+    message.batches.payloads[0] = rewritten(message.batches.payloads[0], row, column, value)
+    link = cluster.link(1, 2)
+    cluster.node(2).receive(link.number, message, cluster.now_ms)
+    cluster.regions[2].perform()
+    refused = cluster.node(2).outgoing(link.number, 1 << 20, cluster.now_ms)
+    assert refused is not None and reason in refused.refused.reason, refused
+    assert cluster.node(2).link_verdict(link.number) == refused.refused.reason
+    assert run(cluster, 2, "XLEN x") == 0
+    cluster.check()
+    cluster.cut(1, 2)
+    cluster.heal(1, 2)
+    cluster.sync()
+    assert run(cluster, 2, "XLEN x") == 1
+
+
+def test_a_batch_of_ones_own_that_was_never_made_ends_its_link_only() -> None:
+    cluster = Cluster(2, STRICT)
+    cluster.sync()
+    run(cluster, 1, "XADD x * f v")
+    message = message_from(cluster, 1, 2)
+    node, link = cluster.node(2), cluster.link(1, 2)
+    own = node.exchange.origin
+    assert own is not None
+    effects = codec.decode_batch(message.batches.payloads[0]).effects
+    have = exchange_of(cluster, 2).vector.get(own.slot)
+    forged = Batch(own.slot, have + 1, have + len(effects), VersionVector({own.slot: have}), effects)
+    message.batches.payloads[0] = codec.encode_batch(forged, own.nonce)
+    node.receive(link.number, message, cluster.now_ms)
+    cluster.regions[2].perform()
+    assert "that it never made" in str(node.outgoing(link.number, 1 << 20, cluster.now_ms))
+    assert run(cluster, 2, "XLEN x") == 0
+    assert exchange_of(cluster, 2).waiting() == (0, 0)
+    cluster.check()
+
+
+def test_what_waits_for_others_is_bounded_whatever_a_peer_sends() -> None:
+    """A sound peer is held by its window; one that is not would fill the memory."""
+    cluster = Cluster(2, STRICT)
+    cluster.sync()
+    run(cluster, 1, "XADD x * f v")
+    run(cluster, 1, "XADD x * f v")
+    message = message_from(cluster, 1, 2)
+    exchange, link = exchange_of(cluster, 2), cluster.link(1, 2)
+    exchange.config = replace(exchange.config, limits=Limits(inbox_bytes_max=500))
+    batch = codec.decode_batch(message.batches.payloads[0])
+    payloads = []
+    for first in range(batch.first + 1_000, batch.first + 1_020):
+        last = first + batch.last - batch.first
+        made = Batch(batch.slot, first, last, VersionVector({batch.slot: first - 1}), batch.effects)
+        payloads.append(codec.encode_batch(made, cluster.node(1).birth.nonce()))
+    del message.batches.payloads[:]
+    message.batches.payloads.extend(payloads)
+    cluster.node(2).receive(link.number, message, cluster.now_ms)
+    assert exchange.waiting()[1] <= 500
+    assert "inbox_bytes_max" in str(cluster.node(2).link_verdict(link.number))
+    cluster.check()
+    exchange.config = replace(exchange.config, limits=Limits())
+    cluster.cut(1, 2)
+    cluster.heal(1, 2)
+    cluster.sync()
+    assert run(cluster, 2, "XLEN x") == 2
+
+
+def test_without_room_no_batch_is_taken_and_none_is_lost() -> None:
+    cluster = Cluster(2, STRICT)
+    cluster.sync()
+    cluster.node(2).writable(False)
+    run(cluster, 1, "XADD x * f v")
+    cluster.carry_one(1, 2)
+    verdict = cluster.node(2).outgoing(cluster.link(1, 2).number, 1 << 20, cluster.now_ms)
+    assert verdict is not None and "no room on its disk" in verdict.refused.reason
+    cluster.cut(1, 2)
+    cluster.node(2).writable(True)
+    cluster.heal(1, 2)
+    cluster.sync()
+    assert run(cluster, 2, "XLEN x") == 1
+
+
+def test_a_birth_is_told_once_it_is_synced() -> None:
+    cluster = Cluster(1, STRICT)
+    exchange = exchange_of(cluster, 1)
+    assert exchange.birth_synced(2 + 256)
+    assert exchange.accept_birth(Origin(2, 1, 9)) is None
+    assert exchange.awaits_births()
+    assert not exchange.birth_synced(2 + 256)
+    cluster.regions[1].perform()
+    cluster.regions[1].sync()
+    assert exchange.birth_synced(2 + 256) and not exchange.awaits_births()
+    conflict = exchange.accept_birth(Origin(2, 1, 10))
+    assert conflict is not None and "two directories" in conflict
+
+
+def test_an_unknown_link_says_and_hears_nothing() -> None:
+    cluster = Cluster(1, STRICT)
+    exchange = exchange_of(cluster, 1)
+    exchange.receive(99, wire.Message(), 5)
+    assert exchange.outgoing(99, 1 << 20, 5) is None
+    assert exchange.verdict(99) is None
+    exchange.close(99)
+
+
+def test_own_stalls_are_not_the_silence_of_peers() -> None:
+    cluster = Cluster(2, STRICT)
+    cluster.sync()
+    link = cluster.link(1, 2).number
+    timeout_ms = cluster.regions[1].config.limits.peer_timeout_ms
+    cluster.tick(100)
+    cluster.tick(3 * timeout_ms)
+    assert cluster.node(1).link_verdict(link) is None, "nobody could be heard in between"
+    for _ in range(timeout_ms // 100):
+        cluster.tick(100)
+    verdict = cluster.node(1).link_verdict(link)
+    assert verdict is not None and "nothing heard" in verdict
+
+
+def test_a_snapshot_holds_what_may_be_served_and_no_more() -> None:
+    """Under `always` a state may hold only what is synced, under every policy only what the log took."""
+    cluster = Cluster(2, STRICT)
+    run(cluster, 1, "XADD x * f v")
+    exchange = cluster.node(1).exchange
+    last, exchange.transfers.wanted[2] = exchange.served_position, None
+    exchange.served_position = last - 1
+    exchange.take_snapshots()
+    assert exchange.transfers.of(2) is None
+    exchange.served_position = last
+    cluster.node(1).replica.add_entry((0, b"x"), (2**50, 1), [b"f", b"v"])
+    exchange.take_snapshots()
+    assert exchange.transfers.of(2) is None, "a turn is open"
+    cluster.node(1).turn.cut()
+    exchange.take_snapshots()
+    assert exchange.transfers.of(2) is None, "its records are not in the log"
+    cluster.regions[1].perform()
+    transfer = exchange.transfers.of(2)
+    assert transfer is not None and transfer.position == last + 1
+    assert transfer.vector == cluster.node(1).replica.vector

@@ -1,0 +1,153 @@
+"""Progress: what counts was told, is covered here, and is reached even while members go on writing."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crdtstream.core.causality import VersionVector
+from crdtstream.replication.progress import ProgressTable
+
+NOTHING = VersionVector()
+
+
+def vector(**counters: int) -> VersionVector:
+    return VersionVector({int(name[1:]): counter for name, counter in counters.items()})
+
+
+def heard(table: ProgressTable, slot: int, durable: VersionVector) -> None:
+    table.hear(slot, durable, durable)
+
+
+def test_a_vector_counts_once_the_own_one_covers_it() -> None:
+    table = ProgressTable()
+    heard(table, 2, vector(s1=5, s3=7))
+    assert not table.settle(vector(s1=5, s3=6))
+    assert table.durable_of(2) == NOTHING
+    assert table.settle(vector(s1=5, s3=7))
+    assert table.durable_of(2) == vector(s1=5, s3=7)
+
+
+def test_hearing_alone_settles_nothing() -> None:
+    table = ProgressTable()
+    heard(table, 2, vector(s2=1))
+    assert table.stable([2]) == NOTHING
+
+
+def test_a_tombstone_is_not_stable_before_what_it_must_kill_arrives() -> None:
+    """All cover the destroy A2, but region 2's vector says that its create B1 is on the way."""
+    table = ProgressTable()
+    own = vector(s1=2)
+    heard(table, 1, own)
+    heard(table, 2, vector(s1=2, s2=1))
+    table.settle(own)
+    assert table.stable([1, 2]) == NOTHING
+    own.advance(2, 1)
+    table.settle(own)
+    assert table.stable([1, 2]) == vector(s1=2)
+
+
+def test_a_stream_of_news_does_not_starve_the_gate() -> None:
+    """The own vector is always one step behind what is heard last."""
+    table = ProgressTable()
+    for counter in range(1, 50):
+        heard(table, 2, vector(s2=counter))
+        table.settle(vector(s2=counter - 1))
+        table.check()
+    assert table.durable_of(2).get(2) >= 47
+
+
+def test_what_was_heard_last_follows_what_waited() -> None:
+    table = ProgressTable()
+    for counter in (1, 2, 3):
+        heard(table, 2, vector(s2=counter))
+    table.settle(vector(s2=1))
+    assert table.durable_of(2) == vector(s2=1)
+    table.settle(vector(s2=3))
+    assert table.durable_of(2) == vector(s2=3)
+
+
+def test_older_news_change_nothing() -> None:
+    table = ProgressTable()
+    table.hear(2, vector(s2=5), vector(s2=6))
+    table.settle(vector(s2=6))
+    table.hear(2, vector(s2=3), vector(s2=4))
+    assert not table.settle(vector(s2=6))
+    assert table.rows() == [(2, vector(s2=5), vector(s2=6))]
+    assert (table.durable_of(2), table.applied_of(2)) == (vector(s2=5), vector(s2=6))
+
+
+def test_a_member_not_heard_of_counts_as_zero() -> None:
+    table = ProgressTable()
+    heard(table, 2, vector(s2=5))
+    table.settle(vector(s2=5))
+    assert table.stable([2]) == vector(s2=5)
+    assert table.stable([2, 3]) == NOTHING
+    assert table.stable([]) == NOTHING
+    assert table.durable_of(3) == table.applied_of(3) == NOTHING
+
+
+def test_holders_are_facts_and_pass_no_gate() -> None:
+    table = ProgressTable()
+    heard(table, 2, vector(s1=2**53 + 1, s2=9))
+    heard(table, 3, vector(s1=2**53))
+    assert table.holders(1, 2**53) == {2, 3}
+    assert table.holders(1, 2**53 + 1) == {2}
+    assert table.holders(1, 2**53 + 2) == set()
+
+
+def test_an_applied_vector_holds_nothing() -> None:
+    table = ProgressTable()
+    table.hear(2, NOTHING, vector(s1=5))
+    assert table.holders(1, 1) == set()
+
+
+def test_the_latest_incarnation_speaks_for_its_region() -> None:
+    table = ProgressTable()
+    heard(table, 2 + 512, NOTHING)
+    heard(table, 2, vector(s1=5))
+    heard(table, 2 + 256, vector(s1=5))
+    assert table.holders(1, 5) == set()
+    heard(table, 2 + 512, vector(s1=5))
+    assert table.holders(1, 5) == {2}
+
+
+def test_vectors_are_copied_both_ways() -> None:
+    table = ProgressTable()
+    mine = vector(s2=1)
+    heard(table, 2, mine)
+    mine.advance(2, 9)
+    for _, durable, applied in table.rows():
+        durable.advance(3, 9)
+        applied.advance(3, 9)
+    assert table.rows() == [(2, vector(s2=1), vector(s2=1))]
+    table.settle(vector(s2=1))
+    table.durable_of(2).advance(2, 9)
+    table.applied_of(2).advance(2, 9)
+    assert (table.durable_of(2), table.applied_of(2)) == (vector(s2=1), vector(s2=1))
+
+
+@given(st.lists(st.tuples(st.sampled_from([1, 2, 3]), st.integers(0, 4), st.integers(0, 2)), max_size=40))
+def test_against_a_model(steps: list[tuple[int, int, int]]) -> None:
+    """Members 2 and 3 log counters 1, 2, ... of origin 1 and their own; the own vector grows at its own pace."""
+    table, own = ProgressTable(), VersionVector()
+    told: dict[int, list[VersionVector]] = {2: [NOTHING], 3: [NOTHING]}
+    for slot, grown, of in steps:
+        if slot == 1:
+            own.advance(of + 1, own.get(of + 1) + grown)
+        else:
+            newest = told[slot][-1].copy()
+            newest.advance(of + 1, newest.get(of + 1) + grown)
+            told[slot].append(newest)
+            heard(table, slot, newest)
+        table.settle(own)
+        table.check()
+        for member, vectors in told.items():
+            counted = table.durable_of(member)
+            assert counted in vectors, "what counts was never told"
+            assert own.descends(counted), "what counts is not covered here"
+        assert table.stable([2, 3]) == table.durable_of(2).meet(table.durable_of(3))
+    own.merge(told[2][-1])
+    own.merge(told[3][-1])
+    table.settle(own)
+    assert all(table.durable_of(member) == vectors[-1] for member, vectors in told.items())

@@ -1,0 +1,133 @@
+"""Records of a turn: their order, their numbers, and what replays from them."""
+
+from __future__ import annotations
+
+import pytest
+
+from crdtstream.core.block import Block, encode_entry
+from crdtstream.core.causality import VersionVector
+from crdtstream.core.digest import digest_replica
+from crdtstream.core.effects import Batch, ConsumerCreated, Effect, EntriesAdded, Position, StreamDeleted
+from crdtstream.core.entry_id import ID_MIN
+from crdtstream.core.replica import Replica
+from crdtstream.protocols import codec
+from crdtstream.replication.history import History
+from crdtstream.replication.turn import Turn
+
+KEY = (0, b"x")
+
+
+def turn_of(slot: int) -> tuple[Turn, Replica]:
+    replica = Replica(slot)
+    turn = Turn(replica, History())
+    turn.nonce = 40 + slot
+    return turn, replica
+
+
+def test_an_empty_turn_has_no_records() -> None:
+    turn, _ = turn_of(1)
+    turn.cut()
+    assert turn.take() == []
+    assert turn.last_position == 0
+
+
+def test_effects_of_a_turn_are_one_batch_under_the_nonce() -> None:
+    turn, replica = turn_of(1)
+    for seq in (1, 2, 3):
+        replica.add_entry(KEY, (5, seq), [b"f", b"v"])
+    turn.cut()
+    [(kind, payload)] = turn.take()
+    header = codec.decode_header(payload)
+    assert (kind, header.slot, header.nonce, header.first, header.last) == (codec.BATCH, 1, 41, 1, 3)
+    assert turn.take() == []
+
+
+def added(counter: int, milliseconds: int) -> EntriesAdded:
+    block = Block()
+    block.append((milliseconds, 2), counter, encode_entry((milliseconds, 2), [b"f", b"v"]))
+    return EntriesAdded(KEY, 1, counter - 1, block, 0, 1)
+
+
+def batch_of(first: int, *effects: Effect) -> bytes:
+    last = first + len(effects) - 1
+    return codec.encode_batch(Batch(2, first, last, VersionVector({2: first - 1}), list(effects)), 42)
+
+
+@pytest.mark.parametrize(
+    "effects",
+    [[added(3, 10)], [added(3, 9)], [added(3, 11), added(4, 11)], [StreamDeleted(KEY, {}), added(4, 5), added(5, 4)]],
+    ids=["equal", "below", "in one batch", "after a DEL"],
+)
+def test_a_batch_whose_ids_do_not_ascend_changes_nothing(effects: list[Effect]) -> None:
+    """Else the core would meet it halfway through."""
+    turn, replica = turn_of(1)
+    turn.apply(batch_of(1, added(1, 9), added(2, 10)))
+    before = digest_replica(replica)
+    turn.take()
+    with pytest.raises(codec.CodecError, match="slot 2"):
+        turn.apply(batch_of(3, *effects))
+    replica.check()
+    assert (digest_replica(replica), replica.vector.get(2), turn.take()) == (before, 2, [])
+
+
+def test_ids_begin_anew_after_a_del() -> None:
+    turn, replica = turn_of(1)
+    turn.apply(batch_of(1, added(1, 10)))
+    turn.apply(batch_of(2, StreamDeleted(KEY, {2: (1, 1)}), added(3, 5), added(4, 6)))
+    replica.check()
+    stream = replica.find(KEY)
+    assert stream is not None and stream.length == 2
+
+
+def test_facts_come_before_the_batch_they_are_stamped_against() -> None:
+    turn, replica = turn_of(1)
+    replica.create_group(KEY, b"g", Position(ID_MIN, {}), 0)
+    replica.record(ConsumerCreated(KEY, b"g", b"c", 5))
+    turn.cut()
+    assert [kind for kind, _ in turn.take()] == [codec.LOCAL, codec.BATCH]
+    assert turn.last_position == 2
+
+
+def test_records_are_numbered_as_the_log_will_take_them() -> None:
+    turn, replica = turn_of(1)
+    turn.last_position = 10
+    assert turn.add(codec.START, b"") == 11
+    replica.add_entry(KEY, (5, 1), [b"f", b"v"])
+    turn.cut()
+    assert turn.last_position == 12
+    assert len(turn.take()) == 2
+    assert turn.add(codec.STOP, b"") == 13
+
+
+def remote_batch() -> bytes:
+    turn, replica = turn_of(2)
+    replica.add_entry(KEY, (7, 2), [b"f", b"remote"])
+    turn.cut()
+    return turn.take()[0][1]
+
+
+def test_a_remote_batch_cuts_what_was_prepared_and_is_logged_as_it_came() -> None:
+    turn, replica = turn_of(1)
+    payload = remote_batch()
+    replica.add_entry(KEY, (5, 1), [b"f", b"v"])
+    turn.apply(payload)
+    replica.add_entry(KEY, (9, 1), [b"f", b"v"])
+    turn.cut()
+    records = turn.take()
+    headers = [codec.decode_header(record) for _, record in records]
+    assert [(header.slot, header.first) for header in headers] == [(1, 1), (2, 1), (1, 2)]
+    assert records[1][1] is payload
+    assert list(headers[2].context.items()) == [(1, 1), (2, 1)]
+    replica.check()
+
+
+@pytest.mark.parametrize("damage", [b"", b"\xc1", b"\x95\x02"])
+def test_a_batch_that_cannot_be_read_changes_nothing(damage: bytes) -> None:
+    turn, replica = turn_of(1)
+    replica.add_entry(KEY, (5, 1), [b"f", b"v"])
+    with pytest.raises(codec.CodecError):
+        turn.apply(damage)
+    turn.cut()
+    assert len(turn.take()) == 1
+    assert list(replica.vector.items()) == [(1, 1)]
+    replica.check()
