@@ -1,0 +1,297 @@
+"""CLIENT: who is connected, what they are called, and how one client ends another or its waiting.
+
+A client is closed through the context, which the node acts on after the turn; the reply of one that is unblocked goes
+to the outbox. One line describes a client, in Redis's format; what only a C server knows (file descriptor, buffers)
+reads 0.
+
+Reference: `clientCommand` and `catClientInfoString` of Redis.
+"""
+
+from __future__ import annotations
+
+from crdtstream.commands.command import Command
+from crdtstream.commands.context import (
+    REPLIES_OFF,
+    REPLIES_ON,
+    REPLIES_SKIP_NEXT,
+    Client,
+    CommandError,
+    Context,
+    Reply,
+    shown,
+)
+from crdtstream.commands.integers import integer
+from crdtstream.commands.server import USER, check_name, printable
+from crdtstream.protocols import replies
+
+SYNTAX_ERROR = "ERR syntax error"
+UNBLOCKED = b"UNBLOCKED client unblocked via CLIENT UNBLOCK"
+TYPES = (b"normal", b"master", b"replica", b"slave", b"pubsub")
+NORMAL = TYPES[0]
+REPLY_MODES = {b"ON": REPLIES_ON, b"OFF": REPLIES_OFF, b"SKIP": REPLIES_SKIP_NEXT}
+HELP = (
+    b"CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    b"GETNAME",
+    b"    Return the name of the current connection.",
+    b"ID",
+    b"    Return the ID of the current connection.",
+    b"INFO",
+    b"    Return information about the current connection.",
+    b"KILL <ip:port>",
+    b"    Close the connection made from <ip:port>.",
+    b"KILL <option> <value> [<option> <value> [...]]",
+    b"    Close connections: ADDR, LADDR, ID, TYPE, USER; SKIPME (YES|NO), by default YES.",
+    b"LIST [TYPE <type>|ID <id> [<id> ...]]",
+    b"    Return information about client connections.",
+    b"NO-EVICT (ON|OFF), NO-TOUCH (ON|OFF)",
+    b"    Accepted and shown; nothing is evicted here.",
+    b"REPLY (ON|OFF|SKIP)",
+    b"    Control the replies sent to the current connection.",
+    b"SETINFO <option> <value>",
+    b"    Set LIB-NAME or LIB-VER, the client library's name and version.",
+    b"SETNAME <name>",
+    b"    Assign the name <name> to the current connection.",
+    b"UNBLOCK <clientid> [TIMEOUT|ERROR]",
+    b"    Unblock the specified blocked client.",
+    b"HELP",
+    b"    Print this help.",
+)
+
+
+def client_id(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    return replies.integer(client.id)
+
+
+def get_name(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    return replies.bulk(client.name) if client.name else replies.null_bulk(client.protocol)
+
+
+def set_name(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    check_name(argv[2])
+    client.name = argv[2]
+    return replies.OK
+
+
+def set_info(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    option = argv[2].upper()
+    if option not in (b"LIB-NAME", b"LIB-VER"):
+        raise CommandError(f"ERR Unrecognized option '{shown(argv[2])}'")
+    if not printable(argv[3]):
+        raise CommandError(f"ERR {shown(argv[2])} cannot contain spaces, newlines or special characters.")
+    if option == b"LIB-NAME":
+        client.lib_name = argv[3]
+    else:
+        client.lib_version = argv[3]
+    return replies.OK
+
+
+def set_no_evict(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    client.no_evict = switch(argv[2])
+    return replies.OK
+
+
+def set_no_touch(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    client.no_touch = switch(argv[2])
+    return replies.OK
+
+
+def switch(text: bytes) -> bool:
+    if text.upper() not in (b"ON", b"OFF"):
+        raise CommandError(SYNTAX_ERROR)
+    return text.upper() == b"ON"
+
+
+def set_reply_mode(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    """Dispatch hides replies, this one's too unless it says ON."""
+    mode = REPLY_MODES.get(argv[2].upper())
+    if mode is None:
+        raise CommandError(SYNTAX_ERROR)
+    client.reply_mode = mode
+    return replies.OK
+
+
+def show_help(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    return replies.array([replies.simple(line) for line in HELP])
+
+
+# LIST and INFO
+
+
+def list_clients(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    lines = [line_of(context, one) for one in chosen(context, argv)]
+    return replies.verbatim(b"".join(lines), client.protocol)
+
+
+def chosen(context: Context, argv: list[bytes]) -> list[Client]:
+    """[TYPE type | ID id ...]; the clients in the order in which they connected."""
+    everyone = list(context.clients.values())
+    if len(argv) == 2:
+        return everyone
+    option = argv[2].upper()
+    if option == b"TYPE" and len(argv) == 4:
+        return everyone if type_named(argv[3]) == NORMAL else []
+    if option == b"ID" and len(argv) > 3:
+        wanted = [integer(text, "ERR Invalid client ID") for text in argv[3:]]
+        return [context.clients[one] for one in wanted if one in context.clients]
+    raise CommandError(SYNTAX_ERROR)
+
+
+def type_named(text: bytes) -> bytes:
+    if text.lower() not in TYPES:
+        raise CommandError(f"ERR Unknown client type '{shown(text)}'")
+    return text.lower()
+
+
+def show_self(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    return replies.verbatim(line_of(context, client), client.protocol)
+
+
+def line_of(context: Context, client: Client) -> bytes:
+    age_s = max(0, context.now_ms - client.connected_ms) // 1000
+    idle_s = max(0, context.now_ms - client.last_ms) // 1000
+    return (
+        b"id=%d addr=%b laddr=%b fd=0 name=%b age=%d idle=%d flags=%b db=%d sub=0 psub=0 ssub=0 multi=%d qbuf=0"
+        b" qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd=%b user=%b redir=-1"
+        b" resp=%d lib-name=%b lib-ver=%b\n"
+    ) % (
+        client.id,
+        client.address.encode(),
+        client.local_address.encode(),
+        client.name,
+        age_s,
+        idle_s,
+        flags_of(client),
+        client.database,
+        -1 if client.transaction is None else len(client.transaction.requests),
+        client.last_command.encode() or b"NULL",
+        USER,
+        client.protocol,
+        client.lib_name,
+        client.lib_version,
+    )
+
+
+def flags_of(client: Client) -> bytes:
+    flags = [
+        flag
+        for flag, held in (
+            (b"b", client.parked),
+            (b"c", client.closing),
+            (b"d", client.watch_failed),
+            (b"e", client.no_evict),
+            (b"T", client.no_touch),
+            (b"x", client.transaction is not None),
+        )
+        if held
+    ]
+    return b"".join(flags) or b"N"
+
+
+# KILL and UNBLOCK
+
+
+class Filter:
+    """Which clients CLIENT KILL ends; None where it does not say."""
+
+    __slots__ = ("address", "id", "local_address", "nobody", "skips_caller")
+
+    def __init__(self) -> None:
+        self.address: str | None = None
+        self.local_address: str | None = None
+        self.id: int | None = None
+        self.nobody = False
+        self.skips_caller = True
+
+    def matches(self, client: Client, caller: Client) -> bool:
+        if self.nobody or (client is caller and self.skips_caller):
+            return False
+        if self.address is not None and client.address != self.address:
+            return False
+        if self.local_address is not None and client.local_address != self.local_address:
+            return False
+        return self.id is None or client.id == self.id
+
+
+def kill(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    """The old form names one address and may end the caller; the new one gives filters and counts."""
+    if len(argv) == 3:
+        wanted = Filter()
+        wanted.address, wanted.skips_caller = shown(argv[2]), False
+        if not kill_matching(context, client, wanted):
+            raise CommandError("ERR No such client")
+        return replies.OK
+    return replies.integer(kill_matching(context, client, parse_filter(argv)))
+
+
+def parse_filter(argv: list[bytes]) -> Filter:
+    wanted = Filter()
+    for i in range(2, len(argv), 2):
+        if i + 1 == len(argv):
+            raise CommandError(SYNTAX_ERROR)
+        add_filter(wanted, argv[i].upper(), argv[i + 1])
+    return wanted
+
+
+def add_filter(wanted: Filter, option: bytes, value: bytes) -> None:
+    if option == b"ID":
+        wanted.id = integer(value, "ERR client-id should be greater than 0")
+        if wanted.id < 1:
+            raise CommandError("ERR client-id should be greater than 0")
+    elif option == b"TYPE":
+        wanted.nobody |= type_named(value) != NORMAL
+    elif option == b"ADDR":
+        wanted.address = shown(value)
+    elif option == b"LADDR":
+        wanted.local_address = shown(value)
+    elif option == b"USER":
+        if value != USER:
+            raise CommandError(f"ERR No such user '{shown(value)}'")
+    elif option == b"SKIPME" and value.upper() in (b"YES", b"NO"):
+        wanted.skips_caller = value.upper() == b"YES"
+    else:
+        raise CommandError(SYNTAX_ERROR)
+
+
+def kill_matching(context: Context, caller: Client, wanted: Filter) -> int:
+    killed = 0
+    for client in context.clients.values():
+        if wanted.matches(client, caller) and not client.closing:
+            context.close(client)
+            killed += 1
+    return killed
+
+
+def unblock(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    """UNBLOCK id [TIMEOUT|ERROR]: end a wait as its timeout would, or with an error."""
+    if len(argv) > 4:
+        raise CommandError(
+            f"ERR unknown subcommand or wrong number of arguments for '{shown(argv[1])}'. Try CLIENT HELP."
+        )
+    how = argv[3].upper() if len(argv) == 4 else b"TIMEOUT"
+    if how not in (b"TIMEOUT", b"ERROR"):
+        raise CommandError("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
+    waiter = context.parking.leave(integer(argv[2]))
+    if waiter is None:
+        return replies.ZERO
+    reply = replies.error(UNBLOCKED) if how == b"ERROR" else waiter.expired(context)
+    context.outbox.append((waiter.client, reply))
+    return replies.ONE
+
+
+FLAGS = ("loading", "connection")
+
+SUBCOMMANDS = {
+    b"GETNAME": Command("client|getname", 2, FLAGS, 0, 0, 0, get_name),
+    b"HELP": Command("client|help", 2, FLAGS, 0, 0, 0, show_help),
+    b"ID": Command("client|id", 2, FLAGS, 0, 0, 0, client_id),
+    b"INFO": Command("client|info", 2, FLAGS, 0, 0, 0, show_self),
+    b"KILL": Command("client|kill", -3, ("admin", *FLAGS), 0, 0, 0, kill),
+    b"LIST": Command("client|list", -2, ("admin", *FLAGS), 0, 0, 0, list_clients),
+    b"NO-EVICT": Command("client|no-evict", 3, ("admin", *FLAGS), 0, 0, 0, set_no_evict),
+    b"NO-TOUCH": Command("client|no-touch", 3, FLAGS, 0, 0, 0, set_no_touch),
+    b"REPLY": Command("client|reply", 3, FLAGS, 0, 0, 0, set_reply_mode),
+    b"SETINFO": Command("client|setinfo", 4, FLAGS, 0, 0, 0, set_info),
+    b"SETNAME": Command("client|setname", 3, FLAGS, 0, 0, 0, set_name),
+    b"UNBLOCK": Command("client|unblock", -3, ("admin", *FLAGS), 0, 0, 0, unblock),
+}
+COMMANDS: list[Command] = [Command("client", -2, (), 0, 0, 0, None, SUBCOMMANDS)]

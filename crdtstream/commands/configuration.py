@@ -1,0 +1,130 @@
+"""CONFIG GET SET REWRITE RESETSTAT: the settings at run time.
+
+SET takes several pairs and changes all or nothing. REWRITE asks the runtime to write the file that the region was
+started from, and answers when that is done.
+
+Reference: `configGetCommand`, `configSetCommand` and `rewriteConfig` of Redis.
+"""
+
+from __future__ import annotations
+
+from crdtstream.commands.command import Command
+from crdtstream.commands.context import Client, CommandError, Context, Reply, Statistics, shown
+from crdtstream.commands.glob import matches, tokens_of
+from crdtstream.commands.parking import NO_DEADLINE, Waiter
+from crdtstream.commands.settings import IMMUTABLE, SETTINGS, Setting, SettingError, changed
+from crdtstream.config import ConfigError, validate_limits
+from crdtstream.protocols import replies
+
+WILD = b"*?[\\"
+HELP = (
+    b"CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    b"GET <pattern>",
+    b"    Return parameters matching the glob-like <pattern> and their values.",
+    b"SET <directive> <value>",
+    b"    Set the configuration <directive> to <value>.",
+    b"RESETSTAT",
+    b"    Reset statistics reported by the INFO command.",
+    b"REWRITE",
+    b"    Rewrite the configuration file.",
+    b"HELP",
+    b"    Prints this help.",
+)
+
+
+def get(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    """Each setting once; one that is named in full is called as it was."""
+    found: dict[str, bytes] = {}
+    for pattern in argv[2:]:
+        for name in matching(pattern.lower()):
+            found.setdefault(name, pattern if pattern.lower() == name.encode() else name.encode())
+    items: list[bytes] = []
+    for name, called in found.items():
+        value = SETTINGS[name].shown(context).encode("utf-8", "surrogateescape")
+        items += [replies.bulk(called), replies.bulk(value)]
+    return replies.mapping(items, client.protocol)
+
+
+def matching(pattern: bytes) -> list[str]:
+    if not any(byte in WILD for byte in pattern):
+        name = shown(pattern)
+        return [name] if name in SETTINGS else []
+    tokens = tokens_of(pattern)
+    return [name for name in SETTINGS if matches(tokens, name.encode())]
+
+
+def set_values(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    if len(argv) % 2:
+        raise CommandError("ERR syntax error")
+    chosen: dict[str, Setting] = {}
+    for name in argv[2::2]:
+        setting = SETTINGS.get(shown(name.lower()))
+        if setting is None:
+            raise CommandError(f"ERR Unknown option or number of arguments for CONFIG SET - '{shown(name)}'")
+        if not setting.settable:
+            raise failed(setting, IMMUTABLE)
+        if setting.name in chosen:
+            raise failed(setting, "duplicate parameter")
+        chosen[setting.name] = setting
+    values: list[tuple[Setting, object]] = []
+    for setting, text in zip(chosen.values(), argv[3::2], strict=True):
+        try:
+            values.append((setting, setting.parse(text)))
+        except SettingError as error:
+            raise failed(setting, str(error)) from error
+    config = changed(context.config, values)
+    try:
+        validate_limits(config.limits)
+    except ConfigError as fault:
+        raise CommandError(f"ERR CONFIG SET failed - {fault}") from fault
+    context.reconfigure(config)
+    return replies.OK
+
+
+def failed(setting: Setting, reason: str) -> CommandError:
+    return CommandError(f"ERR CONFIG SET failed (possibly related to argument '{setting.name}') - {reason}")
+
+
+def reset_statistics(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    context.statistics = Statistics()
+    return replies.OK
+
+
+class RewriteWaiter(Waiter):
+    """A client that waits until the file is written."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client, [], NO_DEADLINE)
+
+    def serve(self, context: Context) -> bytes | None:
+        if context.rewrite_wanted:
+            return None
+        if context.rewrite_failure:
+            raise CommandError(f"ERR Rewriting config file: {context.rewrite_failure}")
+        return replies.OK
+
+    def expired(self, context: Context) -> bytes:
+        return replies.error(b"ERR the file may be written or not: nobody waited for it")
+
+
+def rewrite(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    if not context.config.config_file:
+        raise CommandError("ERR The server is running without a config file")
+    context.park(RewriteWaiter(client))
+    context.rewrite_wanted = True
+    return None
+
+
+def show_help(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    return replies.array([replies.simple(line) for line in HELP])
+
+
+FLAGS = ("admin", "noscript", "loading", "stale")
+SUBCOMMANDS = {
+    b"GET": Command("config|get", -3, FLAGS, 0, 0, 0, get),
+    b"HELP": Command("config|help", 2, ("loading", "stale"), 0, 0, 0, show_help),
+    b"RESETSTAT": Command("config|resetstat", 2, FLAGS, 0, 0, 0, reset_statistics),
+    b"REWRITE": Command("config|rewrite", 2, (*FLAGS, "no_multi"), 0, 0, 0, rewrite),
+    b"SET": Command("config|set", -4, FLAGS, 0, 0, 0, set_values),
+}
+COMMANDS: list[Command] = [Command("config", -2, (), 0, 0, 0, None, SUBCOMMANDS)]

@@ -1,0 +1,137 @@
+"""When keys expire: EXPIRE PEXPIRE EXPIREAT PEXPIREAT, their times told by TTL PTTL EXPIRETIME PEXPIRETIME, and
+PERSIST.
+
+An expiry is replicated as the absolute time. Of concurrent ones the longest wins and PERSIST beats all; an expiry in
+the past is a DEL. A key is there up to its time and absent after it.
+
+Reference: `expire.c` of Redis.
+"""
+
+from __future__ import annotations
+
+from crdtstream.commands.command import Command
+from crdtstream.commands.context import Client, CommandError, Context, Reply, shown
+from crdtstream.commands.integers import I64_MAX, integer
+from crdtstream.core.expiry import NO_EXPIRY
+from crdtstream.core.stream import Stream
+from crdtstream.protocols import replies
+
+SECOND_MS = 1000
+NX_ALONE = "ERR NX and XX, GT or LT options at the same time are not compatible"
+GT_OR_LT = "ERR GT and LT options at the same time are not compatible"
+ABSENT = replies.integer(-2)
+PERSISTENT = replies.integer(-1)
+CONDITIONS = (b"NX", b"XX", b"GT", b"LT")
+
+
+def expire(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    return expire_at(context, client, argv, context.now_ms, SECOND_MS, "expire")
+
+
+def pexpire(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    return expire_at(context, client, argv, context.now_ms, 1, "pexpire")
+
+
+def expireat(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    return expire_at(context, client, argv, 0, SECOND_MS, "expireat")
+
+
+def pexpireat(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    return expire_at(context, client, argv, 0, 1, "pexpireat")
+
+
+def expire_at(context: Context, client: Client, argv: list[bytes], base_ms: int, unit_ms: int, name: str) -> Reply:
+    conditions = conditions_of(argv)
+    expires_ms = integer(argv[2]) * unit_ms
+    if not -I64_MAX - 1 <= expires_ms <= I64_MAX - base_ms:
+        raise CommandError(f"ERR invalid expire time in '{name}' command")
+    expires_ms += base_ms
+    key = (client.database, argv[1])
+    stream = context.replica.find(key)
+    if stream is None or not allowed(conditions, expires_ms, stream.expires_ms):
+        return replies.ZERO
+    if expires_ms <= context.now_ms:
+        context.replica.delete_stream(key)
+    else:
+        context.replica.set_expiry(key, expires_ms)
+    return replies.ONE
+
+
+def conditions_of(argv: list[bytes]) -> list[bytes]:
+    conditions = [word.upper() for word in argv[3:]]
+    for i, condition in enumerate(conditions, 3):
+        if condition not in CONDITIONS:
+            raise CommandError(f"ERR Unsupported option {shown(argv[i])}")
+    if b"NX" in conditions and len(set(conditions)) > 1:
+        raise CommandError(NX_ALONE)
+    if b"GT" in conditions and b"LT" in conditions:
+        raise CommandError(GT_OR_LT)
+    return conditions
+
+
+def allowed(conditions: list[bytes], expires_ms: int, current_ms: int) -> bool:
+    """No expiry counts as endless."""
+    for condition in conditions:
+        if condition == b"NX":
+            fits = current_ms == NO_EXPIRY
+        elif condition == b"XX":
+            fits = current_ms != NO_EXPIRY
+        elif condition == b"GT":
+            fits = expires_ms > current_ms
+        else:
+            fits = expires_ms < current_ms
+        if not fits:
+            return False
+    return True
+
+
+def persist(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    key = (client.database, argv[1])
+    stream = context.replica.find(key)
+    if stream is None or stream.expires_ms == NO_EXPIRY:
+        return replies.ZERO
+    context.replica.set_expiry(key, NO_EXPIRY)
+    return replies.ONE
+
+
+# Telling
+
+
+def ttl(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    stream = context.replica.peek((client.database, argv[1]))
+    return time_reply(stream, context.now_ms, SECOND_MS)
+
+
+def pttl(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    stream = context.replica.peek((client.database, argv[1]))
+    return time_reply(stream, context.now_ms, 1)
+
+
+def expiretime(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    return time_reply(context.replica.peek((client.database, argv[1])), 0, SECOND_MS)
+
+
+def pexpiretime(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    return time_reply(context.replica.peek((client.database, argv[1])), 0, 1)
+
+
+def time_reply(stream: Stream | None, since_ms: int, unit_ms: int) -> bytes:
+    """The expiry counted from `since_ms`, rounded to the unit."""
+    if stream is None:
+        return ABSENT
+    if stream.expires_ms == NO_EXPIRY:
+        return PERSISTENT
+    return replies.integer((stream.expires_ms - since_ms + unit_ms // 2) // unit_ms)
+
+
+COMMANDS: list[Command] = [
+    Command("expire", -3, ("write", "fast"), 1, 1, 1, expire),
+    Command("pexpire", -3, ("write", "fast"), 1, 1, 1, pexpire),
+    Command("expireat", -3, ("write", "fast"), 1, 1, 1, expireat),
+    Command("pexpireat", -3, ("write", "fast"), 1, 1, 1, pexpireat),
+    Command("persist", 2, ("write", "fast"), 1, 1, 1, persist),
+    Command("ttl", 2, ("readonly", "fast"), 1, 1, 1, ttl),
+    Command("pttl", 2, ("readonly", "fast"), 1, 1, 1, pttl),
+    Command("expiretime", 2, ("readonly", "fast"), 1, 1, 1, expiretime),
+    Command("pexpiretime", 2, ("readonly", "fast"), 1, 1, 1, pexpiretime),
+]

@@ -1,0 +1,357 @@
+"""Consumer groups: XGROUP, XREADGROUP, XACK.
+
+A group is replicated, what its readers do is local: a delivery, a claim, a cursor is recorded as a local fact and never
+sent. A blocked reader looks its groups up again each time it is woken, so it sees that a group was destroyed, or made
+again, meanwhile. The ID of a history read is open: `0` reads from the first pending entry.
+
+One ID may be pending in several origins (ID modes that allow duplicates): XACK acts on all and counts the ID once.
+
+Reference: `xgroupCommand`, `xreadCommand`, `xackCommand` of Redis 7.2.
+"""
+
+from __future__ import annotations
+
+from crdtstream.commands import arguments
+from crdtstream.commands.arguments import ReadOptions
+from crdtstream.commands.command import Command
+from crdtstream.commands.context import Client, CommandError, Context, Reply, shown
+from crdtstream.commands.integers import integer
+from crdtstream.commands.lag import entries_read_after
+from crdtstream.commands.parking import Waiter
+from crdtstream.commands.streams import stream_header, streams_header
+from crdtstream.core import effects as fx
+from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Key, Position
+from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, format_id, next_id
+from crdtstream.core.group import Group
+from crdtstream.core.stream import Stream
+from crdtstream.protocols import replies
+
+CREATE_ARGUMENTS_MAX = 8
+SETID_ARGUMENTS = (5, 7)
+NO_KEY = (
+    "ERR The XGROUP subcommand requires the key to exist."
+    " Note that for CREATE you may want to use the MKSTREAM option to create an empty stream automatically."
+)
+BUSY = "BUSYGROUP Consumer Group name already exists"
+APPLICANT = (
+    "TRYAGAIN this region came back as a new origin, and creates groups once another region has admitted it;"
+    " CRDT.MEMBERS shows whom it waits for"
+)
+NEGATIVE_ENTRIES_READ = "ERR value for ENTRIESREAD must be positive or -1"
+HELP = (
+    b"XGROUP <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    b"CREATE <key> <groupname> <id|$> [option]",
+    b"    Create a new consumer group. Options are:",
+    b"    * MKSTREAM",
+    b"      Create the empty stream if it does not exist.",
+    b"    * ENTRIESREAD entries_read",
+    b"      Set the group's entries_read counter (internal use).",
+    b"CREATECONSUMER <key> <groupname> <consumer>",
+    b"    Create a new consumer in the specified group.",
+    b"DELCONSUMER <key> <groupname> <consumer>",
+    b"    Remove the specified consumer.",
+    b"DESTROY <key> <groupname>",
+    b"    Remove the specified group.",
+    b"SETID <key> <groupname> <id|$> [ENTRIESREAD entries_read]",
+    b"    Set the current group ID and entries_read counter.",
+    b"HELP",
+    b"    Print this help.",
+)
+
+
+def group_of(context: Context, key: Key, name: bytes) -> Group | None:
+    stream = context.replica.find(key)
+    return None if stream is None else stream.groups.get(name)
+
+
+def live_entry(stream: Stream, slot: int, entry_id: EntryId) -> bytes | None:
+    tree = stream.trees.get(slot)
+    return None if tree is None else tree.find(entry_id)
+
+
+# XGROUP
+
+
+class GroupOptions:
+    """`[MKSTREAM] [ENTRIESREAD n]` behind the ID of CREATE; SETID knows only the second."""
+
+    __slots__ = ("entries_read", "mkstream")
+
+    def __init__(self) -> None:
+        self.mkstream = False
+        self.entries_read = UNKNOWN_ENTRIES_READ
+
+    def take(self, argv: list[bytes], at: int, creating: bool) -> int:
+        """Take the option at `at`: how many arguments it has."""
+        word = argv[at].upper()
+        if creating and word == b"MKSTREAM":
+            self.mkstream = True
+            return 1
+        if word != b"ENTRIESREAD" or at + 1 == len(argv):
+            raise CommandError(bad_arguments(argv[1]))
+        self.entries_read = integer(argv[at + 1])
+        if self.entries_read < 0 and self.entries_read != UNKNOWN_ENTRIES_READ:
+            raise CommandError(NEGATIVE_ENTRIES_READ)
+        return 2
+
+
+def parse_group(argv: list[bytes], creating: bool) -> GroupOptions:
+    options = GroupOptions()
+    at = 5
+    while at < len(argv):
+        at += options.take(argv, at, creating)
+    return options
+
+
+def bad_arguments(subcommand: bytes) -> str:
+    return f"ERR unknown subcommand or wrong number of arguments for '{shown(subcommand)}'. Try XGROUP HELP."
+
+
+def existing_stream(context: Context, key: Key) -> Stream:
+    stream = context.replica.find(key)
+    if stream is None:
+        raise CommandError(NO_KEY)
+    return stream
+
+
+def existing_group(context: Context, key: Key, name: bytes) -> tuple[Stream, Group]:
+    stream = existing_stream(context, key)
+    group = stream.groups.get(name)
+    if group is None:
+        raise CommandError(f"NOGROUP No such consumer group '{shown(name)}' for key name '{shown(key[1])}'")
+    return stream, group
+
+
+def seen_now(context: Context, stream: Stream | None) -> Position:
+    """`$`; what this region adds later lies above its top, so the top says as much of it as its last add."""
+    if stream is None:
+        return Position()
+    position = stream.seen_position()
+    if stream.top == ID_MIN:
+        return position
+    ids = {**position.ids, context.replica.slot: stream.top}
+    return Position(position.default, dict(sorted(ids.items())))
+
+
+def xgroup_create(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    options = parse_group(argv, True)
+    key = (client.database, argv[2])
+    stream = context.replica.find(key) if options.mkstream else existing_stream(context, key)
+    if len(argv) > CREATE_ARGUMENTS_MAX:
+        raise CommandError(bad_arguments(argv[1]))
+    start = seen_now(context, stream) if argv[4] == b"$" else Position(arguments.parse_entry_id(argv[4]))
+    if stream is not None and argv[3] in stream.groups:
+        raise CommandError(BUSY)
+    if context.applicant:
+        raise CommandError(APPLICANT)
+    context.replica.create_group(key, argv[3], start, options.entries_read)
+    return replies.OK
+
+
+def xgroup_setid(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    options = parse_group(argv, False)
+    key = (client.database, argv[2])
+    stream, _ = existing_group(context, key, argv[3])
+    if len(argv) not in SETID_ARGUMENTS:
+        raise CommandError(bad_arguments(argv[1]))
+    position = seen_now(context, stream) if argv[4] == b"$" else Position(arguments.parse_bound(argv[4], 0))
+    context.replica.record(fx.PositionSet(key, argv[3], position, options.entries_read))
+    return replies.OK
+
+
+def xgroup_destroy(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    key = (client.database, argv[2])
+    existing_stream(context, key)
+    return replies.integer(context.replica.destroy_group(key, argv[3]))
+
+
+def xgroup_createconsumer(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    key = (client.database, argv[2])
+    _, group = existing_group(context, key, argv[3])
+    if argv[4] in group.consumers:
+        return replies.ZERO
+    context.replica.record(fx.ConsumerCreated(key, argv[3], argv[4], context.now_ms))
+    return replies.ONE
+
+
+def xgroup_delconsumer(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    key = (client.database, argv[2])
+    _, group = existing_group(context, key, argv[3])
+    if argv[4] not in group.consumers:
+        return replies.ZERO
+    pending = group.pending.count_of(argv[4])
+    context.replica.record(fx.ConsumerDeleted(key, argv[3], argv[4]))
+    return replies.integer(pending)
+
+
+def xgroup_help(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    return replies.array([replies.simple(line) for line in HELP])
+
+
+# XREADGROUP
+
+
+# `>`: Redis too keeps it as the highest ID.
+NEW = ID_MAX
+
+
+def attend(context: Context, key: Key, name: bytes, consumer: bytes) -> None:
+    """The consumer asked for something: it exists from now on, and was seen now."""
+    group = group_of(context, key, name)
+    assert group is not None
+    if consumer in group.consumers:
+        group.touch(consumer, context.now_ms)
+    else:
+        context.replica.record(fx.ConsumerCreated(key, name, consumer, context.now_ms))
+
+
+class GroupReader(Waiter):
+    """An XREADGROUP; parked when it wants what is new, found nothing and may block."""
+
+    def __init__(self, client: Client, options: ReadOptions, keys: list[Key], after: list[EntryId]) -> None:
+        super().__init__(client, keys, options.deadline_ms)
+        self.options = options
+        self.after = after
+
+    def serve(self, context: Context) -> bytes | None:
+        if not context.writable:
+            return None
+        found = [readable(context, key, self.options.group) for key in self.keys]
+        parts: list[bytes] = []
+        streams = 0
+        for i, (stream, group) in enumerate(found):
+            key, after = self.keys[i], self.after[i]
+            if after == NEW:
+                count, chunks = self.read_new(context, key, stream, group)
+            else:
+                count, chunks = self.read_history(context, key, stream, group, after)
+            if count or after != NEW:
+                streams += 1
+                parts.append(stream_header(key[1], count, self.client.protocol))
+                parts += chunks
+        if streams == 0:
+            return None
+        return streams_header(streams, self.client.protocol) + b"".join(parts)
+
+    def read_new(self, context: Context, key: Key, stream: Stream, group: Group) -> tuple[int, list[bytes]]:
+        options = self.options
+        delivery = group.next_entries(stream.trees, options.count)
+        if delivery.count == 0:
+            attend(context, key, options.group, options.consumer)
+            return 0, []
+        read = entries_read_after(stream, group, delivery)
+        context.replica.record(
+            fx.EntriesDelivered(
+                key, options.group, options.consumer, context.now_ms, delivery.intervals, options.noack, read
+            )
+        )
+        return delivery.count, delivery.chunks
+
+    def read_history(
+        self, context: Context, key: Key, stream: Stream, group: Group, after: EntryId
+    ) -> tuple[int, list[bytes]]:
+        """What this consumer holds above an ID; an entry that was deleted shows as its ID and nothing."""
+        options = self.options
+        attend(context, key, options.group, options.consumer)
+        start = next_id(after)
+        assert start is not None
+        chunks: list[bytes] = []
+        delivered: list[tuple[int, EntryId, int, int]] = []
+        rows = group.pending.rows(start, ID_MAX, options.count, options.consumer)
+        for row in rows:
+            entry = live_entry(stream, row.slot, row.entry_id)
+            if entry is None:
+                chunks.append(deleted_entry(row.entry_id, self.client.protocol))
+            else:
+                chunks.append(entry)
+                delivered.append((row.slot, row.entry_id, context.now_ms, row.deliveries + 1))
+        if delivered:
+            context.replica.record(fx.PendingClaimed(key, options.group, options.consumer, delivered))
+        return len(rows), chunks
+
+    def expired(self, context: Context) -> bytes:
+        return replies.null_array(self.client.protocol)
+
+
+def readable(context: Context, key: Key, name: bytes) -> tuple[Stream, Group]:
+    stream = context.replica.find(key)
+    group = None if stream is None else stream.groups.get(name)
+    if stream is None or group is None:
+        raise CommandError(
+            f"NOGROUP No such key '{shown(key[1])}' or consumer group '{shown(name)}' in XREADGROUP with GROUP option"
+        )
+    return stream, group
+
+
+def deleted_entry(entry_id: EntryId, protocol: int) -> bytes:
+    return replies.array([replies.bulk(format_id(entry_id)), replies.null_array(protocol)])
+
+
+def xreadgroup(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    options = arguments.parse_read(argv, context.now_ms, "xreadgroup")
+    keys: list[Key] = []
+    after: list[EntryId] = []
+    for name, text in zip(options.keys, options.ids, strict=True):
+        key = (client.database, name)
+        readable(context, key, options.group)
+        keys.append(key)
+        after.append(read_after(text))
+    reader = GroupReader(client, options, keys, after)
+    reply = reader.serve(context)
+    if reply is None:
+        if not options.blocking:
+            return replies.null_array(client.protocol)
+        context.park(reader)
+    return reply
+
+
+def read_after(text: bytes) -> EntryId:
+    if text == b">":
+        return NEW
+    if text in (b"$", b"+"):
+        sign = shown(text)
+        raise CommandError(
+            f"ERR The {sign} ID is meaningless in the context of XREADGROUP: you want to read the history of this"
+            " consumer by specifying a proper ID, or use the > ID to get new messages."
+            f" The {sign} ID would just return an empty result set."
+        )
+    return arguments.parse_entry_id(text)
+
+
+# XACK
+
+
+def xack(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    key = (client.database, argv[1])
+    group = group_of(context, key, argv[2])
+    if group is None:
+        return replies.ZERO
+    dropped, acknowledged = group.pending.find(arguments.parse_entry_ids(argv, 3))
+    if dropped:
+        context.replica.record(fx.PendingDropped(key, argv[2], dropped))
+    return replies.integer(acknowledged)
+
+
+COMMANDS: list[Command] = [
+    Command(
+        "xgroup",
+        -2,
+        (),
+        0,
+        0,
+        0,
+        None,
+        {
+            b"CREATE": Command("xgroup|create", -5, ("write", "denyoom"), 2, 2, 1, xgroup_create),
+            b"SETID": Command("xgroup|setid", -5, ("write",), 2, 2, 1, xgroup_setid),
+            b"DESTROY": Command("xgroup|destroy", 4, ("write",), 2, 2, 1, xgroup_destroy),
+            b"CREATECONSUMER": Command(
+                "xgroup|createconsumer", 5, ("write", "denyoom"), 2, 2, 1, xgroup_createconsumer
+            ),
+            b"DELCONSUMER": Command("xgroup|delconsumer", 5, ("write",), 2, 2, 1, xgroup_delconsumer),
+            b"HELP": Command("xgroup|help", 2, ("loading", "stale"), 0, 0, 0, xgroup_help),
+        },
+    ),
+    Command("xreadgroup", -7, ("write", "blocking", "movablekeys"), 0, 0, 0, xreadgroup),
+    Command("xack", -4, ("write", "fast"), 1, 1, 1, xack),
+]

@@ -1,0 +1,280 @@
+"""INFO: the region for people and tools, in Redis's sections and field names.
+
+Fields that only a C server knows are left out, except a few that tools read always; those are 0. No clock is read
+here, so commands have counts but no times.
+
+Reference: `genRedisInfoString` of Redis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from crdtstream import __version__
+from crdtstream.commands.command import Command
+from crdtstream.commands.context import Client, Context, Reply
+from crdtstream.commands.members import held_back
+from crdtstream.commands.regions import LINK_OPEN, LINK_TRANSFER, lags_of, origin_text, vector_text
+from crdtstream.commands.server import REDIS_VERSION
+from crdtstream.core.keyspace import DATABASES
+from crdtstream.protocols import replies
+
+Field = tuple[str, object]
+
+SECOND_MS = 1000
+KIB = 1024
+DAY_MS = 24 * 60 * 60 * SECOND_MS
+EVERYTHING = (b"ALL", b"EVERYTHING")
+
+
+def info(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    wanted = [name.upper() for name in argv[1:]] or [b"DEFAULT"]
+    sections: list[str] = []
+    for title, by_default, fields in SECTIONS:
+        if title.upper().encode() in wanted or wants(wanted, by_default):
+            lines = [f"{name}:{value}\r\n" for name, value in fields(context)]
+            sections.append(f"# {title}\r\n" + "".join(lines))
+    return replies.verbatim("\r\n".join(sections).encode("utf-8", "surrogateescape"), client.protocol)
+
+
+def wants(wanted: list[bytes], by_default: bool) -> bool:
+    return any(name in EVERYTHING or (by_default and name == b"DEFAULT") for name in wanted)
+
+
+def server_fields(context: Context) -> list[Field]:
+    about = context.about
+    uptime_ms = max(0, context.now_ms - context.started_ms)
+    return [
+        ("redis_version", REDIS_VERSION.decode()),
+        ("crdtstream_version", __version__),
+        ("redis_mode", "standalone"),
+        ("arch_bits", 64),
+        ("process_id", about.process_id),
+        ("run_id", about.run_id),
+        ("tcp_port", about.port),
+        ("server_time_usec", context.now_ms * 1000),
+        ("uptime_in_seconds", uptime_ms // SECOND_MS),
+        ("uptime_in_days", uptime_ms // DAY_MS),
+        ("hz", 10),
+        ("executable", ""),
+        ("config_file", context.config.config_file),
+    ]
+
+
+def client_fields(context: Context) -> list[Field]:
+    return [
+        ("connected_clients", len(context.clients)),
+        ("cluster_connections", 0),
+        ("maxclients", context.limits.clients_max),
+        ("blocked_clients", len(context.parking)),
+        ("tracking_clients", 0),
+        ("clients_in_timeout_table", len(context.parking)),
+        ("total_blocking_keys", len(context.parking.keys())),
+        ("total_blocking_keys_on_nokey", 0),
+    ]
+
+
+def memory_fields(context: Context) -> list[Field]:
+    """What is used is what is resident, as the runtime last saw it."""
+    about = context.about
+    used, peak, most = about.memory_bytes, about.memory_peak_bytes, context.limits.memory_bytes_max
+    return [
+        ("used_memory", used),
+        ("used_memory_human", human(used)),
+        ("used_memory_rss", used),
+        ("used_memory_rss_human", human(used)),
+        ("used_memory_peak", peak),
+        ("used_memory_peak_human", human(peak)),
+        ("used_memory_peak_perc", f"{used * 100 / peak if peak else 100:.2f}%"),
+        ("total_system_memory", about.system_bytes),
+        ("total_system_memory_human", human(about.system_bytes)),
+        ("used_memory_lua", 0),
+        ("maxmemory", most),
+        ("maxmemory_human", human(most)),
+        ("maxmemory_policy", "noeviction"),
+        ("mem_fragmentation_ratio", "1.00"),
+        ("mem_allocator", "libc"),
+    ]
+
+
+def human(count: int) -> str:
+    """Bytes for people, as Redis writes them."""
+    if count < KIB:
+        return f"{count}B"
+    size = count / KIB
+    for unit in "KMG":
+        if size < KIB:
+            return f"{size:.2f}{unit}"
+        size /= KIB
+    return f"{size:.2f}T"
+
+
+def persistence_fields(context: Context) -> list[Field]:
+    """A checkpoint is shown as both, a background save and a rewrite of the log."""
+    saving = context.saving
+    status = "err" if saving.failure else "ok"
+    return [
+        ("loading", int(context.loading != "")),
+        ("loading_reason", context.loading),
+        ("fsync", context.about.fsync),
+        ("async_loading", 0),
+        ("rdb_changes_since_last_save", context.replica.vector.total() - context.effects_saved),
+        ("rdb_bgsave_in_progress", int(saving.running)),
+        ("rdb_last_save_time", context.saved_ms() // SECOND_MS),
+        ("rdb_last_bgsave_status", status),
+        ("rdb_last_bgsave_time_sec", -1),
+        ("rdb_current_bgsave_time_sec", -1),
+        ("aof_enabled", 1),
+        ("aof_rewrite_in_progress", int(saving.running)),
+        ("aof_rewrite_scheduled", int(saving.requested)),
+        ("aof_last_bgrewrite_status", status),
+        ("aof_last_write_status", "ok" if context.writable else "err"),
+    ]
+
+
+def statistics_fields(context: Context) -> list[Field]:
+    statistics = context.statistics
+    return [
+        ("total_connections_received", statistics.connections),
+        ("total_commands_processed", statistics.commands),
+        ("instantaneous_ops_per_sec", statistics.commands_per_s()),
+        ("rejected_connections", statistics.rejected_connections),
+        ("expired_keys", context.replica.expired_keys),
+        ("evicted_keys", 0),
+        ("keyspace_hits", statistics.hits),
+        ("keyspace_misses", statistics.misses),
+        ("pubsub_channels", 0),
+        ("pubsub_patterns", 0),
+        ("latest_fork_usec", 0),
+        ("total_forks", 0),
+        ("total_error_replies", sum(statistics.errors.values())),
+    ]
+
+
+def replication_fields(context: Context) -> list[Field]:
+    about = context.about
+    replica = context.replica
+    fields: list[Field] = [
+        ("role", "master"),
+        ("connected_slaves", 0),
+        ("master_failover_state", "no-failover"),
+        ("master_repl_offset", replica.counter()),
+        ("cluster", about.cluster),
+        ("region", about.region),
+        ("region_name", about.name),
+        ("origin", origin_text(context)),
+        ("id_mode", context.id_mode),
+        ("vector", vector_text(replica.vector)),
+        ("durable_vector", vector_text(context.durable)),
+        ("peers", max(about.peers_configured, len(context.peers))),
+        ("connected_regions", len([peer for peer in context.peers if peer.link in (LINK_OPEN, LINK_TRANSFER)])),
+    ]
+    return fields + audit_fields(context) + peer_fields(context)
+
+
+def audit_fields(context: Context) -> list[Field]:
+    """`audit_rounds` of sums, `audit_comparisons` with peers at the same vector, `audit_differences` among them."""
+    audit = context.audit
+    if audit is None:
+        return []
+    return [
+        ("audit_rounds", audit.rounds),
+        ("audit_comparisons", audit.comparisons),
+        ("audit_differences", audit.differences),
+        ("audit_last_time", audit.last_ms // SECOND_MS),
+    ]
+
+
+def peer_fields(context: Context) -> list[Field]:
+    """`lag`: effects held here that the peer has not applied; `durable_lag`: that it has not on its disk;
+    `held_back_bytes`: what of the log is kept for it; `sent_bytes`: of batches, since the link opened.
+    """
+    fields: list[Field] = []
+    for index, peer in enumerate(context.peers):
+        lag, durable_lag = lags_of(context, peer)
+        text = (
+            f"region={peer.region},name={peer.name},address={peer.address},link={peer.link},"
+            f"silent_ms={peer.silent_ms},lag={lag},durable_lag={durable_lag},"
+            f"held_back_bytes={held_back(context, peer.slot)},sent_bytes={peer.sent_bytes}"
+        )
+        shown = peer.transfer
+        if shown is not None:
+            text += f",transfer={shown.direction},transfer_chunks={shown.chunks},transfer_bytes={shown.byte_count}"
+        fields.append((f"peer{index}", text))
+    return fields
+
+
+def processor_fields(context: Context) -> list[Field]:
+    """Of the whole process, its threads included."""
+    about = context.about
+    return [
+        ("used_cpu_sys", f"{about.cpu_system_s:.6f}"),
+        ("used_cpu_user", f"{about.cpu_user_s:.6f}"),
+        ("used_cpu_sys_children", "0.000000"),
+        ("used_cpu_user_children", "0.000000"),
+    ]
+
+
+def no_fields(context: Context) -> list[Field]:
+    return []
+
+
+def command_fields(context: Context) -> list[Field]:
+    statistics = context.statistics
+    names = sorted({*statistics.calls, *statistics.rejected})
+    return [(f"cmdstat_{name}", counts_of(context, name)) for name in names]
+
+
+def counts_of(context: Context, name: str) -> str:
+    statistics = context.statistics
+    return (
+        f"calls={statistics.calls.get(name, 0)},usec=0,usec_per_call=0.00,"
+        f"rejected_calls={statistics.rejected.get(name, 0)},failed_calls={statistics.failed.get(name, 0)}"
+    )
+
+
+def error_fields(context: Context) -> list[Field]:
+    return [(f"errorstat_{code}", f"count={count}") for code, count in sorted(context.statistics.errors.items())]
+
+
+def cluster_fields(context: Context) -> list[Field]:
+    return [("cluster_enabled", 0)]
+
+
+def keyspace_fields(context: Context) -> list[Field]:
+    fields: list[Field] = []
+    for database in range(DATABASES):
+        names = context.replica.keys(database)
+        if names:
+            left = times_left(context, database)
+            average_ms = sum(left) // len(left) if left else 0
+            fields.append((f"db{database}", f"keys={len(names)},expires={len(left)},avg_ttl={average_ms}"))
+    return fields
+
+
+def times_left(context: Context, database: int) -> list[int]:
+    """Milliseconds, for each key that will expire."""
+    deadlines = context.replica.deadlines.times
+    return [
+        expires_ms - context.now_ms
+        for key, expires_ms in deadlines.items()
+        if key[0] == database and context.replica.peek(key) is not None
+    ]
+
+
+SECTIONS: list[tuple[str, bool, Callable[[Context], list[Field]]]] = [
+    ("Server", True, server_fields),
+    ("Clients", True, client_fields),
+    ("Memory", True, memory_fields),
+    ("Persistence", True, persistence_fields),
+    ("Stats", True, statistics_fields),
+    ("Replication", True, replication_fields),
+    ("CPU", True, processor_fields),
+    ("Modules", True, no_fields),
+    ("Commandstats", False, command_fields),
+    ("Errorstats", True, error_fields),
+    ("Latencystats", False, no_fields),
+    ("Cluster", True, cluster_fields),
+    ("Keyspace", True, keyspace_fields),
+]
+COMMANDS: list[Command] = [Command("info", -1, ("loading",), 0, 0, 0, info)]

@@ -1,0 +1,244 @@
+"""Commands about keys as such: DEL UNLINK EXISTS TOUCH TYPE OBJECT KEYS SCAN RANDOMKEY DBSIZE FLUSHDB FLUSHALL.
+
+Every key is a stream. DEL removes what this region has seen and nothing else; FLUSHDB and FLUSHALL are DEL of each
+key that exists here, so an entry that another region adds meanwhile stays. A key whose expiry has passed is absent for
+all of them, and what removes keys removes it too.
+
+RANDOMKEY draws from the origin's nonce and a counter of draws: what a node answers follows from what it was given.
+
+Reference: `db.c` of Redis.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from crdtstream.commands.command import Command
+from crdtstream.commands.context import Client, CommandError, Context, Reply
+from crdtstream.commands.glob import Token, matches, tokens_of
+from crdtstream.commands.integers import integer
+from crdtstream.commands.scan import ScanOrder
+from crdtstream.core.entry_id import parse_u64
+from crdtstream.core.keyspace import DATABASES
+from crdtstream.core.replica import Replica
+from crdtstream.protocols import replies
+
+SYNTAX_ERROR = "ERR syntax error"
+SCAN_COUNT = 10
+STREAM_TYPE = b"stream"
+SECOND_MS = 1000
+DRAWS_MAX = 16
+NO_FREQUENCY = (
+    "ERR An LFU maxmemory policy is not selected, access frequency not tracked."
+    " Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust."
+)
+OBJECT_HELP = (
+    b"OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    b"ENCODING <key>",
+    b"    Return the kind of internal representation used in order to store the value",
+    b"    associated with a <key>.",
+    b"FREQ <key>",
+    b"    Return the access frequency index of the <key>. The returned integer is",
+    b"    proportional to the logarithm of the recent access frequency of the key.",
+    b"IDLETIME <key>",
+    b"    Return the idle time of the <key>, that is the approximated number of",
+    b"    seconds elapsed since the last access to the key.",
+    b"REFCOUNT <key>",
+    b"    Return the number of references of the value associated with the specified",
+    b"    <key>.",
+    b"HELP",
+    b"    Print this help.",
+)
+ALL = b"*"
+
+
+def delete(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    deleted = 0
+    for name in argv[1:]:
+        deleted += context.replica.delete_stream((client.database, name))
+    return replies.integer(deleted)
+
+
+def exists(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    """A key named twice counts twice."""
+    found = [name for name in argv[1:] if context.replica.peek((client.database, name)) is not None]
+    return replies.integer(len(found))
+
+
+def touch(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    """As EXISTS, but the keys count as used."""
+    found = [name for name in argv[1:] if context.replica.find((client.database, name)) is not None]
+    return replies.integer(len(found))
+
+
+def type_of(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    known = context.replica.peek((client.database, argv[1])) is not None
+    return replies.simple(STREAM_TYPE if known else b"none")
+
+
+def keys(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    names = context.replica.keys(client.database)
+    if argv[1] != ALL:
+        tokens = tokens_of(argv[1])
+        names = [name for name in names if matches(tokens, name)]
+    return replies.bulk_array(names)
+
+
+def database_size(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    return replies.integer(len(context.replica.keys(client.database)))
+
+
+def scan(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    cursor = cursor_of(argv[1])
+    count, pattern, wanted = scan_options(argv[2:])
+    order = order_of(context, client.database)
+    following, names = order.page(cursor, count)
+    if wanted.lower() != STREAM_TYPE:
+        names = []
+    names = [name for name in names if context.replica.peek((client.database, name)) is not None]
+    if pattern is not None:
+        names = [name for name in names if matches(pattern, name)]
+    return replies.array([replies.bulk(b"%d" % following), replies.bulk_array(names)])
+
+
+def order_of(context: Context, database: int) -> ScanOrder:
+    order = context.scans.setdefault(database, ScanOrder())
+    order.follow(context.replica.databases[database])
+    return order
+
+
+def cursor_of(text: bytes) -> int:
+    cursor = parse_u64(text)
+    if cursor is None:
+        raise CommandError("ERR invalid cursor")
+    return cursor
+
+
+def scan_options(options: list[bytes]) -> tuple[int, list[Token] | None, bytes]:
+    """COUNT, MATCH and TYPE."""
+    count, pattern, wanted = SCAN_COUNT, ALL, STREAM_TYPE
+    for i in range(0, len(options), 2):
+        option = options[i].upper()
+        if i + 1 == len(options) or option not in (b"COUNT", b"MATCH", b"TYPE"):
+            raise CommandError(SYNTAX_ERROR)
+        if option == b"MATCH":
+            pattern = options[i + 1]
+        elif option == b"TYPE":
+            wanted = options[i + 1]
+        else:
+            count = integer(options[i + 1])
+            if count < 1:
+                raise CommandError(SYNTAX_ERROR)
+    return count, None if pattern == ALL else tokens_of(pattern), wanted
+
+
+# RANDOMKEY
+
+
+def random_key(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    order = order_of(context, client.database)
+    for _ in range(DRAWS_MAX if len(order) else 0):
+        name = order.name_at(drawn(context, len(order)))
+        if context.replica.peek((client.database, name)) is not None:
+            return replies.bulk(name)
+    # Most of what is remembered is no key.
+    names = context.replica.keys(client.database)
+    return replies.bulk(names[drawn(context, len(names))]) if names else replies.null_bulk(client.protocol)
+
+
+def drawn(context: Context, count: int) -> int:
+    """A number below `count`."""
+    context.draws += 1
+    nonce = 0 if context.origin is None else context.origin.nonce
+    seed = b"%d %d" % (nonce, context.draws)
+    return int.from_bytes(blake2b(seed, digest_size=8).digest(), "big") % count
+
+
+# OBJECT
+
+
+def object_encoding(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    known = context.replica.peek((client.database, argv[2])) is not None
+    return replies.bulk(STREAM_TYPE) if known else replies.null_bulk(client.protocol)
+
+
+def object_references(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    known = context.replica.peek((client.database, argv[2])) is not None
+    return replies.ONE if known else replies.null_bulk(client.protocol)
+
+
+def object_idle_time(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    """Seconds since a command used the key in this region, or since the start."""
+    stream = context.replica.peek((client.database, argv[2]))
+    if stream is None:
+        return replies.null_bulk(client.protocol)
+    used_ms = max(stream.used_ms, context.started_ms)
+    return replies.integer(max(0, context.now_ms - used_ms) // SECOND_MS)
+
+
+def object_frequency(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    if context.replica.peek((client.database, argv[2])) is None:
+        return replies.null_bulk(client.protocol)
+    raise CommandError(NO_FREQUENCY)
+
+
+def object_help(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    return replies.array([replies.simple(line) for line in OBJECT_HELP])
+
+
+# FLUSHDB and FLUSHALL
+
+
+def flush_database(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    check_flush_option(argv)
+    flush(context.replica, client.database)
+    return replies.OK
+
+
+def flush_all(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    check_flush_option(argv)
+    for database in range(DATABASES):
+        flush(context.replica, database)
+    return replies.OK
+
+
+def check_flush_option(argv: list[bytes]) -> None:
+    """ASYNC and SYNC say how memory is given back, which is no matter here."""
+    if len(argv) > 2 or (len(argv) == 2 and argv[1].upper() not in (b"ASYNC", b"SYNC")):
+        raise CommandError(SYNTAX_ERROR)
+
+
+def flush(replica: Replica, database: int) -> None:
+    for name in replica.known_keys(database):
+        replica.delete_stream((database, name))
+
+
+COMMANDS: list[Command] = [
+    Command("del", -2, ("write",), 1, -1, 1, delete),
+    Command("unlink", -2, ("write", "fast"), 1, -1, 1, delete),
+    Command("exists", -2, ("readonly", "fast"), 1, -1, 1, exists),
+    Command("touch", -2, ("readonly", "fast"), 1, -1, 1, touch),
+    Command("type", 2, ("readonly", "fast"), 1, 1, 1, type_of),
+    Command("keys", 2, ("readonly",), 0, 0, 0, keys),
+    Command("scan", -2, ("readonly",), 0, 0, 0, scan),
+    Command("randomkey", 1, ("readonly",), 0, 0, 0, random_key),
+    Command(
+        "object",
+        -2,
+        (),
+        0,
+        0,
+        0,
+        None,
+        {
+            b"ENCODING": Command("object|encoding", 3, ("readonly",), 2, 2, 1, object_encoding),
+            b"FREQ": Command("object|freq", 3, ("readonly",), 2, 2, 1, object_frequency),
+            b"HELP": Command("object|help", 2, ("loading", "stale"), 0, 0, 0, object_help),
+            b"IDLETIME": Command("object|idletime", 3, ("readonly",), 2, 2, 1, object_idle_time),
+            b"REFCOUNT": Command("object|refcount", 3, ("readonly",), 2, 2, 1, object_references),
+        },
+    ),
+    Command("dbsize", 1, ("readonly", "fast"), 0, 0, 0, database_size),
+    Command("flushdb", -1, ("write",), 0, 0, 0, flush_database),
+    Command("flushall", -1, ("write",), 0, 0, 0, flush_all),
+]

@@ -1,0 +1,171 @@
+"""SAVE BGSAVE LASTSAVE BGREWRITEAOF SHUTDOWN DEBUG: what operators ask of the process.
+
+A save is a checkpoint, taken beside the turns: SAVE holds up nobody but its caller. So does DEBUG SLEEP: the caller's
+connection sleeps and the region goes on, because a region that stood still would look dead to the others. (Redis blocks
+its whole process.)
+
+SHUTDOWN stops as SIGTERM does: the log is synced and marked, so nothing is lost whether it says SAVE or NOSAVE; SAVE
+takes a checkpoint first, so that the next start is quick. NOW changes nothing, and FORCE stops too when the checkpoint
+fails. The reply to a SHUTDOWN that succeeds is the end of the connection.
+
+Reference: `saveCommand`, `bgsaveCommand`, `shutdownCommand` and `debugCommand` of Redis.
+"""
+
+from __future__ import annotations
+
+import re
+
+from crdtstream.commands.command import Command
+from crdtstream.commands.context import Client, CommandError, Context, Reply, shown
+from crdtstream.commands.parking import NO_DEADLINE, Waiter
+from crdtstream.protocols import replies
+
+SYNTAX_ERROR = "ERR syntax error"
+SECOND_MS = 1000
+STOP_FAILED = "ERR Errors trying to SHUTDOWN. Check logs."
+NOT_WAITED = b"UNBLOCKED the checkpoint goes on, nobody waits for it"
+SHUTDOWN_WORDS = (b"SAVE", b"NOSAVE", b"NOW", b"FORCE", b"ABORT")
+SECONDS = re.compile(rb"\s*\+?(\d{1,9}(?:\.\d*)?|\.\d+)")
+DEBUG_HELP = (
+    b"DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    b"SLEEP <seconds>",
+    b"    Let this connection wait for <seconds>; the region goes on. Decimals allowed.",
+    b"HELP",
+    b"    Prints this help.",
+)
+
+# Saving
+
+
+class SaveWaiter(Waiter):
+    """A client that waits for a checkpoint, by its number."""
+
+    def __init__(self, client: Client, number: int) -> None:
+        super().__init__(client, [], NO_DEADLINE)
+        self.number = number
+
+    def serve(self, context: Context) -> bytes | None:
+        if not context.saving.completed(self.number):
+            return None
+        if context.saving.failure:
+            raise CommandError(f"ERR {context.saving.failure}")
+        return replies.OK
+
+    def expired(self, context: Context) -> bytes:
+        return replies.error(NOT_WAITED)
+
+
+def save(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    context.park(SaveWaiter(client, context.saving.request()))
+    return None
+
+
+def save_beside(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    """BGSAVE [SCHEDULE]."""
+    if len(argv) > 2 or (len(argv) == 2 and argv[1].upper() != b"SCHEDULE"):
+        raise CommandError(SYNTAX_ERROR)
+    under_way = context.saving.running
+    context.saving.request()
+    return replies.simple(b"Background saving scheduled" if under_way else b"Background saving started")
+
+
+def rewrite_log(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    """What Redis wants from this, a log that is short, a checkpoint gives."""
+    context.saving.request()
+    return replies.simple(b"Background append only file rewriting started")
+
+
+def last_save(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    return replies.integer(context.saved_ms() // SECOND_MS)
+
+
+# Stopping
+
+
+class StopWaiter(Waiter):
+    """A SHUTDOWN; with a number it waits for that checkpoint first."""
+
+    def __init__(self, client: Client, number: int, forced: bool) -> None:
+        super().__init__(client, [], NO_DEADLINE)
+        self.number = number
+        self.forced = forced
+
+    def serve(self, context: Context) -> bytes | None:
+        if self.number and not context.saving.completed(self.number):
+            return None
+        if self.number and context.saving.failure and not self.forced:
+            raise CommandError(STOP_FAILED)
+        context.stop_wanted = True
+        return None
+
+    def expired(self, context: Context) -> bytes:
+        return replies.error(STOP_FAILED.encode())
+
+
+def shutdown(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    words = [word.upper() for word in argv[1:]]
+    aborts = b"ABORT" in words
+    if any(word not in SHUTDOWN_WORDS for word in words) or (aborts and len(words) > 1):
+        raise CommandError(SYNTAX_ERROR)
+    if b"SAVE" in words and b"NOSAVE" in words:
+        raise CommandError(SYNTAX_ERROR)
+    if aborts:
+        return abort_shutdown(context)
+    number = context.saving.request() if b"SAVE" in words else 0
+    waiter = StopWaiter(client, number, b"FORCE" in words)
+    context.park(waiter)
+    waiter.serve(context)
+    return None
+
+
+def abort_shutdown(context: Context) -> bytes:
+    """End the wait of each SHUTDOWN SAVE; what is stopping already stops."""
+    waiting = [waiter for waiter in context.parking.keyless() if isinstance(waiter, StopWaiter)]
+    if not waiting or context.stop_wanted:
+        raise CommandError("ERR No shutdown in progress.")
+    for waiter in waiting:
+        context.parking.leave(waiter.client.id)
+        context.outbox.append((waiter.client, waiter.expired(context)))
+    return replies.OK
+
+
+# DEBUG
+
+
+class Sleeper(Waiter):
+    """A client that sleeps."""
+
+    def serve(self, context: Context) -> bytes | None:
+        return None
+
+    def expired(self, context: Context) -> bytes:
+        return replies.OK
+
+
+def debug(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    name = argv[1].upper()
+    if name == b"HELP" and len(argv) == 2:
+        return replies.array([replies.simple(line) for line in DEBUG_HELP])
+    if name != b"SLEEP" or len(argv) != 3:
+        raise CommandError(
+            f"ERR unknown subcommand or wrong number of arguments for '{shown(argv[1])}'. Try DEBUG HELP."
+        )
+    number = SECONDS.match(argv[2])
+    sleep_ms = int(float(number[1]) * SECOND_MS) if number else 0
+    if sleep_ms == 0:
+        return replies.OK
+    context.park(Sleeper(client, [], context.now_ms + sleep_ms))
+    return None
+
+
+ADMIN = ("admin", "noscript")
+ANYTIME = (*ADMIN, "loading", "stale")
+
+COMMANDS: list[Command] = [
+    Command("save", 1, (*ADMIN, "no_multi"), 0, 0, 0, save),
+    Command("bgsave", -1, ADMIN, 0, 0, 0, save_beside),
+    Command("bgrewriteaof", 1, ADMIN, 0, 0, 0, rewrite_log),
+    Command("lastsave", 1, ("loading", "stale", "fast"), 0, 0, 0, last_save),
+    Command("shutdown", -1, (*ANYTIME, "no_multi"), 0, 0, 0, shutdown),
+    Command("debug", -2, ANYTIME, 0, 0, 0, debug),
+]

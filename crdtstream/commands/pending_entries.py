@@ -1,0 +1,404 @@
+"""Commands on pending entries: XPENDING, XCLAIM, XAUTOCLAIM.
+
+A claim looks for the live entry first: a pending entry whose entry was removed leaves, as since Redis 7.0. What a
+command decides is recorded at its end, in one fact of each kind; until then the pending entries are as they were, and
+`Claims` keeps what was decided, for an ID that is named twice.
+
+One ID may be pending in several origins (ID modes that allow duplicates): its rows are claimed together and count as
+one, or a cursor between them would never move on. Both ends of a range are closed.
+
+Reference: `xpendingCommand`, `xclaimCommand`, `xautoclaimCommand` of Redis 7.2.
+"""
+
+from __future__ import annotations
+
+from crdtstream.commands import arguments
+from crdtstream.commands.command import Command
+from crdtstream.commands.context import Client, CommandError, Context, Reply, shown
+from crdtstream.commands.groups import attend, live_entry
+from crdtstream.commands.integers import I64_MAX, integer
+from crdtstream.core import effects as fx
+from crdtstream.core.effects import Key
+from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, format_id, parse_id
+from crdtstream.core.group import Group
+from crdtstream.core.pending import PendingEntries, Row
+from crdtstream.core.stream import Stream
+from crdtstream.protocols import replies
+
+PAGE_ROWS = 128
+COUNT_DEFAULT = 100
+COUNT_MAX = I64_MAX // 16
+ATTEMPTS_PER_COUNT = 10
+GONE = 0
+LEFT = 1
+TAKEN = 2
+COUNT_TOO_SMALL = "ERR COUNT must be > 0"
+
+
+def found_group(context: Context, key: Key, name: bytes) -> tuple[Stream, Group]:
+    stream = context.replica.find(key)
+    group = None if stream is None else stream.groups.get(name)
+    if stream is None or group is None:
+        raise CommandError(f"NOGROUP No such key '{shown(key[1])}' or consumer group '{shown(name)}'")
+    return stream, group
+
+
+class PendingScan:
+    """A walk over pending entries in ID order that fetches them page by page; the rows of one ID come together."""
+
+    __slots__ = ("_at", "_end", "_last_page", "_page", "_pending", "_start", "consumer")
+
+    def __init__(self, pending: PendingEntries, start: EntryId, end: EntryId, consumer: bytes | None) -> None:
+        self._pending = pending
+        self._start = start
+        self._end = end
+        self._page: list[Row] = []
+        self._at = 0
+        self._last_page = False
+        self.consumer = consumer
+
+    def next_rows(self) -> list[Row]:
+        """The next ID's rows; empty at the end."""
+        if self._at == len(self._page) and not self._fetch():
+            return []
+        first = self._at
+        entry_id = self._page[first].entry_id
+        while self._at < len(self._page) and self._page[self._at].entry_id == entry_id:
+            self._at += 1
+        return self._page[first : self._at]
+
+    def _fetch(self) -> bool:
+        if self._last_page:
+            return False
+        limit = PAGE_ROWS
+        page = self._rows(limit)
+        while len(page) == limit and page[0].entry_id == page[-1].entry_id:
+            limit *= 2
+            page = self._rows(limit)
+        self._last_page = len(page) < limit
+        if not self._last_page:
+            # The last ID may go on in the next page, so it is left for that one.
+            self._start = page[-1].entry_id
+            while page[-1].entry_id == self._start:
+                page.pop()
+        self._page = page
+        self._at = 0
+        return bool(page)
+
+    def _rows(self, limit: int) -> list[Row]:
+        return self._pending.rows(self._start, self._end, limit, self.consumer)
+
+
+# XPENDING
+
+
+def xpending(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    key = (client.database, argv[1])
+    if len(argv) == 3:
+        _, group = found_group(context, key, argv[2])
+        return pending_summary(group, client.protocol)
+    options = PendingOptions(argv)
+    _, group = found_group(context, key, argv[2])
+    return replies.array([pending_row(row, context) for row in chosen_rows(group, options, context)])
+
+
+def pending_summary(group: Group, protocol: int) -> bytes:
+    lowest, highest = group.pending.min_id(), group.pending.max_id()
+    if lowest is None or highest is None:
+        null = replies.null_bulk(protocol)
+        return replies.array([replies.ZERO, null, null, replies.null_array(protocol)])
+    counts = [replies.bulk_array([name, b"%d" % count]) for name, count in group.pending.consumers_with_counts()]
+    ends = [replies.bulk(format_id(entry_id)) for entry_id in (lowest, highest)]
+    return replies.array([replies.integer(group.pending.count), *ends, replies.array(counts)])
+
+
+class PendingOptions:
+    """`[IDLE ms] start end count [consumer]`; what follows the consumer is not looked at, as in Redis."""
+
+    __slots__ = ("consumer", "count", "end", "idle_ms", "start")
+
+    def __init__(self, argv: list[bytes]) -> None:
+        if not 6 <= len(argv) <= 9:
+            raise CommandError(arguments.SYNTAX)
+        self.idle_ms = 0
+        at = 3
+        if argv[3].upper() == b"IDLE":
+            self.idle_ms = integer(argv[4])
+            if len(argv) < 8:
+                raise CommandError(arguments.SYNTAX)
+            at = 5
+        self.count = max(integer(argv[at + 2]), 0)
+        self.start = arguments.parse_range_start(argv[at])
+        self.end = arguments.parse_range_end(argv[at + 1])
+        self.consumer = argv[at + 3] if len(argv) > at + 3 else None
+
+
+def chosen_rows(group: Group, options: PendingOptions, context: Context) -> list[Row]:
+    if options.idle_ms <= 0:
+        return group.pending.rows(options.start, options.end, options.count, options.consumer)
+    scan = PendingScan(group.pending, options.start, options.end, options.consumer)
+    chosen: list[Row] = []
+    while len(chosen) < options.count:
+        rows = scan.next_rows()
+        if not rows:
+            break
+        chosen += [row for row in rows if context.idle_ms(row.delivered_ms) >= options.idle_ms]
+    return chosen[: options.count]
+
+
+def pending_row(row: Row, context: Context) -> bytes:
+    numbers = [replies.integer(context.idle_ms(row.delivered_ms)), replies.integer(row.deliveries)]
+    return replies.array([replies.bulk(format_id(row.entry_id)), replies.bulk(row.consumer), *numbers])
+
+
+# Claiming
+
+
+class Claims:
+    """What one claim has decided so far, on top of the pending entries as they were."""
+
+    __slots__ = (
+        "_claimed",
+        "_context",
+        "_dropped",
+        "_group",
+        "chunks",
+        "consumer",
+        "delivered_ms",
+        "just_id",
+        "retries",
+    )
+
+    def __init__(self, context: Context, group: Group, consumer: bytes, delivered_ms: int, just_id: bool) -> None:
+        self._context = context
+        self._group = group
+        self._claimed: dict[tuple[int, EntryId], tuple[int, int]] = {}
+        self._dropped: dict[int, dict[EntryId, None]] = {}
+        self.consumer = consumer
+        self.delivered_ms = delivered_ms
+        self.just_id = just_id
+        self.retries: int | None = None
+        self.chunks: list[bytes] = []
+
+    def state_of(self, slot: int, entry_id: EntryId) -> tuple[int, int] | None:
+        """When it was delivered, and how often; None when it is not pending."""
+        known = self._claimed.get((slot, entry_id))
+        if known is not None:
+            return known
+        pending = self._group.pending.get(slot, entry_id)
+        return None if pending is None else (pending.delivered_ms, pending.deliveries)
+
+    def drop(self, slot: int, entry_id: EntryId) -> None:
+        self._dropped.setdefault(slot, {})[entry_id] = None
+
+    def claim(self, slot: int, entry_id: EntryId, entry: bytes, deliveries: int) -> None:
+        if self.retries is not None:
+            deliveries = self.retries
+        elif not self.just_id:
+            deliveries += 1
+        self._claimed[(slot, entry_id)] = (self.delivered_ms, deliveries)
+        self.chunks.append(replies.bulk(format_id(entry_id)) if self.just_id else entry)
+
+    def take(self, slot: int, entry_id: EntryId, idle_ms: int, entry: bytes) -> bool:
+        """Claim a pending entry that was idle long enough."""
+        state = self.state_of(slot, entry_id)
+        if state is None or self._context.idle_ms(state[0]) < idle_ms:
+            return False
+        self.claim(slot, entry_id, entry, state[1])
+        return True
+
+    def reply(self) -> bytes:
+        return replies.array(self.chunks)
+
+    def record(self, context: Context, key: Key, name: bytes) -> None:
+        attend(context, key, name, self.consumer)
+        if self._dropped:
+            pending = self._group.pending
+            pieces = {slot: pending.pieces_of(slot, sorted(ids)) for slot, ids in sorted(self._dropped.items())}
+            context.replica.record(fx.PendingDropped(key, name, pieces))
+        if self._claimed:
+            rows = [(slot, entry_id, *state) for (slot, entry_id), state in self._claimed.items()]
+            context.replica.record(fx.PendingClaimed(key, name, self.consumer, rows))
+            self._group.touch(self.consumer, context.now_ms).active_ms = context.now_ms
+
+
+# XCLAIM
+
+
+class ClaimOptions:
+    """`[IDLE ms] [TIME ms] [RETRYCOUNT n] [FORCE] [JUSTID] [LASTID id]`, in any order."""
+
+    __slots__ = ("delivered_ms", "force", "just_id", "last_id", "retries")
+
+    def __init__(self) -> None:
+        self.delivered_ms: int | None = None
+        self.force = False
+        self.just_id = False
+        self.last_id: EntryId = ID_MIN
+        self.retries: int | None = None
+
+    def take(self, argv: list[bytes], at: int, now_ms: int) -> int:
+        """Take the option at `at`: how many arguments it has."""
+        word = argv[at].upper()
+        if word == b"FORCE":
+            self.force = True
+            return 1
+        if word == b"JUSTID":
+            self.just_id = True
+            return 1
+        if at + 1 == len(argv) or word not in (b"IDLE", b"TIME", b"RETRYCOUNT", b"LASTID"):
+            raise CommandError(f"ERR Unrecognized XCLAIM option '{shown(argv[at])}'")
+        self._take_value(word, argv[at + 1], now_ms)
+        return 2
+
+    def _take_value(self, word: bytes, value: bytes, now_ms: int) -> None:
+        if word == b"LASTID":
+            self.last_id = arguments.parse_entry_id(value)
+            return
+        number = integer(value, f"ERR Invalid {word.decode()} option argument for XCLAIM")
+        if word == b"IDLE":
+            self.delivered_ms = now_ms - number
+        elif word == b"TIME":
+            self.delivered_ms = number
+        else:
+            self.retries = number if number >= 0 else None
+
+    def delivered_at(self, now_ms: int) -> int:
+        """A time that cannot be is taken as now: clients count with their own clocks."""
+        given = self.delivered_ms
+        return now_ms if given is None or given < 0 or given > now_ms else given
+
+
+def minimum_idle(text: bytes, command: str) -> int:
+    return max(integer(text, f"ERR Invalid min-idle-time argument for {command}"), 0)
+
+
+def parse_claimed_ids(argv: list[bytes]) -> list[EntryId]:
+    """The IDs from the sixth argument on; the first that is none begins the options."""
+    ids: list[EntryId] = []
+    for text in argv[5:]:
+        entry_id = parse_id(text, 0)
+        if entry_id is None:
+            break
+        ids.append(entry_id)
+    return ids
+
+
+def parse_claim(argv: list[bytes], at: int, now_ms: int) -> ClaimOptions:
+    options = ClaimOptions()
+    while at < len(argv):
+        at += options.take(argv, at, now_ms)
+    return options
+
+
+def xclaim(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    key, now_ms = (client.database, argv[1]), context.now_ms
+    stream, group = found_group(context, key, argv[2])
+    idle_ms = minimum_idle(argv[4], "XCLAIM")
+    ids = parse_claimed_ids(argv)
+    options = parse_claim(argv, 5 + len(ids), now_ms)
+    if options.last_id > group.last_delivered():
+        context.replica.record(fx.PositionRaised(key, argv[2], options.last_id))
+    claims = Claims(context, group, argv[3], options.delivered_at(now_ms), options.just_id)
+    claims.retries = options.retries
+    for entry_id in ids:
+        claim_id(stream, group, claims, entry_id, idle_ms, options.force)
+    claims.record(context, key, argv[2])
+    return claims.reply()
+
+
+def claim_id(stream: Stream, group: Group, claims: Claims, entry_id: EntryId, idle_ms: int, force: bool) -> None:
+    pending = group.pending.slots_of(entry_id)
+    live = stream.slots_holding(entry_id)
+    for slot in sorted({*pending, *live}):
+        if slot not in live:
+            claims.drop(slot, entry_id)
+            continue
+        entry = live_entry(stream, slot, entry_id)
+        assert entry is not None
+        if claims.state_of(slot, entry_id) is not None:
+            claims.take(slot, entry_id, idle_ms, entry)
+        elif force:
+            # As in Redis, a forced pending entry begins as one that was delivered once, and the claim counts on.
+            claims.claim(slot, entry_id, entry, 1)
+
+
+# XAUTOCLAIM
+
+
+class AutoclaimOptions:
+    """`[COUNT n] [JUSTID]`."""
+
+    __slots__ = ("count", "just_id")
+
+    def __init__(self, argv: list[bytes]) -> None:
+        self.count = COUNT_DEFAULT
+        self.just_id = False
+        at = 6
+        while at < len(argv):
+            word = argv[at].upper()
+            if word == b"COUNT" and at + 1 < len(argv):
+                self.count = integer(argv[at + 1], COUNT_TOO_SMALL)
+                if not 0 < self.count <= COUNT_MAX:
+                    raise CommandError(COUNT_TOO_SMALL)
+                at += 2
+            elif word == b"JUSTID":
+                self.just_id = True
+                at += 1
+            else:
+                raise CommandError(arguments.SYNTAX)
+
+
+def xautoclaim(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    key = (client.database, argv[1])
+    idle_ms = minimum_idle(argv[4], "XAUTOCLAIM")
+    start = arguments.parse_range_start(argv[5])
+    options = AutoclaimOptions(argv)
+    stream, group = found_group(context, key, argv[2])
+    claims = Claims(context, group, argv[3], context.now_ms, options.just_id)
+    cursor, deleted = autoclaim(stream, PendingScan(group.pending, start, ID_MAX, None), claims, idle_ms, options.count)
+    claims.record(context, key, argv[2])
+    gone = replies.bulk_array([format_id(entry_id) for entry_id in deleted])
+    return replies.array([replies.bulk(format_id(cursor)), claims.reply(), gone])
+
+
+def autoclaim(
+    stream: Stream, scan: PendingScan, claims: Claims, idle_ms: int, count: int
+) -> tuple[EntryId, list[EntryId]]:
+    """Claim up to `count` IDs, deleted ones among them; returns the cursor (0-0 when done) and what was deleted."""
+    attempts = count * ATTEMPTS_PER_COUNT
+    deleted: list[EntryId] = []
+    while True:
+        rows = scan.next_rows()
+        if not rows:
+            return ID_MIN, deleted
+        entry_id = rows[0].entry_id
+        if attempts == 0 or count == 0:
+            return entry_id, deleted
+        attempts -= 1
+        fate = claim_rows(stream, claims, rows, idle_ms)
+        if fate == GONE:
+            deleted.append(entry_id)
+        if fate != LEFT:
+            count -= 1
+
+
+def claim_rows(stream: Stream, claims: Claims, rows: list[Row], idle_ms: int) -> int:
+    """What became of one ID: the most that became of any of its rows."""
+    fate = GONE
+    for row in rows:
+        entry = live_entry(stream, row.slot, row.entry_id)
+        if entry is None:
+            claims.drop(row.slot, row.entry_id)
+        elif claims.take(row.slot, row.entry_id, idle_ms, entry):
+            fate = TAKEN
+        else:
+            fate = max(fate, LEFT)
+    return fate
+
+
+COMMANDS: list[Command] = [
+    Command("xpending", -3, ("readonly",), 1, 1, 1, xpending),
+    Command("xclaim", -6, ("write", "fast"), 1, 1, 1, xclaim),
+    Command("xautoclaim", -6, ("write", "fast"), 1, 1, 1, xautoclaim),
+]

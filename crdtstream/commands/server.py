@@ -1,0 +1,216 @@
+"""Commands about the connection and the region as such: PING ECHO HELLO AUTH QUIT RESET SELECT TIME WAIT.
+
+WAIT counts the other regions that hold the caller's writes durably; a region that has the effects in memory only does
+not count, and this one never does.
+
+Reference: `helloCommand`, `authCommand`, `resetCommand` and `waitCommand` of Redis.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from crdtstream.commands.command import Command
+from crdtstream.commands.context import REPLIES_ON, Client, CommandError, Context, Reply, shown
+from crdtstream.commands.integers import deadline, integer
+from crdtstream.commands.parking import Waiter
+from crdtstream.core.causality import region_of
+from crdtstream.core.keyspace import DATABASES
+from crdtstream.protocols import replies
+
+REDIS_VERSION = b"7.2.4"
+USER = b"default"
+WRONGPASS = "WRONGPASS invalid username-password pair or user is disabled."
+NO_PASSWORD_SET = (
+    "ERR AUTH <password> called without any password configured for the default user."
+    " Are you sure your configuration is correct?"
+)
+HELLO_NOAUTH = (
+    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass>"
+    " option can be used to authenticate the client and select the RESP protocol version at the same time"
+)
+BAD_NAME = "ERR Client names cannot contain spaces, newlines or special characters."
+
+
+def ping(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    if len(argv) > 2:
+        raise CommandError("ERR wrong number of arguments for 'ping' command")
+    return replies.PONG if len(argv) == 1 else replies.bulk(argv[1])
+
+
+def echo(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    return replies.bulk(argv[1])
+
+
+def select(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    database = integer(argv[1])
+    if not 0 <= database < DATABASES:
+        raise CommandError("ERR DB index is out of range")
+    client.database = database
+    return replies.OK
+
+
+def time(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    seconds, rest_ms = divmod(context.now_ms, 1000)
+    return replies.bulk_array([b"%d" % seconds, b"%d" % (rest_ms * 1000)])
+
+
+def close(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    context.close(client)
+    return replies.OK
+
+
+def reset(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    """The state of a new connection."""
+    context.end_transaction(client)
+    client.database = 0
+    client.protocol = replies.RESP2
+    client.name = b""
+    client.reply_mode = REPLIES_ON
+    client.no_evict = client.no_touch = False
+    client.authenticated = not context.requirepass
+    return replies.simple(b"RESET")
+
+
+# Authentication
+
+
+def authenticate(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    """AUTH [user] password."""
+    if len(argv) > 3:
+        raise CommandError("ERR syntax error")
+    if len(argv) == 2 and not context.requirepass:
+        raise CommandError(NO_PASSWORD_SET)
+    check_password(context, argv[1] if len(argv) == 3 else USER, argv[-1])
+    client.authenticated = True
+    return replies.OK
+
+
+def check_password(context: Context, user: bytes, password: bytes) -> None:
+    """Digests are compared, so that the time tells nothing about the password; without one set, any will do."""
+    expected = context.requirepass
+    if user != USER or (expected and blake2b(password).digest() != blake2b(expected).digest()):
+        raise CommandError(WRONGPASS)
+
+
+def hello(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    """HELLO [protocol [AUTH user password] [SETNAME name]]."""
+    protocol = client.protocol
+    if len(argv) > 1:
+        protocol = integer(argv[1], "ERR Protocol version is not an integer or out of range")
+        if protocol not in (replies.RESP2, replies.RESP3):
+            raise CommandError("NOPROTO unsupported protocol version")
+    credentials, name = hello_options(argv)
+    if credentials:
+        check_password(context, credentials[0], credentials[1])
+        client.authenticated = True
+    if not client.authenticated:
+        raise CommandError(HELLO_NOAUTH)
+    if name is not None:
+        client.name = name
+    client.protocol = protocol
+    return greeting(client)
+
+
+def hello_options(argv: list[bytes]) -> tuple[list[bytes], bytes | None]:
+    """User and password (empty when not given), and the name."""
+    credentials: list[bytes] = []
+    name: bytes | None = None
+    at = 2
+    while at < len(argv):
+        option, more = argv[at].upper(), len(argv) - 1 - at
+        if option == b"AUTH" and more >= 2:
+            credentials = argv[at + 1 : at + 3]
+            at += 3
+        elif option == b"SETNAME" and more:
+            name = argv[at + 1]
+            check_name(name)
+            at += 2
+        else:
+            raise CommandError(f"ERR Syntax error in HELLO option '{shown(argv[at])}'")
+    return credentials, name
+
+
+def check_name(name: bytes) -> None:
+    if not printable(name):
+        raise CommandError(BAD_NAME)
+
+
+def printable(text: bytes) -> bool:
+    """Only what is neither space nor control character; beyond ASCII nothing is."""
+    return all(b"!"[0] <= byte <= b"~"[0] for byte in text)
+
+
+def greeting(client: Client) -> bytes:
+    items = [
+        replies.bulk(b"server"),
+        replies.bulk(b"redis"),
+        replies.bulk(b"version"),
+        replies.bulk(REDIS_VERSION),
+        replies.bulk(b"proto"),
+        replies.integer(client.protocol),
+        replies.bulk(b"id"),
+        replies.integer(client.id),
+        replies.bulk(b"mode"),
+        replies.bulk(b"standalone"),
+        replies.bulk(b"role"),
+        replies.bulk(b"master"),
+        replies.bulk(b"modules"),
+        replies.EMPTY_ARRAY,
+    ]
+    return replies.mapping(items, client.protocol)
+
+
+# WAIT
+
+
+class HoldersWaiter(Waiter):
+    """A client that waits until enough other regions hold what it wrote."""
+
+    def __init__(self, client: Client, wanted: int, deadline_ms: int) -> None:
+        super().__init__(client, [], deadline_ms)
+        self.wanted = wanted
+
+    def serve(self, context: Context) -> bytes | None:
+        held = holder_count(context, self.client)
+        return replies.integer(held) if held >= self.wanted else None
+
+    def expired(self, context: Context) -> bytes:
+        return replies.integer(holder_count(context, self.client))
+
+
+def wait(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    """WAIT regions timeout."""
+    wanted = integer(argv[1])
+    deadline_ms = deadline(argv[2], context.now_ms)
+    if client.written_counter > context.replica.counter():
+        context.replica.acknowledge_all()
+    waiter = HoldersWaiter(client, wanted, deadline_ms)
+    reply = waiter.serve(context)
+    if reply is None:
+        context.park(waiter)
+    return reply
+
+
+def holder_count(context: Context, client: Client) -> int:
+    """An acknowledgement that the client's write might have added, and did not, is not waited for."""
+    replica = context.replica
+    counter = min(client.written_counter, replica.counter())
+    own = region_of(replica.slot)
+    return len([region for region in context.progress.holders(replica.slot, counter) if region != own])
+
+
+CONNECTION = ("loading", "fast", "connection")
+STRANGER = (*CONNECTION, "no_auth")
+
+COMMANDS: list[Command] = [
+    Command("ping", -1, CONNECTION, 0, 0, 0, ping),
+    Command("echo", 2, CONNECTION, 0, 0, 0, echo),
+    Command("hello", -1, STRANGER, 0, 0, 0, hello),
+    Command("auth", -2, STRANGER, 0, 0, 0, authenticate),
+    Command("quit", -1, (*STRANGER, "unqueued"), 0, 0, 0, close),
+    Command("reset", 1, (*STRANGER, "unqueued"), 0, 0, 0, reset),
+    Command("select", 2, CONNECTION, 0, 0, 0, select),
+    Command("time", 1, ("loading", "fast"), 0, 0, 0, time),
+    Command("wait", 3, ("blocking",), 0, 0, 0, wait),
+]

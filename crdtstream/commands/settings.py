@@ -1,0 +1,229 @@
+"""The settings that CONFIG shows and changes: Redis's names for what tools ask for, and a name of our own for each
+field of `Config` and `Limits`.
+
+Own names are the fields with dashes. What is read once, when the region starts or a link opens, cannot be changed; nor
+can what regions agree on. A few of Redis's names have one value only here; setting that value is accepted, so that a
+tool can write back what it read.
+
+Values are texts, as CONFIG has them: memory in bytes (written with Redis's units if one likes), flags `yes` and `no`.
+
+Reference: `config.c` of Redis.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+from crdtstream.commands.context import Context
+from crdtstream.config import Config, Limits
+from crdtstream.core.keyspace import DATABASES
+
+INTEGER_MAX = 2**63 - 1
+IMMUTABLE = "can't set immutable config"
+MEMORY = re.compile(rb"(\d{1,19})(b|k|kb|m|mb|g|gb|)", re.IGNORECASE)
+UNITS = {b"": 1, b"b": 1, b"k": 1000, b"kb": 1 << 10, b"m": 10**6, b"mb": 1 << 20, b"g": 10**9, b"gb": 1 << 30}
+
+# Limits that are read each time they are needed.
+LIVE_LIMITS = frozenset(
+    (
+        "audit_entries_max",
+        "audit_interval_ms",
+        "blocked_clients_max",
+        "client_idle_s_max",
+        "clients_max",
+        "collected_keys_max",
+        "copy_entries_max",
+        "entry_bytes_max",
+        "expired_keys_max",
+        "expiry_takeover_ms",
+        "heartbeat_ms",
+        "log_retention_bytes",
+        "memory_bytes_max",
+        "output_bytes_max",
+        "peer_timeout_ms",
+        "stream_node_bytes_max",
+        "merged_ranges_bytes_max",
+        "stream_node_entries_max",
+    )
+)
+# Those that a connection takes when it is made.
+CONNECTION_LIMITS = frozenset(("arguments_max", "bulk_bytes_max", "query_bytes_max"))
+LOG_LEVELS = {"debug": "debug", "verbose": "info", "notice": "info", "warning": "warning"}
+SHOWN_LEVELS = {"debug": "debug", "info": "notice", "warning": "warning", "error": "warning"}
+
+
+class SettingError(ValueError):
+    """Why a setting cannot have a value."""
+
+
+class Setting:
+    """One name of CONFIG. `field` is what it stands for in `Limits` or `Config`; empty for a value that is fixed."""
+
+    __slots__ = ("choices", "field", "high", "kind", "low", "name", "of_limits", "settable", "value")
+
+    def __init__(self, name: str, kind: str, field: str, settable: bool = True) -> None:
+        self.name = name
+        self.kind = kind
+        self.field = field
+        self.of_limits = field in LIMIT_NAMES
+        self.settable = settable
+        self.low = 0
+        self.high = INTEGER_MAX
+        self.choices: tuple[str, ...] = ()
+        self.value = ""
+
+    def shown(self, context: Context) -> str:
+        if not self.field:
+            return self.value
+        value = getattr(context.limits if self.of_limits else context.config, self.field)
+        if self.kind == "output":
+            return f"normal {value} 0 0 slave 0 0 0 pubsub 0 0 0"
+        if self.kind == "loglevel":
+            return SHOWN_LEVELS[context.config.log_level]
+        return text_of(value)
+
+    def parse(self, text: bytes) -> object:
+        """The value of the field; raises SettingError."""
+        if self.kind == "integer":
+            return bounded(self, whole_number(text))
+        if self.kind == "memory":
+            return bounded(self, memory_value(text))
+        word = text.decode("utf-8", "surrogateescape")
+        if self.kind == "flag":
+            return flag_value(word)
+        if self.kind == "choice" and word.lower() not in self.choices:
+            raise SettingError(f"argument(s) must be one of the following: {', '.join(self.choices)}")
+        if self.kind == "loglevel":
+            return LOG_LEVELS[one_of(word, tuple(LOG_LEVELS))]
+        if self.kind == "fixed" and word != self.value:
+            raise SettingError(f"argument(s) must be one of the following: {self.value or repr('')}")
+        return word.lower() if self.kind == "choice" else word
+
+
+def text_of(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return " ".join(value)
+    return "" if value is None else str(value)
+
+
+def one_of(word: str, choices: tuple[str, ...]) -> str:
+    if word.lower() not in choices:
+        raise SettingError(f"argument(s) must be one of the following: {', '.join(choices)}")
+    return word.lower()
+
+
+def flag_value(word: str) -> bool:
+    if word.lower() not in ("yes", "no"):
+        raise SettingError("argument must be 'yes' or 'no'")
+    return word.lower() == "yes"
+
+
+def whole_number(text: bytes) -> int:
+    if not re.fullmatch(rb"-?\d{1,19}", text):
+        raise SettingError("argument couldn't be parsed into an integer")
+    return int(text)
+
+
+def memory_value(text: bytes) -> int:
+    match = MEMORY.fullmatch(text)
+    if match is None:
+        raise SettingError("argument must be a memory value")
+    return int(match[1]) * UNITS[match[2].lower()]
+
+
+def bounded(setting: Setting, value: int) -> int:
+    if not setting.low <= value <= setting.high:
+        raise SettingError(f"argument must be between {setting.low} and {setting.high} inclusive")
+    return value
+
+
+def within(setting: Setting, low: int, high: int) -> Setting:
+    setting.low, setting.high = low, high
+    return setting
+
+
+def chosen(setting: Setting, *choices: str) -> Setting:
+    setting.choices = choices
+    return setting
+
+
+def fixed(name: str, value: str, settable: bool = True) -> Setting:
+    setting = Setting(name, "fixed", "", settable)
+    setting.value = value
+    return setting
+
+
+LIMIT_NAMES = frozenset(field.name for field in dataclasses.fields(Limits))
+
+
+def redis_settings() -> list[Setting]:
+    return [
+        Setting("maxmemory", "memory", "memory_bytes_max"),
+        fixed("maxmemory-policy", "noeviction"),
+        within(Setting("maxclients", "integer", "clients_max"), 1, 2**32 - 1),
+        within(Setting("timeout", "integer", "client_idle_s_max"), 0, 2**31 - 1),
+        Setting("requirepass", "text", "requirepass"),
+        Setting("protected-mode", "flag", "protected_mode"),
+        Setting("stream-node-max-entries", "integer", "stream_node_entries_max"),
+        Setting("stream-node-max-bytes", "memory", "stream_node_bytes_max"),
+        within(Setting("proto-max-bulk-len", "memory", "bulk_bytes_max"), 1 << 20, INTEGER_MAX),
+        within(Setting("client-query-buffer-limit", "memory", "query_bytes_max"), 1 << 20, INTEGER_MAX),
+        Setting("client-output-buffer-limit", "output", "output_bytes_max", False),
+        Setting("loglevel", "loglevel", "log_level"),
+        fixed("logfile", "", False),
+        Setting("port", "integer", "port", False),
+        Setting("bind", "text", "bind", False),
+        Setting("dir", "text", "data", False),
+        fixed("databases", str(DATABASES), False),
+        Setting("appendfsync", "text", "fsync", False),
+        fixed("appendonly", "yes"),
+        fixed("save", ""),
+        fixed("dbfilename", "", False),
+        fixed("slowlog-log-slower-than", "-1"),
+        fixed("slowlog-max-len", "0"),
+        fixed("latency-monitor-threshold", "0"),
+        fixed("notify-keyspace-events", ""),
+        fixed("hz", "10"),
+        fixed("cluster-enabled", "no", False),
+        fixed("daemonize", "no", False),
+        fixed("enable-debug-command", "yes", False),
+    ]
+
+
+def own_settings(taken: list[str]) -> list[Setting]:
+    """Every field by its own name, but for those that have it already."""
+    found: list[Setting] = []
+    for field in dataclasses.fields(Config):
+        name = field.name.replace("_", "-")
+        if field.name == "log_level":
+            found.append(chosen(Setting(name, "choice", field.name), "debug", "info", "warning", "error"))
+        elif field.name != "limits" and name not in taken:
+            found.append(Setting(name, "text", field.name, False))
+    for field in dataclasses.fields(Limits):
+        live = field.name in LIVE_LIMITS or field.name in CONNECTION_LIMITS
+        kind = "memory" if "bytes" in field.name else "integer"
+        found.append(Setting(field.name.replace("_", "-"), kind, field.name, live))
+    return found
+
+
+def table_of() -> dict[str, Setting]:
+    settings = redis_settings()
+    settings += own_settings([setting.name for setting in settings])
+    return {setting.name: setting for setting in settings}
+
+
+SETTINGS = table_of()
+
+
+def changed(config: Config, values: list[tuple[Setting, object]]) -> Config:
+    """The configuration with these values."""
+    own: dict[str, object] = {}
+    limits: dict[str, object] = {}
+    for setting, value in values:
+        if setting.field:
+            (limits if setting.of_limits else own)[setting.field] = value
+    own["limits"] = dataclasses.replace(config.limits, **limits)  # type: ignore[arg-type]
+    return dataclasses.replace(config, **own)  # type: ignore[arg-type]

@@ -1,0 +1,249 @@
+"""XINFO: what a stream, its groups and their consumers look like from this region.
+
+`radix-tree-keys` counts the blocks that hold the entries, and `radix-tree-nodes` one more, which is what Redis shows
+of a small tree. Groups, consumers and pending entries come in the order of their names and IDs.
+
+Reference: `xinfoCommand` of Redis 7.2.
+"""
+
+from __future__ import annotations
+
+from crdtstream.commands.command import Command
+from crdtstream.commands.context import Client, CommandError, Context, Reply, shown
+from crdtstream.commands.integers import integer
+from crdtstream.commands.lag import entries_read_of, first_id, lag_of
+from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, format_id
+from crdtstream.core.group import Consumer, Group
+from crdtstream.core.stream import Stream
+from crdtstream.protocols import replies
+
+FULL_COUNT = 10
+NO_KEY = "ERR no such key"
+BAD_OPTIONS = "ERR unknown subcommand or wrong number of arguments for 'STREAM'. Try XINFO HELP."
+HELP = (
+    b"XINFO <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    b"CONSUMERS <key> <groupname>",
+    b"    Show consumers of <groupname>.",
+    b"GROUPS <key>",
+    b"    Show the stream consumer groups.",
+    b"STREAM <key> [FULL [COUNT <count>]",
+    b"    Show information about the stream.",
+    b"HELP",
+    b"    Print this help.",
+)
+
+
+def found_stream(context: Context, client: Client, name: bytes) -> Stream:
+    stream = context.replica.find((client.database, name))
+    if stream is None:
+        raise CommandError(NO_KEY)
+    return stream
+
+
+def id_reply(entry_id: EntryId) -> bytes:
+    return replies.bulk(format_id(entry_id))
+
+
+def number_or_null(number: int | None, protocol: int) -> bytes:
+    return replies.null_bulk(protocol) if number is None else replies.integer(number)
+
+
+# XINFO STREAM
+
+
+def xinfo_stream(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    stream = found_stream(context, client, argv[2])
+    if len(argv) == 3:
+        return summary(stream, client.protocol)
+    if len(argv) not in (4, 6) or argv[3].upper() != b"FULL":
+        raise CommandError(BAD_OPTIONS)
+    count = FULL_COUNT
+    if len(argv) == 6:
+        if argv[4].upper() != b"COUNT":
+            raise CommandError(BAD_OPTIONS)
+        count = integer(argv[5])
+        if count < 0:
+            count = FULL_COUNT
+    return full(stream, count or -1, client.protocol)
+
+
+def properties(stream: Stream) -> list[bytes]:
+    """What both forms begin with."""
+    blocks = sum([tree.block_count() for tree in stream.trees.values()])
+    return [
+        replies.bulk(b"length"),
+        replies.integer(stream.length),
+        replies.bulk(b"radix-tree-keys"),
+        replies.integer(blocks),
+        replies.bulk(b"radix-tree-nodes"),
+        replies.integer(blocks + 1),
+        replies.bulk(b"last-generated-id"),
+        id_reply(stream.top),
+        replies.bulk(b"max-deleted-entry-id"),
+        id_reply(stream.max_deleted()),
+        replies.bulk(b"entries-added"),
+        replies.integer(stream.entries_added()),
+        replies.bulk(b"recorded-first-entry-id"),
+        id_reply(first_id(stream)),
+    ]
+
+
+def summary(stream: Stream, protocol: int) -> bytes:
+    first, last = stream.first_entry(), stream.last_entry()
+    items = [
+        *properties(stream),
+        replies.bulk(b"groups"),
+        replies.integer(len(stream.groups)),
+        replies.bulk(b"first-entry"),
+        replies.null_bulk(protocol) if first is None else first[1],
+        replies.bulk(b"last-entry"),
+        replies.null_bulk(protocol) if last is None else last[1],
+    ]
+    return replies.mapping(items, protocol)
+
+
+def full(stream: Stream, count: int, protocol: int) -> bytes:
+    """The first `count` entries, and of each list of pending entries the first `count`; all when negative."""
+    taken, chunks = stream.range(ID_MIN, ID_MAX, count, False)
+    groups = [full_group(stream, name, stream.groups[name], count, protocol) for name in sorted(stream.groups)]
+    items = [
+        *properties(stream),
+        replies.bulk(b"entries"),
+        replies.array_header(taken) + b"".join(chunks),
+        replies.bulk(b"groups"),
+        replies.array(groups),
+    ]
+    return replies.mapping(items, protocol)
+
+
+def full_group(stream: Stream, name: bytes, group: Group, count: int, protocol: int) -> bytes:
+    consumers = [
+        full_consumer(group, consumer, group.consumers[consumer], count, protocol)
+        for consumer in sorted(group.consumers)
+    ]
+    items = [
+        replies.bulk(b"name"),
+        replies.bulk(name),
+        *position(stream, group, protocol),
+        replies.bulk(b"pel-count"),
+        replies.integer(group.pending.count),
+        replies.bulk(b"pending"),
+        group_pending(group, count),
+        replies.bulk(b"consumers"),
+        replies.array(consumers),
+    ]
+    return replies.mapping(items, protocol)
+
+
+def position(stream: Stream, group: Group, protocol: int) -> list[bytes]:
+    return [
+        replies.bulk(b"last-delivered-id"),
+        id_reply(group.last_delivered()),
+        replies.bulk(b"entries-read"),
+        number_or_null(entries_read_of(stream, group), protocol),
+        replies.bulk(b"lag"),
+        number_or_null(lag_of(stream, group), protocol),
+    ]
+
+
+def group_pending(group: Group, count: int) -> bytes:
+    rows: list[bytes] = []
+    for row in group.pending.rows(ID_MIN, ID_MAX, count, None):
+        times = [replies.integer(row.delivered_ms), replies.integer(row.deliveries)]
+        rows.append(replies.array([id_reply(row.entry_id), replies.bulk(row.consumer), *times]))
+    return replies.array(rows)
+
+
+def full_consumer(group: Group, name: bytes, consumer: Consumer, count: int, protocol: int) -> bytes:
+    items = [
+        replies.bulk(b"name"),
+        replies.bulk(name),
+        replies.bulk(b"seen-time"),
+        replies.integer(consumer.seen_ms),
+        replies.bulk(b"active-time"),
+        replies.integer(consumer.active_ms),
+        replies.bulk(b"pel-count"),
+        replies.integer(group.pending.count_of(name)),
+        replies.bulk(b"pending"),
+        consumer_pending(group, name, count),
+    ]
+    return replies.mapping(items, protocol)
+
+
+def consumer_pending(group: Group, name: bytes, count: int) -> bytes:
+    rows: list[bytes] = []
+    for row in group.pending.rows(ID_MIN, ID_MAX, count, name):
+        times = [replies.integer(row.delivered_ms), replies.integer(row.deliveries)]
+        rows.append(replies.array([id_reply(row.entry_id), *times]))
+    return replies.array(rows)
+
+
+# XINFO GROUPS and CONSUMERS
+
+
+def xinfo_groups(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    stream = found_stream(context, client, argv[2])
+    rows = [group_row(stream, name, stream.groups[name], client.protocol) for name in sorted(stream.groups)]
+    return replies.array(rows)
+
+
+def group_row(stream: Stream, name: bytes, group: Group, protocol: int) -> bytes:
+    items = [
+        replies.bulk(b"name"),
+        replies.bulk(name),
+        replies.bulk(b"consumers"),
+        replies.integer(len(group.consumers)),
+        replies.bulk(b"pending"),
+        replies.integer(group.pending.count),
+        *position(stream, group, protocol),
+    ]
+    return replies.mapping(items, protocol)
+
+
+def xinfo_consumers(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    stream = found_stream(context, client, argv[2])
+    group = stream.groups.get(argv[3])
+    if group is None:
+        raise CommandError(f"NOGROUP No such consumer group '{shown(argv[3])}' for key name '{shown(argv[2])}'")
+    rows = [
+        consumer_row(group, name, group.consumers[name], context, client.protocol) for name in sorted(group.consumers)
+    ]
+    return replies.array(rows)
+
+
+def consumer_row(group: Group, name: bytes, consumer: Consumer, context: Context, protocol: int) -> bytes:
+    inactive_ms = -1 if consumer.active_ms < 0 else context.idle_ms(consumer.active_ms)
+    items = [
+        replies.bulk(b"name"),
+        replies.bulk(name),
+        replies.bulk(b"pending"),
+        replies.integer(group.pending.count_of(name)),
+        replies.bulk(b"idle"),
+        replies.integer(context.idle_ms(consumer.seen_ms)),
+        replies.bulk(b"inactive"),
+        replies.integer(inactive_ms),
+    ]
+    return replies.mapping(items, protocol)
+
+
+def xinfo_help(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    return replies.array([replies.simple(line) for line in HELP])
+
+
+COMMANDS: list[Command] = [
+    Command(
+        "xinfo",
+        -2,
+        (),
+        0,
+        0,
+        0,
+        None,
+        {
+            b"STREAM": Command("xinfo|stream", -3, ("readonly",), 2, 2, 1, xinfo_stream),
+            b"GROUPS": Command("xinfo|groups", 3, ("readonly",), 2, 2, 1, xinfo_groups),
+            b"CONSUMERS": Command("xinfo|consumers", 4, ("readonly",), 2, 2, 1, xinfo_consumers),
+            b"HELP": Command("xinfo|help", 2, ("loading", "stale"), 0, 0, 0, xinfo_help),
+        },
+    )
+]

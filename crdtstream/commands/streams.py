@@ -1,0 +1,405 @@
+"""The stream commands without groups: XADD XLEN XRANGE XREVRANGE XREAD XDEL XTRIM XSETID.
+
+An XADD is refused at or below the stream's top, which a removed entry or an XSETID raises too. A trim or an XDEL
+becomes an effect that names what it removed. A reader that blocks on `$` waits by vector: it is served any entry above
+the counters that it saw, even one that arrives late with a smaller ID. A reader that names an ID is served what lies
+above it (open).
+
+Reference: Redis `t_stream.c`; minting is in core/entry_id.
+"""
+
+from __future__ import annotations
+
+from crdtstream.commands import arguments
+from crdtstream.commands.arguments import COUNT_ALL, NewId, ReadOptions, TrimOptions
+from crdtstream.commands.command import Command
+from crdtstream.commands.context import Client, CommandError, Context, Reply
+from crdtstream.commands.integers import integer
+from crdtstream.commands.parking import Waiter
+from crdtstream.core.effects import CounterRange, Key
+from crdtstream.core.entry_id import (
+    ID_MAX,
+    ID_MIN,
+    LIBERAL,
+    STRICT,
+    U64_MAX,
+    EntryId,
+    mint,
+    mint_at,
+    mint_plain,
+    next_id,
+    previous_id,
+)
+from crdtstream.core.stream import Stream
+from crdtstream.protocols import replies
+
+ZERO_ID = "ERR The ID specified in XADD must be greater than 0-0"
+NOT_ABOVE = "ERR The ID specified in XADD is equal or smaller than the target stream top item"
+EXHAUSTED = "ERR The stream has exhausted the last possible ID, unable to add more items"
+TOO_LARGE = "ERR Elements are too large to be stored"
+STRICT_ID = (
+    "ERR The ID specified in XADD is a full ID, which the ID mode 'strict' refuses:"
+    " use '*' or only the milliseconds part"
+)
+NEW_ONLY = "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option."
+BELOW_MAX_DELETED = "ERR The ID specified in XSETID is smaller than current max_deleted_entry_id"
+BELOW_GIVEN = "ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id"
+BELOW_TOP = "ERR The ID specified in XSETID is smaller than the target stream top item"
+BELOW_LENGTH = "ERR The entries_added specified in XSETID is smaller than the target stream length"
+
+
+# XADD
+
+
+def xadd(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    if argv[2] != b"*" or len(argv) % 2 == 0:
+        return xadd_with_options(context, client, argv)
+    key = (client.database, argv[1])
+    entry_id = minted(context, top_of(context, key))
+    return add(context, key, entry_id, argv[3:])
+
+
+def xadd_with_options(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    options = arguments.parse_add(argv)
+    require_allowed(context.id_mode, options.new_id)
+    key = (client.database, argv[1])
+    if options.no_mkstream and context.replica.find(key) is None:
+        return replies.null_bulk(client.protocol)
+    entry_id = chosen_id(context, options.new_id, top_of(context, key))
+    reply = add(context, key, entry_id, argv[options.fields_at :])
+    if options.trim.given():
+        trim(context, key, options.trim)
+    return reply
+
+
+def add(context: Context, key: Key, entry_id: EntryId, fields: list[bytes]) -> bytes:
+    size = 0
+    for field in fields:
+        size += len(field)
+    if size > context.limits.entry_bytes_max:
+        raise CommandError(TOO_LARGE)
+    return context.replica.add_entry(key, entry_id, fields) + replies.CRLF
+
+
+def top_of(context: Context, key: Key) -> EntryId:
+    """The local top, of a key too that is only remembered; one that is hidden will be deleted first."""
+    stream = context.replica.databases[key[0]].get(key[1])
+    return ID_MIN if stream is None or stream.expires_ms < context.now_ms else stream.top
+
+
+def minted(context: Context, top: EntryId) -> EntryId:
+    """`*`."""
+    if context.id_mode == LIBERAL:
+        entry_id = mint_plain(context.now_ms, top)
+    else:
+        entry_id = mint(context.now_ms, top, context.replica.slot)
+    if entry_id is None:
+        raise CommandError(EXHAUSTED)
+    return entry_id
+
+
+def require_allowed(id_mode: str, new_id: NewId) -> None:
+    """What is wrong with an ID whatever the stream holds."""
+    if new_id.kind == arguments.FULL and id_mode == STRICT:
+        raise CommandError(STRICT_ID)
+    plain = new_id.kind == arguments.FULL or (new_id.kind == arguments.MS_ONLY and id_mode == LIBERAL)
+    if plain and new_id.ms == 0 and new_id.seq == 0:
+        raise CommandError(ZERO_ID)
+
+
+def chosen_id(context: Context, new_id: NewId, top: EntryId) -> EntryId:
+    """The entry's ID, as the ID mode has it."""
+    if top == ID_MAX:
+        raise CommandError(EXHAUSTED)
+    if new_id.kind == arguments.AUTO:
+        return minted(context, top)
+    if new_id.kind == arguments.FULL:
+        entry_id: EntryId | None = (new_id.ms, new_id.seq)
+    elif context.id_mode != LIBERAL:
+        entry_id = mint_at(new_id.ms, top, context.replica.slot)
+    elif new_id.kind == arguments.AUTO_SEQ and new_id.ms == top[0]:
+        if top[1] == U64_MAX:
+            # As in Redis, whose text for a millisecond without another sequence number is this.
+            raise CommandError(TOO_LARGE)
+        entry_id = (top[0], top[1] + 1)
+    else:
+        entry_id = (new_id.ms, 0)
+    if entry_id is None or entry_id <= top:
+        raise CommandError(NOT_ABOVE)
+    return entry_id
+
+
+# Ranges
+
+
+def xlen(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    stream = context.replica.find((client.database, argv[1]))
+    return replies.ZERO if stream is None else replies.integer(stream.length)
+
+
+def xrange(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    start = arguments.parse_range_start(argv[2])
+    end = arguments.parse_range_end(argv[3])
+    return range_reply(context, client, argv, start, end, False)
+
+
+def xrevrange(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    start = arguments.parse_range_start(argv[3])
+    end = arguments.parse_range_end(argv[2])
+    return range_reply(context, client, argv, start, end, True)
+
+
+def range_reply(
+    context: Context, client: Client, argv: list[bytes], start: EntryId, end: EntryId, reverse: bool
+) -> Reply:
+    limit = COUNT_ALL if len(argv) == 4 else arguments.parse_count(argv, 4)
+    stream = context.replica.find((client.database, argv[1]))
+    if stream is None:
+        return replies.EMPTY_ARRAY
+    if limit == 0:
+        return replies.null_array(client.protocol)
+    count, chunks = context.ranges.range((client.database, argv[1]), stream, start, end, limit, reverse)
+    return entries_reply(count, chunks)
+
+
+def entries_reply(count: int, chunks: list[bytes]) -> bytes:
+    return b"".join([replies.array_header(count), *chunks])
+
+
+# Removing
+
+
+def xdel(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    key = (client.database, argv[1])
+    stream = context.replica.find(key)
+    if stream is None:
+        return replies.ZERO
+    ids = [arguments.parse_entry_id(text) for text in argv[2:]]
+    highest = ID_MIN
+    ranges: dict[int, list[CounterRange]] = {}
+    for slot in sorted(stream.trees):
+        tree = stream.trees[slot]
+        counters: list[int] = []
+        for entry_id in ids:
+            counter = tree.counter_of(entry_id)
+            if counter:
+                counters.append(counter)
+                highest = max(highest, entry_id)
+        if counters:
+            ranges[slot] = ranges_of(counters)
+    return replies.integer(context.replica.remove_entries(key, ranges, False, highest))
+
+
+def ranges_of(counters: list[int]) -> list[CounterRange]:
+    """As maximal closed ranges, ascending; a counter given twice counts once."""
+    ranges: list[CounterRange] = []
+    for counter in sorted(counters):
+        if ranges and counter <= ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], counter)
+        else:
+            ranges.append((counter, counter))
+    return ranges
+
+
+def xtrim(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    options = arguments.parse_trim(argv)
+    return replies.integer(trim(context, (client.database, argv[1]), options))
+
+
+def trim(context: Context, key: Key, options: TrimOptions) -> int:
+    """How many entries left."""
+    stream = context.replica.find(key)
+    if stream is None:
+        return 0
+    surplus = surplus_of(stream, options)
+    if options.approximate:
+        surplus = whole_nodes(surplus, options, context.limits.stream_node_entries_max)
+    if surplus <= 0:
+        return 0
+    return context.replica.remove_entries(key, stream.trimmable(stream.length - surplus), True, None)
+
+
+def surplus_of(stream: Stream, options: TrimOptions) -> int:
+    """How many of the oldest entries lie beyond MAXLEN, or below MINID."""
+    if options.min_id is None:
+        assert options.keep is not None
+        return stream.length - options.keep
+    end = previous_id(options.min_id)
+    if end is None:
+        return 0
+    count = 0
+    for tree in stream.trees.values():
+        count += tree.count_in(ID_MIN, end)
+    return count
+
+
+def whole_nodes(surplus: int, options: TrimOptions, node_entries: int) -> int:
+    """`~`: as Redis, which drops whole nodes of its tree and stops before the one that would exceed LIMIT."""
+    removals_max = options.removals_max(node_entries)
+    if removals_max is not None and surplus > removals_max:
+        surplus = removals_max
+    return surplus - surplus % node_entries if node_entries > 0 else surplus
+
+
+# XREAD
+
+
+class Wanted:
+    """What a reader wants of one stream: entries above an ID, or, where `after` is None, above the counters `seen`."""
+
+    __slots__ = ("after", "key", "seen")
+
+    def __init__(self, key: Key, after: EntryId | None, seen: dict[int, int]) -> None:
+        self.key = key
+        self.after = after
+        self.seen = seen
+
+    def entries(self, context: Context, stream: Stream, count: int) -> tuple[int, list[bytes]]:
+        if self.after is None:
+            return stream.added_since(self.seen, count)
+        start = next_id(self.after)
+        if start is None:
+            return 0, []
+        return context.ranges.range(self.key, stream, start, ID_MAX, count, False)
+
+
+class StreamReader(Waiter):
+    """An XREAD; parked when it found nothing and may block."""
+
+    def __init__(self, client: Client, wanted: list[Wanted], options: ReadOptions) -> None:
+        super().__init__(client, [one.key for one in wanted], options.deadline_ms)
+        self.wanted = wanted
+        self.count = options.count
+
+    def serve(self, context: Context) -> bytes | None:
+        parts: list[bytes] = []
+        streams = 0
+        for wanted in self.wanted:
+            stream = context.replica.find(wanted.key)
+            if stream is None:
+                continue
+            count, chunks = wanted.entries(context, stream, self.count)
+            if count:
+                streams += 1
+                parts.append(stream_header(wanted.key[1], count, self.client.protocol))
+                parts += chunks
+        if streams == 0:
+            return None
+        return streams_header(streams, self.client.protocol) + b"".join(parts)
+
+    def expired(self, context: Context) -> bytes:
+        return replies.null_array(self.client.protocol)
+
+
+def streams_header(streams: int, protocol: int) -> bytes:
+    """Begins the reply of XREAD and XREADGROUP: a map of names to entries, in protocol 2 an array of pairs."""
+    if protocol == replies.RESP3:
+        return replies.map_header(streams, protocol)
+    return replies.array_header(streams)
+
+
+def stream_header(name: bytes, count: int, protocol: int) -> bytes:
+    """Begins one stream's part of that reply; `count` entries follow."""
+    pair = b"" if protocol == replies.RESP3 else replies.array_header(2)
+    return pair + replies.bulk(name) + replies.array_header(count)
+
+
+def xread(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    options = arguments.parse_read(argv, context.now_ms, "xread")
+    named = zip(options.keys, options.ids, strict=True)
+    wanted = [wanted_of(context, (client.database, name), text) for name, text in named]
+    reader = StreamReader(client, wanted, options)
+    reply = reader.serve(context)
+    if reply is None:
+        if not options.blocking:
+            return replies.null_array(client.protocol)
+        context.park(reader)
+    return reply
+
+
+def wanted_of(context: Context, key: Key, text: bytes) -> Wanted:
+    if text == b"$":
+        return Wanted(key, None, vector_of(context, key))
+    if text == b"+":
+        return last_wanted(context, key)
+    if text == b">":
+        raise CommandError(NEW_ONLY)
+    return Wanted(key, arguments.parse_entry_id(text), {})
+
+
+def last_wanted(context: Context, key: Key) -> Wanted:
+    """`+`: the last entry; where there is none, the first to come."""
+    stream = context.replica.find(key)
+    last = None if stream is None else stream.last_entry()
+    if last is None:
+        return Wanted(key, None, vector_of(context, key))
+    return Wanted(key, previous_id(last[0]), {})
+
+
+def vector_of(context: Context, key: Key) -> dict[int, int]:
+    stream = context.replica.databases[key[0]].get(key[1])
+    return {} if stream is None else stream.vector()
+
+
+# XSETID
+
+
+class SetIdOptions:
+    """`[ENTRIESADDED n] [MAXDELETEDID id]`."""
+
+    __slots__ = ("entries_added", "max_deleted")
+
+    def __init__(self) -> None:
+        self.entries_added: int | None = None
+        self.max_deleted: EntryId | None = None
+
+    def take(self, name: bytes, value: bytes, last_id: EntryId) -> None:
+        if name == b"ENTRIESADDED":
+            self.entries_added = integer(value)
+            if self.entries_added < 0:
+                raise CommandError("ERR entries_added must be positive")
+        elif name == b"MAXDELETEDID":
+            max_deleted = arguments.parse_entry_id(value)
+            if last_id < max_deleted:
+                raise CommandError(BELOW_GIVEN)
+            self.max_deleted = None if max_deleted == ID_MIN else max_deleted
+        else:
+            raise CommandError(arguments.SYNTAX)
+
+
+def xsetid(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    last_id = arguments.parse_entry_id(argv[2])
+    options = SetIdOptions()
+    for at in range(3, len(argv), 2):
+        if at + 1 == len(argv):
+            raise CommandError(arguments.SYNTAX)
+        options.take(argv[at].upper(), argv[at + 1], last_id)
+    key = (client.database, argv[1])
+    stream = context.replica.find(key)
+    if stream is None:
+        raise CommandError("ERR no such key")
+    require_settable(stream, last_id, options)
+    context.replica.set_id(key, last_id, options.entries_added, options.max_deleted)
+    return replies.OK
+
+
+def require_settable(stream: Stream, last_id: EntryId, options: SetIdOptions) -> None:
+    """The last ID never falls: below the top Redis allows what lies above the last entry, this does not."""
+    if last_id < stream.max_deleted():
+        raise CommandError(BELOW_MAX_DELETED)
+    if last_id < stream.top:
+        raise CommandError(BELOW_TOP)
+    if options.entries_added is not None and options.entries_added < stream.length:
+        raise CommandError(BELOW_LENGTH)
+
+
+COMMANDS: list[Command] = [
+    Command("xadd", -5, ("write", "denyoom", "fast"), 1, 1, 1, xadd),
+    Command("xlen", 2, ("readonly", "fast"), 1, 1, 1, xlen),
+    Command("xrange", -4, ("readonly",), 1, 1, 1, xrange),
+    Command("xrevrange", -4, ("readonly",), 1, 1, 1, xrevrange),
+    Command("xread", -4, ("readonly", "blocking", "movablekeys"), 0, 0, 0, xread),
+    Command("xdel", -3, ("write", "fast"), 1, 1, 1, xdel),
+    Command("xtrim", -4, ("write",), 1, 1, 1, xtrim),
+    Command("xsetid", -3, ("write", "denyoom", "fast"), 1, 1, 1, xsetid),
+]

@@ -1,0 +1,104 @@
+"""MULTI EXEC DISCARD WATCH UNWATCH.
+
+EXEC runs what was queued in one go: the clock stands still, no other client, peer or tick comes between, and nothing
+closes the batch that gathers the effects, so a transaction lies in one batch and one turn of the log and is applied
+elsewhere, and recovered here, as a whole. Who waits for a key is served after EXEC and sees only its result. A command
+that would wait answers what it would answer at its deadline.
+
+A command that cannot run at all is refused when it is queued, and the transaction with it. One that fails while it runs
+undoes nothing, as in Redis.
+
+A watched key counts as changed by every effect on it, of this region or another, but for acknowledgements: so XSETID
+and the making and destroying of a group count too, which Redis passes over. What is local counts as little as there:
+reads of a group, claims, XACK, cursors. A key that expired since WATCH counts although nothing was deleted yet.
+
+Reference: `multi.c` of Redis.
+"""
+
+from __future__ import annotations
+
+from crdtstream.commands.calling import call
+from crdtstream.commands.command import Command
+from crdtstream.commands.context import Client, CommandError, Context, Reply
+from crdtstream.commands.watching import Transaction
+from crdtstream.protocols import replies
+
+EXECABORT = "EXECABORT Transaction discarded because of previous errors."
+
+
+def multi(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    if client.transaction is not None:
+        raise CommandError("ERR MULTI calls can not be nested")
+    client.transaction = Transaction()
+    return replies.OK
+
+
+def discard(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    if client.transaction is None:
+        raise CommandError("ERR DISCARD without MULTI")
+    context.end_transaction(client)
+    return replies.OK
+
+
+def execute(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    transaction = client.transaction
+    if transaction is None:
+        raise CommandError("ERR EXEC without MULTI")
+    changed = watched_changed(context, client)
+    context.end_transaction(client)
+    if transaction.refused:
+        raise CommandError(EXECABORT)
+    if changed:
+        return replies.null_array(client.protocol)
+    answers = [answer(context, client, command, request) for command, request in transaction.requests]
+    if transaction.writes:
+        client.written_counter = context.replica.written()
+    return replies.array(answers)
+
+
+def watched_changed(context: Context, client: Client) -> bool:
+    """Whether a watched key changed, or was there and is hidden by its expiry now."""
+    if not client.watched:
+        return False
+    context.watches.note(context.replica.touched())
+    find = context.replica.find
+    return client.watch_failed or any(existed and find(key) is None for key, existed in client.watched.items())
+
+
+def answer(context: Context, client: Client, command: Command, request: list[bytes]) -> bytes:
+    """One reply of the transaction's."""
+    reply = call(context, client, command, request)
+    if reply is None:
+        waiter = context.parking.leave(client.id)
+        assert waiter is not None, f"{command.name} neither answers nor waits"
+        reply = waiter.expired(context)
+    return reply
+
+
+def watch(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    if client.transaction is not None:
+        raise CommandError("ERR WATCH inside MULTI is not allowed")
+    if not len(context.watches) and not len(context.parking):
+        # What changed before anybody watched or waited is of no interest, and must not count as a change from now on.
+        context.replica.take_touched()
+    for name in argv[1:]:
+        key = (client.database, name)
+        context.watches.add(client, key, context.replica.find(key) is not None)
+    return replies.OK
+
+
+def unwatch(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    context.watches.forget(client)
+    return replies.OK
+
+
+FLAGS = ("noscript", "loading", "stale")
+FAST = (*FLAGS, "fast", "unqueued", "transaction")
+
+COMMANDS: list[Command] = [
+    Command("multi", 1, FAST, 0, 0, 0, multi),
+    Command("exec", 1, (*FLAGS, "unqueued", "transaction"), 0, 0, 0, execute),
+    Command("discard", 1, FAST, 0, 0, 0, discard),
+    Command("watch", -2, FAST, 1, -1, 1, watch),
+    Command("unwatch", 1, (*FLAGS, "fast", "transaction"), 0, 0, 0, unwatch),
+]

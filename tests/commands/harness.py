@@ -1,0 +1,180 @@
+"""A region's commands without a node, and a real redis-server to compare them with.
+
+`Region` runs requests through dispatch against a replica of slot 1 and serves who waits as the node does. `Redis`
+gives the raw bytes of a real server's replies.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from crdtstream.commands.calling import error_reply
+from crdtstream.commands.context import Client, CommandError, Context
+from crdtstream.commands.dispatch import dispatch
+from crdtstream.commands.parking import Waiter
+from crdtstream.config import Limits
+from crdtstream.core.causality import VersionVector, region_of
+from crdtstream.core.replica import Replica
+from crdtstream.protocols import replies
+
+Argument = bytes | str | int
+
+REDIS = shutil.which("redis-server")
+START_MS = 1_700_000_000_000
+DEADLINE_S = 10
+
+
+def encoded(argument: Argument) -> bytes:
+    return argument if isinstance(argument, bytes) else str(argument).encode()
+
+
+class FakeProgress:
+    """What other members told, as a test says it."""
+
+    def __init__(self) -> None:
+        self.applied: dict[int, VersionVector] = {}
+        self.durable: dict[int, VersionVector] = {}
+
+    def holders(self, slot: int, counter: int) -> list[int]:
+        return sorted({region_of(m) for m, vector in self.durable.items() if vector.contains(slot, counter)})
+
+    def applied_of(self, slot: int) -> VersionVector:
+        return self.applied.get(slot, VersionVector())
+
+    def durable_of(self, slot: int) -> VersionVector:
+        return self.durable.get(slot, VersionVector())
+
+
+class Region:
+    """One region's context with clients; `now_ms` moves only when a test says so."""
+
+    def __init__(self, slot: int = 1, id_mode: str = "liberal", limits: Limits | None = None) -> None:
+        self.replica = Replica(slot)
+        self.progress = FakeProgress()
+        self.context = Context(limits or Limits(), self.replica, self.progress, START_MS)
+        self.context.id_mode = id_mode
+        self.late: dict[int, list[bytes]] = {}
+        self.client = self.connect()
+
+    def connect(self, authenticated: bool = True) -> Client:
+        client_id = len(self.context.clients) + 1
+        client = Client(client_id, f"127.0.0.1:{50_000 + client_id}", self.context.now_ms, authenticated)
+        self.context.clients[client_id] = client
+        return client
+
+    def run(self, *argv: Argument, client: Client | None = None) -> bytes | None:
+        """The reply; None when the client was parked. Who waits for a key that changed is served."""
+        reply = dispatch(self.context, client or self.client, [encoded(argument) for argument in argv])
+        self.wake()
+        return reply
+
+    def line(self, text: str, client: Client | None = None) -> bytes | None:
+        return self.run(*text.split(), client=client)
+
+    def wake(self) -> None:
+        touched = self.context.take_changes()
+        while touched:
+            for waiter in self.context.parking.waiting_for(touched):
+                self.serve(waiter)
+            touched = self.context.take_changes()
+
+    def serve(self, waiter: Waiter) -> None:
+        try:
+            reply = waiter.serve(self.context)
+        except CommandError as error:
+            reply = error_reply(self.context, error)
+        if reply is not None:
+            self.finish(waiter, reply)
+
+    def finish(self, waiter: Waiter, reply: bytes) -> None:
+        self.context.parking.leave(waiter.client.id)
+        self.late.setdefault(waiter.client.id, []).append(reply)
+
+    def pass_time(self, ms: int) -> None:
+        """Time passes; waits that are overdue end."""
+        self.context.now_ms += ms
+        for waiter in self.context.parking.overdue(self.context.now_ms):
+            self.finish(waiter, waiter.expired(self.context))
+
+    def late_replies(self, client: Client) -> list[bytes]:
+        """What came for a client that was parked."""
+        return self.late.pop(client.id, [])
+
+    def end_turn(self) -> None:
+        self.replica.acknowledge_all()
+        self.replica.take()
+
+    def check(self) -> None:
+        self.replica.check()
+        self.context.parking.check()
+        self.context.watches.check()
+
+
+class Connection:
+    """Raw requests to a real server; each answers the bytes of one reply."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S)
+        self.stream: BinaryIO = self.socket.makefile("rb")
+
+    def run(self, *argv: Argument) -> bytes:
+        self.send(*argv)
+        return read_reply(self.stream)
+
+    def send(self, *argv: Argument) -> None:
+        self.socket.sendall(replies.bulk_array([encoded(argument) for argument in argv]))
+
+    def line(self, text: str) -> bytes:
+        return self.run(*text.split())
+
+    def close(self) -> None:
+        self.stream.close()
+        self.socket.close()
+
+
+def read_reply(stream: BinaryIO) -> bytes:
+    """One whole reply, byte for byte."""
+    line = stream.readline()
+    kind, size = line[:1], line[1:-2]
+    if kind in b"$=" and size != b"-1":
+        return line + stream.read(int(size) + 2)
+    if kind in b"*~>" and size != b"-1":
+        return line + b"".join(read_reply(stream) for _ in range(int(size)))
+    if kind == b"%":
+        return line + b"".join(read_reply(stream) for _ in range(2 * int(size)))
+    return line
+
+
+@contextmanager
+def redis_server(directory: Path, *options: str) -> Iterator[int]:
+    """A real redis-server on loopback; gives its port."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    fixed = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(directory), "--save", "", "--appendonly", "no"]
+    with (directory / "log").open("wb") as log:
+        server = subprocess.Popen([str(REDIS), *fixed, *options], stdout=log, stderr=log)
+    try:
+        wait_until_up(port, server)
+        yield port
+    finally:
+        server.terminate()
+        server.wait(DEADLINE_S)
+
+
+def wait_until_up(port: int, server: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + DEADLINE_S
+    while time.monotonic() < end and server.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return
+        except ConnectionRefusedError:
+            time.sleep(0.01)
+    raise RuntimeError("redis-server did not start")

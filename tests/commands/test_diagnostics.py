@@ -1,0 +1,82 @@
+"""SLOWLOG, LATENCY and MEMORY: empty where nothing is measured, errors and shapes as Redis has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from simulations.reply import read_reply
+from tests.commands.harness import REDIS, Connection, Region, redis_server
+
+
+@pytest.fixture
+def region() -> Region:
+    return Region()
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    with redis_server(tmp_path_factory.mktemp("redis"), "--slowlog-log-slower-than", "-1") as number:
+        yield number
+
+
+SAME = [
+    "SLOWLOG; SLOWLOG FOO; SLOWLOG GET x; SLOWLOG GET -2; SLOWLOG GET -1; SLOWLOG GET; SLOWLOG GET 1 2; SLOWLOG LEN",
+    "SLOWLOG RESET; SLOWLOG LEN x; LATENCY; LATENCY FOO; LATENCY LATEST; LATENCY HISTORY x; LATENCY RESET",
+    "LATENCY RESET x y; LATENCY GRAPH x; LATENCY HISTORY; LATENCY LATEST x; LATENCY HISTOGRAM nothing",
+    "MEMORY; MEMORY FOO; MEMORY USAGE; MEMORY USAGE nokey; MEMORY USAGE nokey SAMPLES; MEMORY USAGE nokey x 1",
+    "MEMORY USAGE nokey SAMPLES 0; MEMORY USAGE nokey SAMPLES x; MEMORY USAGE nokey SAMPLES -1; MEMORY PURGE",
+    "HELLO 3; MEMORY USAGE nokey; LATENCY HISTOGRAM nothing; LATENCY LATEST",
+]
+
+
+@pytest.mark.skipif(REDIS is None, reason="redis-server is not installed")
+@pytest.mark.parametrize("script", SAME)
+def test_as_redis(port: int, region: Region, script: str) -> None:
+    connection = Connection(port)
+    for line in script.split("; "):
+        ours, theirs = region.line(line), connection.line(line)
+        assert ours == theirs or line.startswith("HELLO"), line
+    connection.close()
+
+
+def number_of(reply: bytes | None) -> int:
+    assert reply is not None and reply.startswith(b":")
+    return int(reply[1:])
+
+
+def test_usage_grows_with_what_a_key_holds(region: Region) -> None:
+    region.line("XADD s 1-1 f v")
+    sizes = [number_of(region.line("MEMORY USAGE s"))]
+    region.run("XADD", "s", "1-2", "f", "x" * 10_000)
+    sizes.append(number_of(region.line("MEMORY USAGE s SAMPLES 0")))
+    assert sizes[1] - sizes[0] > 10_000
+    for line in ("XGROUP CREATE s g 0", "XREADGROUP GROUP g c STREAMS s >"):
+        region.line(line)
+        sizes.append(number_of(region.line("MEMORY USAGE s")))
+    assert sizes == sorted(set(sizes))
+    idle_ms = read_reply(region.line("OBJECT IDLETIME s") or b"")
+    region.context.now_ms += 5_000
+    region.line("MEMORY USAGE s")
+    assert read_reply(region.line("OBJECT IDLETIME s") or b"") == 5 != idle_ms, "MEMORY USAGE is no use of the key"
+
+
+def test_memory_doctor(region: Region) -> None:
+    region.context.about.memory_bytes = 200
+    assert b"no limit" in (region.line("MEMORY DOCTOR") or b"")
+    region.line("CONFIG SET maxmemory 100")
+    reply = region.line("MEMORY DOCTOR") or b""
+    assert b"200% of maxmemory" in reply and b"are refused" in reply
+
+
+def test_memory_statistics(region: Region) -> None:
+    region.line("XADD s 1-1 f v")
+    reply = read_reply(region.line("MEMORY STATS") or b"")
+    assert isinstance(reply, list)
+    values = dict(zip(reply[::2], reply[1::2], strict=True))
+    assert values["keys.count"] == 1 and int(str(values["dataset.bytes"])) > 1000
+
+
+def test_latency_doctor(region: Region) -> None:
+    assert b"does not time" in (region.line("LATENCY DOCTOR") or b"")

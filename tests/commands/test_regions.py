@@ -1,0 +1,80 @@
+"""CRDT.REGIONS, CRDT.VECTOR, CRDT.DIGEST."""
+
+from __future__ import annotations
+
+from crdtstream.commands.context import Peer, TransferShown
+from crdtstream.core.causality import VersionVector
+from crdtstream.protocols.replies import bulk
+from tests.commands.harness import Region
+
+
+def row(*items: bytes | int) -> bytes:
+    return b"".join(bulk(item) if isinstance(item, bytes) else b":%d\r\n" % item for item in items)
+
+
+def region_of_three() -> Region:
+    region = Region()
+    region.context.about.name, region.context.about.region = "east", 1
+    region.line("XADD s 1-1 f v")
+    region.progress.applied[2 + 256] = VersionVector({1: 1})
+    region.context.peers = [Peer(2, "west", "h:1", "open", 3, 2 + 256), Peer(3, "north", "h:2", "down", 50)]
+    return region
+
+
+def test_regions() -> None:
+    region = region_of_three()
+    names = (b"region", b"name", b"origin", b"address", b"link", b"silent-ms", b"lag", b"durable-lag")
+    values: list[tuple[bytes | int, ...]] = [
+        (1, b"east", b"1.0", b"", b"self", 0, 0, 1),
+        (2, b"west", b"2.1", b"h:1", b"open", 3, 0, 1),
+        (3, b"north", b"", b"h:2", b"down", 50, 1, 1),
+    ]
+    rows = [row(*[part for pair in zip(names, some, strict=True) for part in pair]) for some in values]
+    assert region.line("CRDT.REGIONS") == b"*3\r\n" + b"".join(b"*16\r\n" + one for one in rows)
+    region.line("HELLO 3")
+    assert region.line("CRDT.REGIONS") == b"*3\r\n" + b"".join(b"%8\r\n" + one for one in rows)
+
+
+def test_a_state_transfer_is_shown_while_it_goes() -> None:
+    region = region_of_three()
+    region.context.peers[0].transfer = TransferShown("receiving", 3, 2**40)
+    reply = region.line("CRDT.REGIONS")
+    assert reply is not None
+    items = row(b"transfer", b"receiving", b"transfer-chunks", 3, b"transfer-bytes", 2**40)
+    assert reply.count(items) == 1 and reply.count(b"*22\r\n") == 1 and reply.count(b"*16\r\n") == 2
+
+
+def test_vector() -> None:
+    region = region_of_three()
+    region.replica.vector.advance(2 + 256, 2**53 + 1)
+    region.context.durable.advance(1, 1)
+    applied, durable = row(b"1.0", 1, b"2.1", 2**53 + 1), row(b"1.0", 1)
+    assert region.line("crdt.vector") == (
+        b"*4\r\n" + bulk(b"applied") + b"*4\r\n" + applied + bulk(b"durable") + b"*2\r\n" + durable
+    )
+    region.line("HELLO 3")
+    assert region.line("CRDT.VECTOR") == (
+        b"%2\r\n" + bulk(b"applied") + b"%2\r\n" + applied + bulk(b"durable") + b"%1\r\n" + durable
+    )
+
+
+def test_digest() -> None:
+    region, other = Region(), Region()
+    for each in (region, other):
+        each.line("XADD s 1-1 f v")
+    assert region.line("CRDT.DIGEST s") == other.line("CRDT.DIGEST s")
+    assert region.line("CRDT.DIGEST") == other.line("CRDT.DIGEST")
+    reply = region.line("CRDT.DIGEST s")
+    assert reply is not None and reply.startswith(b"$40\r\n") and len(bytes.fromhex(reply[5:45].decode())) == 20
+    other.line("XADD s 2-1 f v")
+    assert region.line("CRDT.DIGEST s") != other.line("CRDT.DIGEST s")
+    assert region.line("CRDT.DIGEST") != other.line("CRDT.DIGEST")
+
+
+def test_digest_of_an_absent_key() -> None:
+    region = Region()
+    assert region.line("CRDT.DIGEST s") == b"$-1\r\n"
+    region.line("XADD s 1-1 f v")
+    region.line("SELECT 1")
+    assert region.line("CRDT.DIGEST s") == b"$-1\r\n"
+    assert region.line("CRDT.DIGEST a b") == b"-ERR wrong number of arguments for 'crdt.digest' command\r\n"

@@ -1,0 +1,83 @@
+"""RENAME, RENAMENX and COPY where Redis is no model: ID modes, groups, limits, who waits."""
+
+from __future__ import annotations
+
+import pytest
+
+from crdtstream.config import Limits
+from crdtstream.core import effects as fx
+from tests.commands.harness import Region
+
+
+@pytest.fixture
+def region() -> Region:
+    region = Region(id_mode="strict")
+    region.line("XADD a 5 f v")
+    return region
+
+
+@pytest.mark.parametrize("text", ["RENAME a b", "RENAMENX a b", "COPY a b"])
+def test_full_ids_are_written_in_strict_mode(region: Region, text: str) -> None:
+    before = region.line("XRANGE a - +")
+    region.line(text)
+    assert region.line("XRANGE b - +") == before
+    assert region.line("XADD b 5 f w") == b"$7\r\n5-65537\r\n"
+
+
+@pytest.mark.parametrize("text", ["RENAME a b", "COPY a b"])
+def test_groups_are_dropped(region: Region, text: str) -> None:
+    region.line("XGROUP CREATE a g 0")
+    region.line("XREADGROUP GROUP g c STREAMS a >")
+    region.line(text)
+    assert region.line("XINFO GROUPS b") == b"*0\r\n"
+
+
+def test_all_lies_in_one_batch(region: Region) -> None:
+    region.line("XADD b * f old")
+    region.end_turn()
+    region.line("PEXPIRE a 1000")
+    region.line("RENAME a b")
+    batch = region.replica.take().batch
+    assert batch is not None
+    batch.check()
+    kinds = [type(effect) for effect in batch.effects]
+    assert kinds == [fx.ExpirySet, fx.StreamDeleted, fx.EntriesAdded, fx.StreamIdSet, fx.ExpirySet, fx.StreamDeleted]
+
+
+def test_too_many_entries_are_refused() -> None:
+    region = Region(limits=Limits(copy_entries_max=2))
+    for _ in range(2):
+        region.line("XADD a * f v")
+    assert region.line("COPY a b") == b":1\r\n"
+    region.line("XADD a * f v")
+    before = region.replica.counter()
+    for text in ("RENAME a b", "RENAMENX a c", "COPY a b REPLACE"):
+        reply = region.line(text)
+        assert reply is not None
+        assert reply.startswith(b"-ERR the stream has 3 entries"), reply
+        assert b"copy_entries_max = 2" in reply
+    assert region.replica.counter() == before
+    assert region.line("RENAME a a") == b"+OK\r\n"
+
+
+def test_no_effect_where_nothing_is_renamed(region: Region) -> None:
+    region.line("XADD b * f v")
+    before = region.replica.counter()
+    assert region.line("RENAME a a") == b"+OK\r\n"
+    assert region.line("RENAMENX a b") == b":0\r\n"
+    assert region.line("COPY a b") == b":0\r\n"
+    assert region.line("RENAME x b") == b"-ERR no such key\r\n"
+    assert region.replica.counter() == before
+
+
+def test_who_waits(region: Region) -> None:
+    """In a group of the source: it is gone. For entries of the target: here they are."""
+    region.line("XGROUP CREATE a g $")
+    grouped, reading = region.connect(), region.connect()
+    assert region.line("XREADGROUP GROUP g c BLOCK 0 STREAMS a >", client=grouped) is None
+    assert region.line("XREAD BLOCK 0 STREAMS b $", client=reading) is None
+    region.line("RENAME a b")
+    text = b"-NOGROUP No such key 'a' or consumer group 'g' in XREADGROUP with GROUP option\r\n"
+    assert region.late_replies(grouped) == [text]
+    (entries,) = region.late_replies(reading)
+    assert b"5-1" in entries
