@@ -1,0 +1,164 @@
+"""What a node is told at its start: one frozen Config, every limit with its unit in its name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from crdtstream.core.causality import INCARNATION_MAX, REGION_MAX
+from crdtstream.core.entry_id import ID_MODES, STRICT
+
+ALWAYS = "always"
+EVERYSEC = "everysec"
+NO = "no"
+FSYNC_POLICIES = (ALWAYS, EVERYSEC, NO)
+NAME_CHARACTERS_MAX = 128
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Every bound that a user or a peer can run into; `memory_bytes_max`, `client_idle_s_max` and `log_retention_bytes`
+    of 0 bound nothing, and with an `audit_interval_ms` of 0 there is no audit.
+    """
+
+    memory_bytes_max: int = 0
+    clients_max: int = 10_000
+    client_idle_s_max: int = 0
+    blocked_clients_max: int = 10_000
+    query_bytes_max: int = 1 << 30
+    bulk_bytes_max: int = 512 << 20
+    arguments_max: int = 1 << 20
+    output_bytes_max: int = 256 << 20
+    entry_bytes_max: int = 512 << 20
+    message_bytes: int = 256 << 10
+    message_bytes_max: int = 4 << 20
+    window_bytes: int = 32 << 20
+    inbox_bytes_max: int = 256 << 20
+    replication_interval_ms: int = 2
+    heartbeat_ms: int = 1_000
+    peer_timeout_ms: int = 5_000
+    backoff_ms_min: int = 100
+    backoff_ms_max: int = 5_000
+    segment_bytes_max: int = 64 << 20
+    durable_interval_ms: int = 10_000
+    transfer_keep_ms: int = 60_000
+    checkpoint_log_bytes: int = 256 << 20
+    stream_node_entries_max: int = 100
+    stream_node_bytes_max: int = 4_096
+    merged_ranges_bytes_max: int = 64 << 20
+    copy_entries_max: int = 100_000
+    expiry_takeover_ms: int = 10_000
+    expired_keys_max: int = 100
+    collected_keys_max: int = 1_000
+    log_retention_bytes: int = 0
+    audit_interval_ms: int = 60_000
+    audit_entries_max: int = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """One region node; `config_file` is where the settings were read from, empty when from flags only."""
+
+    name: str
+    region: int
+    cluster: str
+    bind: str = "127.0.0.1"
+    port: int = 6379
+    replication_bind: str = "127.0.0.1"
+    replication_port: int = 16379
+    peers: tuple[str, ...] = ()
+    data: str = "data"
+    fsync: str = EVERYSEC
+    id_mode: str = STRICT
+    incarnation: int | None = None
+    requirepass: str = ""
+    protected_mode: bool = True
+    tls_certificate: str = ""
+    tls_key: str = ""
+    tls_authority: str = ""
+    insecure_replication: bool = False
+    log_level: str = "info"
+    config_file: str = ""
+    limits: Limits = field(default_factory=Limits)
+
+
+class ConfigError(ValueError):
+    """A setting that cannot work; the text names it and says what to do."""
+
+
+def validate(config: Config) -> None:
+    """Raise ConfigError for the first setting that is wrong."""
+    if not config.name or not config.name.isprintable() or " " in config.name:
+        raise ConfigError(f"name {config.name!r} must be a word: letters, digits, '-' or '_'")
+    if not config.cluster:
+        raise ConfigError("cluster must be set: all regions of one cluster carry the same cluster name")
+    for name in (config.name, config.cluster):
+        if len(name) > NAME_CHARACTERS_MAX:
+            raise ConfigError(f"{name[:20]!r}... must not exceed {NAME_CHARACTERS_MAX} characters")
+    if not 1 <= config.region <= REGION_MAX:
+        raise ConfigError(f"region {config.region} must be between 1 and {REGION_MAX}, different in each region")
+    if config.fsync not in FSYNC_POLICIES:
+        raise ConfigError(f"fsync {config.fsync!r} must be one of {', '.join(FSYNC_POLICIES)}")
+    if config.id_mode not in ID_MODES:
+        raise ConfigError(f"id-mode {config.id_mode!r} must be one of {', '.join(ID_MODES)}")
+    if config.incarnation is not None and not 0 <= config.incarnation <= INCARNATION_MAX:
+        raise ConfigError(f"incarnation {config.incarnation} must be between 0 and {INCARNATION_MAX}")
+    for name, port in (("port", config.port), ("replication-port", config.replication_port)):
+        if not 0 <= port <= 65535:
+            raise ConfigError(f"{name} {port} must be between 0 and 65535")
+    for peer in config.peers:
+        host, colon, port_text = peer.rpartition(":")
+        if not (host and colon and port_text.isdigit() and 0 < int(port_text) <= 65535):
+            raise ConfigError(f"peer {peer!r} must be HOST:PORT, the replication address of another region")
+    if config.log_level not in LOG_LEVELS:
+        raise ConfigError(f"log-level {config.log_level!r} must be one of {', '.join(LOG_LEVELS)}")
+    _validate_replication(config)
+    validate_limits(config.limits)
+
+
+# Below these a region could not greet, answer or log anything.
+LIMITS_MIN = {
+    "clients_max": 1,
+    "query_bytes_max": 1 << 16,
+    "bulk_bytes_max": 1 << 10,
+    "arguments_max": 1 << 10,
+    "output_bytes_max": 1 << 16,
+    "message_bytes": 1 << 10,
+    "window_bytes": 1 << 10,
+    "heartbeat_ms": 1,
+    "backoff_ms_min": 1,
+    "segment_bytes_max": 1 << 16,
+    "durable_interval_ms": 1,
+    "audit_entries_max": 1,
+}
+LIMITS_ORDER = (
+    ("message_bytes", "message_bytes_max"),
+    ("heartbeat_ms", "peer_timeout_ms"),
+    ("backoff_ms_min", "backoff_ms_max"),
+)
+
+
+def validate_limits(limits: Limits) -> None:
+    for name, least in LIMITS_MIN.items():
+        if getattr(limits, name) < least:
+            raise ConfigError(f"limit {name} {getattr(limits, name)} must be at least {least}")
+    for low, high in LIMITS_ORDER:
+        if getattr(limits, low) > getattr(limits, high):
+            raise ConfigError(
+                f"limit {low} {getattr(limits, low)} must not exceed limit {high} {getattr(limits, high)}"
+            )
+
+
+def _validate_replication(config: Config) -> None:
+    files = (config.tls_certificate, config.tls_key, config.tls_authority)
+    if any(files) and not all(files):
+        raise ConfigError("tls-certificate, tls-key and tls-authority go together: give all three or none")
+    if not is_loopback(config.replication_bind) and not all(files) and not config.insecure_replication:
+        raise ConfigError(
+            f"replication-bind {config.replication_bind} is not loopback: give the three TLS files,"
+            " or --insecure-replication where the network itself is trusted"
+        )
+
+
+def is_loopback(address: str) -> bool:
+    return address in ("localhost", "::1") or address.startswith("127.")

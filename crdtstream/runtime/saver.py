@@ -1,0 +1,115 @@
+"""Takes checkpoints beside the turns: when one is due, a slice at a time, with the disk's work on a thread.
+
+A slice runs on the event loop, between two turns, for about `SLICE_S`; then the loop belongs to everyone else for a
+while. What a slice gathered is written on a thread, and the next slice waits for that, so a checkpoint never holds more
+than a section in memory and a slow disk slows the checkpoint alone.
+
+A checkpoint is due when a client asks, or when the log behind the last one is long. One that failed is tried again
+after `RETRY_S`, or when a client asks. A failure of the log itself ends the region; any other leaves it as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+import structlog
+
+from crdtstream.node import Node
+from crdtstream.storage.checkpoint import Capture, Checkpointer
+from crdtstream.storage.disk import DiskError
+from crdtstream.storage.log import Log
+
+LOOK_S = 0.05
+SLICE_S = 0.001
+REST_S = 0.002
+SLICE_UNITS = 16
+RETRY_S = 60.0
+
+logger = structlog.get_logger()
+
+Result = TypeVar("Result")
+
+
+class Saver:
+    """The checkpoints of one region; `settle` runs a turn and tells whether all of it is in the log."""
+
+    def __init__(
+        self, node: Node, log: Log, checkpointer: Checkpointer, settle: Callable[[], bool], now_ms: Callable[[], int]
+    ) -> None:
+        self._node = node
+        self._log = log
+        self._checkpointer = checkpointer
+        self._settle = settle
+        self._now_ms = now_ms
+        self._retry_s = 0.0
+
+    async def run(self) -> None:
+        """Until cancelled; raises what ends the region."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if self._is_due():
+                await self._save()
+
+    def _is_due(self) -> bool:
+        saving = self._node.context.saving
+        limit = self._node.context.limits.checkpoint_log_bytes
+        long = 0 < limit <= self._checkpointer.log_bytes() and time.monotonic() >= self._retry_s
+        return self._node.birth.serving() and self._node.can_describe() and (saving.requested or long)
+
+    async def _save(self) -> None:
+        began_s = time.monotonic()
+        saving = self._node.context.saving
+        saving.begin()
+        try:
+            await self._take()
+        except DiskError as error:
+            self._checkpointer.abort()
+            self._retry_s = time.monotonic() + RETRY_S
+            logger.error("a checkpoint failed", reason=str(error))
+            self._node.checkpoint_ended(self._now_ms(), f"the checkpoint failed: {error}")
+        else:
+            seconds = round(time.monotonic() - began_s, 3)
+            logger.info("checkpoint taken", seconds=seconds, log_from=self._log.first_position)
+        self._settle()
+
+    async def _take(self) -> None:
+        checkpointer = self._checkpointer
+        self._settle_or_fail()
+        capture = checkpointer.begin()
+        while not capture.done:
+            self._settle_or_fail()
+            self._slice(capture)
+            sections = capture.take_output()
+            if sections:
+                await on_thread(partial(checkpointer.write, sections))
+            else:
+                await asyncio.sleep(REST_S)
+        saved_ms = self._now_ms()
+        await on_thread(partial(checkpointer.commit, saved_ms))
+        self._node.synced(self._log.synced_position)
+        await on_thread(partial(self._log.delete, checkpointer.conclude()))
+        await on_thread(checkpointer.clean)
+        self._node.checkpoint_ended(saved_ms, "")
+
+    def _settle_or_fail(self) -> None:
+        if not self._settle():
+            raise DiskError("the log has no room for what happened since")
+
+    def _slice(self, capture: Capture) -> None:
+        end_s = time.perf_counter() + SLICE_S
+        while capture.step(SLICE_UNITS) and time.perf_counter() < end_s:
+            pass
+
+
+async def on_thread(work: Callable[[], Result]) -> Result:
+    """Whoever is cancelled waits until the thread has finished: the files are still in its hands."""
+    future = asyncio.get_running_loop().run_in_executor(None, work)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        await asyncio.wait([future])
+        raise

@@ -1,0 +1,140 @@
+"""What commands ask of the process: the settings in their file, a clean stop, its memory; on a real process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from crdtstream.runtime import process
+from nemesis.region_process import DEADLINE_S, ROOT, client_of, free_port, until
+
+FILE = """\
+# The eastern region.
+name = "east"
+region = 1
+cluster = "shop"
+port = {port}  # free
+replication-port = {replication_port}
+data = "{data}"
+"""
+
+
+class Started:
+    """A region that was started from a file."""
+
+    def __init__(self, directory: Path) -> None:
+        self.port = free_port()
+        self.path = directory / "region.toml"
+        self.path.write_text(FILE.format(port=self.port, replication_port=free_port(), data=directory / "data"))
+        command = [sys.executable, "-m", "crdtstream", "serve", "--config", str(self.path)]
+        self.log = directory / "log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+        self.client: Any = None
+
+    def answers(self) -> bool:
+        try:
+            self.client = client_of(self.port)
+            return bool(self.client.execute_command("XLEN", "s") == 0)
+        except redis.RedisError:
+            return False
+
+    def run(self, text: str) -> Any:
+        return self.client.execute_command(*text.split())
+
+    def info(self, section: str) -> dict[str, str]:
+        text = self.run(f"INFO {section}").decode()
+        return dict(line.split(":", 1) for line in text.split("\r\n") if ":" in line)
+
+
+@pytest.fixture
+def region(tmp_path: Path) -> Iterator[Started]:
+    started = Started(tmp_path)
+    try:
+        until(started.answers, lambda: started.log.read_text())
+        yield started
+    finally:
+        if started.client is not None:
+            started.client.close()
+        started.process.kill()
+        started.process.wait(DEADLINE_S)
+
+
+def test_settings_are_written_and_read_again(region: Started) -> None:
+    before = region.path.read_text()
+    assert region.run("CONFIG REWRITE") == b"OK"
+    assert region.path.read_text() == before
+    assert region.run("CONFIG SET maxclients 77 loglevel debug") == b"OK"
+    assert region.run("CONFIG REWRITE") == b"OK"
+    assert region.path.read_text() == before + 'log-level = "debug"\n\n[limits]\nclients_max = 77\n'
+    checked = subprocess.run(
+        [sys.executable, "-m", "crdtstream", "serve", "--config", str(region.path), "--check"],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stderr
+    region.path.unlink()
+    with pytest.raises(redis.ResponseError, match="Rewriting config file: No such file or directory"):
+        region.run("CONFIG REWRITE")
+
+
+def test_shutdown_is_a_clean_stop(region: Started) -> None:
+    assert region.run("XADD s * f v")
+    with pytest.raises(redis.ConnectionError):
+        region.run("SHUTDOWN")
+    assert region.process.wait(DEADLINE_S) == 0
+    assert "Traceback" not in region.log.read_text()
+
+
+def test_saves_are_checkpoints(region: Started) -> None:
+    started_s = region.run("LASTSAVE")
+    assert region.run("XADD s * f v")
+    assert int(region.info("persistence")["rdb_changes_since_last_save"]) >= 1
+    assert region.run("SAVE") == b"OK"
+    assert region.info("persistence")["rdb_changes_since_last_save"] == "0"
+    assert region.run("LASTSAVE") >= started_s
+    assert region.run("BGSAVE") == b"Background saving started"
+    with pytest.raises(redis.ConnectionError):
+        region.run("SHUTDOWN SAVE")
+    assert region.process.wait(DEADLINE_S) == 0
+
+
+def test_the_process_shows_what_it_uses(region: Started) -> None:
+    server, memory, processor = region.info("server"), region.info("memory"), region.info("cpu")
+    assert int(server["process_id"]) == region.process.pid
+    assert len(server["run_id"]) == 40
+    assert server["config_file"] == str(region.path)
+    assert int(memory["total_system_memory"]) > int(memory["used_memory"]) > 10 << 20
+    assert float(processor["used_cpu_user"]) > 0
+
+
+def test_memory_is_measured_while_it_runs(region: Started) -> None:
+    used = int(region.info("memory")["used_memory"])
+    region.run(f"CONFIG SET maxmemory {used + (8 << 20)}")
+    value = os.urandom(1 << 20)
+
+    def refused() -> bool:
+        try:
+            region.client.execute_command("XADD", "s", "*", "f", value)
+        except redis.ResponseError as error:
+            assert str(error).startswith(("OOM", "command not allowed when used memory"))
+            return True
+        return False
+
+    until(refused, "memory is never short")
+    assert region.run("DEL s") == 1
+    until(lambda: not refused(), "memory stays short after it was freed")
+
+
+def test_memory_of_this_process() -> None:
+    held, user_s, system_s = process.usage()
+    assert 1 << 20 < held < process.system_bytes()
+    assert user_s > 0 and system_s >= 0

@@ -1,0 +1,194 @@
+"""Checkpoints beside turns: when they are taken, what a failure does, and what a cancelled one leaves in the hands of a
+thread.
+
+A real disk and a real log, a node without sockets; its turns are run by hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from crdtstream.config import Config, Limits
+from crdtstream.node import Node
+from crdtstream.runtime import saver as saver_module
+from crdtstream.runtime.saver import Saver, on_thread
+from crdtstream.storage.checkpoint import MANIFEST, Checkpointer, checkpoint_names
+from crdtstream.storage.disk import DiskFailed, DiskFull, RealDisk
+from crdtstream.storage.log import Log, LogFailed
+from crdtstream.storage.restore import open_storage
+
+CLIENT = 1
+DEADLINE_S = 20.0
+
+
+class Region:
+    """One node on its disk; `room` is what the log says about it."""
+
+    def __init__(self, directory: Path, limits: Limits) -> None:
+        self.disk = RealDisk(str(directory / "data"))
+        self.config = Config(name="one", region=1, cluster="c", limits=limits)
+        self.node = Node(self.config, 1)
+        self.log: Log
+        self.checkpointer: Checkpointer
+        self.log, self.checkpointer = open_storage(self.disk, self.node, salt=7, segment_bytes_max=1 << 16)
+        self.room = True
+        self.node.start(self.log, b"boot", 5, 1)
+        self.settle()
+        self.node.synced(self.log.sync())
+        self.node.connect(CLIENT, "127.0.0.1:0", 1)
+        self.saver = Saver(self.node, self.log, self.checkpointer, self.settle, lambda: 1234)
+
+    def settle(self) -> bool:
+        ready = self.node.ready()
+        while ready is not None:
+            self.log.append(ready.records)
+            ready = self.node.ready()
+        return self.room
+
+    def add(self, count: int = 100) -> None:
+        for _ in range(count):
+            self.node.execute(CLIENT, [b"XADD", b"x", b"*", b"f", b"v" * 50], 1)
+        self.settle()
+
+    def entries(self) -> int:
+        """After a start from what is on disk."""
+        node = Node(self.config, 1)
+        self.disk.close()
+        self.disk = RealDisk(self.disk.path)
+        open_storage(self.disk, node, salt=7, segment_bytes_max=1 << 16)
+        return node.replica.databases[0][b"x"].length
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Run the saver until this holds."""
+        running = asyncio.get_running_loop().create_task(self.saver.run())
+        try:
+            async with asyncio.timeout(DEADLINE_S):
+                while not holds():
+                    assert not running.done() or running.result() is None
+                    await asyncio.sleep(0.001)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.fixture
+def region(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Region]:
+    monkeypatch.setattr(saver_module, "LOOK_S", 0.001)
+    made = Region(tmp_path, replace(Limits(), checkpoint_log_bytes=0))
+    yield made
+    made.disk.close()
+
+
+async def test_a_request_is_a_checkpoint(region: Region) -> None:
+    region.add()
+    saving = region.node.context.saving
+    number = saving.request()
+    assert not saving.completed(number)
+    await region.until(lambda: saving.completed(number))
+    assert (saving.saved_ms, saving.failure, saving.running, saving.requested) == (1234, "", False, False)
+    saving.check()
+    assert MANIFEST in region.disk.names()
+    assert region.entries() == 100
+
+
+async def test_without_a_request_the_length_of_the_log_decides(tmp_path: Path, region: Region) -> None:
+    other = Region(tmp_path / "other", replace(Limits(), checkpoint_log_bytes=20_000))
+    other.add(50)
+    other.saver._retry_s = 0.0
+    assert not other.saver._is_due()
+    other.add(500)
+    assert other.saver._is_due()
+    await other.until(lambda: other.node.context.saving.saved_ms == 1234)
+    assert not other.saver._is_due()
+    assert other.entries() == 550
+    other.disk.close()
+
+
+async def test_a_request_meanwhile_is_another_checkpoint(region: Region) -> None:
+    """The one under way began before it, and may lack what was answered since."""
+    region.add()
+    saving = region.node.context.saving
+    saving.begin()
+    region.checkpointer.begin()
+    second = saving.request()
+    region.checkpointer.abort()
+    saving.end(1)
+    assert not saving.completed(second)
+    await region.until(lambda: saving.completed(second))
+
+
+async def test_a_failure_is_told_and_leaves_the_region(region: Region, monkeypatch: pytest.MonkeyPatch) -> None:
+    region.add()
+    saving = region.node.context.saving
+    first = saving.request()
+    await region.until(lambda: saving.completed(first))
+    named = checkpoint_names(region.disk)
+    region.add(1000)
+
+    def fail(name: str, offset: int, data: bytes) -> None:
+        raise DiskFull(28, "no room: simulated")
+
+    second = saving.request()
+    with monkeypatch.context() as patch:
+        patch.setattr(RealDisk, "write", lambda self, name, offset, data: fail(name, offset, data))
+        await region.until(lambda: saving.completed(second))
+    assert "no room: simulated" in saving.failure
+    assert checkpoint_names(region.disk) == named, "what the failure left is still there"
+    assert not region.saver._is_due()
+    region.add()
+    third = saving.request()
+    await region.until(lambda: saving.completed(third))
+    assert saving.failure == ""
+    assert region.entries() == 1200
+
+
+async def test_nothing_is_captured_that_the_log_has_no_room_for(region: Region) -> None:
+    region.add()
+    region.room = False
+    saving = region.node.context.saving
+    number = saving.request()
+    await region.until(lambda: saving.completed(number))
+    assert "no room" in saving.failure
+    assert MANIFEST not in region.disk.names()
+
+
+async def test_a_log_that_fails_ends_the_region(region: Region, monkeypatch: pytest.MonkeyPatch) -> None:
+    region.add()
+    monkeypatch.setattr(RealDisk, "sync", lambda self, name: _raise(name))
+    region.node.context.saving.request()
+    region.log._last += 0
+    monkeypatch.setattr(saver_module.Checkpointer, "write", lambda self, sections: None)
+    with pytest.raises(LogFailed):
+        async with asyncio.timeout(DEADLINE_S):
+            await region.saver.run()
+
+
+def _raise(name: str) -> None:
+    raise DiskFailed(5, f"cannot sync {name}: simulated")
+
+
+async def test_who_is_cancelled_waits_for_the_thread() -> None:
+    began, may_end, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        began.set()
+        may_end.wait(DEADLINE_S)
+        ended.set()
+
+    task = asyncio.get_running_loop().create_task(on_thread(work))
+    while not began.is_set():
+        await asyncio.sleep(0)
+    task.cancel()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not task.done()
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended.is_set()
