@@ -1,0 +1,222 @@
+"""`crdtstream admin`: what regions hold, asked of one or of all, side by side.
+
+Exit codes, for scripts: 0 all answered alike, 1 they differ, 2 wrong usage, or an eviction refused, 3 a region did not
+answer.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress
+from rich.table import Table
+
+from crdtstream.admin.comparison import AGREE, Answer, Comparison, Row, compare, named_rows, text_of
+from crdtstream.admin.regions import Regions
+
+app = typer.Typer(no_args_is_help=True, help="Ask one region or all of them, side by side; differences are marked.")
+
+Key = Annotated[str, typer.Argument(help="Name of the stream.")]
+Group = Annotated[str, typer.Argument(help="Name of the consumer group.")]
+EACH = frozenset({"link", "silent-ms", "lag", "durable-lag", "address", "origin", "held-back-bytes"})
+REFUSED = 2
+
+
+class Settings:
+    """What the options before the sub-command say."""
+
+    def __init__(self, nodes: list[str], password: str | None, as_json: bool) -> None:
+        self.regions = Regions(nodes, password)
+        self.as_json = as_json
+        self.console = Console(highlight=False)
+
+
+@app.callback()
+def settings(
+    context: typer.Context,
+    node: Annotated[list[str], typer.Option(help="HOST:PORT of a region's Redis port; repeat it.")],
+    password: Annotated[str | None, typer.Option(envvar="CRDTSTREAM_PASSWORD", help="Password of the ports.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """Ask one region or all of them, side by side; differences are marked."""
+    for address in node:
+        host, colon, port = address.rpartition(":")
+        if not (host and colon and port.isdigit() and 0 < int(port) <= 65535):
+            raise typer.BadParameter(f"{address!r} must be HOST:PORT, the Redis address of a region")
+    context.obj = Settings(node, password, as_json)
+
+
+@app.command()
+def xlen(context: typer.Context, key: Key) -> None:
+    """How many entries the stream has in each region."""
+    ask(context, f"XLEN {key}", "XLEN", key)
+
+
+@app.command()
+def xrange(
+    context: typer.Context,
+    key: Key,
+    start: Annotated[str, typer.Argument(help="First ID, '-' for the beginning.")] = "-",
+    end: Annotated[str, typer.Argument(help="Last ID, '+' for the end.")] = "+",
+    count: Annotated[int, typer.Option(help="At most so many entries.", min=1)] = 20,
+) -> None:
+    """The entries, a row for each ID."""
+    ask(context, f"XRANGE {key} {start} {end} COUNT {count}", "XRANGE", key, start, end, "COUNT", count)
+
+
+@app.command()
+def xinfo(
+    context: typer.Context,
+    what: Annotated[str, typer.Argument(help="stream, groups or consumers.")],
+    key: Key,
+    group: Annotated[str | None, typer.Argument(help="Name of the group, for consumers.")] = None,
+) -> None:
+    """XINFO STREAM, GROUPS or CONSUMERS; what is local to a region is shown and not compared."""
+    words = [what.upper(), key] + ([group] if group is not None else [])
+    ask(context, "XINFO " + " ".join(words), "XINFO", *words)
+
+
+@app.command()
+def xpending(context: typer.Context, key: Key, group: Group) -> None:
+    """Pending entries: local to each region."""
+    found = state(context).regions.ask("XPENDING", key, group)
+    answers = [pending_answer(answer) for answer in found]
+    finish(context, f"XPENDING {key} {group}", compare(answers, frozenset({"count", "first", "last", "consumers"})))
+
+
+def pending_answer(answer: Answer) -> Answer:
+    if answer.error or not isinstance(answer.value, list):
+        return answer
+    names = (b"count", b"first", b"last", b"consumers")
+    return Answer(answer.region, [part for pair in zip(names, answer.value, strict=True) for part in pair])
+
+
+@app.command()
+def regions(context: typer.Context) -> None:
+    """Each region's links: who hears whom, since when, and what the other lacks."""
+    finish(context, "CRDT.REGIONS", compare(links(context), EACH))
+
+
+@app.command()
+def members(context: typer.Context) -> None:
+    """Who belongs to the cluster: what each origin lacks, and how much of each region's log is kept for it."""
+    answers = state(context).regions.ask("CRDT.MEMBERS")
+    finish(context, "CRDT.MEMBERS", compare(named_rows(answers, b"origin"), EACH))
+
+
+@app.command()
+def evict(
+    context: typer.Context,
+    region: Annotated[str, typer.Argument(help="Name or number of a region, or one origin as REGION.INCARNATION.")],
+    force: Annotated[bool, typer.Option("--force", help="Also when the region is linked now.")] = False,
+) -> None:
+    """End a region's membership for ever; the first region named with --node is asked, and tells the others.
+
+    Shows each origin that was evicted, with the last of its effects that counts for groups.
+    """
+    words = ["CRDT.EVICT", region] + (["FORCE"] if force else [])
+    answer = state(context).regions.ask_first(*words)
+    comparison = compare([answer])
+    refused = REFUSED if answer.error and not answer.unreachable else comparison.code
+    finish(context, " ".join(words), Comparison(comparison.regions, comparison.rows, refused))
+
+
+@app.command()
+def lag(context: typer.Context) -> None:
+    """Effects that a column's region holds and a row's region has not applied, and not stored."""
+    wanted = ("lag", "durable-lag", "link")
+    comparison = compare(links(context), EACH)
+    rows = [row for row in comparison.rows if row.field.rpartition(" ")[2] in (*wanted, "error")]
+    finish(context, "lag", Comparison(comparison.regions, rows, comparison.code))
+
+
+def links(context: typer.Context) -> list[Answer]:
+    """CRDT.REGIONS with each row named by its region's name."""
+    return named_rows(state(context).regions.ask("CRDT.REGIONS"))
+
+
+@app.command()
+def digest(
+    context: typer.Context,
+    key: Annotated[str | None, typer.Argument(help="One stream; all of them when it is left out.")] = None,
+    each: Annotated[bool, typer.Option("--each", help="Compare stream by stream and show those that differ.")] = False,
+) -> None:
+    """Whether the regions hold the same."""
+    if key is not None:
+        ask(context, f"CRDT.DIGEST {key}", "CRDT.DIGEST", key)
+    elif each:
+        finish(context, "streams that differ", compare_each(state(context)))
+    else:
+        ask(context, "CRDT.DIGEST", "CRDT.DIGEST")
+
+
+def compare_each(settings: Settings) -> Comparison:
+    """A row for each stream whose digests differ."""
+    rows = []
+    code = AGREE
+    names: list[str] = []
+    console = Console(stderr=True)
+    with Progress(console=console, disable=settings.as_json or not console.is_terminal) as progress:
+        for name in progress.track(settings.regions.keys(), description="comparing streams"):
+            comparison = compare(settings.regions.ask("CRDT.DIGEST", name.decode("utf-8", "surrogateescape")))
+            names = comparison.regions
+            code = max(code, comparison.code)
+            rows += [Row(text_of(name), row.cells, row.differs) for row in comparison.rows if row.differs]
+    return Comparison(names, rows, code)
+
+
+# Showing
+
+
+def state(context: typer.Context) -> Settings:
+    found = context.obj
+    assert isinstance(found, Settings)
+    return found
+
+
+def ask(context: typer.Context, title: str, *words: str | int) -> None:
+    finish(context, title, compare(state(context).regions.ask(*words)))
+
+
+def finish(context: typer.Context, title: str, comparison: Comparison) -> None:
+    """Show, and exit with the comparison's code."""
+    settings = state(context)
+    if settings.as_json:
+        typer.echo(json.dumps(as_json(title, comparison), ensure_ascii=False, indent=2))
+    else:
+        settings.console.print(as_table(title, comparison))
+    raise typer.Exit(comparison.code)
+
+
+def as_json(title: str, comparison: Comparison) -> dict[str, Any]:
+    return {
+        "command": title,
+        "regions": comparison.regions,
+        "agree": comparison.code == AGREE,
+        "rows": [
+            {
+                "field": row.field,
+                "values": dict(zip(comparison.regions, row.cells, strict=True)),
+                "differs": row.differs,
+            }
+            for row in comparison.rows
+        ],
+    }
+
+
+def as_table(title: str, comparison: Comparison) -> Table:
+    table = Table(title=escape(title), title_justify="left", header_style="bold")
+    table.add_column("")
+    table.add_column("field")
+    for region in comparison.regions:
+        table.add_column(escape(region), overflow="fold")
+    for row in comparison.rows:
+        mark, style = ("≠", "bold red") if row.differs else ("", "")
+        table.add_row(mark, escape(row.field), *(escape(cell) for cell in row.cells), style=style)
+    if not comparison.rows:
+        table.caption = "nothing to show: the regions agree"
+    return table

@@ -1,0 +1,148 @@
+"""Answers of several regions as one table: a row for each field, a column for each region, differences marked. Pure.
+
+A reply becomes fields: a map-like reply its pairs, a list of entries or rows a field for each element named by its ID,
+anything else one field. Fields that only one region can know (consumers, pending, idle times) are local, and never
+count as different.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+AGREE = 0
+DIFFER = 1
+UNREACHABLE = 3
+
+LOCAL = frozenset(
+    (
+        "consumers",
+        "pending",
+        "entries-read",
+        "lag",
+        "idle",
+        "inactive",
+        "last-delivered-id",
+        "pel-count",
+        "radix-tree-keys",
+        "radix-tree-nodes",
+    )
+)
+MISSING = "-"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one region replied, or the error: `unreachable` when nobody answered at all."""
+
+    region: str
+    value: Any = None
+    error: str = ""
+    unreachable: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """One field in every region; `differs` is never true of a local field."""
+
+    field: str
+    cells: list[str]
+    differs: bool
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A table of answers, and the exit code that it stands for."""
+
+    regions: list[str]
+    rows: list[Row]
+    code: int
+
+
+def text_of(value: Any) -> str:
+    """A reply as one line."""
+    if value is None:
+        return "nil"
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    if isinstance(value, list):
+        return " ".join(text_of(item) for item in value)
+    return str(value)
+
+
+def fields_of(value: Any) -> dict[str, str]:
+    """Name -> text: see the module."""
+    if not isinstance(value, list):
+        return {"value": text_of(value)}
+    if value and all(isinstance(item, list) for item in value):
+        return _named_elements(value)
+    if len(value) % 2 == 0 and all(isinstance(name, bytes) for name in value[::2]):
+        return {text_of(name): text_of(item) for name, item in zip(value[::2], value[1::2], strict=True)}
+    return {str(index): text_of(item) for index, item in enumerate(value, 1)}
+
+
+def _named_elements(elements: list[list[Any]]) -> dict[str, str]:
+    """Entries by ID, maps with a name by that name and field; a second of one name gets a number."""
+    fields: dict[str, str] = {}
+    for element in elements:
+        if element and element[0] in (b"name", b"region"):
+            inner = fields_of(element)
+            name = inner.pop(text_of(element[0]))
+            fields.update({f"{name} {field}": text for field, text in inner.items()})
+        else:
+            name = text_of(element[0]) if element else ""
+            while name in fields:
+                name += "'"
+            fields[name] = text_of(element[1:])
+    return fields
+
+
+def named_rows(answers: list[Answer], field: bytes = b"name") -> list[Answer]:
+    """Answers of map-like rows about regions, each row with its name in front.
+
+    Who was never linked to a region knows only its number; somebody else may know its name.
+    """
+    names = {row[b"region"]: row[field] for answer in answers for row in _maps(answer) if row.get(field)}
+    return [
+        Answer(answer.region, [_named(row, field, names) for row in rows]) if rows else answer
+        for answer, rows in ((answer, _maps(answer)) for answer in answers)
+    ]
+
+
+def _maps(answer: Answer) -> list[dict[bytes, Any]]:
+    if answer.error or not isinstance(answer.value, list):
+        return []
+    return [dict(zip(row[::2], row[1::2], strict=True)) for row in answer.value]
+
+
+def _named(row: dict[bytes, Any], field: bytes, names: dict[Any, bytes]) -> list[Any]:
+    name = row.pop(field) or names.get(row[b"region"], b"region %d" % row[b"region"])
+    return [b"name", name, *(part for pair in row.items() for part in pair)]
+
+
+def compare(answers: list[Answer], local: frozenset[str] = LOCAL) -> Comparison:
+    """Side by side; a region that did not answer is a column of its error."""
+    fields = [{} if answer.error else fields_of(answer.value) for answer in answers]
+    names = list(dict.fromkeys(name for known in fields for name in known))
+    rows = [_row(name, answers, fields, local) for name in names]
+    if any(answer.error for answer in answers):
+        rows.insert(0, _error_row(answers))
+    return Comparison([answer.region for answer in answers], rows, _code(answers, rows))
+
+
+def _row(name: str, answers: list[Answer], fields: list[dict[str, str]], local: frozenset[str]) -> Row:
+    cells = [known.get(name, MISSING) for known in fields]
+    compared = [cell for cell, answer in zip(cells, answers, strict=True) if not answer.unreachable]
+    return Row(name, cells, name.rpartition(" ")[2] not in local and len(set(compared)) > 1)
+
+
+def _error_row(answers: list[Answer]) -> Row:
+    cells = [answer.error for answer in answers]
+    answered = [answer.error for answer in answers if not answer.unreachable]
+    return Row("error", cells, len(set(answered)) > 1)
+
+
+def _code(answers: list[Answer], rows: list[Row]) -> int:
+    if any(answer.unreachable for answer in answers):
+        return UNREACHABLE
+    return DIFFER if any(row.differs for row in rows) else AGREE

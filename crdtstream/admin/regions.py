@@ -1,0 +1,85 @@
+"""Asking regions: the same command to each of them at once, over the Redis port.
+
+A region that does not answer is an answer too: its `error` says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import redis
+
+from crdtstream.admin.comparison import Answer
+
+TIMEOUT_S = 5.0
+
+
+class Region:
+    """One region's Redis port."""
+
+    def __init__(self, address: str, password: str | None, timeout_s: float = TIMEOUT_S) -> None:
+        host, _, port = address.rpartition(":")
+        self.name = address
+        self._client: Any = redis.Redis(
+            host=host.strip("[]"),
+            port=int(port),
+            password=password,
+            socket_timeout=timeout_s,
+            socket_connect_timeout=timeout_s,
+            decode_responses=False,
+            protocol=2,
+        )
+        self._client.response_callbacks.clear()
+
+    def introduce(self) -> None:
+        """Learn the region's name; an unreachable one keeps its address as its name."""
+        answer = self.ask("INFO", "replication")
+        if isinstance(answer.value, bytes):
+            fields = dict(line.split(":", 1) for line in answer.value.decode().splitlines() if ":" in line)
+            self.name = fields.get("region_name", self.name)
+
+    def ask(self, *words: str | int) -> Answer:
+        try:
+            return Answer(self.name, self._client.execute_command(*words))
+        except redis.ResponseError as error:
+            return Answer(self.name, error=str(error))
+        except redis.RedisError as error:
+            return Answer(self.name, error=str(error), unreachable=True)
+
+
+class Regions:
+    """Several regions, asked at once."""
+
+    def __init__(self, addresses: Sequence[str], password: str | None) -> None:
+        self._regions = [Region(address, password) for address in addresses]
+        self._pool = ThreadPoolExecutor(max(1, len(self._regions)))
+        list(self._pool.map(Region.introduce, self._regions))
+
+    def ask(self, *words: str | int) -> list[Answer]:
+        """One answer for each region, in the order in which they were named."""
+        return list(self._pool.map(lambda region: region.ask(*words), self._regions))
+
+    def ask_first(self, *words: str | int) -> Answer:
+        return self._regions[0].ask(*words)
+
+    def keys(self) -> list[bytes]:
+        """The names of all keys of all regions that answer, ascending."""
+        found: dict[bytes, None] = {}
+        for region in self._regions:
+            found.update(dict.fromkeys(_scan(region)))
+        return sorted(found)
+
+
+def _scan(region: Region) -> list[bytes]:
+    names: list[bytes] = []
+    cursor = b"0"
+    while True:
+        answer = region.ask("SCAN", cursor.decode(), "COUNT", 1000)
+        if not isinstance(answer.value, list):
+            return names
+        cursor, page = answer.value
+        names += page
+        if cursor == b"0":
+            return names

@@ -1,0 +1,75 @@
+"""Convergence, proven: the same question put to every region, and whether all answers are equal to the last byte."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from crdtstream.demo.cluster import Cluster
+from crdtstream.demo.region import pairs
+from crdtstream.demo.story import show_reply
+
+DIGEST_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """One question and its answers, by region."""
+
+    question: tuple[str, ...]
+    answers: dict[str, Any]
+
+    @property
+    def holds(self) -> bool:
+        answers = list(self.answers.values())
+        return all(answer == answers[0] for answer in answers)
+
+    @property
+    def complaint(self) -> str:
+        answers = "; ".join(f"{name} {answer!r}" for name, answer in self.answers.items())
+        return f"{shlex.join(self.question)} is not the same in all regions: {answers}"
+
+    @property
+    def brief(self) -> str:
+        """The common answer, for people."""
+        answer = next(iter(self.answers.values()))
+        if isinstance(answer, str):
+            return "absent" if answer.startswith("error") else brief_digest(answer)
+        if answer is None:
+            return "absent"
+        if self.question[0] == "XINFO":
+            return "\n".join(brief_group(pairs(group)) for group in answer) or "no groups"
+        return show_reply(list(self.question), answer)
+
+
+def prove(cluster: Cluster, *question: str) -> Proof:
+    answers = {name: region.run(*question) for name, region in cluster.regions.items()}
+    return Proof(question, {name: f"error: {a}" if isinstance(a, Exception) else a for name, a in answers.items()})
+
+
+def prove_keys(cluster: Cluster, keys: Iterable[str]) -> dict[str, list[Proof]]:
+    """For each key: its entries, its groups, its digest; in the end the digest of everything."""
+    proofs = {
+        key: [
+            prove(cluster, "XRANGE", key, "-", "+"),
+            prove(cluster, "XINFO", "GROUPS", key),
+            prove(cluster, "CRDT.DIGEST", key),
+        ]
+        for key in keys
+    }
+    proofs[""] = [prove(cluster, "CRDT.DIGEST")]
+    return proofs
+
+
+def brief_digest(digest: str) -> str:
+    return f"{digest[:DIGEST_SHOWN]}..."
+
+
+def brief_group(group: dict[str, Any]) -> str:
+    consumers = group["consumers"]
+    return (
+        f"{group['name']}: {consumers} consumer{'' if consumers == 1 else 's'}, {group['pending']} pending,"
+        f" last {group['last-delivered-id']}, lag {group['lag']}"
+    )

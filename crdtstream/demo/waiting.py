@@ -1,0 +1,21 @@
+"""Waiting by looking again, never blindly: a deadline, and what to say when it passes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+LOOK_AGAIN_S = 0.01
+
+
+class DemoError(Exception):
+    """What did not hold, and why the demo cannot go on."""
+
+
+def wait_until(holds: Callable[[], bool], complaint: Callable[[], str], timeout_s: float) -> None:
+    """Raises DemoError with the complaint, and the time it took, when nothing holds before the deadline."""
+    deadline_s = time.monotonic() + timeout_s
+    while not holds():
+        if time.monotonic() > deadline_s:
+            raise DemoError(f"{complaint()} (after {timeout_s:g} s)")
+        time.sleep(LOOK_AGAIN_S)

@@ -1,0 +1,158 @@
+"""`crdtstream admin` against running regions: what it shows, what programs read, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from crdtstream.admin.comparison import AGREE, DIFFER, UNREACHABLE
+from crdtstream.cli import USAGE_ERROR, app
+from nemesis.region_process import RegionProcess, free_port, regions_in, until
+
+
+@pytest.fixture(scope="module")
+def linked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RegionProcess, RegionProcess]]:
+    """Two regions that replicate, with one stream and a group."""
+    with regions_in(tmp_path_factory.mktemp("linked")) as regions:
+        one, two = regions.make(1, 2)
+        one.start(two, incarnation=0)
+        two.start(one, incarnation=0)
+        one.await_serving()
+        two.await_serving()
+        client = one.connect()
+        for number in range(3):
+            client.execute_command("XADD", "x", "*", "n", number)
+        client.execute_command("XGROUP", "CREATE", "x", "g", "0")
+        client.execute_command("XREADGROUP", "GROUP", "g", "me", "COUNT", "1", "STREAMS", "x", ">")
+        until(lambda: two.ask("XLEN", "x") == 3, "the entries arrive")
+        regions.await_agreement(one, two)
+        yield one, two
+
+
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RegionProcess, RegionProcess]]:
+    """Two regions that never met, with different entries in one stream, and a stream that they agree on: none."""
+    with regions_in(tmp_path_factory.mktemp("apart")) as regions:
+        one, two = regions.make(1, 2)
+        one.start(incarnation=0)
+        two.start(incarnation=0)
+        one.await_serving().ask("XADD", "x", "*", "n", "1")
+        two.await_serving().ask("XADD", "y", "*", "n", "1")
+        yield one, two
+
+
+def admin(regions: tuple[RegionProcess, ...], *words: str) -> tuple[int, str]:
+    nodes = [word for region in regions for word in ("--node", f"127.0.0.1:{region.port}")]
+    result = CliRunner().invoke(app, ["admin", *nodes, *words], env={"COLUMNS": "160"})
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.output
+
+
+def rows(regions: tuple[RegionProcess, ...], *words: str) -> tuple[int, dict[str, Any]]:
+    """Exit code, and field -> values by region."""
+    code, text = admin(regions, "--json", *words)
+    found = json.loads(text)
+    assert found["agree"] == (code == AGREE)
+    return code, {row["field"]: row["values"] for row in found["rows"]}
+
+
+def test_regions_that_agree(linked: tuple[RegionProcess, RegionProcess]) -> None:
+    assert rows(linked, "xlen", "x") == (AGREE, {"value": {"region1": "3", "region2": "3"}})
+    code, entries = rows(linked, "xrange", "x", "--count", "2")
+    assert (code, len(entries)) == (AGREE, 2)
+    assert all(values["region1"] == values["region2"] for values in entries.values())
+    assert rows(linked, "digest")[0] == AGREE
+    assert rows(linked, "digest", "--each") == (AGREE, {})
+    assert rows(linked, "xinfo", "stream", "x")[1]["length"] == {"region1": "3", "region2": "3"}
+
+
+def test_what_is_local_is_shown_and_not_compared(linked: tuple[RegionProcess, RegionProcess]) -> None:
+    assert rows(linked, "xpending", "x", "g")[1]["count"] == {"region1": "1", "region2": "0"}
+    code, groups = rows(linked, "xinfo", "groups", "x")
+    assert (code, groups["g pending"]) == (AGREE, {"region1": "1", "region2": "0"})
+    code, consumers = rows(linked, "xinfo", "consumers", "x", "g")
+    assert (code, consumers["me pending"]) == (AGREE, {"region1": "1", "region2": "-"})
+
+
+def test_links_and_lag(linked: tuple[RegionProcess, RegionProcess]) -> None:
+    code, regions = rows(linked, "regions")
+    assert code == AGREE
+    assert regions["region2 link"]["region1"] == "open"
+    assert rows(linked, "lag")[1]["region2 lag"]["region1"] == "0"
+
+
+def test_regions_that_differ_are_marked(apart: tuple[RegionProcess, RegionProcess]) -> None:
+    assert rows(apart, "xlen", "x") == (DIFFER, {"value": {"region1": "1", "region2": "0"}})
+    code, text = admin(apart, "xlen", "x")
+    assert code == DIFFER
+    assert "≠" in text
+    code, streams = rows(apart, "digest", "--each")
+    assert (code, sorted(streams)) == (DIFFER, ["x", "y"])
+
+
+def test_a_region_that_does_not_answer(linked: tuple[RegionProcess, RegionProcess]) -> None:
+    silent = f"127.0.0.1:{free_port()}"
+    code, text = admin(linked, "--node", silent, "--json", "xlen", "x")
+    assert code == UNREACHABLE
+    error, value = json.loads(text)["rows"]
+    assert "refused" in error["values"][silent]
+    assert value["values"] == {"region1": "3", "region2": "3", silent: "-"}
+
+
+def test_an_error_reply_is_an_answer(linked: tuple[RegionProcess, RegionProcess]) -> None:
+    code, found = rows(linked, "xinfo", "stream", "nothing")
+    assert code == AGREE
+    assert found["error"] == {"region1": "no such key", "region2": "no such key"}
+
+
+@pytest.mark.parametrize("node", ["here", "here:", ":7001", "here:70000"])
+def test_an_address_that_is_none_is_named(node: str) -> None:
+    result = CliRunner().invoke(app, ["admin", "--node", node, "xlen", "x"])
+    assert result.exit_code == USAGE_ERROR
+    assert "must be HOST:PORT" in result.output
+
+
+def test_members_are_shown_with_what_is_kept_for_them(linked: tuple[RegionProcess, RegionProcess]) -> None:
+    code, fields = rows(linked, "members")
+    assert code == AGREE
+    assert fields["1.0 state"] == fields["2.0 state"] == {"region1": "member", "region2": "member"}
+    assert fields["1.0 link"] == {"region1": "self", "region2": "open"}
+    assert fields["2.0 held-back-bytes"]["region1"].isdigit()
+
+
+def test_who_is_linked_is_not_evicted_by_mistake(linked: tuple[RegionProcess, RegionProcess]) -> None:
+    code, text = admin(linked, "evict", "region2")
+    assert code == USAGE_ERROR and "region region2 is linked now" in " ".join(text.split())
+    assert rows(linked, "members")[1]["2.0 state"]["region1"] == "member"
+
+
+def test_an_evicted_region_comes_back_with_its_data(tmp_path: Path) -> None:
+    with regions_in(tmp_path) as regions:
+        one, two = regions.make(1, 2)
+        one.start(two, incarnation=0)
+        two.start(one, incarnation=0)
+        one.await_serving()
+        two.await_serving()
+        until(lambda: "2.0 state" in rows((one, two), "members")[1], "they have met")
+        regions.await_agreement(one, two)
+        one.terminate()
+        two.ask("XGROUP", "CREATE", "x", "void", "0", "MKSTREAM")
+        two.ask("XADD", "x", "*", "n", "1")
+        two.terminate()
+        one.start(two, incarnation=0)
+        one.await_serving()
+        assert rows((one,), "evict", "2")[1]["2.0"]["region1"].isdigit()
+        assert rows((one,), "members")[1]["2.0 state"] == {"region1": "evicted"}
+        assert admin((one,), "evict", "2")[0] == USAGE_ERROR
+        two.start(one, incarnation=0)
+        until(lambda: rows((two,), "members")[1].get("2.1 state") == {"region2": "member"}, "region 2 is admitted")
+        regions.await_agreement(one, two)
+        assert one.ask("XLEN", "x") == 1 and two.ask("XINFO", "GROUPS", "x") == []
+        two.ask("XGROUP", "CREATE", "x", "new", "0")
+        regions.await_agreement(one, two)
+        assert len(one.ask("XINFO", "GROUPS", "x")) == 1
