@@ -1,0 +1,59 @@
+"""All that must hold of a run, and how to have it looked after."""
+
+from __future__ import annotations
+
+from simulations.checking import Checker
+from simulations.collection_checkers import ForgetsInTheEnd, ForgetsOnlyStable
+from simulations.history_checkers import AcknowledgedOnly, DeliveredAtLeastOnce, NoLostWrite, UniqueDots, UniqueIds
+from simulations.state_checkers import (
+    AuditsAgree,
+    Convergence,
+    DeleteWins,
+    Invariants,
+    NoResurrection,
+    ObservedRemove,
+    Recovered,
+    UnionOfRuns,
+)
+from simulations.wire_checkers import NoEcho, OriginOrder, ResumesFromLog
+from simulations.world import World
+
+
+def all_checkers() -> list[Checker]:
+    return [
+        Invariants(),
+        OriginOrder(),
+        NoEcho(),
+        ForgetsOnlyStable(),
+        ResumesFromLog(),
+        NoResurrection(),
+        AcknowledgedOnly(),
+        ForgetsInTheEnd(),
+        Convergence(),
+        ObservedRemove(),
+        DeleteWins(),
+        UnionOfRuns(),
+        NoLostWrite(),
+        UniqueIds(),
+        UniqueDots(),
+        DeliveredAtLeastOnce(),
+        Recovered(),
+        AuditsAgree(),
+    ]
+
+
+def watch(world: World, checkers: list[Checker]) -> None:
+    """Have each checker hear what it asks for, and nothing else."""
+    for checker in checkers:
+        for hook in ("turned", "sent", "received", "stopping", "started"):
+            if getattr(type(checker), hook) is not getattr(Checker, hook):
+                getattr(world.hooks, hook).append(getattr(checker, hook))
+
+
+def run_checked(world: World) -> None:
+    """Run a world under all checkers; raises the first Violation."""
+    checkers = all_checkers()
+    watch(world, checkers)
+    world.run()
+    for checker in checkers:
+        checker.at_end(world)

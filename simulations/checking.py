@@ -1,0 +1,60 @@
+"""What a checker is: one invariant of a run, as a class with a name.
+
+A checker may look after every turn, at every message, before a process stops, after it started, and at the end, when
+every fault is healed and the regions are quiet. It raises Violation with what it saw.
+"""
+
+from __future__ import annotations
+
+from crdtstream.replication.wire_pb2 import Message
+from simulations.history import Violation
+from simulations.network import Connection
+from simulations.world import World
+
+LOOK_EVERY = 32
+
+
+class Checker:
+    """One invariant."""
+
+    name = ""
+
+    def turned(self, world: World, number: int) -> None:
+        """A region has finished a turn."""
+
+    def sent(self, world: World, connection: Connection, sender: int, message: Message) -> None:
+        """A message leaves."""
+
+    def received(self, world: World, connection: Connection, receiver: int, message: Message) -> None:
+        """A message is about to be taken."""
+
+    def stopping(self, world: World, number: int, fault: str) -> None:
+        """A process is about to end."""
+
+    def started(self, world: World, number: int, fault: str) -> None:
+        """A process has recovered from its disk; what had ended it."""
+
+    def at_end(self, world: World) -> None:
+        """The run is over."""
+
+    def fail(self, text: str) -> None:
+        raise Violation(self.name, text)
+
+
+class Sampled(Checker):
+    """Looks at one region every so many turns, and at all at the end."""
+
+    def __init__(self) -> None:
+        self._turns = 0
+
+    def turned(self, world: World, number: int) -> None:
+        self._turns += 1
+        if self._turns % LOOK_EVERY == 0:
+            self.look(world, number)
+
+    def at_end(self, world: World) -> None:
+        for number in world.machines:
+            self.look(world, number)
+
+    def look(self, world: World, number: int) -> None:
+        """Look at one region."""

@@ -1,0 +1,297 @@
+"""A disk in memory that forgets what was not synced.
+
+Twin of `crdtstream.storage.disk.RealDisk`, behind the same port. Each file has two states, what a reader sees now and
+what a power loss leaves for certain; so has the directory. `crash` decides the difference with the `Random` that it
+is given: each page that was written since the last sync survives or not, each on its own, and so does each change of
+a file's size and each name that was created or deleted since the last `sync_directory`. Syncing a file does not save
+its name.
+
+Power may also go in the middle of something: `lose_power_at` lets so many writes and syncs succeed, leaves the first
+bytes of the next write, or some of the pages of the next sync, and raises PowerLost; `crash` comes after it.
+
+A sync that was told to fail loses the pages that it should have saved and calls them clean, as Linux does: a retry
+would succeed and save nothing.
+
+Invariant: a page that is neither dirty nor lost is the same in both states. Pages that a file does not hold are
+zeros.
+"""
+
+from __future__ import annotations
+
+import errno
+from random import Random
+
+from crdtstream.storage.disk import DiskFailed, DiskFull
+
+PAGE_BYTES = 4096
+_ZEROS = bytes(PAGE_BYTES)
+_SURVIVAL_ODDS = (0.0, 0.1, 0.5, 0.9, 1.0)
+
+
+class PowerLost(Exception):
+    """The machine is gone in the middle of a write or a sync; nothing that called may go on."""
+
+
+class _File:
+    """Pages as a reader sees them, pages as they are for certain, and which of them may differ (dirty) or do (lost)."""
+
+    __slots__ = ("dirty", "durable", "durable_size", "lost", "pages", "size")
+
+    def __init__(self) -> None:
+        self.pages: dict[int, bytearray] = {}
+        self.size = 0
+        self.durable: dict[int, bytes] = {}
+        self.durable_size = 0
+        self.dirty: set[int] = set()
+        self.lost: set[int] = set()
+
+    def write(self, offset: int, data: bytes) -> None:
+        self.size = max(self.size, offset + len(data))
+        done = 0
+        while done < len(data):
+            page, start = divmod(offset + done, PAGE_BYTES)
+            piece = data[done : done + PAGE_BYTES - start]
+            self.pages.setdefault(page, bytearray(PAGE_BYTES))[start : start + len(piece)] = piece
+            self.dirty.add(page)
+            done += len(piece)
+
+    def read(self, offset: int, length: int) -> bytes:
+        end = min(offset + length, self.size)
+        if offset >= end:
+            return b""
+        first, start = divmod(offset, PAGE_BYTES)
+        pages = range(first, (end - 1) // PAGE_BYTES + 1)
+        joined = b"".join([self.pages.get(page, _ZEROS) for page in pages])
+        return joined[start : start + end - offset]
+
+    def truncate(self, size: int) -> None:
+        last, kept = divmod(size, PAGE_BYTES)
+        for page in sorted(page for page in self.pages if page >= last):
+            self.dirty.add(page)
+            if page == last and kept:
+                self.pages[page][kept:] = bytes(PAGE_BYTES - kept)
+            else:
+                del self.pages[page]
+        self.size = size
+
+    def sync(self) -> None:
+        for page in self.dirty:
+            self._save(page)
+        self.dirty.clear()
+        self.durable_size = self.size
+
+    def lose(self) -> None:
+        self.lost |= self.dirty
+        self.dirty.clear()
+
+    def _save(self, page: int) -> None:
+        self.lost.discard(page)
+        if page in self.pages:
+            self.durable[page] = bytes(self.pages[page])
+        else:
+            self.durable.pop(page, None)
+
+    def save_some(self, random: Random) -> None:
+        """The part of a sync that was done."""
+        for page in sorted(self.dirty):
+            if random.random() < 0.5:
+                self._save(page)
+                self.dirty.discard(page)
+
+    def crash(self, random: Random, odds: float) -> None:
+        for page in sorted(self.dirty):
+            if random.random() < odds:
+                self._save(page)
+        if self.size != self.durable_size and random.random() < odds:
+            self.durable_size = self.size
+        self.pages = {page: bytearray(data) for page, data in self.durable.items()}
+        self.lost.clear()
+        self.truncate(self.durable_size)
+        self.sync()
+
+    def check(self) -> None:
+        for page in self.pages.keys() | self.durable.keys():
+            if page not in self.dirty and page not in self.lost:
+                assert self.pages.get(page) == self.durable.get(page), f"page {page} differs and is not dirty"
+        assert all(page * PAGE_BYTES < self.size for page in self.pages), "a page lies past the end"
+
+
+class SimulatedDisk:
+    """The disk of one simulated machine; a log is opened on it again after each crash."""
+
+    __slots__ = (
+        "_append_fails",
+        "_durable_names",
+        "_files",
+        "_power",
+        "_steps_left",
+        "_sync_fails",
+        "capacity_bytes",
+        "syncs",
+        "writes",
+    )
+
+    def __init__(self, capacity_bytes: int | None = None) -> None:
+        self.capacity_bytes = capacity_bytes
+        self.writes = 0
+        self.syncs = 0
+        self._files: dict[str, _File] = {}
+        self._durable_names: dict[str, _File] = {}
+        self._append_fails = False
+        self._sync_fails = False
+        self._power: Random | None = None
+        self._steps_left = 0
+
+    # Faults
+
+    def lose_power_at(self, steps: int, random: Random) -> None:
+        """After so many more writes and syncs the next one tears."""
+        self._power = random
+        self._steps_left = steps
+
+    def heal(self) -> None:
+        """Nothing fails any more that has not failed yet."""
+        self._power = None
+        self._append_fails = self._sync_fails = False
+        self.capacity_bytes = None
+
+    def _tears(self) -> Random | None:
+        """What decides how much of this step is done, when power goes in the middle of it."""
+        if self._power is not None:
+            self._steps_left -= 1
+            if self._steps_left < 0:
+                return self._power
+        return None
+
+    def crash(self, random: Random, odds: float | None = None) -> None:
+        """Power is lost: what was not synced survives or not, page by page and name by name, with these odds or any."""
+        self._power = None
+        odds = random.choice(_SURVIVAL_ODDS) if odds is None else odds
+        names: dict[str, _File] = {}
+        for name in sorted(self._files.keys() | self._durable_names.keys()):
+            before, now = self._durable_names.get(name), self._files.get(name)
+            survivor = now if before is not now and random.random() < odds else before
+            if survivor is not None:
+                survivor.crash(random, odds)
+                names[name] = survivor
+        self._files = names
+        self._durable_names = dict(names)
+
+    def fail_next_append(self) -> None:
+        """The next write leaves a part of its bytes and fails."""
+        self._append_fails = True
+
+    def fail_next_sync(self) -> None:
+        self._sync_fails = True
+
+    def flip_bit(self, name: str, offset: int, bit: int = 0) -> None:
+        """The medium rots: both states change and no sync brings the bit back."""
+        file = self._file(name)
+        page, start = divmod(offset, PAGE_BYTES)
+        file.pages.setdefault(page, bytearray(PAGE_BYTES))[start] ^= 1 << bit
+        rotten = bytearray(file.durable.get(page, _ZEROS))
+        rotten[start] ^= 1 << bit
+        file.durable[page] = bytes(rotten)
+
+    # The port
+
+    def names(self) -> list[str]:
+        return sorted(self._files)
+
+    def size(self, name: str) -> int:
+        return self._file(name).size
+
+    def read(self, name: str, offset: int, length: int) -> bytes:
+        return self._file(name).read(offset, length)
+
+    def create(self, name: str, size_bytes: int) -> None:
+        if name in self._files:
+            raise DiskFailed(errno.EEXIST, f"cannot create {name}: it exists")
+        self._refuse_beyond_capacity(name, size_bytes)
+        self._files[name] = _File()
+        self._files[name].size = size_bytes
+
+    def reserve(self, name: str, size_bytes: int) -> None:
+        file = self._file(name)
+        grown = max(file.size, size_bytes)
+        self._refuse_beyond_capacity(name, grown - file.size)
+        file.size = grown
+
+    def write(self, name: str, offset: int, data: bytes) -> None:
+        file = self._file(name)
+        self._refuse_beyond_capacity(name, max(0, offset + len(data) - file.size))
+        self.writes += 1
+        random = self._tears()
+        if random is not None:
+            file.write(offset, data[: random.randrange(len(data) + 1)])
+            raise PowerLost(f"in the middle of writing {name}")
+        if self._append_fails:
+            self._append_fails = False
+            file.write(offset, data[: len(data) // 2])
+            raise DiskFailed(errno.EIO, f"cannot write {name}: simulated")
+        file.write(offset, data)
+
+    def sync(self, name: str) -> None:
+        file = self._file(name)
+        random = self._tears()
+        if random is not None:
+            file.save_some(random)
+            raise PowerLost(f"in the middle of syncing {name}")
+        self._fail_sync(name, file)
+        file.sync()
+
+    def sync_directory(self) -> None:
+        if self._tears() is not None:
+            raise PowerLost("before the directory is synced")
+        self._fail_sync("the directory", None)
+        self._durable_names = dict(self._files)
+
+    def truncate(self, name: str, size_bytes: int) -> None:
+        self._file(name).truncate(size_bytes)
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Held with the old content until the new one is durable, so it needs room for both."""
+        self._refuse_beyond_capacity(name, len(data))
+        if self._tears() is not None:
+            raise PowerLost(f"before {name} is replaced")
+        file = _File()
+        file.write(0, data)
+        self._fail_sync(name, file)
+        file.sync()
+        self._files[name] = file
+        self.sync_directory()
+
+    def delete(self, name: str) -> None:
+        self._file(name)
+        del self._files[name]
+
+    def release(self, name: str) -> None:
+        pass
+
+    def _file(self, name: str) -> _File:
+        file = self._files.get(name)
+        if file is None:
+            raise DiskFailed(errno.ENOENT, f"{name} does not exist")
+        return file
+
+    def _refuse_beyond_capacity(self, name: str, more_bytes: int) -> None:
+        if not more_bytes or self.capacity_bytes is None:
+            return
+        used = sum(file.size for file in self._files.values())
+        if used + more_bytes > self.capacity_bytes:
+            raise DiskFull(
+                errno.ENOSPC, f"no room for {more_bytes} bytes of {name}: {used} of {self.capacity_bytes} used"
+            )
+
+    def _fail_sync(self, what: str, file: _File | None) -> None:
+        self.syncs += 1
+        if not self._sync_fails:
+            return
+        self._sync_fails = False
+        if file is not None:
+            file.lose()
+        raise DiskFailed(errno.EIO, f"cannot sync {what}: simulated")
+
+    def check(self) -> None:
+        for file in self._files.values():
+            file.check()

@@ -1,0 +1,483 @@
+"""Every short history, on the real core.
+
+A *move* is one command in one region, one sync in one direction ("b applies all that a has"), or a power loss: the last
+record of a region's log is gone and it starts again as a new origin. Regions are replicas with the records that their
+logs would hold; what they exchange went through the codec. There is one key, one group, one consumer for each region.
+
+A *state* is what all logs say, since replaying a log rebuilds its region exactly; so histories that differ only in the
+order of independent moves, or in the names of regions, are one state, looked at once. (Another naming turns the order
+of two concurrent IDs around, nothing else.) In every state:
+
+    rebuilt         a region made anew from its records has the same state, local parts too: a clean restart anywhere
+                    changes nothing, and is therefore no move
+    invariants      every structure passes its own check
+    convergence     after everything is exchanged all digests are equal
+    specification   and every region holds what simulations/oracle.py expects
+
+States are visited level by level, so the first violation has a history of minimal length.
+
+Reference: Lamport's causal order as Mazurkiewicz traces; Clarke et al., "Exploiting symmetry" (1996).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from dataclasses import dataclass, field
+from itertools import permutations
+
+from crdtstream.core import effects as fx
+from crdtstream.core.digest import digest_replica
+from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Position
+from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, format_id, mint
+from crdtstream.core.group import Group
+from crdtstream.core.merging import merge
+from crdtstream.core.replica import Replica
+from crdtstream.core.stream import Stream
+from crdtstream.protocols import codec
+from simulations.history import Violation
+from simulations.oracle import Oracle, actual
+
+KEY = (0, b"x")
+GROUP = b"g"
+NOW_MS = 100
+INCARNATION = 256
+ROUNDS_MAX = 20
+CHUNK = 200
+
+ADD, XDEL, TRIM, DEL, CREATE, CREATE_NEW, DESTROY, READ, ACK_LOW, ACK_HIGH, LOSE, SYNC = range(12)
+NAMES = {
+    "add": (ADD,),
+    "xdel": (XDEL,),
+    "trim": (TRIM,),
+    "del": (DEL,),
+    "create": (CREATE, CREATE_NEW),
+    "destroy": (DESTROY,),
+    "read": (READ,),
+    "ack": (ACK_LOW, ACK_HIGH),
+    "crash": (LOSE,),
+    "sync": (SYNC,),
+}
+BATCH, FACTS, BIRTH = range(3)
+
+# What is done, the region that does it, and for a sync the region that gives.
+Move = tuple[int, int, int]
+Path = tuple[Move, ...]
+
+
+class Site:
+    """One region: its replica, its log, and after each record a hash of the log for every naming of the regions."""
+
+    def __init__(self, region: int, namings: int) -> None:
+        self.region = region
+        self.slot = region
+        self.replica = Replica(region)
+        self.replica.now_ms = NOW_MS
+        self.records: list[tuple[int, bytes]] = []
+        self.hashes: list[tuple[int, ...]] = [(0,) * namings]
+
+    def append(self, kind: int, payload: bytes, tokens: tuple[int, ...]) -> None:
+        self.records.append((kind, payload))
+        self.hashes.append(tuple(hash(pair) for pair in zip(self.hashes[-1], tokens, strict=True)))
+
+    def rebuilt(self) -> Replica:
+        """The region as its records make it."""
+        replica = Replica(self.region)
+        replica.now_ms = NOW_MS
+        slot = self.region
+        for kind, payload in self.records:
+            if kind == BATCH:
+                replica.apply_batch(codec.decode_batch(payload))
+            elif kind == FACTS:
+                replica.replay_facts(*codec.decode_facts(payload))
+            else:
+                slot += INCARNATION
+                replica.drop_waiting_facts()
+                replica.slot = slot
+        replica.drop_waiting_facts()
+        return replica
+
+
+class Explored:
+    """A few regions, and every batch that was ever made."""
+
+    def __init__(self, regions: int) -> None:
+        self.namings = list(permutations(range(1, regions + 1)))
+        self.sites = [Site(region, len(self.namings)) for region in range(1, regions + 1)]
+        self.names_of_batches: dict[bytes, tuple[int, ...]] = {}
+        self.oracle = Oracle()
+        self.text: list[str] = []
+
+    def site(self, region: int) -> Site:
+        return self.sites[region - 1]
+
+    def key(self) -> int:
+        """One number for all that differ in the names of regions only."""
+        keys: list[int] = []
+        for at, naming in enumerate(self.namings):
+            renamed = sorted(zip(naming, (site.hashes[-1][at] for site in self.sites), strict=True))
+            keys.append(hash(tuple(renamed)))
+        return min(keys)
+
+    def run(self, path: Path) -> None:
+        for move in path:
+            self.make(move)
+
+    # Moves
+
+    def moves(self, actions: frozenset[int]) -> list[Move]:
+        """What would change something now."""
+        found: list[Move] = []
+        for site in self.sites:
+            found += [(action, site.region, 0) for action in possible(site) if action in actions]
+            if SYNC in actions:
+                found += [(SYNC, site.region, giver.region) for giver in self.sites if self._gives(giver, site)]
+        return found
+
+    def _gives(self, giver: Site, taker: Site) -> bool:
+        return giver is not taker and not taker.replica.vector.descends(giver.replica.vector)
+
+    def make(self, move: Move) -> None:
+        action, region, giver = move
+        site = self.site(region)
+        if action == SYNC:
+            self.text.append(f"  {giver} -> {region}")
+            self._sync(self.site(giver), site)
+        elif action == LOSE:
+            self.text.append(f"  power-loss {region}")
+            self._lose(site)
+        else:
+            command = b" ".join(act(site.replica, action)).decode()
+            self.text.append(f"  {region}> {command}")
+            self._end_turn(site, action)
+
+    def _end_turn(self, site: Site, action: int) -> None:
+        """Log what was prepared: facts, then the batch."""
+        site.replica.acknowledge_all()
+        taken = site.replica.take()
+        same = (action,) * len(self.namings)
+        if taken.facts:
+            site.append(FACTS, codec.encode_facts(taken.facts, taken.through), same)
+        if taken.batch is not None:
+            payload = codec.encode_batch(taken.batch, 1)
+            site.append(BATCH, payload, same)
+            named = [naming[site.region - 1] for naming in self.namings]
+            self.names_of_batches[payload] = tuple(hash(pair) for pair in zip(named, site.hashes[-1], strict=True))
+            self.oracle.note(codec.decode_batch(payload))
+
+    def _sync(self, giver: Site, taker: Site) -> None:
+        replica = taker.replica
+        for kind, payload in list(giver.records):
+            if kind == BATCH:
+                batch = codec.decode_batch(payload)
+                if not replica.vector.contains(batch.slot, batch.last):
+                    replica.apply_batch(batch)
+                    taker.append(BATCH, payload, self.names_of_batches[payload])
+        self._end_turn(taker, SYNC)
+
+    def _lose(self, site: Site) -> None:
+        site.records.pop()
+        site.hashes.pop()
+        site.append(BIRTH, b"", (LOSE,) * len(self.namings))
+        site.replica = site.rebuilt()
+        self._end_turn(site, LOSE)
+
+    def exchange(self) -> None:
+        """Everybody hears everything."""
+        for _ in range(ROUNDS_MAX):
+            pairs = [(a, b) for a in self.sites for b in self.sites if self._gives(a, b)]
+            if not pairs:
+                return
+            for giver, taker in pairs:
+                self._sync(giver, taker)
+        raise Violation("convergence", "the regions never stop talking")
+
+    # Checks
+
+    def check(self) -> None:
+        """Raises Violation; the regions have exchanged everything afterwards."""
+        for site in self.sites:
+            check_rebuilt(site)
+        self.exchange()
+        digests = {site.region: digest_replica(site.replica).hex() for site in self.sites}
+        for site in self.sites:
+            self._check_against_oracle(site)
+            check_rebuilt(site)
+        if len(set(digests.values())) > 1:
+            raise Violation("convergence", f"digests differ: {digests}")
+
+    def _check_against_oracle(self, site: Site) -> None:
+        expected = self.oracle.expected(site.replica.vector).get(KEY)
+        if expected is None:
+            return
+        held = actual(site.replica.databases[0].get(KEY[1]) or Stream())
+        runs = {dot: {slot: run for slot, run in known.items() if run} for dot, known in expected.runs.items()}
+        for what, mine, wanted in (
+            ("entries", held.entries, expected.entries),
+            ("groups", held.groups, expected.groups),
+            ("runs", held.runs, runs),
+        ):
+            if mine != wanted:
+                raise Violation("specification", f"region {site.region}: {what} {mine}, expected {wanted}")
+
+
+def check_rebuilt(site: Site) -> None:
+    site.replica.check()
+    rebuilt = site.rebuilt()
+    rebuilt.check()
+    rebuilt.acknowledge_all()
+    taken = rebuilt.take()
+    if taken.facts or taken.batch is not None:
+        raise Violation("rebuilt", f"region {site.region} has something new to say after a restart")
+    if whole(rebuilt) != whole(site.replica):
+        raise Violation("rebuilt", f"region {site.region}: {whole(rebuilt)} from the log, {whole(site.replica)} live")
+
+
+def whole(replica: Replica) -> list[object]:
+    """All that a replica knows of the key, local parts too."""
+    parts: list[object] = [replica.slot, replica.vector.as_dict(), digest_replica(replica)]
+    stream = replica.databases[0].get(KEY[1])
+    if stream is not None:
+        parts += [stream.destroyed, stream.deleted, stream.length, stream.top]
+        parts += [sorted(stream.vector().items()), stream.entries_added()]
+        parts += [whole_group(group) for _, group in sorted(stream.groups.items())]
+    return parts
+
+
+def whole_group(group: Group) -> list[object]:
+    rows = group.pending.rows(ID_MIN, ID_MAX, -1, None)
+    pending = [(row.entry_id, row.slot, row.consumer, row.delivered_ms, row.deliveries) for row in rows]
+    intervals = [
+        {slot: known[slot].pairs() for slot in sorted(known) if known[slot]}
+        for known in (group.delivered, group.skipped, group.replay, group.passed)
+    ]
+    return [pending, intervals, repr(group.floor), group.entries_read, sorted(group.consumers)]
+
+
+# Commands
+
+
+def possible(site: Site) -> Iterator[int]:
+    """Which commands would change something here, and whether there is something to lose."""
+    yield ADD
+    stream = site.replica.find(KEY)
+    if site.records and site.records[-1][0] != BIRTH:
+        yield LOSE
+    if stream is None:
+        yield CREATE
+        return
+    yield DEL
+    if stream.length:
+        yield XDEL
+    if stream.length > 1:
+        yield TRIM
+    group = stream.groups.get(GROUP)
+    if group is None:
+        yield CREATE
+        if stream.length:
+            yield CREATE_NEW
+        return
+    yield DESTROY
+    if group.has_wanted(stream.trees):
+        yield READ
+    if group.pending.count:
+        yield ACK_LOW
+    if group.pending.count > 1:
+        yield ACK_HIGH
+
+
+def act(replica: Replica, action: int) -> list[bytes]:
+    """Prepare a command as the node does; returns its words."""
+    name = KEY[1]
+    if action == ADD:
+        known = replica.known(KEY)
+        entry_id = mint(NOW_MS, ID_MIN if known is None else known.top, replica.slot)
+        assert entry_id is not None
+        replica.add_entry(KEY, entry_id, [b"f", b"v"])
+        return [b"XADD", name, format_id(entry_id), b"f", b"v"]
+    if action in (CREATE, CREATE_NEW):
+        return create(replica, action == CREATE_NEW)
+    stream = replica.find(KEY)
+    assert stream is not None
+    if action == DEL:
+        replica.delete_stream(KEY)
+        return [b"DEL", name]
+    if action == TRIM:
+        keep = stream.length - 1
+        replica.remove_entries(KEY, stream.trimmable(keep), True, None)
+        return [b"XTRIM", name, b"MAXLEN", b"%d" % keep]
+    if action == XDEL:
+        return remove_last(replica, stream)
+    if action == DESTROY:
+        replica.destroy_group(KEY, GROUP)
+        return [b"XGROUP", b"DESTROY", name, GROUP]
+    return consume(replica, stream, action)
+
+
+def create(replica: Replica, at_end: bool) -> list[bytes]:
+    stream = replica.find(KEY)
+    start = Position()
+    if at_end and stream is not None:
+        seen = stream.seen_position()
+        start = Position(seen.default, dict(sorted({**seen.ids, replica.slot: stream.top}.items())))
+    replica.create_group(KEY, GROUP, start, UNKNOWN_ENTRIES_READ)
+    return [b"XGROUP", b"CREATE", KEY[1], GROUP, b"$" if at_end else b"0", b"MKSTREAM"]
+
+
+def remove_last(replica: Replica, stream: Stream) -> list[bytes]:
+    """XDEL of the newest entry; TRIM takes the oldest."""
+    slices = {slot: tree.slices(ID_MIN, ID_MAX, 1, True) for slot, tree in stream.trees.items()}
+    newest = merge(slices, 1, reverse=True)[0]
+    entry_id = newest.block.id_at(newest.low)
+    ranges = {}
+    for slot in stream.slots_holding(entry_id):
+        counter = stream.trees[slot].counter_of(entry_id)
+        ranges[slot] = [(counter, counter)]
+    replica.remove_entries(KEY, ranges, False, entry_id)
+    return [b"XDEL", KEY[1], format_id(entry_id)]
+
+
+def consume(replica: Replica, stream: Stream, action: int) -> list[bytes]:
+    """A read of all that is wanted, or the acknowledgement of the lowest or the highest pending ID."""
+    group = stream.groups[GROUP]
+    if action == READ:
+        delivery = group.next_entries(stream.trees, -1)
+        replica.record(fx.EntriesDelivered(KEY, GROUP, b"c", NOW_MS, delivery.intervals, False, UNKNOWN_ENTRIES_READ))
+        return [b"XREADGROUP", b"GROUP", GROUP, b"c", b"STREAMS", KEY[1], b">"]
+    rows = group.pending.rows(ID_MIN, ID_MAX, -1, None)
+    entry_id: EntryId = rows[0 if action == ACK_LOW else -1].entry_id
+    replica.record(fx.PendingDropped(KEY, GROUP, group.pending.find([entry_id])[0]))
+    return [b"XACK", KEY[1], GROUP, format_id(entry_id)]
+
+
+# The search
+
+
+@dataclass
+class Visit:
+    """What a worker found in one state: a violation, or where each move leads."""
+
+    path: Path
+    violation: str = ""
+    next: list[tuple[int, Move]] = field(default_factory=list)
+
+
+@dataclass
+class Level:
+    """All histories of one length."""
+
+    operations: int
+    histories: int
+    states: int
+    took_s: float
+
+
+@dataclass
+class Exploration:
+    """The figures for each length, and the first violation with its history."""
+
+    regions: int
+    levels: list[Level] = field(default_factory=list)
+    violation: str = ""
+    path: Path = ()
+
+    @property
+    def histories(self) -> int:
+        return sum(level.histories for level in self.levels)
+
+    @property
+    def states(self) -> int:
+        return sum(level.states for level in self.levels)
+
+    def scenario(self) -> str:
+        return scenario_of(self.regions, self.path, self.violation)
+
+
+def visit(regions: int, actions: frozenset[int], path: Path, expand: bool) -> Visit:
+    visited = Visit(path)
+    world = Explored(regions)
+    try:
+        world.run(path)
+        moves = world.moves(actions) if expand else []
+        world.check()
+        for move in moves:
+            reached = Explored(regions)
+            reached.run((*path, move))
+            visited.next.append((reached.key(), move))
+    except Violation as violation:
+        visited.violation = str(violation)
+    except Exception as error:
+        visited.violation = f"crash: {type(error).__name__}: {error}"
+    return visited
+
+
+def visit_all(work: tuple[int, frozenset[int], list[Path], bool]) -> list[Visit]:
+    regions, actions, paths, expand = work
+    return [visit(regions, actions, path, expand) for path in paths]
+
+
+def visits(
+    pool: Executor | None, regions: int, actions: frozenset[int], paths: list[Path], expand: bool
+) -> Iterator[Visit]:
+    works = [(regions, actions, paths[at : at + CHUNK], expand) for at in range(0, len(paths), CHUNK)]
+    for found in map(visit_all, works) if pool is None else pool.map(visit_all, works):
+        yield from found
+
+
+def explore(regions: int, operations: int, workers: int = 1, names: tuple[str, ...] = tuple(NAMES)) -> Exploration:
+    """All histories of at most so many moves; stops after the level of the first violation."""
+    actions = frozenset(action for name in names for action in NAMES[name])
+    if workers == 1:
+        return search(None, regions, operations, actions)
+    with ProcessPoolExecutor(workers) as pool:
+        return search(pool, regions, operations, actions)
+
+
+def search(pool: Executor | None, regions: int, operations: int, actions: frozenset[int]) -> Exploration:
+    """Each state is visited where it is reached first; `edges` say how many histories reach it later again, which a
+    power loss can bring about.
+    """
+    result = Exploration(regions)
+    root = Explored(regions).key()
+    edges: dict[int, list[int]] = {root: []}
+    fresh: dict[Path, int] = {(): root}
+    histories: dict[int, int] = {root: 1}
+    for length in range(operations + 1):
+        began_s = time.monotonic()
+        visited_count = len(fresh)
+        following: dict[Path, int] = {}
+        for visited in visits(pool, regions, actions, list(fresh), length < operations):
+            if visited.violation and not result.violation:
+                result.violation, result.path = visited.violation, visited.path
+            edges[fresh[visited.path]] = [key for key, _ in visited.next]
+            for key, move in visited.next:
+                if key not in edges:
+                    edges[key] = []
+                    following[(*visited.path, move)] = key
+        result.levels.append(Level(length, sum(histories.values()), visited_count, time.monotonic() - began_s))
+        if result.violation:
+            break
+        histories = followed(edges, histories)
+        fresh = following
+    return result
+
+
+def followed(edges: dict[int, list[int]], histories: dict[int, int]) -> dict[int, int]:
+    """How many histories end in each state one move later."""
+    later: dict[int, int] = {}
+    for key, count in histories.items():
+        for reached in edges[key]:
+            later[reached] = later.get(reached, 0) + count
+    return later
+
+
+def scenario_of(regions: int, path: Path, title: str) -> str:
+    """The history as a scenario text, without replies: `--rewrite` of the scenarios fills them in."""
+    world = Explored(regions)
+    try:
+        world.run(path)
+    except Exception as error:
+        world.text.append(f"# the last move raised {type(error).__name__}")
+    head = [f"# {title}", f"regions {regions}", "id-mode liberal", "", "t1"]
+    return "\n".join([*head, *world.text, "t2", "  sync", ""])

@@ -1,0 +1,159 @@
+"""What the clients of a run were told: the ground truth that checkers compare the regions with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from crdtstream.core.causality import Dot, VersionVector
+from crdtstream.core.effects import Key
+from crdtstream.core.entry_id import EntryId, parse_id
+from simulations.reply import ReplyError, Value
+
+GroupName = tuple[Key, bytes]
+
+
+class Violation(Exception):
+    """An invariant does not hold; `checker` names it."""
+
+    def __init__(self, checker: str, text: str) -> None:
+        super().__init__(f"{checker}: {text}")
+        self.checker = checker
+
+
+@dataclass
+class Added:
+    """An XADD that was answered: where, and which dot it became."""
+
+    region: int
+    key: Key
+    entry_id: EntryId
+    dot: Dot
+
+
+@dataclass
+class Lost:
+    """A region came back with `counter` of its slot: what it had written above is gone from there."""
+
+    slot: int
+    counter: int
+    fault: str
+    policy: str
+
+    @property
+    def loses_unsynced(self) -> bool:
+        return self.fault not in ("kill", "rot")
+
+
+@dataclass
+class History:
+    """Answers by kind. `removals` and `deletes` hold the vectors that the remover had seen; what was delivered and
+    acknowledged is kept for each create dot that the group had then.
+    """
+
+    added: list[Added] = field(default_factory=list)
+    removals: list[tuple[Key, VersionVector]] = field(default_factory=list)
+    deletes: dict[Key, list[VersionVector]] = field(default_factory=dict)
+    acknowledged: dict[GroupName, dict[Dot, set[EntryId]]] = field(default_factory=dict)
+    delivered: dict[GroupName, dict[Dot, set[EntryId]]] = field(default_factory=dict)
+    maybe_read: set[GroupName] = field(default_factory=set)
+    lost: list[Lost] = field(default_factory=list)
+    _together: dict[GroupName, list[set[Dot]]] = field(default_factory=dict)
+
+    def note(
+        self, region: int, argv: list[bytes], value: Value, dot: Dot, seen: VersionVector, creates: list[Dot]
+    ) -> None:
+        """One answered command; `seen` is the vector before it, `dot` the last of the own origin after it."""
+        if isinstance(value, ReplyError):
+            return
+        name = argv[0]
+        if name == b"XADD" and isinstance(value, str):
+            if b"MAXLEN" in argv:
+                after = seen.copy()
+                after.advance(*dot)
+                self.removals.append(((0, argv[1]), after))
+            dot = (dot[0], seen.get(dot[0]) + 1)
+            self.added.append(Added(region, (0, argv[1]), entry_id_of(value), dot))
+        elif name in (b"XDEL", b"XTRIM", b"DEL"):
+            self._note_removal(argv, seen)
+        elif name == b"XACK" and value:
+            self._note_acknowledged(((0, argv[1]), argv[2]), creates, list(map(id_of_text, argv[3:])))
+        elif name == b"XREADGROUP" and isinstance(value, list):
+            self._note_read(argv, value, creates)
+
+    def note_unanswered(self, argv: list[bytes], dot: Dot, seen: VersionVector, creates: list[Dot]) -> None:
+        """A command that may have happened or not."""
+        name = argv[0]
+        if name in (b"XDEL", b"XTRIM", b"DEL") or b"MAXLEN" in argv:
+            after = seen.copy()
+            after.advance(*dot)
+            self._note_removal(argv, after)
+        elif name == b"XACK":
+            self._note_acknowledged(((0, argv[1]), argv[2]), creates, list(map(id_of_text, argv[3:])))
+        elif b"NOACK" in argv:
+            self.maybe_read.add(((0, argv[-2]), argv[2]))
+
+    def joined_with(self, group: GroupName, creates: Iterable[Dot]) -> set[Dot]:
+        """The creates that lived together with these, or with one that did."""
+        joined = set(creates)
+        for together in self._together.get(group, []):
+            if joined & together:
+                joined |= together
+        return joined
+
+    def note_together(self, group: GroupName, creates: list[Dot]) -> None:
+        """These creates live in one group: what is acknowledged is acknowledged under all of them."""
+        if len(creates) > 1 and set(creates) not in self._together.setdefault(group, []):
+            self._together[group] = merged([*self._together[group], set(creates)])
+
+    def note_lost(self, slot: int, counter: int, fault: str, policy: str) -> None:
+        self.lost.append(Lost(slot, counter, fault, policy))
+
+    def _note_removal(self, argv: list[bytes], seen: VersionVector) -> None:
+        self.removals.append(((0, argv[1]), seen))
+        if argv[0] == b"DEL":
+            self.deletes.setdefault((0, argv[1]), []).append(seen)
+
+    def _note_acknowledged(self, group: GroupName, creates: list[Dot], ids: list[EntryId]) -> None:
+        self.note_together(group, creates)
+        for dot in creates:
+            self.acknowledged.setdefault(group, {}).setdefault(dot, set()).update(ids)
+
+    def _note_read(self, argv: list[bytes], value: list[Value], creates: list[Dot]) -> None:
+        group = ((0, argv[-2]), argv[2])
+        ids = ids_of(value)
+        for dot in creates:
+            self.delivered.setdefault(group, {}).setdefault(dot, set()).update(ids)
+        if b"NOACK" in argv and argv[-1] == b">":
+            self._note_acknowledged(group, creates, ids)
+
+
+def merged(sets: list[set[Dot]]) -> list[set[Dot]]:
+    """Sets that share a member become one."""
+    left: list[set[Dot]] = []
+    for fresh in sets:
+        meeting = [known for known in left if known & fresh]
+        left = [known for known in left if not known & fresh]
+        left.append(fresh.union(*meeting))
+    return left
+
+
+def ids_of(value: list[Value]) -> list[EntryId]:
+    """The IDs in a reply of XREADGROUP."""
+    ids: list[EntryId] = []
+    for stream in value:
+        assert isinstance(stream, list)
+        entries = stream[1]
+        assert isinstance(entries, list)
+        ids += [entry_id_of(str(entry[0])) for entry in entries if isinstance(entry, list)]
+    return ids
+
+
+def entry_id_of(text: str) -> EntryId:
+    return id_of_text(text.encode())
+
+
+def id_of_text(text: bytes) -> EntryId:
+    entry_id = parse_id(text, 0)
+    assert entry_id is not None, text
+    return entry_id

@@ -1,0 +1,174 @@
+"""Checkers that compare what regions hold with what their clients were told."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from crdtstream.core.causality import Dot, region_of
+from crdtstream.core.effects import Acknowledged, Batch, Key
+from crdtstream.core.entry_id import STRICT, EntryId, next_id
+from crdtstream.core.group import Group, ids_between
+from crdtstream.core.stream import Stream
+from simulations.checking import Checker, Sampled
+from simulations.history import GroupName
+from simulations.workload import CONSUMERS, KEYS, READ_GROUPS
+from simulations.world import World
+
+
+class NoLostWrite(Checker):
+    """An answered XADD is there, unless a delete has seen it, or its machine lost it before anyone else had it."""
+
+    name = "lost write"
+
+    def at_end(self, world: World) -> None:
+        held: dict[Key, set[Dot]] = {}
+        for key, expected in world.expected().items():
+            held[key] = {(slot, counter) for _, slot, counter in expected.entries}
+        for added in world.history.added:
+            if added.dot in held.get(added.key, set()):
+                continue
+            seen = any(vector.contains(*added.dot) for key, vector in world.history.removals if key == added.key)
+            if not seen and not self._may_be_lost(world, added.dot):
+                self.fail(f"{added.key} {added.entry_id} {added.dot} of region {added.region}: answered and gone")
+
+    def _may_be_lost(self, world: World, dot: Dot) -> bool:
+        """Only with a disk, or with the power where the policy was not `always`."""
+        if world.vector().contains(*dot):
+            return False
+        losses = [lost for lost in world.history.lost if lost.slot == dot[0] and lost.counter < dot[1]]
+        return any(lost.fault == "disk-loss" or (lost.loses_unsynced and lost.policy != "always") for lost in losses)
+
+
+class UniqueIds(Checker):
+    """Strict mode answers no ID twice for a key between two DELs, whatever the incarnation."""
+
+    name = "unique IDs"
+
+    def at_end(self, world: World) -> None:
+        if world.settings.id_mode != STRICT:
+            return
+        answered: dict[tuple[Key, EntryId], Dot] = {}
+        for added in world.history.added:
+            other = answered.setdefault((added.key, added.entry_id), added.dot)
+            if other != added.dot and not self._deleted(world, added.key, [other, added.dot]):
+                self.fail(f"{added.key} {added.entry_id} names {other} and {added.dot}")
+
+    def _deleted(self, world: World, key: Key, dots: list[Dot]) -> bool:
+        vectors = world.history.deletes.get(key, [])
+        return any(vector.contains(*dot) for vector in vectors for dot in dots)
+
+
+class UniqueDots(Checker):
+    """No dot names two answered writes, whatever was lost in between."""
+
+    name = "unique dots"
+
+    def at_end(self, world: World) -> None:
+        named: dict[Dot, tuple[Key, EntryId]] = {}
+        for added in world.history.added:
+            what = (added.key, added.entry_id)
+            if named.setdefault(added.dot, what) != what:
+                self.fail(f"{added.dot} names {named[added.dot]} and {what}")
+
+
+class AcknowledgedOnly(Sampled):
+    """No run covers a live entry that nobody has acknowledged, under this create or one that it was joined with."""
+
+    name = "ack frontier"
+
+    def turned(self, world: World, number: int) -> None:
+        for batch in world.machines[number].logged:
+            for effect in batch.effects if isinstance(batch, Batch) else []:
+                if isinstance(effect, Acknowledged):
+                    world.history.note_together((effect.key, effect.group), effect.creates)
+        super().turned(world, number)
+
+    def look(self, world: World, number: int) -> None:
+        if world.machines[number].unanswered:
+            return  # what was acknowledged is known once it is answered
+        for name, stream in world.machines[number].node.replica.databases[0].items():
+            for group_name, group in stream.groups.items():
+                if ((0, name), group_name) in world.history.maybe_read:
+                    continue  # a read without acknowledgement, whose reply was lost
+                acknowledged = self._acknowledged(world, ((0, name), group_name), group)
+                for slot, runs in group.acked.items():
+                    for low, high in runs.pairs() if slot in stream.trees else []:
+                        stray = set(ids_between(stream.trees[slot], low, high)) - acknowledged
+                        if stray:
+                            self.fail(f"region {number}, {name!r} {group_name!r}: runs cover {sorted(stray)}")
+
+    def _acknowledged(self, world: World, name: GroupName, group: Group) -> set[EntryId]:
+        by_create = world.history.acknowledged.get(name, {})
+        joined = world.history.joined_with(name, group.creates)
+        return set(chain.from_iterable(by_create.get(dot, set()) for dot in joined))
+
+
+class DeliveredAtLeastOnce(Checker):
+    """Each group that only reads has delivered every entry above its start in some region, and a region that has read
+    all leaves none out that nobody has acknowledged.
+    """
+
+    name = "delivery"
+
+    def at_end(self, world: World) -> None:
+        for key in KEYS:
+            for group in READ_GROUPS:
+                for number in world.machines:
+                    self._drain(world, number, key, group)
+                self._compare(world, key, group)
+
+    def _drain(self, world: World, number: int, key: bytes, name: bytes) -> None:
+        stream = world.machines[number].node.replica.find((0, key))
+        if stream is None or name not in stream.groups:
+            return
+        world.machines[number].look_for_room()  # its disk may have been freed since its last turn
+        world.execute(number, [b"XREADGROUP", b"GROUP", name, CONSUMERS[0], b"STREAMS", key, b">"])
+        world.machines[number].sync()
+        world.turned(number)
+        group = stream.groups[name]
+        for slot, ids in above_start(stream, group).items():
+            left = {entry_id for entry_id in ids if not passes(group, slot, entry_id)}
+            if left:
+                self.fail(f"region {number} {key!r} {name!r}: leaves out {sorted(left)} of region {region_of(slot)}")
+
+    def _compare(self, world: World, key: bytes, name: bytes) -> None:
+        stream = world.machines[1].node.replica.find((0, key))
+        if stream is None or name not in stream.groups or ((0, key), name) in world.history.maybe_read:
+            return
+        group = stream.groups[name]
+        delivered: set[EntryId] = set()
+        for told in (world.history.delivered, world.history.acknowledged):
+            by_create = told.get(((0, key), name), {})
+            delivered.update(*(by_create.get(dot, set()) for dot in group.creates))
+        for number in world.machines:
+            delivered |= pending_in(world, number, (0, key), name)
+        for slot, ids in above_start(stream, group).items():
+            if ids - delivered:
+                self.fail(f"{key!r} {name!r}: never delivered {sorted(ids - delivered)} of region {region_of(slot)}")
+
+
+def above_start(stream: Stream, group: Group) -> dict[int, set[EntryId]]:
+    """For each origin the live entries that the group is to deliver."""
+    start = group.start()
+    wanted: dict[int, set[EntryId]] = {}
+    for slot, tree in stream.trees.items():
+        last = tree.last_id()
+        floor = next_id(start.get(slot))
+        if last is not None and floor is not None:
+            wanted[slot] = {entry_id for part in tree.slices(floor, last, -1, False) for entry_id in part.ids()}
+    return wanted
+
+
+def passes(group: Group, slot: int, entry_id: EntryId) -> bool:
+    """It went to a consumer of this region, or was acknowledged anywhere."""
+    passed = (group.delivered.get(slot), group.acked.get(slot))
+    return any(known is not None and known.contains(entry_id) for known in passed)
+
+
+def pending_in(world: World, number: int, key: Key, name: bytes) -> set[EntryId]:
+    """What a consumer of the region still holds, because its reply was lost."""
+    stream = world.machines[number].node.replica.find(key)
+    group = None if stream is None else stream.groups.get(name)
+    if stream is None or group is None:
+        return set()
+    return {entry_id for slot in stream.trees for entry_id in group.pending.ids(slot, None)}

@@ -1,0 +1,269 @@
+"""What goes wrong in a world, and for how long.
+
+    cut, clog, slow   a link; clogged in one direction or both: what was sent waits
+    double            a second connection beside the first: what is sent arrives twice, and in any order
+    kill              the process ends; what it appended stays
+    power             unsynced writes are lost, page by page
+    torn              power goes in the middle of a write, a sync, a recovery or a checkpoint
+    disk-error        a write or a sync fails, which ends the process
+    rot               a killed process finds a flipped bit; a process that ends for it finds an empty disk next time
+    disk-loss         the machine comes back empty, while the others run and know its origin
+    disk-full         no new segment, no checkpoint
+    pause, clock      the process stands still; the clock jumps, far beyond 2^32 and 2^53 and back
+
+Faults come in clusters: some follow the one before within milliseconds. A process that starts again may have another
+fsync policy.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from crdtstream.config import FSYNC_POLICIES
+from crdtstream.core.causality import region_of
+from crdtstream.storage.disk import DiskError
+from crdtstream.storage.recovery import LogDamaged, LogError
+from crdtstream.storage.segment import FormatUnknown
+from simulations.disk import PowerLost
+from simulations.history import Violation
+from simulations.settings import FAULTS_OF_LINKS
+
+if TYPE_CHECKING:
+    from simulations.world import World
+
+SKEWS_MS = (0, -5_000, 5_000, -(2**33), 2**32, 2**53, 2**60)
+FULL_MS = 600
+POWERLESS = ("power", "torn", "disk-error")
+
+
+@dataclass
+class Stop:
+    """Why a process is down, and what it was: its fsync policy, its slot, and the slots of its region that it held."""
+
+    fault: str
+    policy: str
+    slot: int
+    written: list[int]
+
+
+class Nemesis:
+    """Draws faults for a world until it is told to heal everything."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.healing = False
+        self.injected: Counter[str] = Counter()
+        self.rotten: dict[int, list[str]] = {}
+        self.stops: dict[int, Stop] = {}
+        self.disks_lost: set[int] = set()
+
+    def begin(self) -> None:
+        if self.world.settings.faults:
+            self.world.plan(self.world.settings.fault_interval_ms, self._fault)
+
+    def _fault(self) -> None:
+        """One fault, and the next one planned."""
+        world = self.world
+        if self.healing:
+            return
+        soon = world.rng.random() < 0.3
+        world.plan(1 + world.rng.randrange(40 if soon else 2 * world.settings.fault_interval_ms), self._fault)
+        fault = world.rng.choice(world.settings.faults)
+        number = world.rng.choice(sorted(world.machines))
+        lasts_ms = world.rng.choice([world.rng.randrange(10, 100), world.rng.randrange(50, 1500)])
+        if fault in FAULTS_OF_LINKS:
+            self._count(fault, number, lasts_ms)
+            self._fault_of_link(fault, world.rng.choice(world.pairs), lasts_ms)
+        elif world.runs(number) and (fault not in ("disk-loss", "rot") or self._others_know(number)):
+            self._count(fault, number, lasts_ms)
+            self._fault_of_machine(fault, number, lasts_ms)
+
+    def _count(self, fault: str, number: int, lasts_ms: int) -> None:
+        self.world.statistics["faults"] += 1
+        self.injected[fault] += 1
+        self.world.note(f"fault {fault} at {number} for {lasts_ms} ms")
+
+    def _others_know(self, number: int) -> bool:
+        """A disk may be lost while every other region runs, has a sound disk, and knows this origin: two lost at once
+        may forget both.
+        """
+        machines = self.world.machines
+        slot = machines[number].node.replica.slot
+        others = [machine for other, machine in machines.items() if other != number]
+        sound = all(other == number for other in self.rotten)
+        return sound and all(m.up and m.node.birth.serving() and slot in m.node.birth.known for m in others)
+
+    # Links
+
+    def _fault_of_link(self, fault: str, pair: tuple[int, int], lasts_ms: int) -> None:
+        world = self.world
+        if fault == "cut":
+            world.cut.add(pair)
+            world.lose_connections(pair)
+            world.plan(lasts_ms, world.cut.discard, pair)
+        elif fault == "slow":
+            world.slow.add(pair)
+            world.plan(lasts_ms, world.slow.discard, pair)
+        elif fault == "double":
+            if world.between(pair) and pair not in world.cut and all(world.runs(end) for end in pair):
+                world.connect(pair)
+                world.plan(lasts_ms, self._leave_one, pair)
+        else:
+            directions = [pair, (pair[1], pair[0])]
+            for direction in world.rng.choice([directions, directions[:1], directions[1:]]):
+                world.clogged.add(direction)
+                world.plan(lasts_ms, world.unclog, direction)
+
+    def _leave_one(self, pair: tuple[int, int]) -> None:
+        """The older connection goes."""
+        for connection in self.world.between(pair)[:-1]:
+            for end in pair:
+                self.world.close_end(connection, end, "a second connection")
+
+    # Machines
+
+    def _fault_of_machine(self, fault: str, number: int, lasts_ms: int) -> None:
+        world = self.world
+        machine = world.machines[number]
+        if fault == "pause":
+            machine.paused = True
+            world.plan(lasts_ms, world.resume, number)
+        elif fault == "clock":
+            machine.skew_ms = world.rng.choice([*SKEWS_MS, world.rng.randrange(-2000, 2000)])
+        elif fault == "disk-full":
+            machine.disk.capacity_bytes = 0
+            world.plan(FULL_MS + lasts_ms, self._make_room, number)
+        elif fault == "torn":
+            machine.disk.lose_power_at(world.rng.randrange(6), world.rng)
+        elif fault == "disk-error":
+            world.rng.choice([machine.disk.fail_next_append, machine.disk.fail_next_sync])()
+        else:
+            self.stop(number, fault)
+            world.plan(lasts_ms, self.start, number)
+
+    def _make_room(self, number: int) -> None:
+        self.world.machines[number].disk.capacity_bytes = None
+
+    def crashed(self, number: int, fault: str, reason: str) -> None:
+        """The process has ended by itself."""
+        self.world.note(f"region {number} ends: {reason}")
+        if fault != "damage":
+            self.stop(number, fault)
+            self.world.plan(self.world.rng.randrange(10, 300), self.start, number)
+        elif self._is_rotten(number, reason):
+            self.stop(number, "kill")
+            self._replace_disk(number)
+        else:
+            raise Violation("rot", f"region {number} ends for damage that nobody did: {reason}")
+
+    def _is_rotten(self, number: int, reason: str) -> bool:
+        """The damage is told of a file in which a bit was flipped."""
+        return any(where and where.split()[0] in reason for where in self.rotten.get(number, []))
+
+    def _replace_disk(self, number: int) -> None:
+        """What the operator is told to do, once the others can be asked: begin with an empty directory."""
+        if self.world.machines[number].up:
+            return
+        if self._others_know(number):
+            self._lose_disk(number)
+            self.start(number)
+        else:
+            self.world.plan(50, self._replace_disk, number)
+
+    def _lose_disk(self, number: int) -> None:
+        self.world.machines[number].lose_disk()
+        self.disks_lost.add(number)
+        self.rotten.pop(number, None)
+        self.stops[number].fault = "disk-loss"
+
+    def stop(self, number: int, fault: str) -> None:
+        """The process is gone; peers notice a killed one soon, and a dead machine by its silence."""
+        world = self.world
+        machine = world.machines[number]
+        for hook in world.hooks.stopping:
+            hook(world, number, fault)
+        machine.up = False
+        machine.paused = False
+        replica = machine.node.replica
+        written = [slot for slot in replica.vector.as_dict() if region_of(slot) == number]
+        self.stops[number] = Stop(fault, machine.config.fsync, replica.slot, written)
+        world.forget_unanswered(number)
+        world.recorder.stopped(world, number, fault)
+        for connection in world.connections_of(number):
+            connection.open[number] = False
+            if fault in ("kill", "rot"):
+                world.plan(world.rng.randrange(50), world.close_end, connection, connection.other(number), "reset")
+        if fault in POWERLESS:
+            machine.lose_power(world.rng, None)
+        elif fault == "disk-loss":
+            self._lose_disk(number)
+        elif fault == "rot":
+            where = machine.rot(world.rng)
+            self.rotten.setdefault(number, []).append(where)
+            world.note(f"rot: {where or 'nothing there'}")
+
+    def start(self, number: int) -> None:
+        world = self.world
+        machine = world.machines[number]
+        if machine.up:
+            return
+        self._make_room(number)
+        if world.rng.random() < 0.15:
+            machine.config = replace(machine.config, fsync=world.rng.choice(FSYNC_POLICIES))
+        if not self._recover(number):
+            return
+        machine.up = True
+        recovered = machine.node.replica.vector
+        stop = self.stops.pop(number)
+        for slot in stop.written:
+            world.history.note_lost(slot, recovered.get(slot), stop.fault, stop.policy)
+        if machine.node.replica.slot == stop.slot:
+            world.oracle.forget_above(stop.slot, recovered.get(stop.slot))
+        world.note(f"region {number} starts as {machine.node.birth.origin} with {recovered.as_dict()}")
+        world.recorder.started(world, number)
+        for hook in world.hooks.started:
+            hook(world, number, stop.fault)
+        world.forget_closed()
+        world.act(number, lambda: world.turn(number))
+
+    def _recover(self, number: int) -> bool:
+        """False when the machine has to be started once more."""
+        world = self.world
+        machine = world.machines[number]
+        try:
+            machine.start(world.clock_ms(number))
+        except (LogDamaged, FormatUnknown) as error:
+            self._take_as_lost(number, error)
+        except (PowerLost, DiskError, LogError) as error:
+            world.note(f"region {number} ends while it starts: {error}")
+            self.stops[number].fault = "power"
+            machine.lose_power(world.rng, None)
+            world.plan(world.rng.randrange(10, 100), self.start, number)
+            return False
+        return True
+
+    def _take_as_lost(self, number: int, error: Exception) -> None:
+        """What the operator is told to do when a start stops for damage: begin with an empty directory."""
+        world = self.world
+        if not self._is_rotten(number, str(error)):
+            where = ", ".join(self.rotten.get(number, [])) or "no place"
+            raise Violation("rot", f"region {number} does not start, rotten at {where}: {error}")
+        world.note(f"region {number} refuses to start: {error}")
+        self._lose_disk(number)
+        world.machines[number].start(world.clock_ms(number))
+
+    def heal_everything(self) -> None:
+        world = self.world
+        self.healing = True
+        world.note("everything is healed")
+        world.cut.clear()
+        world.slow.clear()
+        for direction in sorted(world.clogged):
+            world.unclog(direction)
+        for number, machine in world.machines.items():
+            world.resume(number)
+            machine.skew_ms = 0
+            machine.disk.heal()
+            self.start(number)

@@ -1,0 +1,96 @@
+"""Everything that a node knows, as plain values: two nodes with equal portraits go on alike.
+
+Classes are walked by their fields, so one that is added later is compared too, compiled or not. Trees are shown as
+their entries, pending entries as rows: how they lie in blocks and spans may differ. Times of consumers are kept in
+memory only, and so is the last use of a stream.
+"""
+
+from __future__ import annotations
+
+from array import array
+from types import GetSetDescriptorType, MemberDescriptorType
+from typing import Any
+
+from crdtstream.core.block import Block
+from crdtstream.core.entry_id import ID_MAX, ID_MIN
+from crdtstream.core.entry_tree import EntryTree
+from crdtstream.core.group import Consumer
+from crdtstream.core.pending import PendingEntries
+from crdtstream.core.stream import Stream
+from crdtstream.node import Node
+
+
+def portrait(node: Node) -> dict[str, Any]:
+    assert node.replica.is_settled()
+    return {
+        "vector": node.replica.vector.as_dict(),
+        "slot": node.replica.slot,
+        "origins": {slot: plain(origin) for slot, origin in node.birth.known.items()},
+        "own": plain(node.birth.origin),
+        "databases": [
+            {name: plain(stream) for name, stream in database.items()} for database in node.replica.databases
+        ],
+        "deadlines": dict(node.replica.deadlines.times),
+        "position": node.turn.last_position,
+    }
+
+
+def lasting(node: Node) -> dict[str, Any]:
+    """As `portrait`, without what was collected or may be: a replay brings it back for a while."""
+    held = portrait(node)
+    for index, database in enumerate(held["databases"]):
+        names = node.replica.known_keys(index)
+        held["databases"][index] = {name: uncollected(database[name]) for name in names}
+    return held
+
+
+def uncollected(stream: dict[str, Any]) -> dict[str, Any]:
+    """A stream's portrait without what collection may take away (core/collection.py), and without empty trees."""
+    kept = {part: value for part, value in stream.items() if part not in ("deleted", "destroyed")}
+    gone = {"trimmed_to": 0, "first": 0, "added": 0, "voided": 0}
+    metas = {
+        slot: {**meta, **gone} if meta["added"] == meta["voided"] else {**meta, "trimmed_to": 0}
+        for slot, meta in stream["metas"].items()
+    }
+    registers = ("add_counter", "set_counter", "removed_counter", "offset_counter", "expiry_counter")
+    kept["trees"] = {slot: entries for slot, entries in stream["trees"].items() if entries}
+    kept["metas"] = {slot: meta for slot, meta in metas.items() if any(meta[name] for name in registers)}
+    return kept
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, EntryTree):
+        return entries_of(value)
+    if isinstance(value, PendingEntries):
+        rows = value.rows(ID_MIN, ID_MAX, -1, None)
+        return [(row.entry_id, row.slot, row.consumer, row.delivered_ms, row.deliveries) for row in rows]
+    if isinstance(value, Consumer):
+        return "a consumer"
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    names = fields_of(type(value))
+    if not names or isinstance(value, array | Block):
+        return value
+    left_out = {"used_ms"} if isinstance(value, Stream) else set()
+    return {name: plain(getattr(value, name)) for name in names if name not in left_out}
+
+
+def fields_of(kind: type[object]) -> list[str]:
+    """The instance attributes of a class of ours; others are values as they are."""
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    if name not in _FIELDS:
+        members = [member for parent in kind.__mro__ for member in vars(parent).items()]
+        found = {key for key, member in members if isinstance(member, FIELD) and not key.startswith("__")}
+        _FIELDS[name] = sorted(found) if name.startswith("crdtstream.") else []
+    return _FIELDS[name]
+
+
+FIELD = (GetSetDescriptorType, MemberDescriptorType)
+_FIELDS: dict[str, list[str]] = {}
+
+
+def entries_of(tree: EntryTree) -> list[tuple[Any, int, bytes]]:
+    slices = tree.slices(ID_MIN, ID_MAX, -1, False)
+    return [(s.block.id_at(i), s.block.counter_at(i), s.block.entry(i)) for s in slices for i in range(s.low, s.high)]

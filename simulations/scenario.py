@@ -1,0 +1,244 @@
+"""Scenarios: texts with commands, what moves between regions, and the replies that must come.
+
+    # A title, then what was corrected against the published table, one line each
+    regions 2
+    id-mode liberal
+
+    t1
+      1> XADD x 100-1 f1 v1
+         100-1
+    t2
+      sync
+
+`N>` runs a command in region N; the lines below it, indented deeper, are its reply. Other lines are steps:
+
+    sync              everything moves until all is quiet
+    sync 1 2          the same between two regions
+    1 -> 2            region 2 hears all that region 1 has to say; nothing goes back
+    send 1 2          a message of region 1 leaves for region 2; `arrive 1 2`, or any other way to 2, delivers it first
+    cut 1 2, heal 1 2
+    fsync 1           region 1 syncs its log, as `everysec` does each second
+    checkpoint 1      region 1 takes a checkpoint and cuts its log
+    cut-log 1         the same, and region 1 keeps no more of its log than a restart needs
+    kill 1            region 1's process ends and starts again
+    power-loss 1      region 1 loses all that was not synced and starts again
+    disk-loss 1 N     region 1 starts with an empty disk as incarnation N
+    disk-full 1       region 1 has no room for writes, until `disk-room 1`
+    clock MS          the time in all regions
+    absent 3          region 3 is not there (before any step), until `new 3 2` starts it with an empty disk, and region
+                      2 as the peer that it asks for its origin
+    collect 1         region 1 forgets the tombstones that are stable as far as it knows
+    remembers 1 N     that is how many tombstones region 1 has
+    turn 1            the commands below, indented deeper, run in one turn of region 1; their replies are not shown
+    check NAME        the checker of that name holds (simulations/checkers.py); `sync` comes before, so that all agree
+
+Settings come first: `regions N`, `id-mode`, `topology` (mesh, ring, line, hub), `fsync` (for all, or one for each).
+
+Replies: `nil`, numbers and texts as they are, `! ` before an error, lists in brackets. `rewrite` gives the text with
+the replies that came, for `--rewrite`: the difference is reviewed like code.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from simulations.checkers import all_checkers
+from simulations.cluster import Cluster
+from simulations.reply import read_reply, show_reply
+from simulations.settings import pairs_of
+from simulations.stage import Stage
+
+COMMAND = re.compile(r"^(\s*)(\d+)> (.*)$")
+CARRY = re.compile(r"^(\d+) -> (\d+)$")
+CHECK = re.compile(r"^check (.+)$")
+KEYS_MAX = 1_000
+CHECKERS = [checker.name for checker in all_checkers()]
+
+
+class ScenarioError(Exception):
+    """A scenario text that cannot be read, with its line."""
+
+
+@dataclass
+class Line:
+    """One line of the text, and for a command what came and what was expected."""
+
+    number: int
+    text: str
+    region: int = 0
+    command: str = ""
+    expected: list[str] | None = None
+    actual: list[str] | None = None
+    turn: list[str] | None = None
+    setting: bool = False
+
+
+class Scenario:
+    """A parsed scenario; `run` fills in what came."""
+
+    def __init__(self, text: str) -> None:
+        self.lines: list[Line] = []
+        self.settings = {"regions": "2", "id-mode": "strict", "fsync": "everysec", "topology": "mesh", "absent": ""}
+        self._read(text)
+
+    def _read(self, text: str) -> None:
+        indent = -1
+        for number, raw in enumerate(text.splitlines(), 1):
+            stripped = raw.strip()
+            depth = len(raw) - len(raw.lstrip())
+            command = COMMAND.match(raw)
+            if command is not None:
+                indent = depth
+                self.lines.append(Line(number, raw, int(command[2]), command[3], []))
+            elif stripped and depth > indent >= 0:
+                self._read_below(self.lines[-1], stripped)
+            elif stripped.startswith("turn "):
+                indent = depth
+                self.lines.append(Line(number, raw, int(stripped.split()[1]), turn=[]))
+            else:
+                indent = -1
+                self._read_step(number, raw, stripped)
+
+    def _read_below(self, line: Line, stripped: str) -> None:
+        """A reply below its command, or a command below its turn."""
+        below = line.expected if line.turn is None else line.turn
+        assert below is not None
+        below.append(stripped)
+
+    def _read_step(self, number: int, raw: str, stripped: str) -> None:
+        name, _, value = stripped.partition(" ")
+        step = raw.startswith(" ") or (value.isdigit() and name in STEPS)
+        line = Line(number, raw, setting=name in self.settings and not step)
+        if line.setting:
+            self.settings[name] = value
+        self.lines.append(line)
+
+    def cluster(self) -> Cluster:
+        regions = int(self.settings["regions"])
+        pairs = pairs_of(self.settings["topology"], regions)
+        checked = [self._checker(line, match[1]) for line in self.lines if (match := CHECK.match(line.text.strip()))]
+        if checked:
+            return Stage(regions, self.settings["id-mode"], self.settings["fsync"], pairs, checked)
+        absent = tuple(int(number) for number in self.settings["absent"].split())
+        return Cluster(regions, self.settings["id-mode"], self.settings["fsync"], pairs, absent=absent)
+
+    def _checker(self, line: Line, name: str) -> str:
+        if name not in CHECKERS:
+            raise ScenarioError(f"line {line.number}: no checker is called {name!r}: {', '.join(CHECKERS)}")
+        return name
+
+    def run(self) -> Cluster:
+        cluster = self.cluster()
+        for line in self.lines:
+            if line.expected is not None:
+                line.actual = self._execute(cluster, line)
+            elif line.turn is not None:
+                cluster.execute_turn(line.region, [self._argv(line, command) for command in line.turn])
+            else:
+                self._step(cluster, line)
+            cluster.check()
+        return cluster
+
+    def _execute(self, cluster: Cluster, line: Line) -> list[str]:
+        reply = cluster.execute(line.region, self._argv(line, line.command))
+        return ["(waits)"] if reply is None else show_reply(read_reply(reply))
+
+    def _argv(self, line: Line, command: str) -> list[bytes]:
+        try:
+            return [word.encode() for word in shlex.split(command)]
+        except ValueError as error:
+            raise ScenarioError(f"line {line.number}: {error}") from error
+
+    def _step(self, cluster: Cluster, line: Line) -> None:
+        text = line.text.strip()
+        name, *words = text.split() or [""]
+        if not text or text.startswith("#") or line.setting or re.fullmatch(r"t\d+", name):
+            return
+        check = CHECK.match(text)
+        if check is not None and isinstance(cluster, Stage):
+            cluster.verify(check[1])
+            return
+        carry = CARRY.match(text)
+        if carry is not None:
+            cluster.carry(int(carry[1]), int(carry[2]))
+            return
+        step = STEPS.get(name)
+        if step is None:
+            raise ScenarioError(f"line {line.number}: no step is called {name!r}")
+        step(cluster, [int(word) for word in words])
+
+    def differences(self) -> list[str]:
+        """A line for each reply that is not the expected one."""
+        return [
+            f"line {line.number}: {line.text.strip()}: expected {line.expected}, got {line.actual}"
+            for line in self.lines
+            if line.expected is not None and line.expected != line.actual
+        ]
+
+    def rewritten(self) -> str:
+        """The text with the replies that came."""
+        out: list[str] = []
+        for line in self.lines:
+            out.append(line.text)
+            depth = len(line.text) - len(line.text.lstrip())
+            out += [" " * (depth + 3) + reply for reply in line.actual or []]
+            out += [" " * (depth + 2) + command for command in line.turn or []]
+        return "\n".join(out) + "\n"
+
+
+def _sync(cluster: Cluster, words: list[int]) -> None:
+    if not words:
+        cluster.sync()
+        return
+    while cluster.carry_one(words[0], words[1]) | cluster.carry_one(words[1], words[0]):
+        pass
+
+
+def _power_loss(cluster: Cluster, words: list[int]) -> None:
+    cluster.lose_power(words[0], random.Random(0), odds=0.0)
+
+
+def _room(cluster: Cluster, words: list[int], writable: bool) -> None:
+    cluster.node(words[0]).writable(writable)
+    cluster.regions[words[0]].perform()
+
+
+def _collect(cluster: Cluster, words: list[int]) -> None:
+    node = cluster.node(words[0])
+    node.replica.collect(node.exchange.stable(), KEYS_MAX)
+
+
+def _remembers(cluster: Cluster, words: list[int]) -> None:
+    streams = [stream for database in cluster.node(words[0]).replica.databases for stream in database.values()]
+    count = sum(len(counters) for stream in streams for counters in (stream.deleted, *stream.destroyed.values()))
+    if count != words[1]:
+        raise ScenarioError(f"region {words[0]} remembers {count} tombstones, not {words[1]}")
+
+
+def _clock(cluster: Cluster, words: list[int]) -> None:
+    cluster.tick(words[0] - cluster.now_ms)
+
+
+STEPS: dict[str, Callable[[Cluster, list[int]], object]] = {
+    "sync": _sync,
+    "cut": lambda cluster, words: cluster.cut(words[0], words[1]),
+    "heal": lambda cluster, words: cluster.heal(words[0], words[1]),
+    "fsync": lambda cluster, words: cluster.regions[words[0]].sync(),
+    "checkpoint": lambda cluster, words: cluster.regions[words[0]].checkpoint(),
+    "cut-log": lambda cluster, words: cluster.regions[words[0]].cut_log(),
+    "send": lambda cluster, words: cluster.send(words[0], words[1]),
+    "arrive": lambda cluster, words: cluster.arrive(words[0], words[1]),
+    "kill": lambda cluster, words: cluster.kill(words[0]),
+    "power-loss": _power_loss,
+    "disk-loss": lambda cluster, words: cluster.lose_disk(words[0], words[1]),
+    "disk-full": lambda cluster, words: _room(cluster, words, False),
+    "disk-room": lambda cluster, words: _room(cluster, words, True),
+    "clock": _clock,
+    "new": lambda cluster, words: cluster.add(words[0], words[1]),
+    "collect": _collect,
+    "remembers": _remembers,
+}

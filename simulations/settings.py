@@ -1,0 +1,81 @@
+"""What kind of run: drawn from the seed unless it is given.
+
+A default world is short in time and rich in what happens: about as many commands whatever the number of regions, a
+fault every few hundred milliseconds of virtual time, timeouts and files small enough that all of them are met.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from crdtstream.config import Limits
+from crdtstream.core.entry_id import ID_MODES, STRICT
+from simulations.workload import PROFILES
+
+TOPOLOGIES = ("mesh", "ring", "line", "hub")
+REGIONS = (2, 2, 2, 3, 3, 3, 3, 3, 4, 4, 5, 6, 7)
+
+FAULTS_OF_LINKS = ("cut", "clog", "slow", "double")
+FAULTS_OF_MACHINES = ("kill", "power", "torn", "disk-error", "rot", "disk-loss", "disk-full", "pause", "clock")
+FAULTS = (*FAULTS_OF_LINKS, *FAULTS_OF_MACHINES)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What kind of run; `profile` names what the clients do most."""
+
+    regions: int
+    topology: str
+    id_mode: str
+    duration_ms: int
+    faults: tuple[str, ...]
+    fault_interval_ms: int
+    command_interval_ms: int
+    profile: str = "mixed"
+    turn_commands_max: int = 1
+    pull_ms: int = 2
+    checkpoint_interval_ms: int = 0
+
+
+def draw_settings(rng: Random, duration_ms: int = 3_000) -> Settings:
+    """The default world: mostly two or three regions, mostly strict, about half of the faults."""
+    regions = rng.choice(REGIONS)
+    commands = rng.choice([60, 120, 180])
+    faults = tuple(fault for fault in FAULTS if rng.random() < 0.5)
+    return Settings(
+        regions=regions,
+        topology=rng.choice(TOPOLOGIES),
+        id_mode=rng.choice([STRICT, STRICT, *ID_MODES]),
+        duration_ms=duration_ms,
+        faults=faults,
+        fault_interval_ms=rng.choice([150, 300, 600]),
+        command_interval_ms=max(4, duration_ms * regions // commands),
+        profile=rng.choice(sorted(PROFILES)),
+        turn_commands_max=rng.choice([1, 3, 6]),
+        pull_ms=rng.choice([2, 5, 20]),
+        checkpoint_interval_ms=rng.choice([0, 300, 1000]),
+    )
+
+
+def draw_limits(rng: Random) -> Limits:
+    """One region's limits: regions may differ in all of these."""
+    return Limits(
+        message_bytes=rng.choice([256, 1024, 4096]),
+        message_bytes_max=8192,
+        window_bytes=rng.choice([512, 4096, 1 << 14]),
+        segment_bytes_max=rng.choice([1 << 12, 1 << 13, 1 << 16]),
+        heartbeat_ms=rng.choice([200, 300]),
+        peer_timeout_ms=1_000,
+        expiry_takeover_ms=500,
+    )
+
+
+def pairs_of(topology: str, regions: int) -> list[tuple[int, int]]:
+    numbers = range(1, regions + 1)
+    if topology == "mesh":
+        return [(a, b) for a in numbers for b in numbers if a < b]
+    if topology == "hub":
+        return [(1, number) for number in numbers if number > 1]
+    line = [(number, number + 1) for number in range(1, regions)]
+    return line if topology == "line" or regions < 3 else [*line, (1, regions)]

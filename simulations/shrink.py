@@ -1,0 +1,232 @@
+"""From a seed that fails to the shortest scenario that fails in the same way.
+
+The run is told as a story (simulations/story.py), on a cluster without clocks, and must violate the same checker; then
+`minimise` leaves out whatever the violation does without, and `simpler` says in fewer words what is left. Every attempt
+is a run of the whole scenario, so what comes out fails by itself. Time passes only where nothing fails without it. A
+violation that needs what a scenario cannot say is not retold.
+
+Reference: Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input" (2002).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from simulations.checkers import run_checked
+from simulations.history import Violation
+from simulations.settings import Settings
+from simulations.story import CLOCK, CRASH, Step, Story, Told, crash_name
+from simulations.world import World
+
+RUNS_MAX = 3_000
+LONG_NUMBER = re.compile(r"(?<![\w-])\d{7,}(?=-|\s|$)")
+ID = re.compile(r"\d+-\d+")
+
+# Fewer steps
+
+Fails = Callable[[list[Step]], bool]
+
+
+def minimise(steps: list[Step], fails: Fails) -> list[Step]:
+    """A part of the steps that fails and of which no step can go; leaves out halves, then ever smaller pieces."""
+    size = max(1, len(steps) // 2)
+    while steps:
+        smaller = _without_pieces(steps, size, fails)
+        if size == 1 and len(smaller) == len(steps):
+            return steps
+        if len(smaller) == len(steps) or size > len(smaller):
+            size = max(1, size // 2)
+        steps = smaller
+    return steps
+
+
+def _without_pieces(steps: list[Step], size: int, fails: Fails) -> list[Step]:
+    """From the end, since most of what follows the cause is noise."""
+    end = len(steps)
+    while end > 0:
+        shorter = steps[: max(0, end - size)] + steps[end:]
+        if fails(shorter):
+            steps = shorter
+        end -= size
+    return steps
+
+
+# Simpler steps
+
+
+def simpler(steps: list[Step]) -> Iterator[list[Step]]:
+    """Other tellings, each simpler in one way."""
+    yield from _whole(steps)
+    for at, step in enumerate(steps):
+        for text in _simpler_texts(step):
+            yield [*steps[:at], replace(step, text=text), *steps[at + 1 :]]
+
+
+def _whole(steps: list[Step]) -> Iterator[list[Step]]:
+    carried = [replace(step, text=carried_text(step)) for step in steps if not step.text.startswith("send ")]
+    if carried != steps:
+        yield carried
+    alone = [replace(step, turn=at + 1) if step.is_command else step for at, step in enumerate(steps)]
+    if len({step.turn for step in steps}) < len({step.turn for step in alone}):
+        yield alone
+    small = renumbered(steps)
+    if small != steps:
+        yield small
+
+
+def carried_text(step: Step) -> str:
+    match = None if step.is_command else re.fullmatch(r"arrive (\d+) (\d+)", step.text)
+    return f"{match[1]} -> {match[2]}" if match else step.text
+
+
+def renumbered(steps: list[Step]) -> list[Step]:
+    """Long numbers, which are times, as small ones in the same order."""
+    found = {int(number) for step in steps if step.is_command for number in LONG_NUMBER.findall(step.text)}
+    names = {str(number): str(100 * (at + 1)) for at, number in enumerate(sorted(found))}
+    return [
+        replace(step, text=LONG_NUMBER.sub(lambda match: names[match[0]], step.text)) if step.is_command else step
+        for step in steps
+    ]
+
+
+def _simpler_texts(step: Step) -> Iterator[str]:
+    if not step.is_command:
+        if step.text != "sync":
+            yield "sync"
+        return
+    words = step.text.split()
+    for at, word in enumerate(words):
+        if word in ("MAXLEN", "COUNT"):
+            yield " ".join(words[:at] + words[at + 2 :])
+        elif word == "NOACK" or (at > 2 and ID.fullmatch(word) and len(ID.findall(step.text)) > 1):
+            yield " ".join(words[:at] + words[at + 1 :])
+
+
+def fewer_regions(story: Story) -> Iterator[Story]:
+    """A mesh where that will do, and only of regions that do something, named anew."""
+    if story.settings.topology != "mesh":
+        yield replace(story, settings=replace(story.settings, topology="mesh"))
+    if story.fsync:
+        yield replace(story, fsync=())
+    used = sorted({number for step in story.steps for number in regions_of(step)})
+    names = {number: at + 1 for at, number in enumerate(used)}
+    settings = replace(story.settings, regions=max(2, len(used)), topology="mesh")
+    if settings.regions < story.settings.regions and len(used) > 1:
+        fsync = tuple(story.fsync[number - 1] for number in used) if story.fsync else ()
+        yield replace(story, settings=settings, steps=[renamed(step, names) for step in story.steps], fsync=fsync)
+
+
+def regions_of(step: Step) -> list[int]:
+    numbers = [int(number) for number in re.findall(r"\d+", step.text)]
+    if step.is_command:
+        return [step.region]
+    return numbers[: 0 if step.text.startswith(CLOCK) else 1 if "disk-loss" in step.text else 2]
+
+
+def renamed(step: Step, names: dict[int, int]) -> Step:
+    """Strict IDs end with the slot of the region that made them."""
+    if step.is_command:
+        text = ID.sub(lambda found: renamed_id(found[0], names), step.text)
+        return replace(step, region=names[step.region], text=text)
+    words = step.text.split()
+    places = len(regions_of(step))
+    for at in [at for at, word in enumerate(words) if word.isdigit()][:places]:
+        words[at] = str(names[int(words[at])])
+    return replace(step, text=" ".join(words))
+
+
+def renamed_id(text: str, names: dict[int, int]) -> str:
+    time, _, sequence = text.partition("-")
+    region = int(sequence) & 0xFF
+    return f"{time}-{int(sequence) - region + names.get(region, region)}"
+
+
+# The whole way
+
+
+@dataclass
+class Shrunk:
+    """What became of a seed; `story` is None when its violation could not be retold."""
+
+    violation: str
+    steps_before: int = 0
+    runs: int = 0
+    story: Story | None = None
+
+
+class Shrinker:
+    """Looks for a shorter story with the same violation, in so many runs."""
+
+    def __init__(self, story: Story, wanted: str, runs_max: int = RUNS_MAX) -> None:
+        self.story = story
+        self.wanted = wanted
+        self.runs = 0
+        self.runs_max = runs_max
+
+    def fails(self, steps: list[Step]) -> bool:
+        return self._fails(replace(self.story, steps=steps))
+
+    def _fails(self, story: Story) -> bool:
+        if self.runs >= self.runs_max:
+            return False
+        self.runs += 1
+        return story.violated() == self.wanted
+
+    def shrink(self) -> bool:
+        """False when the story does not fail as it should."""
+        if not self._begin():
+            return False
+        before: list[Step] = []
+        while before != self.story.steps:
+            before = self.story.steps
+            self.story.steps = minimise(before, self.fails)
+            self._simplify()
+        return True
+
+    def _begin(self) -> bool:
+        """The plan as it was, or with whole exchanges instead of single messages, or with IDs that regions choose."""
+        chosen = [replace(step, text=step.sent or step.text) for step in self.story.steps]
+        for steps in [self.story.steps, *_whole(self.story.steps), chosen]:
+            if self.fails(steps):
+                self.story.steps = steps
+                return True
+        return False
+
+    def _simplify(self) -> None:
+        for _ in range(3):
+            story = next(filter(self._fails, fewer_regions(self.story)), None)
+            if story is None:
+                break
+            self.story = story
+        simplified = True
+        while simplified:
+            simplified = False
+            for steps in simpler(self.story.steps):
+                if self.fails(steps):
+                    self.story.steps, simplified = steps, True
+                    break
+
+
+def shrink(seed: int, settings: Settings | None = None, runs_max: int = RUNS_MAX) -> Shrunk | None:
+    """The shortest story that fails as the seed does; None when the seed does not fail."""
+    told = Told()
+    world = World(seed, settings, told)
+    try:
+        run_checked(world)
+    except Violation as violation:
+        what, wanted = str(violation), violation.checker
+    except Exception as error:
+        what, wanted = f"{crash_name(error)}: {error}", crash_name(error)
+    else:
+        return None
+    steps = told.plan()
+    check = "" if wanted.startswith(CRASH) else wanted
+    story = Story(world.settings, steps, f"Seed {seed}: {wanted}", check, told.fsync())
+    shrinker = Shrinker(story, wanted, runs_max)
+    found = shrinker.shrink()
+    if not found:
+        shrinker.story.steps = told.plan(clocks=True)
+        found = shrinker.shrink()
+    return Shrunk(what, len(steps), shrinker.runs, shrinker.story if found else None)

@@ -1,0 +1,169 @@
+"""A cluster under the checkers of a world: what the `check` step of a scenario looks at.
+
+The regions are machines whose batches the oracle hears; a world that plans nothing holds them and the history, and is
+what the checkers are shown. They look after each step of the scenario, and `verify` asks one what holds at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+from crdtstream.config import Config
+from crdtstream.core.effects import Key
+from crdtstream.replication.wire_pb2 import Message
+from simulations.checkers import all_checkers, watch
+from simulations.checking import Sampled
+from simulations.cluster import CLIENT, Cluster, Link
+from simulations.history import Violation
+from simulations.machine import Machine, Unanswered
+from simulations.network import Connection, Network
+from simulations.oracle import Expected, Oracle
+from simulations.reply import read_replies
+from simulations.settings import Settings
+from simulations.world import World, creates_of
+
+STEP_MS = 100
+
+
+class Shell(World):
+    """A world of machines that somebody else makes and moves."""
+
+    def __init__(self, settings: Settings, stage: Stage) -> None:
+        super().__init__(0, replace(settings, regions=0))
+        self.settings = settings
+        self.stage = stage
+        self.oracle = stage.oracle
+        self.machines = stage.machines
+
+    def run_until(self, done: Callable[[], bool], bound_ms: int) -> None:
+        """Time passes, logs are synced, and everything moves."""
+        while not done():
+            if self.now_ms >= bound_ms:
+                raise Violation("convergence", f"not in time: {self.state()}")
+            self.stage.tick(STEP_MS)
+            for machine in self.machines.values():
+                machine.sync()
+            self.stage.sync()
+            self.now_ms = self.stage.now_ms
+
+    def expected(self) -> dict[Key, Expected]:
+        """Asked anew: a scenario goes on after a check."""
+        return self.oracle.expected(self.vector())
+
+
+class Stage(Cluster):
+    """Regions that checkers watch."""
+
+    def __init__(
+        self, regions: int, id_mode: str, fsync: str, pairs: list[tuple[int, int]], checked: list[str]
+    ) -> None:
+        self.oracle = Oracle()
+        self.machines: dict[int, Machine] = {}
+        self.checkers = {checker.name: checker for checker in all_checkers()}
+        self.watching = [self.checkers[name] for name in checked]
+        self.connections: dict[int, Connection] = {}
+        self.world = Shell(Settings(regions, "mesh", id_mode, 0, (), 0, 0), self)
+        self._fault = ""
+        super().__init__(regions, id_mode, fsync, pairs)
+        watch(self.world, self.watching)
+
+    def region(self, config: Config) -> Machine:
+        machine = Machine(config, self.oracle, self.now_ms, 0, 1000)
+        self.machines[config.region] = machine
+        return machine
+
+    # Commands
+
+    def execute(self, number: int, argv: list[bytes], client_id: int = CLIENT) -> bytes | None:
+        return self.execute_turn(number, [argv])
+
+    def execute_turn(self, number: int, commands: list[list[bytes]]) -> bytes | None:
+        machine, asked = self.machines[number], []
+        for argv in commands:
+            asked.append(Unanswered(argv, machine.node.replica.vector.copy(), creates_of(machine, argv)))
+            machine.node.execute(CLIENT, argv, self.now_ms)
+            asked[-1].dot = (machine.node.replica.slot, machine.node.replica.counter())
+        machine.perform()
+        reply = machine.take_reply()
+        for one, value in zip(asked, read_replies(reply or b""), strict=False):
+            self.world.history.note(number, one.argv, value, one.dot, one.seen, one.creates)
+        return reply
+
+    # What moves
+
+    def send(self, sender: int, receiver: int) -> bool:
+        link = self.link(sender, receiver)
+        flying = link.flying[sender]
+        before = len(flying)
+        sent = super().send(sender, receiver)
+        if len(flying) > before:
+            for hook in self.world.hooks.sent:
+                hook(self.world, self.connections[link.number], sender, flying[-1])
+        return sent
+
+    def _deliver(self, link: Link, sender: int, message: Message) -> None:
+        connection = self.connections.get(link.number)
+        if connection is not None:
+            receiver = connection.other(sender)
+            for hook in self.world.hooks.received:
+                hook(self.world, connection, receiver, message)
+        super()._deliver(link, sender, message)
+
+    def heal(self, a: int, b: int) -> None:
+        if not self.link(a, b).open:
+            self.world.statistics["connections"] += 1
+            connection = Connection(self.world.statistics["connections"], (min(a, b), max(a, b)))
+            self.connections[self.link(a, b).number] = connection
+        super().heal(a, b)
+
+    # Faults
+
+    def kill(self, number: int) -> None:
+        self._stop(number, "kill")
+        super().kill(number)
+
+    def lose_power(self, number: int, rng: Random, odds: float | None = None) -> None:
+        self._stop(number, "power")
+        super().lose_power(number, rng, odds)
+
+    def lose_disk(self, number: int, incarnation: int) -> None:
+        self._stop(number, "disk-loss")
+        super().lose_disk(number, incarnation)
+
+    def _stop(self, number: int, fault: str) -> None:
+        self._look()
+        for hook in self.world.hooks.stopping:
+            hook(self.world, number, fault)
+        self._fault = fault
+
+    def start(self, number: int) -> None:
+        machine = self.machines[number]
+        slot, policy = machine.node.replica.slot, machine.config.fsync
+        super().start(number)
+        recovered = machine.node.replica.vector.get(slot)
+        self.world.history.note_lost(slot, recovered, self._fault, policy)
+        if machine.node.replica.slot == slot:
+            self.oracle.forget_above(slot, recovered)
+        for hook in self.world.hooks.started:
+            hook(self.world, number, self._fault)
+
+    # Checks
+
+    def check(self) -> None:
+        """After each step; whether the structures are sound is asked where `check invariants` stands."""
+        self._look()
+
+    def _look(self) -> None:
+        for number in self.machines:
+            Network.turned(self.world, number)
+            for checker in self.watching:
+                if isinstance(checker, Sampled):
+                    checker.look(self.world, number)
+
+    def verify(self, name: str) -> None:
+        """The checker holds, now that the scenario is over."""
+        self._look()
+        self.world.now_ms = self.now_ms
+        self.checkers[name].at_end(self.world)

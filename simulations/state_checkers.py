@@ -1,0 +1,187 @@
+"""Checkers that compare what regions hold: with each other, with the specification, with what they held before."""
+
+from __future__ import annotations
+
+from crdtstream.core.causality import VersionVector
+from crdtstream.core.effects import Key
+from crdtstream.core.stream import Stream
+from crdtstream.node import Node
+from crdtstream.storage.restore import open_storage
+from simulations.checking import Checker, Sampled
+from simulations.cluster import SALT
+from simulations.machine import Machine
+from simulations.oracle import Expected, actual
+from simulations.portrait import lasting
+from simulations.reply import read_reply
+from simulations.workload import KEYS
+from simulations.world import World
+
+
+class Invariants(Sampled):
+    """Every structure of every node passes its own check."""
+
+    name = "invariants"
+
+    def look(self, world: World, number: int) -> None:
+        try:
+            world.machines[number].node.check()
+            world.machines[number].log.check()
+        except AssertionError as error:
+            self.fail(f"region {number}: {error}")
+
+
+class Convergence(Checker):
+    """All regions have one digest, hold the same groups with the same runs, and reply alike."""
+
+    name = "convergence"
+
+    def at_end(self, world: World) -> None:
+        for words in ([b"CRDT.DIGEST"], *([b"XRANGE", key, b"-", b"+"] for key in KEYS)):
+            answers = {number: world.ask(number, *words) for number in world.machines}
+            if len(set(answers.values())) > 1:
+                shown = {number: read_reply(answer) for number, answer in answers.items()}
+                self.fail(f"{b' '.join(words).decode()}: {shown}")
+        for key in KEYS:
+            self._compare_groups(world, key)
+
+    def _compare_groups(self, world: World, key: bytes) -> None:
+        held = {number: held_of(world, number, (0, key)) for number in world.machines}
+        first = held[1]
+        for number, other in held.items():
+            if (other.groups, other.runs) != (first.groups, first.runs):
+                self.fail(f"{key!r}: region 1 has {first.groups} {first.runs}, {number} {other.groups} {other.runs}")
+
+
+class AuditsAgree(Checker):
+    """Whenever regions compared the sums of their state at equal vectors, these were equal."""
+
+    name = "audit"
+
+    def at_end(self, world: World) -> None:
+        for number, machine in world.machines.items():
+            audit = machine.node.exchange.audit
+            if audit.differences:
+                told = [text for text, _ in machine.node.notices if "same vector" in text]
+                self.fail(f"region {number} differed from a peer {audit.differences} times: {told}")
+
+
+def held_of(world: World, number: int, key: Key) -> Expected:
+    return actual(world.machines[number].node.replica.databases[key[0]].get(key[1]) or Stream())
+
+
+class ObservedRemove(Checker):
+    """Exactly those entries live that no effect has removed which saw them."""
+
+    name = "observed remove"
+
+    def at_end(self, world: World) -> None:
+        for key, expected in sorted(world.expected().items()):
+            for number in world.machines:
+                held = held_of(world, number, key)
+                if held.entries != expected.entries:
+                    lost, extra = expected.entries - held.entries, held.entries - expected.entries
+                    self.fail(f"region {number}, {key}: lost {sorted(lost)}, too many {sorted(extra)}")
+
+
+class DeleteWins(Checker):
+    """A group lives exactly when its create follows every destroy and every DEL."""
+
+    name = "delete wins"
+
+    def at_end(self, world: World) -> None:
+        for key, expected in sorted(world.expected().items()):
+            for number in world.machines:
+                held = held_of(world, number, key)
+                if held.groups != expected.groups:
+                    self.fail(f"region {number}, {key}: groups {held.groups}, expected {expected.groups}")
+
+
+class UnionOfRuns(Checker):
+    """The runs of a create are those that were acknowledged under it, and dead creates have none."""
+
+    name = "runs"
+
+    def at_end(self, world: World) -> None:
+        for key, expected in sorted(world.expected().items()):
+            wanted = {dot: {slot: run for slot, run in known.items() if run} for dot, known in expected.runs.items()}
+            for number in world.machines:
+                held = held_of(world, number, key)
+                if held.runs != wanted:
+                    self.fail(f"region {number}, {key}: runs {held.runs}, expected {wanted}")
+
+
+class NoResurrection(Sampled):
+    """A dot that a region's vector covers and its tree lacks never lives there again."""
+
+    name = "resurrection"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._before: dict[int, tuple[int, VersionVector, set[tuple[Key, int, int]]]] = {}
+
+    def look(self, world: World, number: int) -> None:
+        machine = world.machines[number]
+        live = live_dots(machine.node.replica.databases[0])
+        starts, vector, before = self._before.get(number, (0, VersionVector(), set()))
+        if starts == machine.starts:
+            for key, slot, counter in sorted(live - before):
+                if vector.contains(slot, counter):
+                    self.fail(f"region {number}, {key}: {(slot, counter)} was gone and lives again")
+        self._before[number] = (machine.starts, machine.node.replica.vector.copy(), live)
+
+
+def live_dots(streams: dict[bytes, Stream]) -> set[tuple[Key, int, int]]:
+    return {
+        ((0, name), slot, counter)
+        for name, stream in streams.items()
+        for slot, tree in stream.trees.items()
+        for low, high in tree.counter_ranges()
+        for counter in range(low, high + 1)
+    }
+
+
+class Recovered(Checker):
+    """A process that was killed comes back with all that it had, local state included; and so would one of the regions
+    at the end.
+    """
+
+    name = "recovery"
+
+    def __init__(self) -> None:
+        self._before: dict[int, dict[str, object]] = {}
+
+    def stopping(self, world: World, number: int, fault: str) -> None:
+        self._before.pop(number, None)
+        if fault in ("kill", "rot"):
+            self._before[number] = kept(world.machines[number].node)
+
+    def started(self, world: World, number: int, fault: str) -> None:
+        before = self._before.pop(number, None)
+        if before is not None and fault in ("kill", "rot"):
+            self._compare(number, before, kept(world.machines[number].node))
+
+    def at_end(self, world: World) -> None:
+        number = 1 + world.seed % len(world.machines)
+        machine = world.machines[number]
+        self._compare(number, kept(machine.node), kept(started_anew(machine)))
+
+    def _compare(self, number: int, before: dict[str, object], after: dict[str, object]) -> None:
+        for part, value in before.items():
+            if after[part] != value:
+                self.fail(f"region {number}, {part}: had {value}, has {after[part]}")
+
+
+def started_anew(machine: Machine) -> Node:
+    """Another node from the same disk; what it would log is not written."""
+    now_ms = machine.node.context.now_ms
+    node = Node(machine.config, now_ms)
+    log, _ = open_storage(machine.disk, node, salt=SALT, segment_bytes_max=machine.config.limits.segment_bytes_max)
+    node.start(log, b"boot-%d" % machine.boots, machine.node.birth.nonce(), now_ms)
+    node.ready()
+    return node
+
+
+def kept(node: Node) -> dict[str, object]:
+    """What a log keeps: its position goes on, the births of others may be told again."""
+    held = lasting(node)
+    return {part: held[part] for part in ("vector", "slot", "databases", "deadlines")}

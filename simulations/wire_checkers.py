@@ -1,0 +1,107 @@
+"""Checkers of what regions send each other, and of the order in which they apply it."""
+
+from __future__ import annotations
+
+from crdtstream.core.causality import VersionVector
+from crdtstream.protocols import codec
+from crdtstream.replication.greeting import to_vector
+from crdtstream.replication.wire_pb2 import Message
+from simulations.checking import Checker
+from simulations.machine import Machine
+from simulations.network import Connection
+from simulations.world import World
+
+
+class OriginOrder(Checker):
+    """Every region applies each origin's batches without a gap, and none before what it had seen."""
+
+    name = "origin order"
+
+    def __init__(self) -> None:
+        self._applied: dict[int, VersionVector] = {}
+
+    def started(self, world: World, number: int, fault: str) -> None:
+        self._applied[number] = world.machines[number].node.replica.vector.copy()
+
+    def turned(self, world: World, number: int) -> None:
+        applied = self._applied.setdefault(number, VersionVector())
+        for batch in world.machines[number].logged:
+            if isinstance(batch, VersionVector):
+                applied.merge(batch)
+                continue
+            if batch.first != applied.get(batch.slot) + 1:
+                self.fail(f"region {number}: {batch.slot}:{batch.first} after {applied.get(batch.slot)}")
+            if not applied.descends(batch.context):
+                self.fail(f"region {number}: {batch.slot}:{batch.first} before {batch.context.as_dict()}")
+            applied.advance(batch.slot, batch.last)
+
+
+class NoEcho(Checker):
+    """On one connection no batch is sent twice, nor to who has sent it here."""
+
+    name = "echo"
+
+    def __init__(self) -> None:
+        self._sent: dict[tuple[int, int], dict[bytes, int]] = {}
+        self._received: dict[tuple[int, int], set[bytes]] = {}
+
+    def sent(self, world: World, connection: Connection, sender: int, message: Message) -> None:
+        restart = message.batches.restart
+        sent = self._sent.setdefault((connection.number, sender), {})
+        received = self._received.get((connection.number, sender), set())
+        for payload in message.batches.payloads:
+            if payload in received:
+                self._complain(payload, f"{sender} sends back to {connection.other(sender)}")
+            if sent.get(payload) == restart:
+                self._complain(payload, f"{sender} sends again to {connection.other(sender)}")
+            sent[payload] = restart
+
+    def received(self, world: World, connection: Connection, receiver: int, message: Message) -> None:
+        self._received.setdefault((connection.number, receiver), set()).update(message.batches.payloads)
+
+    def _complain(self, payload: bytes, how: str) -> None:
+        header = codec.decode_header(payload)
+        self.fail(f"{how}: {header.slot}:{header.first}")
+
+
+class ResumesFromLog(Checker):
+    """No state is offered to a peer whose greeting covered all that the log has lost."""
+
+    name = "resume"
+
+    def __init__(self) -> None:
+        self._greeted: dict[tuple[int, int], VersionVector] = {}
+
+    def received(self, world: World, connection: Connection, receiver: int, message: Message) -> None:
+        if message.HasField("hello"):
+            self._greeted[(connection.number, receiver)] = to_vector(message.hello.origins)
+
+    def sent(self, world: World, connection: Connection, sender: int, message: Message) -> None:
+        if not message.HasField("offer") or not message.offer.vector:
+            return
+        missing = missing_in_log(world.machines[sender])
+        greeted = self._greeted.get((connection.number, sender), VersionVector())
+        if greeted.descends(missing):
+            peer = connection.other(sender)
+            self.fail(
+                f"{sender} offers its state to {peer}, which has {greeted.as_dict()}: {missing.as_dict()} is gone"
+            )
+
+
+def missing_in_log(machine: Machine) -> VersionVector:
+    """What the region has and its log can no longer tell: below the last whole row of batches of each origin."""
+    missing = VersionVector()
+    told = VersionVector()
+    position = machine.log.first_position
+    while position <= machine.log.last_position:
+        for number, kind, payload in machine.log.read(position, 1 << 16):
+            position = number + 1
+            if kind == codec.BATCH:
+                header = codec.decode_header(payload)
+                if header.first != told.get(header.slot) + 1:
+                    missing.advance(header.slot, header.first - 1)
+                told.advance(header.slot, header.last)
+    for slot, counter in machine.node.replica.vector.items():
+        if told.get(slot) < counter:
+            missing.advance(slot, counter)
+    return missing

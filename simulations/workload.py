@@ -1,0 +1,148 @@
+"""What the clients of a simulated cluster do: commands drawn from one random source, few keys, so that they meet.
+
+Groups `g` and `h` are read and acknowledged only; `s` may also skip (SETID, LASTID, DELCONSUMER), so what must be
+delivered is asked of `g` and `h` alone. IDs to delete and to acknowledge are drawn from what the region holds: blind
+ones would miss.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from crdtstream.core.entry_id import STRICT, format_id
+from crdtstream.core.replica import Replica
+from crdtstream.core.stream import Stream
+
+KEYS = (b"x", b"y", b"z")
+READ_GROUPS = (b"g", b"h")
+SKIP_GROUP = b"s"
+CONSUMERS = (b"a", b"b")
+
+Argv = list[bytes]
+
+KINDS = ("add", "read", "ack", "delete", "trim", "create", "destroy", "drop", "claim", "skip", "look", "rebirth", "run")
+# The weight of each kind, in the order of KINDS, how many of the keys are used, and which groups.
+PROFILES = {
+    "mixed": ((40, 22, 22, 6, 3, 5, 1, 1, 3, 2, 4, 1, 2), 3, (*READ_GROUPS, SKIP_GROUP)),
+    "groups": ((25, 25, 25, 3, 1, 10, 1, 1, 2, 2, 1, 1, 12), 1, READ_GROUPS),
+    "skips": ((25, 25, 25, 3, 1, 8, 1, 1, 4, 8, 1, 0, 4), 1, (SKIP_GROUP,)),
+    "rebirths": ((20, 10, 10, 2, 1, 20, 10, 8, 1, 1, 1, 12, 6), 1, READ_GROUPS[:1]),
+    "deletes": ((40, 8, 8, 15, 8, 6, 4, 8, 1, 1, 2, 1, 1), 2, READ_GROUPS[:1]),
+    "adds": ((80, 4, 4, 1, 4, 3, 1, 1, 0, 0, 4, 0, 1), 1, READ_GROUPS[:1]),
+}
+
+
+class Workload:
+    """The clients of one world; `profile` says what they do most."""
+
+    def __init__(self, rng: Random, profile: str, id_mode: str) -> None:
+        self.rng = rng
+        self.weights, keys, self.groups = PROFILES[profile]
+        self.keys = KEYS[:keys]
+        self.id_mode = id_mode
+
+    def draw(self, replica: Replica) -> list[Argv]:
+        """What a client of this region sends next, all at once."""
+        rng = self.rng
+        kind = rng.choices(KINDS, self.weights)[0]
+        key = rng.choice(self.keys)
+        group = rng.choice(self.groups)
+        stream = replica.find((0, key))
+        if kind == "rebirth":
+            return rebirth(rng, key, group, stream)
+        if kind == "run":
+            return run(rng, key, group, self.id_mode)
+        return [self._draw_one(kind, key, group, stream)]
+
+    def _draw_one(self, kind: str, key: bytes, group: bytes, stream: Stream | None) -> Argv:
+        rng = self.rng
+        if kind == "add":
+            return add(rng, key, self.id_mode)
+        if kind == "read":
+            return read(rng, key, group)
+        if kind == "create":
+            return create(rng, key, group)
+        if kind == "drop":
+            return [b"DEL", key]
+        if kind == "trim":
+            return [b"XTRIM", key, b"MAXLEN", b"%d" % rng.randrange(12)]
+        if kind == "look" or stream is None:
+            return rng.choice([[b"XLEN", key], [b"XRANGE", key, b"-", b"+"], [b"XINFO", b"STREAM", key, b"FULL"]])
+        return on_stream(rng, kind, key, group, stream)
+
+
+def create(rng: Random, key: bytes, group: bytes) -> Argv:
+    return [b"XGROUP", b"CREATE", key, group, rng.choice([b"0", b"0", b"$"]), b"MKSTREAM"]
+
+
+def rebirth(rng: Random, key: bytes, group: bytes, stream: Stream | None) -> list[Argv]:
+    """A group acknowledges, ends and begins again, as one turn or nearly."""
+    acks = [] if stream is None else [[b"XACK", key, group, *pending_ids(rng, stream, group)]]
+    end = [b"XGROUP", b"DESTROY", key, group] if rng.random() < 0.7 else [b"DEL", key]
+    rest = [end, create(rng, key, group), read(rng, key, group)]
+    return [*acks, *rest[: rng.randrange(1, 4)]]
+
+
+def run(rng: Random, key: bytes, group: bytes, id_mode: str) -> list[Argv]:
+    """Adds, reads and trims in turns: effects and local facts that must be replayed in this order."""
+    commands: list[Argv] = []
+    for _ in range(rng.randrange(1, 4)):
+        commands += [add(rng, key, id_mode), read(rng, key, group)]
+    if rng.random() < 0.5:
+        commands.append([b"XTRIM", key, b"MAXLEN", b"%d" % rng.randrange(3)])
+    return commands
+
+
+def add(rng: Random, key: bytes, id_mode: str) -> Argv:
+    entry_id = b"*"
+    if id_mode != STRICT and rng.random() < 0.3:
+        entry_id = b"%d-%d" % (rng.randrange(10**12), rng.randrange(4))
+    trim = [b"MAXLEN", b"%d" % rng.randrange(5, 20)] if rng.random() < 0.05 else []
+    return [b"XADD", key, *trim, entry_id, b"f", b"%d" % rng.randrange(1000)]
+
+
+def read(rng: Random, key: bytes, group: bytes) -> Argv:
+    count = b"%d" % rng.randrange(1, 6)
+    noack = [b"NOACK"] if rng.random() < 0.1 else []
+    position = rng.choice([b">", b">", b">", b"0"])
+    consumer = rng.choice(CONSUMERS)
+    return [b"XREADGROUP", b"GROUP", group, consumer, b"COUNT", count, *noack, b"STREAMS", key, position]
+
+
+def on_stream(rng: Random, kind: str, key: bytes, group: bytes, stream: Stream) -> Argv:
+    """Commands that aim at what is there."""
+    if kind == "delete":
+        return [b"XDEL", key, *some_ids(rng, stream, 3)]
+    if kind == "destroy":
+        return [b"XGROUP", b"DESTROY", key, group]
+    if kind == "ack":
+        return [b"XACK", key, group, *pending_ids(rng, stream, group)]
+    if kind == "claim":
+        consumer = rng.choice(CONSUMERS)
+        if rng.random() < 0.5:
+            return [b"XAUTOCLAIM", key, group, consumer, b"0", b"0", b"COUNT", b"3"]
+        return [b"XCLAIM", key, group, consumer, b"0", *pending_ids(rng, stream, group)]
+    if rng.random() < 0.5:
+        return [b"XGROUP", b"SETID", key, SKIP_GROUP, rng.choice([b"0", b"$", *some_ids(rng, stream, 1)])]
+    return [b"XGROUP", b"DELCONSUMER", key, SKIP_GROUP, rng.choice(CONSUMERS)]
+
+
+def some_ids(rng: Random, stream: Stream, most: int) -> list[bytes]:
+    ids = [entry_id for slot in sorted(stream.trees) for part in all_slices(stream, slot) for entry_id in part]
+    chosen = rng.sample(ids, min(len(ids), rng.randrange(1, most + 1)))
+    return [format_id(entry_id) for entry_id in chosen] or [b"1-1"]
+
+
+def all_slices(stream: Stream, slot: int) -> list[list[tuple[int, int]]]:
+    top = stream.trees[slot].last_id()
+    return [] if top is None else [part.ids() for part in stream.trees[slot].slices((0, 0), top, -1, False)]
+
+
+def pending_ids(rng: Random, stream: Stream, group: bytes) -> list[bytes]:
+    known = stream.groups.get(group)
+    if known is None:
+        return [b"1-1"]
+    ids = [entry_id for slot in sorted(stream.trees) for entry_id in known.pending.ids(slot, None)]
+    in_order = rng.random() < 0.5
+    chosen = sorted(ids)[: rng.randrange(1, 5)] if in_order else rng.sample(ids, min(len(ids), 3))
+    return [format_id(entry_id) for entry_id in chosen] or [b"1-1"]

@@ -1,0 +1,243 @@
+"""One simulated run: everything that happens follows from one seed.
+
+The nodes, logs, checkpoints, sessions and codecs are the production code; clients, network, disks and clocks are
+simulated. A run has two phases. In the first, clients write and read while faults come and go (`nemesis`). In the
+second, every fault is healed, the clients stop, and the regions must agree within a bound of virtual time.
+
+Virtual time is in milliseconds. The trace is the run as text: two runs of one seed have the same, byte for byte.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from crdtstream.config import FSYNC_POLICIES, Config
+from crdtstream.core.causality import Dot, VersionVector
+from crdtstream.core.effects import Key
+from simulations.cluster import CLIENT
+from simulations.history import History
+from simulations.machine import Machine, Unanswered
+from simulations.nemesis import Nemesis
+from simulations.network import START_MS, Connection, Network, Pair
+from simulations.oracle import Expected, Oracle
+from simulations.recorder import Recorder
+from simulations.reply import read_reply
+from simulations.settings import Settings, draw_limits, draw_settings
+from simulations.workload import Workload
+
+__all__ = ["START_MS", "Connection", "Pair", "World"]
+
+TICK_MS = 50
+QUIET_BOUND_MS = 20_000
+CHECKPOINT_STEP_MS = 5
+
+
+class World(Network):
+    """A run; `run` raises Violation when an invariant does not hold."""
+
+    def __init__(self, seed: int, settings: Settings | None = None, recorder: Recorder | None = None) -> None:
+        rng = Random(seed)
+        super().__init__(seed, rng, settings or draw_settings(rng), recorder or Recorder())
+        self.oracle = Oracle()
+        self.history = History()
+        self.nemesis = Nemesis(self)
+        self.workload = Workload(rng, self.settings.profile, self.settings.id_mode)
+        self.machines = {number: self._machine(number) for number in range(1, self.settings.regions + 1)}
+        self._looks = 0
+        self._expected: dict[Key, Expected] | None = None
+
+    def _machine(self, number: int) -> Machine:
+        neighbours = [a if b == number else b for a, b in self.pairs if number in (a, b)]
+        config = Config(
+            name=f"region{number}",
+            region=number,
+            cluster="world",
+            id_mode=self.settings.id_mode,
+            fsync=self.rng.choice(FSYNC_POLICIES),
+            peers=tuple(f"region{neighbour}:1" for neighbour in neighbours),
+            limits=draw_limits(self.rng),
+        )
+        return Machine(config, self.oracle, self.now_ms, self.rng.choice([0, 5, 20]), self.rng.choice([200, 1000]))
+
+    def run(self) -> None:
+        """Both phases."""
+        for number in self.machines:
+            self.plan(self.rng.randrange(TICK_MS), self.tick, number)
+            self.plan(self.rng.randrange(self.machines[number].sync_interval_ms), self._sync, number)
+            self.plan(self.rng.randrange(200), self._command, number)
+            if self.settings.checkpoint_interval_ms:
+                self.plan(self.rng.randrange(self.settings.checkpoint_interval_ms), self._save, number)
+        for pair in self.pairs:
+            self.plan_dial(pair)
+        self.nemesis.begin()
+        end_ms = START_MS + self.settings.duration_ms
+        self.run_until(lambda: self.now_ms >= end_ms, end_ms + QUIET_BOUND_MS)
+        self.nemesis.heal_everything()
+        self.run_until(self.quiet, self.now_ms + QUIET_BOUND_MS)
+        self.note(f"quiet, {self.statistics} wire {self.wire_checksum:08x}")
+
+    def quiet(self) -> bool:
+        """Every region serves and has applied what every other has."""
+        self._looks += 1
+        if self._looks % 16:
+            return False
+        vectors = [machine.node.replica.vector for machine in self.machines.values()]
+        serving = all(machine.up and machine.node.birth.serving() for machine in self.machines.values())
+        return serving and all(vector == vectors[0] for vector in vectors)
+
+    # Turns
+
+    def crashed(self, number: int, fault: str, reason: str) -> None:
+        self.nemesis.crashed(number, fault, reason)
+
+    def turned(self, number: int) -> None:
+        self._take_replies(number)
+        machine = self.machines[number]
+        if machine.wants_sync and not machine.sync_planned:
+            machine.sync_planned = True
+            self.plan(machine.sync_wait_ms, self._sync_soon, number, machine.starts)
+        super().turned(number)
+
+    def _sync_soon(self, number: int, starts: int) -> None:
+        machine = self.machines[number]
+        if machine.starts != starts:
+            return
+        machine.sync_planned = False
+        if self.runs(number):
+            self._sync_now(number)
+
+    def _sync(self, number: int) -> None:
+        interval_ms = self.machines[number].sync_interval_ms
+        self.plan(interval_ms // 2 + self.rng.randrange(interval_ms), self._sync, number)
+        if self.runs(number):
+            self._sync_now(number)
+
+    def _sync_now(self, number: int) -> None:
+        self.recorder.synced(self, number)
+        self.act(number, lambda: self._sync_one(number))
+
+    def _sync_one(self, number: int) -> None:
+        self.machines[number].sync()
+        self.turned(number)
+
+    def tick(self, number: int) -> None:
+        self.plan(TICK_MS, self.tick, number)
+        if self.runs(number):
+            self.act(number, lambda: self._tick_one(number))
+
+    def _tick_one(self, number: int) -> None:
+        machine = self.machines[number]
+        machine.look_for_room()
+        machine.node.tick(self.clock_ms(number))
+        self.turn(number)
+        for connection in self.connections_of(number):
+            self.obey_verdict(connection, number)
+
+    def _save(self, number: int) -> None:
+        """A step of a checkpoint; the next one soon, or a new checkpoint later."""
+        done = [True]
+        if self.runs(number) and self.machines[number].node.birth.serving():
+            self.act(number, lambda: self._save_one(number, done))
+        interval_ms = self.settings.checkpoint_interval_ms
+        self.plan(1 + self.rng.randrange(2 * interval_ms) if done[0] else CHECKPOINT_STEP_MS, self._save, number)
+
+    def _save_one(self, number: int, done: list[bool]) -> None:
+        done[0] = self.machines[number].save(self.rng.randrange(1, 12))
+        if done[0]:
+            self.note(f"region {number} has a checkpoint, its log begins at {self.machines[number].log.first_position}")
+            self.recorder.saved(self, number)
+        self.turned(number)
+
+    # Clients
+
+    def _command(self, number: int) -> None:
+        """The commands of one turn, and the next one planned."""
+        if self.nemesis.healing:
+            return
+        count = self.rng.randrange(1, self.settings.turn_commands_max + 1)
+        self.plan(1 + self.rng.randrange(2 * self.settings.command_interval_ms) * count, self._command, number)
+        if self.runs(number) and self.machines[number].node.birth.serving():
+            self.act(number, lambda: self._execute_some(number, count))
+
+    def _execute_some(self, number: int, count: int) -> None:
+        machine = self.machines[number]
+        machine.look_for_room()
+        while count > 0 and machine.idle_client() is not None:
+            for argv in self.workload.draw(machine.node.replica):
+                self._take_command(number, argv)
+                count -= 1
+        self.turn(number)
+
+    def execute(self, number: int, argv: list[bytes]) -> None:
+        """One command in a turn of its own."""
+        self._take_command(number, argv)
+        self.turn(number)
+
+    def _take_command(self, number: int, argv: list[bytes]) -> None:
+        machine = self.machines[number]
+        client_id = machine.idle_client()
+        if client_id is None:
+            return
+        replica = machine.node.replica
+        asked = Unanswered(argv, replica.vector.copy(), creates_of(machine, argv))
+        machine.unanswered[client_id] = asked
+        self.recorder.asked(self, number, argv)
+        machine.node.execute(client_id, argv, self.clock_ms(number))
+        asked.dot = (replica.slot, replica.counter())
+        self.statistics["commands"] += 1
+
+    def _take_replies(self, number: int) -> None:
+        machine = self.machines[number]
+        if not machine.replies:
+            return
+        for client_id in sorted(machine.replies):
+            asked = machine.unanswered.pop(client_id, None)
+            reply = machine.take_reply(client_id)
+            if asked is not None and reply is not None:
+                value = read_reply(reply)
+                self.note(f"{number}> {b' '.join(asked.argv).decode()} = {value}")
+                self.recorder.commanded(self, number, asked.argv, value)
+                self.history.note(number, asked.argv, value, asked.dot, asked.seen, asked.creates)
+
+    def forget_unanswered(self, number: int) -> None:
+        """The process is gone: replies that left count, all else may have happened or not."""
+        machine = self.machines[number]
+        self._take_replies(number)
+        for client_id in sorted(machine.unanswered):
+            asked = machine.unanswered[client_id]
+            self.note(f"{number}> {b' '.join(asked.argv).decode()} gets no reply")
+            self.history.note_unanswered(asked.argv, asked.dot, asked.seen, asked.creates)
+        machine.unanswered.clear()
+
+    # Asking
+
+    def expected(self) -> dict[Key, Expected]:
+        """What every region must hold, once the run is quiet."""
+        if self._expected is None:
+            self._expected = self.oracle.expected(self.vector())
+        return self._expected
+
+    def vector(self) -> VersionVector:
+        """What all regions have applied, once the run is quiet."""
+        return self.machines[1].node.replica.vector
+
+    def ask(self, number: int, *words: bytes) -> bytes:
+        """The reply to a command that no client is told of."""
+        machine = self.machines[number]
+        reply = machine.execute(list(words), self.clock_ms(number), CLIENT)
+        if reply is None:
+            machine.sync()
+            reply = machine.take_reply(CLIENT)
+        assert reply is not None, words
+        return reply
+
+
+def creates_of(machine: Machine, argv: list[bytes]) -> list[Dot]:
+    """The create dots of the group that a read or an acknowledgement is made under."""
+    name = argv[0]
+    if name not in (b"XREADGROUP", b"XACK"):
+        return []
+    key, group_name = (argv[-2], argv[2]) if name == b"XREADGROUP" else (argv[1], argv[2])
+    stream = machine.node.replica.find((0, key))
+    group = None if stream is None else stream.groups.get(group_name)
+    return [] if group is None else sorted(group.creates)

@@ -1,0 +1,275 @@
+"""Every checker passes a run in which nothing is wrong, and names what is wrong in one where something is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from crdtstream.core import effects as fx
+from crdtstream.core.causality import VersionVector
+from crdtstream.core.effects import Batch
+from crdtstream.core.entry_id import STRICT
+from crdtstream.core.intervals import IntervalSet
+from crdtstream.core.stream import Stream
+from crdtstream.replication import wire_pb2 as wire
+from crdtstream.replication.greeting import vector_rows
+from simulations.checkers import all_checkers
+from simulations.checking import Checker
+from simulations.collection_checkers import ForgetsInTheEnd, ForgetsOnlyStable
+from simulations.history import Added, Violation
+from simulations.history_checkers import AcknowledgedOnly, DeliveredAtLeastOnce, NoLostWrite, UniqueDots, UniqueIds
+from simulations.network import Connection
+from simulations.settings import Settings
+from simulations.state_checkers import (
+    AuditsAgree,
+    Convergence,
+    DeleteWins,
+    Invariants,
+    NoResurrection,
+    ObservedRemove,
+    Recovered,
+    UnionOfRuns,
+)
+from simulations.wire_checkers import NoEcho, OriginOrder, ResumesFromLog
+from simulations.world import World
+
+KEY = (0, b"x")
+CALM = Settings(2, "mesh", STRICT, 400, (), 100, 1_000_000)
+COMMANDS = (
+    b"XADD x * f 1",
+    b"XADD x * f 2",
+    b"XGROUP CREATE x g 0",
+    b"XREADGROUP GROUP g a COUNT 1 STREAMS x >",
+)
+
+
+@pytest.fixture
+def world() -> World:
+    """Two regions that agree: two entries, one of them acknowledged, a group `g` that has both delivered."""
+    world = World(1, CALM)
+    world.run()
+    for command in COMMANDS:
+        say(world, command.split())
+    say(world, [b"XACK", b"x", b"g", first_id(world)])
+    say(world, b"XREADGROUP GROUP g a STREAMS x >".split())
+    world.run_until(world.quiet, world.now_ms + 10_000)
+    for checker in all_checkers():
+        checker.at_end(world)
+    return world
+
+
+def say(world: World, argv: list[bytes]) -> None:
+    """A command of a client of region 1, and its reply, which may wait for the disk."""
+    world.execute(1, argv)
+    world.machines[1].sync()
+    world.turned(1)
+
+
+def first_id(world: World) -> bytes:
+    ms, seq = world.history.added[0].entry_id
+    return b"%d-%d" % (ms, seq)
+
+
+def stream_of(world: World, number: int) -> Stream:
+    return world.machines[number].node.replica.databases[0][b"x"]
+
+
+def remove_first(world: World, number: int) -> None:
+    """The region loses an entry by no effect."""
+    stream = stream_of(world, number)
+    tree = next(iter(stream.trees.values()))
+    counter = tree.counter_ranges()[0][0]
+    tree.remove_counters(counter, counter)
+    stream.length -= 1
+
+
+def miscount(world: World) -> None:
+    stream_of(world, 1).length += 1
+
+
+def diverge(world: World) -> None:
+    remove_first(world, 2)
+
+
+def differ_for_a_while(world: World) -> None:
+    """Long enough for the regions to notice."""
+    say(world, b"XADD x * f 3".split())
+    remove_first(world, 2)
+    audit = world.machines[2].node.exchange.audit
+    world.run_until(lambda: audit.differences > 0, world.now_ms + 100_000)
+
+
+def lose_entry(world: World) -> None:
+    for number in (1, 2):
+        remove_first(world, number)
+
+
+def lose_group(world: World) -> None:
+    for number in (1, 2):
+        del stream_of(world, number).groups[b"g"]
+
+
+def invent_run(world: World) -> None:
+    for number in (1, 2):
+        group = stream_of(world, number).groups[b"g"]
+        for create in group.creates.values():
+            create.runs[1] = IntervalSet()
+            create.runs[1].add((0, 0), (2**60, 0))
+
+
+def forget_answered(world: World) -> None:
+    world.history.added.append(Added(1, KEY, (5, 1), (1, 1000)))
+
+
+def answer_twice(world: World) -> None:
+    added = world.history.added[0]
+    world.history.added.append(Added(1, KEY, added.entry_id, (1, 1000)))
+
+
+def name_twice(world: World) -> None:
+    added = world.history.added[0]
+    world.history.added.append(Added(1, KEY, (5, 1), added.dot))
+
+
+def acknowledge_alone(world: World) -> None:
+    world.history.acknowledged.clear()
+
+
+def deliver_nothing(world: World) -> None:
+    world.history.delivered.clear()
+    world.history.acknowledged.clear()
+    world.machines[1].node.replica.databases[0][b"x"].groups[b"g"].pending.remove_consumer(b"a")
+
+
+def leave_out(world: World) -> None:
+    """Region 2 takes for delivered what it neither delivered nor heard of as acknowledged."""
+    group = stream_of(world, 2).groups[b"g"]
+    group.passed.setdefault(1, IntervalSet()).add((0, 0), (2**60, 0))
+    group.acked.clear()
+
+
+EXAMPLES: list[tuple[type[Checker], Callable[[World], None]]] = [
+    (Invariants, miscount),
+    (Convergence, diverge),
+    (AuditsAgree, differ_for_a_while),
+    (ObservedRemove, lose_entry),
+    (DeleteWins, lose_group),
+    (UnionOfRuns, invent_run),
+    (NoLostWrite, forget_answered),
+    (UniqueIds, answer_twice),
+    (UniqueDots, name_twice),
+    (AcknowledgedOnly, acknowledge_alone),
+    (DeliveredAtLeastOnce, deliver_nothing),
+    (DeliveredAtLeastOnce, leave_out),
+]
+
+
+@pytest.mark.parametrize(("kind", "spoil"), EXAMPLES, ids=[f"{k.__name__}-{s.__name__}" for k, s in EXAMPLES])
+def test_a_checker_names_what_is_wrong_at_the_end(
+    kind: type[Checker], spoil: Callable[[World], None], world: World
+) -> None:
+    spoil(world)
+    with pytest.raises(Violation) as found:
+        kind().at_end(world)
+    assert found.value.checker == kind.name
+
+
+def test_an_entry_that_was_gone_and_lives_again(world: World) -> None:
+    checker = NoResurrection()
+    database = world.machines[1].node.replica.databases[0]
+    stream = database.pop(b"x")
+    checker.look(world, 1)
+    database[b"x"] = stream
+    with pytest.raises(Violation, match="was gone and lives again"):
+        checker.look(world, 1)
+
+
+def test_a_start_that_forgets(world: World) -> None:
+    checker = Recovered()
+    checker.stopping(world, 1, "kill")
+    stream_of(world, 1).groups[b"g"].pending.remove_consumer(b"a")
+    with pytest.raises(Violation, match="recovery: region 1, databases"):
+        checker.started(world, 1, "kill")
+
+
+def test_a_region_whose_disk_tells_less_than_it_has(world: World) -> None:
+    Recovered().at_end(world)
+    for number in world.machines:
+        stream_of(world, number).groups[b"g"].entries_read += 1
+    with pytest.raises(Violation, match=r"recovery: region \d, databases"):
+        Recovered().at_end(world)
+
+
+def test_a_start_after_a_power_loss_may_forget(world: World) -> None:
+    checker = Recovered()
+    checker.stopping(world, 1, "power")
+    stream_of(world, 1).groups[b"g"].pending.remove_consumer(b"a")
+    checker.started(world, 1, "power")
+
+
+@pytest.mark.parametrize(
+    ("first", "context", "what"), [(3, {}, "1:3 after 0"), (1, {2: 7}, "1:1 before {2: 7}")], ids=["gap", "context"]
+)
+def test_a_batch_out_of_order(world: World, first: int, context: dict[int, int], what: str) -> None:
+    effect = fx.GroupDestroyed(KEY, b"g")
+    world.machines[1].logged = [Batch(1, first, first, VersionVector(context), [effect])]
+    with pytest.raises(Violation, match=what):
+        OriginOrder().turned(world, 1)
+
+
+def batches() -> wire.Message:
+    """One batch, as the log of a region has it."""
+    world = World(1, CALM)
+    world.run()
+    for command in COMMANDS:
+        say(world, command.split())
+    payloads = [payload for _, kind, payload in world.machines[1].log.read(1, 1 << 20) if kind == 1]
+    return wire.Message(batches=wire.Batches(payloads=payloads[:1]))
+
+
+def test_a_batch_that_is_sent_twice(world: World) -> None:
+    checker, connection, message = NoEcho(), Connection(9, (1, 2)), batches()
+    checker.sent(world, connection, 1, message)
+    checker.sent(world, Connection(10, (1, 2)), 1, message)
+    with pytest.raises(Violation, match="1 sends again to 2"):
+        checker.sent(world, connection, 1, message)
+
+
+def test_a_batch_that_is_sent_back(world: World) -> None:
+    checker, connection, message = NoEcho(), Connection(9, (1, 2)), batches()
+    checker.received(world, connection, 2, message)
+    with pytest.raises(Violation, match="2 sends back to 1"):
+        checker.sent(world, connection, 2, message)
+
+
+def test_a_state_that_the_log_could_have_told(world: World) -> None:
+    checker, connection = ResumesFromLog(), Connection(9, (1, 2))
+    own = world.machines[1].node.replica.vector
+    offer = wire.Message(offer=wire.Offer(vector=vector_rows(own)))
+    checker.received(world, connection, 1, wire.Message(hello=wire.Hello(region=2)))
+    with pytest.raises(Violation, match="1 offers its state to 2, which has"):
+        checker.sent(world, connection, 1, offer)
+
+
+def test_a_tombstone_that_is_forgotten_too_soon(world: World) -> None:
+    checker = ForgetsOnlyStable()
+    stream_of(world, 1).destroyed[b"g"] = {1: 1000}
+    checker.turned(world, 1)
+    stream_of(world, 1).destroyed.clear()
+    with pytest.raises(Violation, match="collection: region 1"):
+        checker.turned(world, 1)
+
+
+def test_a_tombstone_that_stays(world: World) -> None:
+    world.seed = 0
+    stream_of(world, 1).destroyed[b"g"] = {1: 1000}
+    with pytest.raises(Violation, match="bounded memory: 20000 ms after"):
+        ForgetsInTheEnd().at_end(world)
+
+
+def test_every_checker_has_an_example() -> None:
+    kinds = {type(checker) for checker in all_checkers()}
+    others = {NoResurrection, Recovered, OriginOrder, NoEcho, ResumesFromLog, ForgetsOnlyStable, ForgetsInTheEnd}
+    assert kinds == {kind for kind, _ in EXAMPLES} | others
+    assert len({checker.name for checker in all_checkers()}) == len(kinds)

@@ -1,0 +1,84 @@
+"""The cluster that tests move by hand: nothing happens by itself, and faults are what they are called."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from crdtstream.core.entry_id import STRICT
+from simulations.cluster import Cluster
+from simulations.reply import Value, read_reply
+
+
+def run(cluster: Cluster, number: int, text: str) -> Value:
+    return read_reply(cluster.execute(number, text.encode().split()) or b"")
+
+
+def test_nothing_travels_by_itself() -> None:
+    cluster = Cluster(2, STRICT)
+    run(cluster, 1, "XADD x * f v")
+    assert run(cluster, 2, "XLEN x") == 0
+    cluster.carry(1, 2)
+    assert run(cluster, 2, "XLEN x") == 1
+
+
+def test_carry_goes_one_way() -> None:
+    cluster = Cluster(2, STRICT)
+    for number in (1, 2):
+        run(cluster, number, "XADD x * f v")
+    cluster.carry(1, 2)
+    assert (run(cluster, 1, "XLEN x"), run(cluster, 2, "XLEN x")) == (1, 2)
+
+
+def test_a_cut_link_carries_nothing_until_it_heals() -> None:
+    cluster = Cluster(2, STRICT)
+    cluster.cut(2, 1)
+    cluster.cut(1, 2)
+    run(cluster, 1, "XADD x * f v")
+    assert not cluster.carry_one(1, 2)
+    cluster.heal(1, 2)
+    cluster.sync()
+    assert run(cluster, 2, "XLEN x") == 1
+
+
+def test_a_turn_is_one_batch() -> None:
+    cluster = Cluster(1, STRICT)
+    last = cluster.regions[1].log.last_position
+    replies = cluster.execute_turn(1, [b"XADD x * f v".split()] * 3)
+    assert replies is not None and replies.count(b"$") == 3
+    assert cluster.regions[1].log.last_position == last + 1
+
+
+@pytest.mark.parametrize(("fsync", "kept"), [("always", 1), ("everysec", 0)])
+def test_power_loss_takes_what_was_not_synced(fsync: str, kept: int) -> None:
+    cluster = Cluster(1, STRICT, fsync)
+    run(cluster, 1, "XADD x * f v")
+    cluster.lose_power(1, Random(0), odds=0.0)
+    assert run(cluster, 1, "XLEN x") == kept
+
+
+def test_a_restart_keeps_everything_and_its_links() -> None:
+    cluster = Cluster(2, STRICT)
+    run(cluster, 1, "XADD x * f v")
+    cluster.restart(1)
+    run(cluster, 1, "XADD x * f v")
+    cluster.sync()
+    assert run(cluster, 2, "XLEN x") == 2
+    cluster.check()
+
+
+def test_a_client_that_waits_has_no_reply_yet() -> None:
+    cluster = Cluster(1, STRICT)
+    assert cluster.execute(1, b"XREAD BLOCK 5 STREAMS x $".split()) is None
+    cluster.tick(5)
+    assert cluster.regions[1].take_reply() == b"*-1\r\n"
+
+
+def test_a_line_has_no_shortcut() -> None:
+    cluster = Cluster(3, STRICT, pairs=[(1, 2), (2, 3)])
+    run(cluster, 1, "XADD x * f v")
+    with pytest.raises(KeyError):
+        cluster.carry(1, 3)
+    cluster.sync()
+    assert run(cluster, 3, "XLEN x") == 1

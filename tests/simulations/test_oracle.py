@@ -1,0 +1,90 @@
+"""The specification: members and evictions, against replicas that apply in any causal order."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crdtstream.core.effects import Position
+from crdtstream.core.replica import Replica
+from crdtstream.protocols.codec import decode_batch, encode_batch
+from simulations.oracle import Oracle, actual
+
+REGIONS = (1, 2, 3)
+KEY = (0, b"x")
+
+regions = st.sampled_from(REGIONS)
+steps = st.one_of(
+    st.tuples(st.sampled_from(["create", "create", "destroy", "delete", "join", "follow", "evict"]), regions, regions),
+    st.tuples(st.just("deliver"), regions, regions),
+)
+
+
+class Cluster:
+    """Replicas, what each has prepared, and the oracle that hears it."""
+
+    def __init__(self) -> None:
+        self.replicas = {slot: Replica(slot) for slot in REGIONS}
+        self.logs: dict[int, list[bytes]] = {slot: [] for slot in REGIONS}
+        self.oracle = Oracle()
+
+    def step(self, action: str, slot: int, other: int) -> None:
+        replica = self.replicas[slot]
+        if action == "deliver":
+            self.deliver(slot, other)
+        elif action == "create":
+            replica.create_group(KEY, b"g", Position(), 0)
+        elif action == "destroy":
+            replica.destroy_group(KEY, b"g")
+        elif action == "delete":
+            replica.delete_stream(KEY)
+        elif action == "join" and slot != other:
+            replica.join_member(other)
+        elif action == "follow":
+            sponsor = replica.members.sponsor_of(slot)
+            if sponsor is not None and not replica.members.follows(slot):
+                replica.follow_sponsor(sponsor)
+        elif slot != other:
+            replica.evict_member(other)
+        batch = replica.take().batch
+        if batch is not None:
+            self.logs[slot].append(encode_batch(batch, 1))
+            self.oracle.note(batch)
+
+    def deliver(self, sender: int, receiver: int) -> bool:
+        replica = self.replicas[receiver]
+        for payload in self.logs[sender] if sender != receiver else []:
+            batch = decode_batch(payload)
+            if batch.first == replica.vector.get(sender) + 1 and replica.vector.descends(batch.context):
+                replica.apply_batch(batch)
+                return True
+        return False
+
+    def check(self) -> None:
+        for replica in self.replicas.values():
+            replica.check()
+            expected = self.oracle.expected(replica.vector).get(KEY)
+            stream = replica.databases[0].get(b"x")
+            assert (actual(stream).groups if stream else {}) == (expected.groups if expected else {})
+            assert set(replica.members.rows()) == self.oracle.members(replica.vector)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(steps, max_size=25))
+def test_members_and_what_evictions_void_are_as_specified(story: list[tuple[str, int, int]]) -> None:
+    cluster = Cluster()
+    for action, slot, other in story:
+        cluster.step(action, slot, other)
+        cluster.check()
+    while any(cluster.deliver(a, b) for a in REGIONS for b in REGIONS):
+        cluster.check()
+    vectors = [replica.vector for replica in cluster.replicas.values()]
+    assert vectors[0] == vectors[1] == vectors[2]
+
+
+def test_a_group_destroyed_by_an_evicted_origin_is_destroyed() -> None:
+    cluster = Cluster()
+    for step in (("create", 1, 1), ("deliver", 1, 3), ("evict", 1, 3), ("destroy", 3, 3), ("deliver", 3, 1)):
+        cluster.step(*step)
+    assert cluster.oracle.expected(cluster.replicas[1].vector)[KEY].groups == {}
+    cluster.check()

@@ -1,0 +1,137 @@
+"""Scenario texts: what is a command, a reply, a step; and that a wrong reply is seen."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulations.scenario import Scenario, ScenarioError
+
+TEXT = """\
+# A note.
+id-mode liberal
+regions 2
+
+t1
+  1> XADD x 5-1 f v
+     5-1
+  2> XLEN x
+     0
+t2
+  sync
+  2> XRANGE x - +
+"""
+
+
+def test_a_scenario_runs_and_tells_differences() -> None:
+    scenario = Scenario(TEXT)
+    scenario.run()
+    [difference] = scenario.differences()
+    assert difference.startswith("line 12: 2> XRANGE x - +: expected [], got ")
+    assert "5-1" in difference
+
+
+def test_rewriting_gives_a_text_that_holds() -> None:
+    scenario = Scenario(TEXT)
+    scenario.run()
+    rewritten = scenario.rewritten()
+    assert rewritten.startswith(TEXT.rstrip("\n"))
+    again = Scenario(rewritten)
+    again.run()
+    assert again.differences() == []
+    assert again.rewritten() == rewritten
+
+
+def test_settings_are_read() -> None:
+    scenario = Scenario("regions 3\ntopology line\nfsync always\nid-mode semi-strict\n")
+    cluster = scenario.cluster()
+    assert sorted(cluster.regions) == [1, 2, 3]
+    assert sorted(cluster.links) == [(1, 2), (2, 3)]
+    config = cluster.regions[1].config
+    assert (config.fsync, config.id_mode) == ("always", "semi-strict")
+
+
+def test_commands_of_a_turn_are_one_turn() -> None:
+    scenario = Scenario("turn 1\n  XADD x * f v\n  XADD x * f v\n1> XLEN x\n   2\n")
+    scenario.run()
+    assert scenario.differences() == []
+    assert scenario.rewritten().splitlines()[:3] == ["turn 1", "  XADD x * f v", "  XADD x * f v"]
+
+
+def test_a_region_syncs_its_log_where_the_text_says_so() -> None:
+    text = "1> XADD x 100 f v\n   100-1\n{}power-loss 1\n1> XLEN x\n   {}\n"
+    for step, length in (("", 0), ("fsync 1\n", 1)):
+        scenario = Scenario("regions 1\n" + text.format(step, length))
+        scenario.run()
+        assert scenario.differences() == []
+
+
+def test_a_message_can_be_on_its_way_while_other_things_happen() -> None:
+    text = """\
+1> XADD x 100 f v
+   100-1
+send 1 2
+1> XADD x 200 f v
+   200-1
+2> XLEN x
+   0
+arrive 1 2
+2> XLEN x
+   1
+send 1 2
+cut 1 2
+arrive 1 2
+2> XLEN x
+   1
+heal 1 2
+1 -> 2
+2> XLEN x
+   2
+"""
+    scenario = Scenario(text)
+    scenario.run()
+    assert scenario.differences() == []
+
+
+def test_a_region_without_room_refuses_writes() -> None:
+    scenario = Scenario("disk-full 1\n1> XLEN x\n   0\n1> XADD x * f v\ndisk-room 1\n1> XADD x 5 f v\n   5-1\n")
+    scenario.run()
+    [difference] = scenario.differences()
+    assert "! MISCONF" in difference
+
+
+def test_a_client_that_waits_is_shown() -> None:
+    scenario = Scenario("1> XREAD BLOCK 0 STREAMS x $\n   (waits)\n")
+    scenario.run()
+    assert scenario.differences() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), [("dance 1\n", "line 1: no step is called 'dance'"), ('1> XADD "x\n', "line 1: No closing")]
+)
+def test_a_text_that_cannot_be_read_is_named(text: str, reason: str) -> None:
+    with pytest.raises(ScenarioError, match=reason):
+        Scenario(text).run()
+
+
+def test_steps_change_the_world() -> None:
+    text = """\
+cut 1 2
+1> XADD x * f v
+heal 1 2
+1 -> 2
+2> XLEN x
+   1
+power-loss 1
+1> XLEN x
+   0
+sync 1 2
+1> XLEN x
+   1
+clock 500
+1> TIME
+   ["0", "500000"]
+"""
+    scenario = Scenario(text)
+    scenario.run()
+    expected = [line for line in scenario.differences() if "XADD" not in line and "TIME" not in line]
+    assert expected == []

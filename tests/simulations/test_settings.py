@@ -1,0 +1,28 @@
+"""Settings are drawn from a seed, and topologies are what they are called."""
+
+from __future__ import annotations
+
+from random import Random
+
+from simulations.settings import draw_limits, draw_settings, pairs_of
+
+
+def test_topologies() -> None:
+    assert pairs_of("mesh", 3) == [(1, 2), (1, 3), (2, 3)]
+    assert pairs_of("hub", 3) == [(1, 2), (1, 3)]
+    assert pairs_of("line", 3) == [(1, 2), (2, 3)]
+    assert pairs_of("ring", 4) == [(1, 2), (2, 3), (3, 4), (1, 4)]
+    assert pairs_of("ring", 2) == [(1, 2)]
+
+
+def test_one_seed_draws_one_world() -> None:
+    assert draw_settings(Random(5)) == draw_settings(Random(5))
+
+
+def test_a_longer_run_can_be_drawn() -> None:
+    assert draw_settings(Random(5), 9_000).duration_ms == 9_000
+
+
+def test_regions_differ_in_their_limits() -> None:
+    rng = Random(1)
+    assert len({draw_limits(rng).message_bytes for _ in range(20)}) > 1

@@ -1,0 +1,83 @@
+"""The `check` step: each checker is fed, holds on a sound core, and names what does not hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulations.checkers import all_checkers
+from simulations.history import Violation
+from simulations.scenario import Scenario, ScenarioError
+from simulations.stage import Stage
+
+STORY = """\
+regions 3
+id-mode strict
+
+  1> XADD x 100 f a
+     100-1
+  1> XGROUP CREATE x g 0
+     OK
+  sync
+  2> XREADGROUP GROUP g a STREAMS x >
+     [[x, [[100-1, [f, a]]]]]
+  2> XACK x g 100-1
+     1
+  3> DEL x
+     1
+  kill 2
+  1> XADD x 200 f b
+     200-1
+  power-loss 1
+  turn 3
+    XADD y 300 f c
+    XGROUP CREATE y g 0
+    XREADGROUP GROUP g a STREAMS y >
+    XACK y g 300-3
+  cut 1 2
+  disk-loss 2 5
+  heal 1 2
+  sync
+"""
+NAMES = [checker.name for checker in all_checkers()]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_checker_holds_on_a_sound_core(name: str) -> None:
+    scenario = Scenario(STORY + f"  check {name}\n")
+    scenario.run()
+    assert scenario.differences() == []
+
+
+def staged(*names: str) -> Stage:
+    stage = Scenario(STORY + "".join(f"  check {name}\n" for name in names)).run()
+    assert isinstance(stage, Stage)
+    return stage
+
+
+def test_what_clients_were_told_is_known() -> None:
+    history = staged(*NAMES).world.history
+    assert [(added.region, added.key, added.entry_id) for added in history.added] == [
+        (1, (0, b"x"), (100, 1)),
+        (1, (0, b"x"), (200, 1)),
+        (3, (0, b"y"), (300, 3)),
+    ]
+    assert [lost.fault for lost in history.lost] == ["kill", "power", "disk-loss"]
+    assert set(history.acknowledged) == {((0, b"x"), b"g"), ((0, b"y"), b"g")}
+    assert list(history.deletes) == [(0, b"x")]
+
+
+def test_an_entry_that_nobody_removed_and_is_gone_is_named() -> None:
+    stage = staged("observed remove")
+    stage.execute(1, [b"XADD", b"x", b"400", b"f", b"v"])
+    stage.sync()
+    for machine in stage.machines.values():
+        for tree in machine.node.replica.databases[0][b"x"].trees.values():
+            for low, high in list(tree.counter_ranges()):
+                tree.remove_counters(low, high)
+    with pytest.raises(Violation, match="observed remove: region 1"):
+        stage.verify("observed remove")
+
+
+def test_an_unknown_checker_is_refused() -> None:
+    with pytest.raises(ScenarioError, match="line 2: no checker is called 'nothing'"):
+        Scenario("regions 2\ncheck nothing\n").run()
