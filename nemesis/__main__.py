@@ -1,0 +1,126 @@
+"""`python -m nemesis`: break what lies around three real regions, and show what became of it; exits 1 when anything is
+wrong."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import tempfile
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from nemesis.checker import KINDS
+from nemesis.cluster import PACKETS, RELAYS
+from nemesis.faults import FAULTS, NEEDS_NAMESPACES
+from nemesis.network import reason_for_none
+from nemesis.run import Row, rounds
+
+USAGE_ERROR = 2
+FAILURE = 1
+ANOMALIES_SHOWN = 10
+WIDTH = 160
+
+progress = Console(stderr=True)
+
+
+class Fsync(StrEnum):
+    """What is run: one policy, or one after the other."""
+
+    ALWAYS = "always"
+    EVERYSEC = "everysec"
+    NO = "no"
+    BOTH = "both"
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def main(
+    seconds: Annotated[float, typer.Option(min=0, help="How long, for each policy; a round is never cut short.")] = 300,
+    fault_s: Annotated[float, typer.Option(min=0, help="How long a fault lasts, half of it more or less.")] = 8,
+    seed: Annotated[int | None, typer.Option(help="Order and victims of the faults, and what clients do.")] = None,
+    fsync: Annotated[Fsync, typer.Option(help="Policy of the regions; `both`: always, then everysec.")] = Fsync.BOTH,
+    faults: Annotated[str, typer.Option(help="Faults by name, separated by commas; all by default.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    loopback: Annotated[bool, typer.Option("--loopback", help="Relays in place of namespaces; fewer faults.")] = False,
+    keep: Annotated[Path | None, typer.Option(help="Where records of rounds that went wrong are put.")] = None,
+) -> None:
+    """Three regions in network namespaces, on small disks, under load and faults."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that nothing is left behind
+    chosen = [name.strip() for name in faults.split(",")] if faults else list(FAULTS)
+    unknown = [name for name in chosen if name not in FAULTS]
+    if unknown:
+        progress.print(f"no fault {unknown[0]!r}; there are: {', '.join(FAULTS)}")
+        raise typer.Exit(USAGE_ERROR)
+    kind, chosen = kind_of(loopback, chosen)
+    number = random.randrange(1 << 32) if seed is None else seed
+    records = keep or Path(tempfile.gettempdir()) / f"nemesis-{number}"
+    policies = [Fsync.ALWAYS, Fsync.EVERYSEC] if fsync is Fsync.BOTH else [fsync]
+    rows = []
+    try:
+        for policy in policies:
+            for row in rounds(policy.value, chosen, seconds, fault_s, number, records, kind):
+                progress.print(line_of(row), markup=False, highlight=False)
+                rows.append(row)
+    except KeyboardInterrupt:
+        progress.print("interrupted")
+    show(rows, number, as_json)
+    sound = bool(rows) and all(row.is_sound for row in rows)
+    if not sound:
+        progress.print(f"records: {records}", markup=False)
+    raise typer.Exit(0 if sound else FAILURE)
+
+
+def kind_of(loopback: bool, chosen: list[str]) -> tuple[str, list[str]]:
+    """What joins the regions here, and the faults that it can do."""
+    reason = "" if loopback else reason_for_none()
+    if not loopback and not reason:
+        return PACKETS, chosen
+    if reason:
+        progress.print(f"no network namespaces, which need root on Linux: {reason}", markup=False)
+    left = [name for name in chosen if name not in NEEDS_NAMESPACES]
+    progress.print(f"on loopback: {', '.join(left) or 'nothing to do'}", markup=False)
+    if not left:
+        raise typer.Exit(USAGE_ERROR)
+    return RELAYS, left
+
+
+def line_of(row: Row) -> str:
+    return f"{row.fsync}: {row.fault} ({row.where}): {'sound' if row.is_sound else 'WRONG'}"
+
+
+def show(rows: list[Row], seed: int, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"seed": seed, "rows": [row.row() for row in rows]}, indent=1))
+        return
+    console = Console(width=WIDTH)
+    console.print(table_of(rows, seed))
+    for row in rows:
+        for text in [*map(str, row.anomalies[:ANOMALIES_SHOWN]), *row.problems]:
+            console.print(f"{row.fsync}: {row.fault}: {text}", markup=False, highlight=False)
+
+
+def table_of(rows: list[Row], seed: int) -> Table:
+    table = Table(title=f"nemesis, seed {seed}")
+    for heading in ("fsync", "fault", "where"):
+        table.add_column(heading)
+    for heading in ("seconds", "written", "healed s", "agreed s", "operations", *KINDS):
+        table.add_column(heading, justify="right")
+    table.add_column("digests")
+    for row in rows:
+        figures = [f"{row.seconds:.1f}", str(row.written), f"{row.healed_s:.1f}", f"{row.agreed_s:.1f}"]
+        counts = [str(row.counts()[kind]) for kind in KINDS]
+        agree = "agree" if row.agree else "DIFFER"
+        table.add_row(row.fsync, row.fault, row.where, *figures, str(row.operations), *counts, agree)
+    return table
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,45 @@
+"""A disk of its own for a region: a small tmpfs, which can be filled and freed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+BALLAST = "ballast"
+CHUNK_BYTES = 1 << 16
+
+
+class DiskError(Exception):
+    """Why there is no small disk here."""
+
+
+@contextmanager
+def small_disk(folder: Path, size_kib: int) -> Iterator[None]:
+    """Mounted on the folder, which it makes."""
+    folder.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size_kib}k", "tmpfs", str(folder)], capture_output=True, text=True
+    )
+    if done.returncode:
+        raise DiskError(f"cannot mount a small tmpfs: {done.stderr.strip()}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def fill(folder: Path) -> None:
+    """Leave no room on its disk."""
+    with open(folder / BALLAST, "ab", buffering=0) as ballast:
+        try:
+            while os.write(ballast.fileno(), bytes(CHUNK_BYTES)):
+                pass
+        except OSError:
+            return
+
+
+def free(folder: Path) -> None:
+    (folder / BALLAST).unlink(missing_ok=True)

@@ -1,0 +1,190 @@
+"""What can be done to a cluster under load, and undone.
+
+A fault does its harm and returns how to undo it, and which regions must go on taking writes meanwhile.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import redis
+
+from nemesis.cluster import SERVING_S, Cluster, Region
+from nemesis.disks import fill, free
+from nemesis.region_process import until
+
+SLOW_S = 0.15
+LOST_SHARE = 0.1
+KILLS = 3
+
+
+@dataclass(frozen=True)
+class Harm:
+    """What a fault did, to whom; `undo` ends it."""
+
+    where: str
+    undo: Callable[[], None]
+    serving: tuple[str, ...]
+
+
+Fault = Callable[[Cluster, random.Random], Harm]
+
+
+def cut_link(cluster: Cluster, chance: random.Random) -> Harm:
+    """The other two links carry everything on."""
+    one, other = pick(cluster, chance, 2)
+    cluster.cut(one, other)
+    return Harm(f"{one.name}-{other.name}", cluster.network.heal, names(cluster))
+
+
+def cut_one_way(cluster: Cluster, chance: random.Random) -> Harm:
+    """What one says is lost, what it hears comes."""
+    source, sink = pick(cluster, chance, 2)
+    cluster.packets.cut(source.number, sink.number)
+    return Harm(f"{source.name}>{sink.name}", cluster.network.heal, names(cluster))
+
+
+def deafen_region(cluster: Cluster, chance: random.Random) -> Harm:
+    """Both of its links, inward only."""
+    [region] = pick(cluster, chance, 1)
+    for other in cluster.others(region):
+        cluster.packets.cut(other.number, region.number)
+    return Harm(f">{region.name}", cluster.network.heal, names(cluster))
+
+
+def cut_off_region(cluster: Cluster, chance: random.Random) -> Harm:
+    [region] = pick(cluster, chance, 1)
+    cluster.cut_off(region)
+    return Harm(region.name, cluster.network.heal, names(cluster))
+
+
+def cut_all_links(cluster: Cluster, chance: random.Random) -> Harm:
+    for region in cluster.regions.values():
+        cluster.cut_off(region)
+    return Harm("all", cluster.network.heal, names(cluster))
+
+
+def slow_links(cluster: Cluster, chance: random.Random) -> Harm:
+    for region in cluster.regions.values():
+        for other in cluster.others(region):
+            cluster.packets.slow(region.number, other.number, SLOW_S)
+    return Harm(f"all, {SLOW_S * 1000:.0f} ms", cluster.network.heal, names(cluster))
+
+
+def lossy_links(cluster: Cluster, chance: random.Random) -> Harm:
+    for region in cluster.regions.values():
+        for other in cluster.others(region):
+            cluster.packets.lose(region.number, other.number, LOST_SHARE)
+    return Harm(f"all, {LOST_SHARE:.0%}", cluster.network.heal, names(cluster))
+
+
+def kill_region(cluster: Cluster, chance: random.Random) -> Harm:
+    [region] = pick(cluster, chance, 1)
+    region.kill()
+    return Harm(region.name, lambda: cluster.start(region), names(cluster, region))
+
+
+def kill_again_and_again(cluster: Cluster, chance: random.Random) -> Harm:
+    """Every time as soon as it serves."""
+    [region] = pick(cluster, chance, 1)
+    for _ in range(KILLS):
+        region.kill()
+        cluster.start(region)
+        await_serving(region)
+    region.kill()
+    return Harm(f"{region.name}, {KILLS + 1} times", lambda: cluster.start(region), names(cluster, region))
+
+
+def kill_all(cluster: Cluster, chance: random.Random) -> Harm:
+    for region in cluster.regions.values():
+        region.kill()
+
+    def undo() -> None:
+        for region in cluster.regions.values():
+            cluster.start(region)
+
+    return Harm("all", undo, ())
+
+
+def kill_cut_off(cluster: Cluster, chance: random.Random) -> Harm:
+    """It comes back before its links do, and serves alone."""
+    [region] = pick(cluster, chance, 1)
+    cluster.cut_off(region)
+    region.kill()
+    cluster.start(region)
+    await_serving(region)
+    return Harm(region.name, cluster.network.heal, names(cluster))
+
+
+def stop_region(cluster: Cluster, chance: random.Random) -> Harm:
+    """Its connections stay open and silent."""
+    [region] = pick(cluster, chance, 1)
+    region.signal(signal.SIGSTOP)
+    return Harm(region.name, lambda: region.signal(signal.SIGCONT), names(cluster, region))
+
+
+def fill_disk(cluster: Cluster, chance: random.Random) -> Harm:
+    [region] = pick(cluster, chance, 1)
+    fill_until_refused(region)
+    return Harm(region.name, lambda: free(region.data), names(cluster, region))
+
+
+def kill_with_full_disk(cluster: Cluster, chance: random.Random) -> Harm:
+    """It comes back while there is no room yet."""
+    [region] = pick(cluster, chance, 1)
+    fill_until_refused(region)
+    region.kill()
+    cluster.start(region)
+    return Harm(region.name, lambda: free(region.data), names(cluster, region))
+
+
+FAULTS: dict[str, Fault] = {
+    "link cut": cut_link,
+    "link cut one way": cut_one_way,
+    "region deaf": deafen_region,
+    "region cut off": cut_off_region,
+    "all links cut": cut_all_links,
+    "links slow": slow_links,
+    "links lossy": lossy_links,
+    "killed": kill_region,
+    "killed again and again": kill_again_and_again,
+    "all killed": kill_all,
+    "cut off and killed": kill_cut_off,
+    "stopped": stop_region,
+    "disk full": fill_disk,
+    "disk full and killed": kill_with_full_disk,
+}
+
+NEEDS_NAMESPACES = frozenset(
+    {"link cut one way", "region deaf", "links slow", "links lossy", "disk full", "disk full and killed"}
+)
+
+
+def await_serving(region: Region) -> None:
+    until(lambda: region.state() == "ok", lambda: f"{region.name} serves again: {region.log()[-1500:]}", SERVING_S)
+
+
+def fill_until_refused(region: Region) -> None:
+    """The log has room ahead, so a full disk is felt only after some writes."""
+    fill(region.data)
+    until(partial(refuses, region), lambda: f"{region.name} refuses writes: {region.log()[-1500:]}", SERVING_S)
+
+
+def refuses(region: Region) -> bool:
+    try:
+        region.ask("XADD", "probe", "*", "f", "v")
+    except redis.ResponseError as error:
+        return str(error).startswith("MISCONF")
+    return False
+
+
+def pick(cluster: Cluster, chance: random.Random, count: int) -> list[Region]:
+    return chance.sample(list(cluster.regions.values()), count)
+
+
+def names(cluster: Cluster, without: Region | None = None) -> tuple[str, ...]:
+    return tuple(region.name for region in cluster.regions.values() if region is not without)

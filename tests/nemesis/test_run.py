@@ -1,0 +1,70 @@
+"""A short run on real processes; `python -m nemesis` is the long one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from nemesis.cluster import PACKETS, RELAYS
+from nemesis.network import PREFIX, run
+from nemesis.region_process import ROOT, until
+from nemesis.run import rounds
+from tests.nemesis.needs import namespaces
+
+
+@pytest.mark.parametrize("kind", [pytest.param(PACKETS, marks=namespaces), RELAYS])
+def test_faults_lose_nothing(kind: str, tmp_path: Path) -> None:
+    faults = ["killed", "region cut off"] if kind == PACKETS else ["link cut", "stopped"]
+    running = rounds("everysec", faults, 120, 2, seed=1, keep=tmp_path, kind=kind)
+    try:
+        rows = list(islice(running, 2))
+    finally:
+        running.close()
+    assert {row.fault for row in rows} == set(faults)
+    for row in rows:
+        assert row.is_sound, f"{row.fault}: {row.problems} {[*map(str, row.anomalies)]}"
+        assert row.written and row.operations > row.written
+    assert not list(tmp_path.iterdir())
+
+
+@namespaces
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_interrupted_run_leaves_nothing(number: signal.Signals, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nemesis", "--faults", "stopped", "--fsync", "everysec"],
+        cwd=ROOT,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    mark = f"{PREFIX}-{process.pid}-"
+    try:
+        until(lambda: len(regions_of(mark)) == 3, "three regions run")
+    finally:
+        process.send_signal(number)
+        said = process.communicate(timeout=60)[0].decode()
+    assert process.returncode == 1, said
+    assert "interrupted" in said and "Traceback" not in said
+    assert not regions_of(mark)
+    assert mark not in run("ip", "netns", "list")
+    assert mark not in Path("/proc/mounts").read_text()
+    assert not list(tmp_path.iterdir())
+
+
+def regions_of(mark: str) -> list[str]:
+    """The processes that serve in this run's directory."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"serve" in words and any(mark.encode() in word for word in words):
+            found.append(path.parent.name)
+    return found
