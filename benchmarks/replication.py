@@ -1,0 +1,145 @@
+"""Rows of replication between two regions, ours only: rate, bytes on the wire, lag under load, catch-up after a cut.
+
+The bytes are counted by a relay between the regions. Lag is the time from the reply to an XADD in one region until a
+blocked XREAD in the other returns with that entry, on one clock, while half of the peak load runs.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from benchmarks.bench import Bench, await_applied, await_links, vector
+from benchmarks.figures import AT_LEAST, Result, Side, Target, percentile
+from benchmarks.load import Appends, Driver, drive
+from benchmarks.relay import Relay
+from benchmarks.servers import Server
+from benchmarks.wire import Connection
+
+KEYS = [f"stream:{i}" for i in range(8)]
+WARM_UP = 1_000
+PROBES_PER_S = 50
+PEAK_DEPTH = 16
+REDIAL_TIMEOUT_S = 60.0
+CATCH_UP_TARGET = Target(AT_LEAST, 300_000)
+
+
+def linked(bench: Bench) -> tuple[Server, Server, Relay]:
+    """Two regions; the second dials the first through the relay."""
+    source = bench.region(1)
+    relay = bench.relay(source)
+    sink = bench.region(2, (relay.address,))
+    await_links(source, 1)
+    drive(source, Appends([source.port], ["warm-up"], WARM_UP))
+    await_sink(source, sink)
+    return source, sink, relay
+
+
+def await_sink(source: Server, sink: Server) -> None:
+    with Connection(source.port) as connection:
+        wanted = vector(connection)
+    await_applied(sink, wanted)
+
+
+def throughput(bench: Bench, name: str) -> list[Result]:
+    source, sink, relay = linked(bench)
+    load = Appends([source.port], KEYS, bench.scale.replicated_entries // len(KEYS))
+    sent, received = relay.from_target, relay.to_target
+    with Driver(load) as driver, bench.profiled():
+        began_s, source_cpu_s, sink_cpu_s = time.monotonic(), source.cpu_s(), sink.cpu_s()
+        driver.start()
+        driver.finish()
+        await_sink(source, sink)
+        seconds = time.monotonic() - began_s
+    per_entry_us = 1e6 / load.total
+    rate = Side(load.total / seconds, (sink.cpu_s() - sink_cpu_s) * per_entry_us)
+    details = {
+        "source_cpu_us": (source.cpu_s() - source_cpu_s) * per_entry_us,
+        "bytes_back": (relay.to_target - received) / load.total,
+    }
+    wire = Side((relay.from_target - sent) / load.total)
+    return [
+        Result(name, "replication until applied elsewhere (CPU: the receiver)", "entries/s", rate, details=details),
+        Result(f"{name}-wire", "replication, on the wire for an entry (16 random hex digits)", "B", wire),
+    ]
+
+
+def catch_up(bench: Bench, name: str) -> list[Result]:
+    """From the first byte of the new connection; how long the redial took before is a detail."""
+    source, sink, relay = linked(bench)
+    relay.cut()
+    await_links(source, 0)
+    load = Appends([source.port], KEYS, bench.scale.missed_entries // len(KEYS))
+    drive(source, load)
+    cpu_s, healed_s = sink.cpu_s(), time.monotonic()
+    relay.heal()
+    if not relay.connected.wait(REDIAL_TIMEOUT_S):
+        raise TimeoutError("the region does not dial again")
+    began_s = time.monotonic()
+    with bench.profiled():
+        await_sink(source, sink)
+    seconds = time.monotonic() - began_s
+    side = Side(load.total / seconds, (sink.cpu_s() - cpu_s) * 1e6 / load.total)
+    title = f"catch-up after a partition of {load.total:,} entries (CPU: the receiver)"
+    return [Result(name, title, "entries/s", side, None, CATCH_UP_TARGET, {"redial_s": began_s - healed_s})]
+
+
+def lag(bench: Bench, name: str) -> list[Result]:
+    source, sink, _ = linked(bench)
+    peak = peak_rate(bench, source, sink)
+    step_s = PEAK_DEPTH * len(KEYS) / (peak / 2)
+    count = round(bench.scale.lag_s / step_s) * PEAK_DEPTH
+    load = Appends([source.port], KEYS, count, PEAK_DEPTH, interval_s=step_s)
+    with Driver(load) as driver, bench.profiled():
+        driver.start()
+        lags_ms = probe(source, sink, bench.scale.lag_s * 0.9)
+        offered = driver.finish().rate
+    details = {"peak": peak, "load": offered, "probes": float(len(lags_ms)), "max": max(lags_ms)}
+    return [
+        Result(
+            f"{name}-p{share:.0%}".rstrip("%"),
+            f"replication lag at {offered:,.0f} XADD/s, p{share * 100:.0f}",
+            "ms",
+            Side(percentile(lags_ms, share)),
+            details=details,
+        )
+        for share in (0.5, 0.99)
+    ]
+
+
+def peak_rate(bench: Bench, source: Server, sink: Server) -> float:
+    """XADD/s that reach the other region too."""
+    load = Appends([source.port], KEYS, bench.scale.replicated_entries // 2 // len(KEYS), PEAK_DEPTH)
+    with Driver(load) as driver:
+        began_s = time.monotonic()
+        driver.start()
+        driver.finish()
+        await_sink(source, sink)
+        return load.total / (time.monotonic() - began_s)
+
+
+def probe(source: Server, sink: Server, seconds: float) -> list[float]:
+    """Milliseconds from reply to sight, for probes at a steady pace."""
+    seen_s: dict[bytes, float] = {}
+    count = max(1, round(seconds * PROBES_PER_S))
+    with Connection(sink.port) as watcher, Connection(source.port) as writer:
+        thread = threading.Thread(target=watch, args=(watcher, seen_s, count))
+        thread.start()
+        began_s = time.monotonic()
+        replied_s: dict[bytes, float] = {}
+        for i in range(count):
+            time.sleep(max(0.0, began_s + i / PROBES_PER_S - time.monotonic()))
+            entry_id = writer.ask("XADD", "probe", "*", "f", i)
+            replied_s[entry_id] = time.monotonic()
+        thread.join()
+    return [(seen_s[entry_id] - at_s) * 1000 for entry_id, at_s in replied_s.items()]
+
+
+def watch(watcher: Connection, seen_s: dict[bytes, float], count: int) -> None:
+    last: bytes | str = "0"
+    while len(seen_s) < count:
+        reply = watcher.ask("XREAD", "BLOCK", 0, "STREAMS", "probe", last)
+        now_s = time.monotonic()
+        for entry_id, _ in reply[0][1]:
+            seen_s[entry_id] = now_s
+            last = entry_id

@@ -1,0 +1,67 @@
+"""Medians, percentiles, targets, and when a sample says more about the load generator than about the server."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.figures import AT_LEAST, AT_MOST, Result, Sample, Side, Target, divide, percentile, summarize
+
+
+def test_a_sample_is_a_rate_and_a_cost() -> None:
+    sample = Sample(operations=1_000, seconds=2.0, cpu_s=0.5, driver_cpu_s=0.1)
+    assert sample.rate == 500
+    assert sample.cpu_us == 500
+
+
+@pytest.mark.parametrize(
+    ("cpu_s", "driver_cpu_s", "bound"),
+    [(0.5, 0.95, True), (0.99, 0.95, False), (0.5, 0.8, False)],
+)
+def test_a_driver_is_the_bound_when_only_it_was_busy(cpu_s: float, driver_cpu_s: float, bound: bool) -> None:
+    assert Sample(1, 1.0, cpu_s, driver_cpu_s).driver_bound is bound
+
+
+def test_a_side_is_the_median_with_its_spread() -> None:
+    samples = [Sample(100, 1.0, 0.3, 0.0), Sample(100, 2.0, 0.1, 0.0), Sample(100, 4.0, 0.2, 3.9)]
+    assert summarize(samples) == Side(value=50, cpu_us=2_000, low=25, high=100, driver_bound=True)
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"), [(0.0, 1), (0.2, 1), (0.21, 2), (0.5, 3), (0.8, 4), (0.99, 5), (1.0, 5)]
+)
+def test_a_percentile_is_a_value_that_was_measured(share: float, expected: float) -> None:
+    assert percentile([5, 3, 1, 4, 2], share) == expected
+
+
+def test_nothing_has_no_percentile() -> None:
+    with pytest.raises(ValueError, match="no values"):
+        percentile([], 0.5)
+
+
+@pytest.mark.parametrize(
+    ("target", "ours", "redis", "reached"),
+    [
+        (Target(AT_LEAST, 0.6), 60.0, 100.0, True),
+        (Target(AT_LEAST, 0.6), 59.0, 100.0, False),
+        (Target(AT_MOST, 3.0), 300.0, 100.0, True),
+        (Target(AT_MOST, 3.0), 301.0, 100.0, False),
+        (Target(AT_LEAST, 300.0), 300.0, None, True),
+        (Target(AT_LEAST, 300.0), 299.0, None, False),
+        (None, 1.0, 1.0, None),
+    ],
+)
+def test_a_target_is_about_the_ratio_else_the_value(
+    target: Target | None, ours: float, redis: float | None, reached: bool | None
+) -> None:
+    result = Result("row", "row", "op/s", Side(ours), None if redis is None else Side(redis), target)
+    assert result.reached is reached
+
+
+def test_cpu_is_compared_where_both_have_it() -> None:
+    assert Result("r", "r", "", Side(1, cpu_us=3), Side(1, cpu_us=2)).cpu_ratio == 1.5
+    assert Result("r", "r", "", Side(1, cpu_us=3), Side(1)).cpu_ratio is None
+    assert Result("r", "r", "", Side(1, cpu_us=3)).cpu_ratio is None
+
+
+def test_a_ratio_to_nothing_is_not_an_error() -> None:
+    assert divide(1, 0) == float("inf")
