@@ -1,0 +1,218 @@
+"""Faults of containers and networks, under load, on the image that deploy/build makes.
+
+Each test does one thing to three running regions, undoes it, and lets the clients rest; then no acknowledged write may
+be missing anywhere, no acknowledged removal may be undone, and the digests must agree. A table is printed at the end.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from nemesis.region_process import until
+from tests.containers.cluster import DEPLOY, GROUP, NAMES, STREAM, Cluster, Load, Region, run
+
+ENTRIES = 400
+os.environ["TESTCONTAINERS_RYUK_DISABLED"] = "true"  # before the import: its helper image may be out of reach
+
+
+def reason_to_skip() -> str:
+    if importlib.util.find_spec("testcontainers") is None:
+        return "container tests need testcontainers: pip install -e '.[dev,containers]'"
+    try:
+        answer = subprocess.run(
+            ["docker", "version", "--format", "{{.Server.Version}}"], capture_output=True, timeout=20
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"no container engine answers: {error}"
+    return "" if answer.returncode == 0 else f"no container engine answers: {answer.stderr.decode().strip()}"
+
+
+REASON = reason_to_skip()
+pytestmark = [
+    pytest.mark.skipif(bool(REASON), reason=REASON or "an engine answers"),
+    pytest.mark.timeout(600),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+
+
+@pytest.fixture(scope="session")
+def image() -> Iterator[str]:
+    """The one that IMAGE names, else one that is built for this run."""
+    if "IMAGE" in os.environ:
+        yield os.environ["IMAGE"]
+        return
+    tag = f"crdtstream:test-{uuid.uuid4().hex[:8]}"
+    try:
+        run(DEPLOY / "build", tag)
+        yield tag
+    finally:
+        subprocess.run(["docker", "image", "rm", "--force", tag], capture_output=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def table(request: pytest.FixtureRequest) -> Iterator[list[str]]:
+    rows: list[str] = []
+    yield rows
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        print(f"\n\n{'fault':<24}{'meanwhile':>10}{'healed s':>10}{'agreed s':>10}{'entries':>9}{'lost':>6}  digests")
+        print("\n".join(rows))
+
+
+@pytest.fixture(scope="module")
+def cluster(image: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    made = Cluster(image, tmp_path_factory.mktemp("tls"))
+    try:
+        made.await_healthy()
+        made.regions["east"].ask("XGROUP", "CREATE", STREAM, GROUP, "0", "MKSTREAM")
+        made.await_agreement()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def loads(cluster: Cluster) -> Iterator[dict[str, Load]]:
+    made = {name: Load(region) for name, region in cluster.regions.items()}
+    for load in made.values():
+        load.start()
+    try:
+        yield made
+    finally:
+        for load in made.values():
+            load.end()
+
+
+def arrives(region: Region, entry_id: bytes) -> bool:
+    return bool(region.ask("XRANGE", STREAM, entry_id, entry_id))
+
+
+def cut_link(cluster: Cluster, loads: dict[str, Load]) -> Callable[[], None]:
+    """The other two links carry everything on."""
+    east, west = cluster.regions["east"], cluster.regions["west"]
+    east.cut(west)
+    east.await_links("north")
+    west.await_links("north")
+    entry_id = east.ask("XADD", STREAM, "*", "at", "east")
+    until(lambda: arrives(west, entry_id), "what east writes reaches west through north")
+
+    def heal() -> None:
+        east.heal(west)
+
+    return heal
+
+
+def cut_off_region(cluster: Cluster, loads: dict[str, Load]) -> Callable[[], None]:
+    """Both of its links: it serves on, alone, and nothing passes either way."""
+    east, west, north = (cluster.regions[name] for name in NAMES)
+    north.cut(east)
+    north.cut(west)
+    north.await_links()
+    east.await_links("west")
+    entry_id = north.ask("XADD", STREAM, "*", "at", "north")
+    loads["north"].await_added(ENTRIES)
+    assert not arrives(east, entry_id)
+
+    def heal() -> None:
+        north.heal(east)
+        north.heal(west)
+
+    return heal
+
+
+def kill_region(cluster: Cluster, loads: dict[str, Load]) -> Callable[[], None]:
+    east, west = cluster.regions["east"], cluster.regions["west"]
+    west.engine.kill("KILL")
+    east.await_links("north")
+
+    def heal() -> None:
+        west.engine.start()
+        west.await_healthy()
+
+    return heal
+
+
+def pause_region(cluster: Cluster, loads: dict[str, Load]) -> Callable[[], None]:
+    """Its connections stay open and silent: only a heartbeat notices."""
+    east, north = cluster.regions["east"], cluster.regions["north"]
+    failures = loads["north"].failures
+    north.engine.pause()
+    east.await_links("west")
+    until(lambda: loads["north"].failures > failures, "clients of a paused region notice")
+    return north.engine.unpause
+
+
+FAULTS = {
+    "link east-west cut": (cut_link, NAMES),
+    "north cut off": (cut_off_region, NAMES),
+    "west killed": (kill_region, ("east", "north")),
+    "north paused": (pause_region, ("east", "west")),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_fault_loses_nothing(fault: str, cluster: Cluster, loads: dict[str, Load], table: list[str]) -> None:
+    inject, serving = FAULTS[fault]
+    for load in loads.values():
+        load.resume()
+        load.await_added(ENTRIES)
+    before = total(loads)
+    heal = inject(cluster, loads)
+    for name in serving:
+        loads[name].await_added(ENTRIES)
+    meanwhile = total(loads) - before
+    begun = time.monotonic()
+    heal()
+    for name, region in cluster.regions.items():
+        region.await_links(*(peer for peer in NAMES if peer != name))
+        loads[name].await_added(ENTRIES)
+    healed = time.monotonic()
+    for load in loads.values():
+        load.rest()
+    cluster.await_agreement()
+    agreed = time.monotonic()
+    lost = missing(cluster, loads)
+    table.append(
+        f"{fault:<24}{meanwhile:>10}{healed - begun:>10.1f}{agreed - healed:>10.1f}{total(loads):>9}"
+        f"{len(lost):>6}  agree"
+    )
+    assert not lost
+
+
+def test_group_delivered_every_entry(cluster: Cluster, loads: dict[str, Load]) -> None:
+    """Live entries only; what a region gave and the client never saw is in its history."""
+    for load in loads.values():
+        load.rest()
+    cluster.await_agreement()
+    for load in loads.values():
+        with load.region.connect(30.0) as client:
+            while load.read(client, "0") or load.read(client, ">"):
+                pass
+    delivered = set().union(*(load.delivered for load in loads.values()))
+    assert not set(ids(cluster.regions["east"])) - delivered
+
+
+def total(loads: dict[str, Load]) -> int:
+    return sum(len(load.added) for load in loads.values())
+
+
+def ids(region: Region) -> list[bytes]:
+    return [entry[0] for entry in region.ask("XRANGE", STREAM, "-", "+")]
+
+
+def missing(cluster: Cluster, loads: dict[str, Load]) -> list[tuple[str, bytes]]:
+    """Acknowledged writes that a region lacks, and acknowledged removals that it does not know."""
+    lost = []
+    for name, region in cluster.regions.items():
+        live = set(ids(region))
+        for load in loads.values():
+            lost += [(name, entry_id) for entry_id in load.added - load.maybe_removed - live]
+            lost += [(name, entry_id) for entry_id in load.removed & live]
+    return lost
