@@ -1,0 +1,138 @@
+"""The command line: what it accepts, and that what it refuses is named, with an exit code and without a traceback."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from crdtstream import __version__
+from crdtstream.cli import FAILURE, USAGE_ERROR, app, load_config
+from crdtstream.config import ConfigError
+
+ROOT = Path(__file__).resolve().parent.parent
+GOOD = ["--name", "east", "--region", "1", "--cluster", "c"]
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, arguments)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.output
+
+
+def test_version() -> None:
+    code, text = run("--version")
+    assert code == 0
+    assert text in (f"crdtstream {__version__} ({core} core)\n" for core in ("interpreted", "compiled"))
+
+
+def test_check_passes_what_works() -> None:
+    assert run("serve", *GOOD, "--peer", "west:7101", "--check") == (0, "The settings are valid.\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ([], "missing: --name, --region, --cluster"),
+        (["--name", "east", "--region", "1"], "missing: --cluster"),
+        ([*GOOD, "--fsync", "sometimes"], "fsync 'sometimes'"),
+        ([*GOOD, "--region", "300"], "region 300"),
+        ([*GOOD, "--peer", "west"], "peer 'west'"),
+        ([*GOOD, "--config", "/nowhere.toml"], "cannot read /nowhere.toml: No such file"),
+    ],
+)
+def test_check_names_what_does_not(arguments: list[str], text: str) -> None:
+    code, output = run("serve", *arguments, "--check")
+    assert code == USAGE_ERROR
+    assert output.startswith("crdtstream: ") and text in output
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("region = ", "is not TOML"),
+        ("name = 5", "name must be str, not 5"),
+        ("region = '1'", "region must be int, not '1'"),
+        ("region = true", "region must be int, not True"),
+        ("incarnation = 'x'", "incarnation must be int, not 'x'"),
+        ("insecure-replication = 1", "insecure_replication must be bool, not 1"),
+        ("colour = 'red'", "unknown setting 'colour'"),
+        ("peers = 'west:7101'", "peers must be a list of texts"),
+        ("peers = [7101]", "peers must be a list of texts"),
+        ("peers = 7101", "peers must be a list of texts"),
+        ("limits = 3", "limits must be a table"),
+        ("limits = [1]", "limits must be a table"),
+        ("[limits]\ncolours = 3", "unknown limit 'colours'"),
+        ("[limits]\nclients_max = -1", "limit clients_max must be a whole number"),
+        ("[limits]\nclients_max = 1.5", "limit clients_max must be a whole number"),
+        ("[limits]\nclients_max = 0", "limit clients_max 0 must be at least 1"),
+    ],
+)
+def test_a_settings_file_that_does_not_work_is_named(tmp_path: Path, text: str, expected: str) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("cluster = 'c'\n" + text)
+    flags = [
+        word for name, value in (("name", "east"), ("region", "1")) if name not in text for word in (f"--{name}", value)
+    ]
+    code, output = run("serve", *flags, "--config", str(file), "--check")
+    assert code == USAGE_ERROR
+    assert expected in output
+
+
+def test_flags_override_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(
+        "name='east'\nregion=1\ncluster='c'\nid-mode='liberal'\npeers=['a:1','b:2']\n[limits]\nclients_max=9"
+    )
+    config = load_config(file, {"region": 2})
+    assert (config.name, config.region, config.id_mode, config.peers) == ("east", 2, "liberal", ("a:1", "b:2"))
+    assert config.limits.clients_max == 9
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="is not TOML"):
+        load_config(file, {})
+
+
+def serve_here(tmp_path: Path, *arguments: str) -> tuple[int, str]:
+    """In a process of its own, because it sets up logging and an event loop."""
+    command = [sys.executable, "-m", "crdtstream", "serve", *GOOD, "--data", str(tmp_path / "data"), *arguments]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30)
+    assert "Traceback" not in ended.stderr, ended.stderr
+    return ended.returncode, ended.stderr.splitlines()[-1]
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        yield taken.getsockname()[1]
+
+
+@pytest.mark.parametrize(("flag", "other"), [("--port", "--replication-port"), ("--replication-port", "--port")])
+def test_a_port_in_use_is_named(tmp_path: Path, taken_port: int, flag: str, other: str) -> None:
+    code, said = serve_here(tmp_path, flag, str(taken_port), other, "0")
+    assert code == FAILURE
+    assert said.startswith("crdtstream: cannot listen for ") and f"127.0.0.1:{taken_port}" in said and flag in said
+
+
+def test_a_data_directory_of_another_region_is_refused(tmp_path: Path, taken_port: int) -> None:
+    serve_here(tmp_path, "--port", str(taken_port), "--replication-port", "0")
+    code, said = serve_here(tmp_path, "--port", str(taken_port), "--region", "2")
+    assert code == USAGE_ERROR
+    assert "belongs to region 1, not to region 2" in said
+
+
+def test_a_data_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("a file")
+    code, said = serve_here(tmp_path, "--port", "0")
+    assert code == FAILURE
+    assert f"{tmp_path}/data" in said

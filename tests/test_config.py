@@ -1,0 +1,79 @@
+"""Settings that cannot work are refused by name, before anything is opened."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from crdtstream.config import LIMITS_MIN, Config, ConfigError, Limits, is_loopback, validate
+
+GOOD = Config(name="east", region=1, cluster="c")
+TLS = {"tls_certificate": "a", "tls_key": "b", "tls_authority": "c"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"region": 255},
+        {"peers": ("west:7101", "[::1]:7102")},
+        {"incarnation": 0},
+        {"port": 0, "replication_port": 65535},
+        {"replication_bind": "0.0.0.0", "insecure_replication": True},
+        {"replication_bind": "0.0.0.0", **TLS},
+    ],
+)
+def test_what_works_passes(settings: dict[str, object]) -> None:
+    validate(replace(GOOD, **settings))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"name": ""}, "name ''"),
+        ({"name": "two words"}, "name 'two words'"),
+        ({"name": "line\nbreak"}, "name "),
+        ({"cluster": ""}, "cluster must be set"),
+        ({"cluster": "c" * 129}, "must not exceed 128 characters"),
+        ({"name": "n" * 129}, "must not exceed 128 characters"),
+        ({"region": 0}, "region 0"),
+        ({"region": 256}, "region 256"),
+        ({"fsync": "sometimes"}, "fsync 'sometimes'"),
+        ({"id_mode": "loose"}, "id-mode 'loose'"),
+        ({"log_level": "loud"}, "log-level 'loud'"),
+        ({"incarnation": -1}, "incarnation -1"),
+        ({"port": 65536}, "port 65536"),
+        ({"replication_port": -1}, "replication-port -1"),
+        ({"peers": ("west",)}, "peer 'west'"),
+        ({"peers": (":7101",)}, "peer ':7101'"),
+        ({"peers": ("west:0",)}, "peer 'west:0'"),
+        ({"peers": ("west:70000",)}, "peer 'west:70000'"),
+        ({"tls_key": "b"}, "go together"),
+        ({"replication_bind": "0.0.0.0"}, "not loopback"),
+    ],
+)
+def test_what_cannot_work_is_named(settings: dict[str, object], text: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        validate(replace(GOOD, **settings))  # type: ignore[arg-type]
+    assert text in str(raised.value)
+
+
+@pytest.mark.parametrize("name", sorted(LIMITS_MIN))
+def test_a_limit_has_a_least_value(name: str) -> None:
+    least = LIMITS_MIN[name]
+    validate(replace(GOOD, limits=replace(Limits(), **{name: least})))
+    with pytest.raises(ConfigError, match=f"limit {name} {least - 1} must be at least {least}"):
+        validate(replace(GOOD, limits=replace(Limits(), **{name: least - 1})))
+
+
+def test_limits_keep_their_order() -> None:
+    with pytest.raises(ConfigError, match="heartbeat_ms 6000 must not exceed limit peer_timeout_ms 5000"):
+        validate(replace(GOOD, limits=Limits(heartbeat_ms=6000)))
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"), [("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("10.0.0.1", False), ("", False)]
+)
+def test_loopback(address: str, expected: bool) -> None:
+    assert is_loopback(address) is expected

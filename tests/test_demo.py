@@ -1,0 +1,137 @@
+"""The demo as users start it: processes, ports and an exit code, and what it says when something does not hold."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import StringIO
+from pathlib import Path
+
+import pytest
+import redis
+from rich.console import Console
+
+from crdtstream.demo.run import run_demo
+from crdtstream.demo.stories import EAST_WEST, STORIES
+from crdtstream.demo.story import Differ, Heal, Story, at
+
+ROOT = Path(__file__).resolve().parent.parent
+DEMO = ("-m", "crdtstream", "demo")
+NO_STORIES = ("-c", "from crdtstream.demo.run import run_demo; raise SystemExit(run_demo(False, stories=()))")
+REGION_ROW = re.compile(r"(east|west|north) +. \d +. (\d+) +. \d+ +. (\d+) ")
+COMMANDS = (
+    "XRANGE payments - +",
+    "XINFO GROUPS payments",
+    "XINFO GROUPS jobs",
+    "XINFO GROUPS ticks",
+    "CRDT.DIGEST",
+)
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def environment(scratch: Path) -> dict[str, str]:
+    return {**os.environ, "TMPDIR": str(scratch), "PYTHONPATH": str(ROOT)}
+
+
+@contextmanager
+def demo_that_stays(scratch: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The process, and what it had printed when it was ready for the user."""
+    command = [sys.executable, *arguments]
+    with subprocess.Popen(command, env=environment(scratch), text=True, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        text = ""
+        try:
+            for line in process.stdout:
+                text += line
+                if line.startswith("Ctrl-C"):
+                    break
+            yield process, text
+        finally:
+            process.terminate()
+
+
+def test_once_tells_every_story_and_exits_0(tmp_path: Path) -> None:
+    command = [sys.executable, *DEMO, "--once"]
+    done = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert all(story.title in done.stdout for story in STORIES)
+    assert "All held: 7 stories" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 100
+    assert done.stderr == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_once_every_region_answers_alike_until_sigterm(tmp_path: Path) -> None:
+    with demo_that_stays(tmp_path, *DEMO) as (process, text):
+        ports = [int(port) for _, port, _ in REGION_ROW.findall(text)]
+        assert len(ports) == 3
+        assert all(f"redis-cli -p {port} " in text for port in ports)
+        for command in COMMANDS:
+            answers = [ask(port, command) for port in ports]
+            assert answers[0] and answers == [answers[0]] * 3, command
+        process.terminate()
+        assert process.wait(60) == 0
+    assert list(tmp_path.iterdir()) == []
+    for port in ports:
+        with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port), 5):
+            pass
+
+
+def ask(port: int, command: str) -> object:
+    with redis.Redis(port=port) as client:
+        return client.execute_command(*command.split())
+
+
+def test_a_region_that_ends_is_named(tmp_path: Path) -> None:
+    with demo_that_stays(tmp_path, *NO_STORIES) as (process, text):
+        pids = {name: int(pid) for name, _, pid in REGION_ROW.findall(text)}
+        os.kill(pids["west"], signal.SIGKILL)
+        assert process.wait(60) == 1
+        assert process.stdout is not None
+        assert "region west ended with exit code -9" in process.stdout.read()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_region_that_cannot_start_shows_its_log(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = [sys.executable, *DEMO, "--once", "--port-base", str(port - 1)]
+        done = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "region east ended with exit code 1" in done.stdout
+    assert "Address already in use" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+BROKEN = Story(
+    "A story that is not so",
+    "Four things in it do not hold.",
+    EAST_WEST,
+    (
+        at(east="XADD orders 100 item tea -> 100-9"),
+        at(east="XGROUP CREATE orders crew 0 -> OK effects=0"),
+        Heal(),
+        at(west="XREADGROUP GROUP crew ann STREAMS orders > -> [100-1]"),
+        Differ("east", "west"),
+    ),
+)
+
+
+def test_what_does_not_hold_is_named_and_the_exit_code_is_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    printed = StringIO()
+    assert run_demo(True, stories=(BROKEN,), console=Console(file=printed, width=100)) == 1
+    complaints = printed.getvalue().partition("Did not hold:")[2]
+    assert "A story that is not so, t1, east: XADD orders 100 item tea answered '100-1', expected '100-9'" in complaints
+    assert "t2, east: XGROUP CREATE orders crew 0 answered 'OK, one effect to send'" in complaints
+    assert "t5: the digests of east and west should differ" in complaints
+    assert "XINFO GROUPS orders is not the same in all regions: east" in complaints
+    assert len(complaints.strip().splitlines()) == 4
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,41 @@
+"""Every scenario runs on pure nodes and gives the replies of its text; `--rewrite` puts in those that came."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from simulations.scenario import Scenario, ScenarioError
+
+FOLDER = Path(__file__).parent.parent / "simulations" / "scenarios"
+TEXTS = sorted(FOLDER.glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.stem)
+def test_scenario(path: Path, request: pytest.FixtureRequest) -> None:
+    scenario = Scenario(path.read_text(encoding="utf-8"))
+    cluster = scenario.run()
+    if request.config.getoption("--rewrite"):
+        path.write_text(scenario.rewritten(), encoding="utf-8")
+    else:
+        assert scenario.differences() == []
+    cluster.sync()
+    digests = {number: cluster.execute(number, [b"CRDT.DIGEST"]) for number in cluster.regions}
+    assert len(set(digests.values())) == 1, digests
+
+
+def test_the_scenarios_are_there() -> None:
+    assert len(TEXTS) >= 23
+
+
+def test_a_wrong_reply_is_named() -> None:
+    scenario = Scenario("regions 1\n  1> XADD x 100 f v\n     100-2\n")
+    scenario.run()
+    assert scenario.differences() == ["line 2: 1> XADD x 100 f v: expected ['100-2'], got ['100-1']"]
+    assert scenario.rewritten() == "regions 1\n  1> XADD x 100 f v\n     100-1\n"
+
+
+def test_an_unknown_step_is_refused() -> None:
+    with pytest.raises(ScenarioError, match="line 2: no step is called 'synch'"):
+        Scenario("regions 1\n  synch\n").run()
