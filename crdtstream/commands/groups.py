@@ -133,6 +133,11 @@ def seen_now(context: Context, stream: Stream | None) -> Position:
     return Position(position.default, dict(sorted(ids.items())))
 
 
+def bounded(entries_read: int, stream: Stream | None) -> int:
+    """ENTRIESREAD: nobody has read more than was added."""
+    return min(entries_read, 0 if stream is None else stream.entries_added())
+
+
 def xgroup_create(context: Context, client: Client, argv: list[bytes]) -> Reply:
     options = parse_group(argv, True)
     key = (client.database, argv[2])
@@ -144,7 +149,7 @@ def xgroup_create(context: Context, client: Client, argv: list[bytes]) -> Reply:
         raise CommandError(BUSY)
     if context.applicant:
         raise CommandError(APPLICANT)
-    context.replica.create_group(key, argv[3], start, options.entries_read)
+    context.replica.create_group(key, argv[3], start, bounded(options.entries_read, stream))
     return replies.OK
 
 
@@ -155,7 +160,7 @@ def xgroup_setid(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if len(argv) not in SETID_ARGUMENTS:
         raise CommandError(bad_arguments(argv[1]))
     position = seen_now(context, stream) if argv[4] == b"$" else Position(arguments.parse_bound(argv[4], 0))
-    context.replica.record(fx.PositionSet(key, argv[3], position, options.entries_read))
+    context.replica.record(fx.PositionSet(key, argv[3], position, bounded(options.entries_read, stream)))
     return replies.OK
 
 

@@ -213,7 +213,7 @@ def trim(context: Context, key: Key, options: TrimOptions) -> int:
         return 0
     surplus = surplus_of(stream, options)
     if options.approximate:
-        surplus = whole_nodes(surplus, options, context.limits.stream_node_entries_max)
+        surplus = whole_nodes(surplus, stream.length, options, context.limits.stream_node_entries_max)
     if surplus <= 0:
         return 0
     return context.replica.remove_entries(key, stream.trimmable(stream.length - surplus), True, None)
@@ -233,12 +233,16 @@ def surplus_of(stream: Stream, options: TrimOptions) -> int:
     return count
 
 
-def whole_nodes(surplus: int, options: TrimOptions, node_entries: int) -> int:
-    """`~`: as Redis, which drops whole nodes of its tree and stops before the one that would exceed LIMIT."""
+def whole_nodes(surplus: int, length: int, options: TrimOptions, node_entries: int) -> int:
+    """`~`: as Redis, which drops whole nodes of its tree and stops before the one that would exceed LIMIT. The last one
+    is whole with fewer entries too.
+    """
     removals_max = options.removals_max(node_entries)
     if removals_max is not None and surplus > removals_max:
         surplus = removals_max
-    return surplus - surplus % node_entries if node_entries > 0 else surplus
+    if surplus == length or node_entries <= 0:
+        return surplus
+    return surplus - surplus % node_entries
 
 
 # XREAD

@@ -138,6 +138,16 @@ def test_an_id_is_a_floor_for_origins_not_yet_seen() -> None:
     assert group_of(region).start() == Position((3, 0))
 
 
+def test_nobody_has_read_more_than_was_added() -> None:
+    region = filled("1-0", "2-0")
+    region.line("XGROUP CREATE s g 2 ENTRIESREAD 7")
+    assert group_of(region).entries_read == 2
+    region.line("XGROUP SETID s g 0 ENTRIESREAD 9")
+    assert group_of(region).entries_read == 2
+    region.line("XGROUP CREATE t g 0 MKSTREAM ENTRIESREAD 7")
+    assert region.line("XINFO GROUPS t").endswith(b"entries-read\r\n:0\r\n$3\r\nlag\r\n:0\r\n")
+
+
 def test_createconsumer_tells_whether_it_is_new() -> None:
     region = grouped()
     assert region.line("XGROUP CREATECONSUMER s g c") == ONE

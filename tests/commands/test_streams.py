@@ -219,6 +219,7 @@ def test_xdel_removes_what_another_origin_wrote() -> None:
         ("XTRIM s MAXLEN ~ 0 LIMIT 1", 0, ("1-0", "2-0", "3-0", "4-0")),
         ("XTRIM s MAXLEN ~ 0 LIMIT 0", 4, ()),
         ("XTRIM s MINID ~ 4", 2, ("3-0", "4-0")),
+        ("XTRIM s MINID ~ 3 LIMIT 3", 2, ("3-0", "4-0")),
         ("XTRIM nokey MAXLEN 0", 0, ("1-0", "2-0", "3-0", "4-0")),
     ],
 )
@@ -230,6 +231,26 @@ def test_xtrim(line: str, removed: int, left: tuple[str, ...]) -> None:
     assert region.say("XRANGE s - +") == entries(*left)
     assert region.stream().max_deleted() == (0, 0)
     assert region.stream().top == (4, 0)
+
+
+@pytest.mark.parametrize(
+    ("line", "removed"),
+    [
+        ("XTRIM s MAXLEN ~ 0", 5),
+        ("XTRIM s MAXLEN ~ 1", 4),
+        ("XTRIM s MINID ~ 99", 5),
+        ("XTRIM s MINID ~ 5", 4),
+        ("XTRIM s MAXLEN ~ 0 LIMIT 5", 5),
+        ("XTRIM s MAXLEN ~ 0 LIMIT 4", 4),
+        ("XTRIM s MAXLEN ~ 0 LIMIT 3", 2),
+    ],
+)
+def test_the_last_node_goes_though_it_is_not_full(line: str, removed: int) -> None:
+    region = Region(limits=Limits(stream_node_entries_max=2))
+    for ms in range(1, 6):
+        region.say(f"XADD s {ms} f v")
+    assert region.say(line) == b":%d\r\n" % removed
+    assert region.say("XLEN s") == b":%d\r\n" % (5 - removed)
 
 
 def test_a_trim_counts_over_all_origins() -> None:

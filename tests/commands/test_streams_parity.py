@@ -129,6 +129,9 @@ def test_approximate_trims_drop_whole_nodes(redis: Connection) -> None:
         "MINID ~ 450",
         "MINID ~ 601 LIMIT 100",
         "MAXLEN ~ 200 LIMIT 0",
+        "MINID ~ 1050 LIMIT 0",
+        "MAXLEN ~ 0 LIMIT 49",
+        "MAXLEN ~ 0 LIMIT 50",
     )
     for trim in trims:
         requests += [["XTRIM", "s", *trim.split()], ["XLEN", "s"], ["XRANGE", "s", "-", "+", "COUNT", "1"]]
