@@ -388,10 +388,18 @@ class Node:
             self._finish(waiter, waiter.expired(context))
         self._resume()
         self.exchange.tick(now_ms)
+        self._heed_damage()
         self._tell_birth()
         if self.replica.collection.waiting and not context.loading:
             self.replica.collect(self.exchange.stable(), context.limits.collected_keys_max)
         self._show_peers(now_ms)
+
+    def _heed_damage(self) -> None:
+        """What a checkpoint holds is needed from the log no more, by a start and by peers that take a state."""
+        known, damages = self.context.damages, self.history.damages()
+        if len(known) < len(damages):
+            known += [f"{damage.file}:{damage.offset}" for damage in damages[len(known) :]]
+            self.context.saving.request()
 
     def _expire(self) -> None:
         """Delete keys whose time has come; who waits for a key that only hides by now learns that it is gone."""

@@ -93,6 +93,7 @@ CROSS_CUTTING = frozenset(
         "test_processes",
         "test_recovery",
         "test_redis_parity",
+        "test_rot",
         "test_scenarios",
         "test_state_transfer",
         "test_tidy",

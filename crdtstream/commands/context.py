@@ -252,6 +252,8 @@ class Context:
 
     What commands want of the runtime: a checkpoint (`saving`), the settings written to their file (`rewrite_wanted`),
     a clean stop (`stop_wanted`).
+
+    `damages` are the places of the log, file and byte, that could not be read since the start.
     """
 
     __slots__ = (
@@ -260,6 +262,7 @@ class Context:
         "audit",
         "clients",
         "config",
+        "damages",
         "draws",
         "durable",
         "effects_saved",
@@ -312,6 +315,7 @@ class Context:
         self.applicant = False
         self.retention: Retention | None = None
         self.audit: Audit | None = None
+        self.damages: list[str] = []
         self.memory_short = False
         self.origin: Origin | None = None
         self.id_mode = STRICT

@@ -110,7 +110,9 @@ def human(count: int) -> str:
 
 
 def persistence_fields(context: Context) -> list[Field]:
-    """A checkpoint is shown as both, a background save and a rewrite of the log."""
+    """A checkpoint is shown as both, a background save and a rewrite of the log; `log_damages` counts the places of the
+    log that could not be read since the start, and `log_last_damage` is the file and byte of the last one.
+    """
     saving = context.saving
     status = "err" if saving.failure else "ok"
     return [
@@ -129,6 +131,8 @@ def persistence_fields(context: Context) -> list[Field]:
         ("aof_rewrite_scheduled", int(saving.requested)),
         ("aof_last_bgrewrite_status", status),
         ("aof_last_write_status", "ok" if context.writable else "err"),
+        ("log_damages", len(context.damages)),
+        ("log_last_damage", context.damages[-1] if context.damages else ""),
     ]
 
 

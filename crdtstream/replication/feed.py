@@ -7,8 +7,9 @@ what the peer has applied or was sent here; for a direct slot it may lag, becaus
 elsewhere. A slot that stops being direct leaves a hole in what was sent, so the peer asks for a restart with its
 vector, and the cursor goes back to what that lacks.
 
-A reader is **behind** when the log was cut before its cursor, or when the cursor meets a join that brought what the
-peer lacks (see history.py). It is sent nothing then, until the peer covers what is missing or has taken a state.
+A reader is **behind** when the log was cut before its cursor or is damaged at it, or when the cursor meets a join that
+brought what the peer lacks (see history.py). It is sent nothing then, until the peer covers what is missing or has
+taken a state.
 
 The window is open while the bytes sent since the last restart exceed those consumed by less than `window_bytes`: so
 one batch always goes, whatever its size. A restart begins a new window, because the old one may be full of batches
@@ -168,6 +169,8 @@ class Feed:
         if self.behind or self._cursor > served_position:
             return False
         records = self._history.read(self._cursor, bytes_max)
+        if self._cursor < self._history.first_position():
+            return self._refill(bytes_max, served_position)
         self._read = [record for record in records if record[0] <= served_position]
         self._next = 0
         if not self._read:

@@ -9,6 +9,9 @@ A **gap** `(position, vector)` is what a state transfer brought that was joined 
 batch of the log. Who lacks one of them is not served past it. Origins whose batches reach the reader from their own
 region (its direct slots) do not count.
 
+A log may turn out to be **damaged** while it is read. It forgets all up to there, so from then on it begins behind the
+damage, as if it had been cut; a milestone is kept for where it goes on.
+
 A log that was cut at its beginning serves a peer only from a milestone that is still retained. A checkpoint keeps one
 for about the beginning of each segment, and one for the place where the replay begins; the rest comes with the replay.
 Where the log begins before the first of them, what lies between tells which vector covers all before it.
@@ -28,6 +31,22 @@ READ_BYTES: Final = 1 << 20
 LogRecord = tuple[int, int, bytes]
 
 
+class Damage:
+    """What of the log could not be read: where it was met, and the last record that is lost to peers (inclusive)."""
+
+    __slots__ = ("file", "offset", "reason", "record", "through")
+
+    def __init__(self, file: str, offset: int, record: int, through: int, reason: str) -> None:
+        self.file = file
+        self.offset = offset
+        self.record = record
+        self.through = through
+        self.reason = reason
+
+    def __repr__(self) -> str:
+        return f"Damage({self.file} at byte {self.offset}, record {self.record}: {self.reason})"
+
+
 class LogReader(Protocol):
     """The port to the log. Positions are inclusive."""
 
@@ -39,37 +58,50 @@ class LogReader(Protocol):
     def last_position(self) -> int: ...
 
     def read(self, position: int, bytes_max: int) -> list[LogRecord]:
-        """(position, kind, payload) from `position` on: up to `bytes_max`, or one record that is larger."""
+        """(position, kind, payload) from `position` on: up to `bytes_max`, or one record that is larger.
+
+        Empty where the record cannot be read; the log begins behind it then.
+        """
 
     def bytes_from(self, position: int) -> int:
         """About how many bytes of the log lie from there on."""
+
+    @property
+    def damages(self) -> list[Damage]:
+        """What could not be read since the start."""
 
 
 class History:
     """The log as peers see it; without a log, during recovery, there is nothing to read."""
 
-    __slots__ = ("_gaps", "_milestones", "log")
+    __slots__ = ("_after", "_gaps", "_milestones", "_vector", "log")
 
     def __init__(self, log: LogReader | None = None) -> None:
         self.log = log
         self._milestones: list[tuple[int, VersionVector]] = [(1, VersionVector())]
         self._gaps: list[tuple[int, VersionVector]] = []
+        self._after, self._vector = self._milestones[0]
 
     def note(self, position: int, vector: VersionVector) -> None:
         """A batch has this position in the log; `vector` covers it and all before it, and is copied when it is kept."""
         after = position + 1
+        self._after, self._vector = after, vector
         if after - self._milestones[-1][0] >= MILESTONE_RECORDS:
             self._milestones.append((after, vector.copy()))
 
     def note_gap(self, position: int, gap: VersionVector, vector: VersionVector) -> None:
         """A state was joined at this position; `vector` covers it and all before it."""
         self._gaps.append((position, gap))
+        self._after, self._vector = position + 1, vector
         self.mark(position + 1, vector)
 
     def position_for(self, vector: VersionVector, direct: Collection[int] = ()) -> int | None:
         """From here on (inclusive) lies everything that the vector lacks; None when the log does not cover that."""
-        self._forget_cut()
-        self._mark_beginning()
+        first = 0
+        while first != self.first_position():
+            first = self.first_position()
+            self._forget_cut()
+            self._mark_beginning()
         milestones = self._milestones
         low, high = 0, len(milestones)
         while low < high:
@@ -128,6 +160,9 @@ class History:
                         seen.add(header.slot)
         self._milestones.insert(0, (first, VersionVector(counters)))
 
+    def damages(self) -> list[Damage]:
+        return [] if self.log is None else self.log.damages
+
     # Checkpoints
 
     def mark(self, position: int, vector: VersionVector) -> None:
@@ -162,12 +197,21 @@ class History:
     def restore(self, milestones: list[tuple[int, VersionVector]]) -> None:
         """Those that a checkpoint kept; the last one stands where the replay begins."""
         self._milestones = milestones
+        self._after, self._vector = milestones[-1]
 
     def restore_gap(self, position: int, gap: VersionVector) -> None:
         self._gaps.append((position, gap))
 
     def read(self, position: int, bytes_max: int) -> list[LogRecord]:
-        return [] if self.log is None else self.log.read(position, bytes_max)
+        """As the log does; where it begins anew behind damage, who has all that is here by now can be served."""
+        log = self.log
+        if log is None:
+            return []
+        first = log.first_position
+        records = log.read(position, bytes_max)
+        if log.first_position != first:
+            self.mark(max(self._after, log.last_position + 1), self._vector)
+        return records
 
     def check(self) -> None:
         assert self._milestones, "no milestone"

@@ -150,6 +150,7 @@ class Loop:
         self.failed = True
         self._turn_bytes = 0
         self._room_needed = 0
+        self._damages_told = 0
         self._timer: asyncio.TimerHandle | None = None
         self._ended: asyncio.Future[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -386,6 +387,7 @@ class Loop:
             self.node.observe(*process.usage())
             self.node.tick(now_ms())
             self._follow_config()
+            self._tell_damage()
             self.schedule()
 
     def _follow_config(self) -> None:
@@ -396,6 +398,19 @@ class Loop:
             configure_logging(config)
         if self.node.context.memory_short:
             process.give_back(time.monotonic())
+
+    def _tell_damage(self) -> None:
+        """Peers that lack those records are sent a whole state; a checkpoint that is asked for drops the file."""
+        for damage in self._log.damages[self._damages_told :]:
+            self._damages_told += 1
+            logger.error(
+                "the log is damaged: who lacks these records is sent a state",
+                file=damage.file,
+                offset=damage.offset,
+                record=damage.record,
+                through=damage.through,
+                reason=damage.reason,
+            )
 
     def _tick_once(self) -> None:
         if not self.failed:

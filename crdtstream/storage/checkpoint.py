@@ -285,7 +285,8 @@ class Checkpointer:
         self._sizes = dict(capture.manifest.block_files)
         self._doomed = {n for n, size in self._sizes.items() if 2 * capture.live_bytes[n] < size}
         self._bytes_before = self._bytes_began
-        needed = max(self._node.needed_position(capture.manifest.milestones), self._retained())
+        unserved = min(self._log.first_position, capture.manifest.begun + 1)
+        needed = max(self._node.needed_position(capture.manifest.milestones), self._retained(), unserved)
         return self._log.forget_before(min(needed, self._node.held_position()))
 
     def _retained(self) -> int:

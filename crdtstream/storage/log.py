@@ -13,6 +13,11 @@ Syncing. `sync` takes the position first and the files after it, so it covers wh
 called while the loop's thread goes on. Nothing that it will cover later is synced on the way: a segment that is begun
 has neither a durable name nor a durable header until the next `sync`, which takes files and directory together.
 
+Damage. A record that was whole when it was written and cannot be read is told of in `damages`, and nothing up to the
+end of its segment is served any more: the log begins behind it. Nothing else changes, because what was applied is in
+memory, or in a checkpoint. The next checkpoint deletes the file, as far as a start does not need it; where the damage
+is in the last segment, the next turn begins another one.
+
 Recovery. Frames are read in order up to the first that is not whole (see `recovery`); what follows a torn tail is
 cut, and everything kept is synced before the log opens, since after a mere kill it may be in the page cache alone.
 
@@ -26,8 +31,9 @@ from bisect import bisect_right
 from collections.abc import Callable
 from itertools import pairwise
 
+from crdtstream.replication.history import Damage
 from crdtstream.storage.disk import Disk, DiskError, DiskFull
-from crdtstream.storage.recovery import Cut, LogDamaged, LogError, Recovery, create_segment
+from crdtstream.storage.recovery import Cut, LogError, Recovery, create_segment
 from crdtstream.storage.segment import (
     FRAME_BYTES,
     HEADER_BYTES,
@@ -68,11 +74,13 @@ class Log:
         "_sealed",
         "_segment_bytes_max",
         "_segments",
+        "_served_from",
         "_stops",
         "_sync_lock",
         "_synced",
         "appended_bytes",
         "cut",
+        "damages",
     )
 
     def __init__(self, disk: Disk, recovery: Recovery, segment_bytes_max: int) -> None:
@@ -87,14 +95,16 @@ class Log:
         self._stops: dict[int, tuple[Segment, int]] = {}
         self._failure: DiskError | None = None
         self._sync_lock = threading.Lock()
+        self._served_from = 1
         self.cut: Cut | None = recovery.cut
+        self.damages: list[Damage] = []
         # What a restart would have to replay, if nothing but the log were there.
         self.appended_bytes = recovery.replayed_bytes
 
     @property
     def first_position(self) -> int:
-        """The first retained record, or the first to come."""
-        return self._segments[0].first
+        """The first record that is retained and behind all damage, or the first to come."""
+        return max(self._segments[0].first, self._served_from)
 
     @property
     def last_position(self) -> int:
@@ -145,7 +155,8 @@ class Log:
     def _make_room(self, byte_count: int) -> None:
         """What is asked for is mostly not written; where it is much of a segment, little would be in each."""
         half = self._segment_bytes_max // 2
-        if self._active.end < half < byte_count:
+        damaged = self._served_from > self._active.first
+        if self._active.end < half < byte_count and not damaged:
             capacity = max(self._segment_bytes_max, self._active.end + byte_count + half)
             self._disk.reserve(self._active.name, capacity)
             self._active.capacity = capacity
@@ -202,7 +213,7 @@ class Log:
     def read(self, position: int, bytes_max: int) -> list[tuple[int, int, bytes]]:
         """(position, kind, payload) from `position` on: payloads up to `bytes_max`, or one record that is larger.
 
-        Ends with a segment; the next call goes on in the next.
+        Ends with a segment; the next call goes on in the next. Empty where a record cannot be read (see Damage above).
         """
         self._refuse_when_failed()
         if position > self._last:
@@ -212,17 +223,29 @@ class Log:
         segment, number, offset = self._locate(position)
         records: list[tuple[int, int, bytes]] = []
         window = Window(self._disk, segment.name, segment.end, bytes_max + _READ_AHEAD_BYTES)
-        for found, kind, payload, end in scan(window, offset, number, self._salt):
-            if records and len(payload) > bytes_max:
-                break
-            if found >= position:
-                records.append((found, kind, payload))
-                bytes_max -= len(payload)
-            offset = end
-        if not records:
-            raise LogDamaged(segment.name, offset, f"record {position} was whole when it was written")
-        self._remember(records[-1][0] + 1, segment, offset)
+        reason = "what was written there is not there any more"
+        try:
+            for found, kind, payload, end in scan(window, offset, number, self._salt):
+                if records and len(payload) > bytes_max:
+                    break
+                if found >= position:
+                    records.append((found, kind, payload))
+                    bytes_max -= len(payload)
+                number, offset = found + 1, end
+        except DiskError as error:
+            reason = str(error.strerror)
+        if records:
+            self._remember(records[-1][0] + 1, segment, offset)
+        else:
+            self._abandon(segment, Damage(segment.name, offset, number, segment.last, reason))
         return records
+
+    def _abandon(self, segment: Segment, damage: Damage) -> None:
+        if segment is self._active:
+            segment.capacity = segment.end
+        self._served_from = segment.last + 1
+        self._stops.clear()
+        self.damages.append(damage)
 
     def _locate(self, position: int) -> tuple[Segment, int, int]:
         """The segment of a record, and a record at or before it with its offset."""
@@ -254,10 +277,11 @@ class Log:
         return forgotten
 
     def delete(self, names: list[str]) -> None:
-        """Delete forgotten segments, in their order; from any thread."""
+        """Delete forgotten segments, in their order; from any thread. One that is gone was damage."""
         for name in names:
             try:
-                self._disk.delete(name)
+                if name in self._disk.names():
+                    self._disk.delete(name)
                 self._disk.sync_directory()  # one by one: a later deletion that survives an earlier one is a hole
             except DiskError as error:
                 raise self._fail(error) from error

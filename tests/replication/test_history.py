@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Batch
 from crdtstream.protocols.codec import BATCH, START, encode_batch
-from crdtstream.replication.history import MILESTONE_RECORDS, History, LogRecord
+from crdtstream.replication.history import MILESTONE_RECORDS, Damage, History, LogRecord
 
 RECORDS_MAX = 100
 
@@ -20,6 +20,7 @@ class FakeLog:
     def __init__(self, count: int, dots: list[tuple[int, int]] | None = None) -> None:
         self.first_position = 1
         self.last_position = count
+        self.damages: list[Damage] = []
         self.dots = [] if dots is None else dots
 
     def read(self, position: int, bytes_max: int) -> list[LogRecord]:

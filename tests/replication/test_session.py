@@ -24,7 +24,7 @@ from crdtstream.protocols.codec import (
 )
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.handover import Handover
-from crdtstream.replication.history import History
+from crdtstream.replication.history import Damage, History
 from crdtstream.replication.progress import ProgressTable
 from crdtstream.replication.session import OPEN, PROGRESS_INTERVAL_MS, Session
 from crdtstream.replication.snapshot import Snapshot
@@ -42,6 +42,7 @@ class MemoryLog:
         self.records: list[tuple[int, int, bytes]] = []
         self.last = 0
         self.reads = 0
+        self.damages: list[Damage] = []
 
     def append(self, kind: int, payload: bytes) -> int:
         self.last += 1

@@ -21,7 +21,7 @@ from crdtstream.replication import history as history_module
 from crdtstream.storage import checkpoint
 from crdtstream.storage.checkpoint import MANIFEST, checkpoint_names
 from crdtstream.storage.disk import DiskFailed, DiskFull
-from crdtstream.storage.log import LogDamaged
+from crdtstream.storage.recovery import LogDamaged
 from crdtstream.storage.sections import CheckpointDamaged
 from crdtstream.storage.segment import FormatUnknown, segment_names
 from simulations.cluster import Cluster, Region

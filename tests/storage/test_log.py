@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from pathlib import Path
 from random import Random
@@ -10,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdtstream.storage.disk import Disk, DiskFull, RealDisk
-from crdtstream.storage.log import FRAME_BYTES, Log, LogDamaged, LogFailed, NotRetained, open_log
+from crdtstream.storage.disk import Disk, DiskFailed, DiskFull, RealDisk
+from crdtstream.storage.log import FRAME_BYTES, Log, LogFailed, NotRetained, open_log
+from crdtstream.storage.recovery import LogDamaged
 from crdtstream.storage.segment import (
     HEADER_BYTES,
     FormatUnknown,
@@ -706,8 +708,92 @@ def test_rot_is_not_served_to_readers() -> None:
     log.append(turn(3))
     disk.flip_bit(segment_name(1), HEADER_BYTES + FRAME_BYTES + 102 + FRAME_BYTES + 5)
     assert [row[0] for row in log.read(1, 1_000)] == [1]
+    assert log.read(2, 1_000) == []
+    assert log.damages[0].record == 2
+
+
+class UnreadableDisk(SimulatedDisk):
+    """Some files answer with an error instead of bytes."""
+
+    unreadable: frozenset[str] = frozenset()
+
+    def read(self, name: str, offset: int, length: int) -> bytes:
+        if name in self.unreadable:
+            raise DiskFailed(errno.EIO, f"cannot read {name}: simulated")
+        return super().read(name, offset, length)
+
+
+def damaged(disk: UnreadableDisk, name: str, how: str) -> None:
+    if how == "flipped":
+        disk.flip_bit(name, HEADER_BYTES + 3 * (FRAME_BYTES + 102) + 50)
+    elif how == "gone":
+        disk.delete(name)
+    else:
+        disk.unreadable = frozenset({name})
+
+
+@pytest.mark.parametrize("how", ["flipped", "gone", "unreadable"])
+@pytest.mark.parametrize("replayed_from", [1, 101])
+def test_a_log_begins_behind_what_cannot_be_read(how: str, replayed_from: int) -> None:
+    """Also where the segment was not read at the start, so that nothing but its first record's place is known."""
+    disk = UnreadableDisk()
+    log, _ = opened(disk, 2_000)
+    for start in range(0, 200, 10):
+        log.append(turn(10, 90, start))
+    log.sync()
+    log, _ = opened(disk, 2_000, position_from=replayed_from)
+    firsts = log.segment_firsts()
+    damaged(disk, segment_name(firsts[2]), how)
+    kept = read_all(log, 1, 500)
+    if how == "flipped":
+        assert firsts[2] - 1 < len(kept) < firsts[3] - 1, "what lies before the flipped bit is read"
+    assert log.first_position == firsts[3]
+    assert [damage.file for damage in log.damages] == [segment_name(firsts[2])]
+    assert log.damages[0].through == firsts[3] - 1
+    with pytest.raises(NotRetained):
+        log.read(1, 100)
+    assert len(read_all(log, firsts[3], 500)) == log.last_position - firsts[3] + 1
+    log.check()
+    log.truncate_before(log.first_position)
+    assert segment_name(firsts[2]) not in disk.names() or how == "gone"
+    assert log.segment_firsts() == firsts[3:]
+    log.check()
+
+
+@pytest.mark.parametrize("asked", [100, 900, 9_000])
+def test_damage_in_the_last_segment_is_left_behind_by_the_next_turn(asked: int) -> None:
+    disk = UnreadableDisk()
+    log, _ = opened(disk)
+    log.append(turn(20))
+    log.sync()
+    damaged(disk, segment_name(1), "flipped")
+    assert len(read_all(log, 1, 10_000)) == 3
+    assert log.first_position == 21 and log.read(21, 100) == []
+    assert log.has_room(asked)
+    log.append(turn(5))
+    log.sync()
+    log.check()
+    assert log.segment_firsts() == [1, 21]
+    assert read_all(log, 21, 10_000) == turn(5)
+    log, kept = opened(disk, position_from=21)
+    assert kept == turn(5)
     with pytest.raises(LogDamaged):
-        log.read(2, 1_000)
+        opened(disk)
+
+
+def test_damage_in_the_last_segment_of_a_full_disk() -> None:
+    disk = UnreadableDisk(capacity_bytes=SEGMENT_BYTES)
+    log, _ = opened(disk)
+    log.append(turn(20))
+    log.sync()
+    damaged(disk, segment_name(1), "flipped")
+    assert read_all(log, 1, 10_000)
+    assert not log.has_room(100)
+    with pytest.raises(DiskFull):
+        log.append(turn(1))
+    disk.capacity_bytes = None
+    assert log.append(turn(1)) == 21
+    log.check()
 
 
 def test_first_start_that_loses_power_starts_again() -> None:
