@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import random
 import re
 import shutil
 import signal
@@ -20,6 +21,7 @@ START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 120.0
 LOOK_AGAIN_S = 0.005
 LOG_LINES_SHOWN = 15
+PORTS = (20_000, 32_000)
 EVERYSEC = "everysec"
 NO = "no"
 
@@ -175,6 +177,11 @@ def wait_until(server: Server, holds: Callable[[], bool], what: str, timeout_s: 
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
+    """Below the range that the kernel gives to outgoing connections, so that none takes it before the server does."""
+    while True:
+        port = random.randrange(*PORTS)
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
         return port

@@ -17,7 +17,6 @@ import asyncio
 import json
 import multiprocessing
 import os
-import socket
 import tempfile
 import time
 from pathlib import Path
@@ -31,6 +30,7 @@ from rich.table import Table
 
 from benchmarks.figures import percentile
 from benchmarks.restart import Region
+from benchmarks.servers import free_port
 from crdtstream.config import Config
 from crdtstream.runtime.logging import configure_logging
 from crdtstream.runtime.loop import Loop
@@ -71,13 +71,6 @@ def main(
 def configured(config: Config) -> Config:
     configure_logging(config)
     return config
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 def build(data: str, entries: int, small_streams: int) -> None:

@@ -53,7 +53,8 @@ def main(
     keep: Annotated[Path | None, typer.Option(help="Where records of rounds that went wrong are put.")] = None,
 ) -> None:
     """Three regions in network namespaces, on small disks, under load and faults."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that nothing is left behind
+    for each in (signal.SIGTERM, signal.SIGINT):  # a job in the background begins with SIGINT ignored
+        signal.signal(each, signal.default_int_handler)  # so that nothing is left behind
     chosen = [name.strip() for name in faults.split(",")] if faults else list(FAULTS)
     unknown = [name for name in chosen if name not in FAULTS]
     if unknown:

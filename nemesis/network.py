@@ -118,9 +118,10 @@ def remove_leftovers() -> None:
         name = line.split()[0]
         found = re.fullmatch(rf"{PREFIX}-(\d+)-\w+", name)
         if found and not Path(f"/proc/{found[1]}").exists():
-            for process_id in run("ip", "netns", "pids", name).split():
-                os.kill(int(process_id), signal.SIGKILL)
-            run("ip", "netns", "delete", name)
+            with suppress(NetworkError, ProcessLookupError):  # somebody else removes it too
+                for process_id in run("ip", "netns", "pids", name).split():
+                    os.kill(int(process_id), signal.SIGKILL)
+                run("ip", "netns", "delete", name)
 
 
 class Direction:

@@ -24,13 +24,18 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 ROOT = Path(__file__).resolve().parent.parent
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 PORTS = (20_000, 32_000)
+_given: set[int] = set()
 
 
 def free_port() -> int:
+    """Never the same one twice."""
     while True:
         port = random.randrange(*PORTS)
+        if port in _given:
+            continue
+        _given.add(port)
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))

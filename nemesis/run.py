@@ -118,11 +118,12 @@ class Round:
 
     def _hold(self, row: Row, harm: Harm, fault_s: float) -> None:
         """Those that the fault does not touch must go on."""
-        before = {name: self._loads[name].written for name in harm.serving}
         time.sleep(fault_s)
-        for name, count in before.items():
-            if self._loads[name].written == count:
-                row.problems.append(f"{name} took no write meanwhile: {self._loads[name].last_failure}")
+        for name in harm.serving:
+            try:
+                self._loads[name].await_written(1, SERVING_S)
+            except AssertionError as error:
+                row.problems.append(f"meanwhile: {error}")
 
     def _heal(self, row: Row, harm: Harm) -> None:
         begun_s = time.monotonic()

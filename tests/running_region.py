@@ -14,7 +14,7 @@ from crdtstream.runtime.loop import Loop
 from crdtstream.servers.resp_server import RespServer
 from nemesis.region_process import free_port
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 SEGMENT_BYTES = 1 << 20
 
 

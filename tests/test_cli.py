@@ -104,7 +104,7 @@ def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
 def serve_here(tmp_path: Path, *arguments: str) -> tuple[int, str]:
     """In a process of its own, because it sets up logging and an event loop."""
     command = [sys.executable, "-m", "crdtstream", "serve", *GOOD, "--data", str(tmp_path / "data"), *arguments]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert "Traceback" not in ended.stderr, ended.stderr
     return ended.returncode, ended.stderr.splitlines()[-1]
 

@@ -23,7 +23,7 @@ from nemesis.region_process import RegionProcess, Regions, regions_in, until
 
 GROWTH_BYTES_MAX = 96 << 20
 STRANGER = 9
-REPLY_S = 5.0
+REPLY_S = 30.0
 CHUNK_BYTES = 1 << 16
 HALF_OPEN = 100
 HOLD_S = 0.1

@@ -31,7 +31,17 @@ def linked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RegionPro
         client.execute_command("XREADGROUP", "GROUP", "g", "me", "COUNT", "1", "STREAMS", "x", ">")
         until(lambda: two.ask("XLEN", "x") == 3, "the entries arrive")
         regions.await_agreement(one, two)
+        until(lambda: admitted(one, two), "each is a member for the other, linked and not behind")
         yield one, two
+
+
+def admitted(*regions: RegionProcess) -> bool:
+    fields = rows(regions, "members")[1]
+    names = [region.name for region in regions]
+    states = [fields.get(f"{region.number}.0 state") for region in regions]
+    links = [rows(regions, "regions")[1].get("region2 link", {}).get("region1")]
+    lags = [rows(regions, "lag")[1].get("region2 lag", {}).get("region1")]
+    return states == [dict.fromkeys(names, "member")] * len(regions) and links == ["open"] and lags == ["0"]
 
 
 @pytest.fixture(scope="module")

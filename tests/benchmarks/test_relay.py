@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 
 from benchmarks.relay import Relay
+from benchmarks.servers import free_port
 
 
 def dial(relay: Relay) -> socket.socket:
@@ -49,9 +50,7 @@ def is_ended(near: socket.socket) -> bool:
 
 
 def test_an_unreachable_target_ends_the_connection() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    with Relay(port) as relay, dial(relay) as near:
+    with Relay(free_port()) as relay, dial(relay) as near:
         assert is_ended(near)
         with dial(relay) as again:
             assert is_ended(again)

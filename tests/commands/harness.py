@@ -23,12 +23,13 @@ from crdtstream.config import Limits
 from crdtstream.core.causality import VersionVector, region_of
 from crdtstream.core.replica import Replica
 from crdtstream.protocols import replies
+from nemesis.region_process import free_port
 
 Argument = bytes | str | int
 
 REDIS = shutil.which("redis-server")
 START_MS = 1_700_000_000_000
-DEADLINE_S = 10
+DEADLINE_S = 60
 
 
 def encoded(argument: Argument) -> bytes:
@@ -155,9 +156,7 @@ def read_reply(stream: BinaryIO) -> bytes:
 @contextmanager
 def redis_server(directory: Path, *options: str) -> Iterator[int]:
     """A real redis-server on loopback; gives its port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    port = free_port()
     fixed = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(directory), "--save", "", "--appendonly", "no"]
     with (directory / "log").open("wb") as log:
         server = subprocess.Popen([str(REDIS), *fixed, *options], stdout=log, stderr=log)

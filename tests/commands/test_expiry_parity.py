@@ -104,7 +104,9 @@ requests = st.one_of(
 checks = ["EXISTS a b", "TYPE a"]
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(st.lists(requests, max_size=15))
 def test_any_requests(connection: Connection, script: list[list[str]]) -> None:
     told: list[list[str]] = []

@@ -212,7 +212,9 @@ STEPS = st.one_of(
 OBSERVERS = ("XPENDING s g - + 99", "XPENDING s g", "XINFO GROUPS s", "XINFO CONSUMERS s g")
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(steps=st.lists(STEPS, max_size=25))
 @example(steps=[["XGROUP SETID s g 0"]])
 def test_sequences(redis: Connection, steps: list[list[str]]) -> None:

@@ -69,7 +69,9 @@ requests = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(st.lists(requests, max_size=20))
 def test_any_requests(connection: Connection, script: list[list[str]]) -> None:
     compare(connection, script)

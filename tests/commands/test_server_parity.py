@@ -130,7 +130,9 @@ def harmless(line: list[str]) -> bool:
 lines = st.tuples(names, st.lists(words, max_size=4)).map(lambda pair: [pair[0], *pair[1]]).filter(harmless)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(st.lists(lines, max_size=8))
 def test_any_words(port: int, script: list[list[str]]) -> None:
     compare(port, [" ".join(line) for line in script])

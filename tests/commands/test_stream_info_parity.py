@@ -65,7 +65,9 @@ def step_both(redis: Connection, region: Region, step: str, name: bytes, number:
         assert region.call("XDEL", "s", number) == redis.run("XDEL", "s", number)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(steps=STEPS)
 def test_entries_read_and_lag(redis: Connection, steps: list[tuple[str, bytes, int]]) -> None:
     region = Region()

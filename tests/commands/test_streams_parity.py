@@ -222,7 +222,9 @@ REQUESTS = st.one_of(
 FIRST = [["XADD", "s", entry_id, "f", "v"] for entry_id in ("0-1", "1-0", "1-1", "2-0", "2-1", "3-0")]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(requests=st.lists(REQUESTS, max_size=40))
 def test_sequences(redis: Connection, requests: list[list[str]]) -> None:
     assert_parity(redis, FIRST + requests)

@@ -148,7 +148,9 @@ requests = st.sampled_from(WORDS.split("|"))
 who = st.sampled_from(["", "", "@"])
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(st.lists(st.tuples(who, requests), max_size=25))
 def test_any_sequence(port: int, script: list[tuple[str, str]]) -> None:
     """A wait outside a transaction is left out: its reply comes later."""

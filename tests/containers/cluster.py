@@ -200,8 +200,9 @@ class Load(threading.Thread):
         self.failures = 0
         self.last_failure = ""
         self._ended = threading.Event()
-        self._running = threading.Event()
-        self._at_rest = threading.Event()
+        self._turned = threading.Condition()
+        self._running = False
+        self._at_rest = True
 
     def run(self) -> None:
         while not self._ended.is_set():
@@ -215,10 +216,11 @@ class Load(threading.Thread):
 
     def _work(self, client: Any) -> None:
         while not self._ended.is_set():
-            if self._running.is_set():
+            with self._turned:
+                self._at_rest = not self._running
+                self._turned.notify_all()
+            if not self._at_rest:
                 self._turn(client)
-            else:
-                self._at_rest.set()
             self._ended.wait(PACE_S)
 
     def _turn(self, client: Any) -> None:
@@ -244,13 +246,15 @@ class Load(threading.Thread):
         return len(ids)
 
     def resume(self) -> None:
-        self._at_rest.clear()
-        self._running.set()
+        with self._turned:
+            self._running, self._at_rest = True, False
 
     def rest(self) -> None:
         """Returns once nothing is under way."""
-        self._running.clear()
-        until(self._at_rest.is_set, lambda: f"{self.region.name}'s client rests: {self.last_failure}")
+        with self._turned:
+            self._running = False
+            if not self._turned.wait_for(lambda: self._at_rest, SERVING_S):
+                raise AssertionError(f"{self.region.name}'s client does not rest: {self.last_failure}")
 
     def await_added(self, count: int) -> None:
         """As many more, acknowledged."""

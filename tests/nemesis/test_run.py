@@ -46,9 +46,11 @@ def test_an_interrupted_run_leaves_nothing(number: signal.Signals, tmp_path: Pat
     mark = f"{PREFIX}-{process.pid}-"
     try:
         until(lambda: len(regions_of(mark)) == 3, "three regions run")
-    finally:
         process.send_signal(number)
-        said = process.communicate(timeout=60)[0].decode()
+        said = process.communicate(timeout=120)[0].decode()
+    finally:
+        process.kill()
+        process.communicate()
     assert process.returncode == 1, said
     assert "interrupted" in said and "Traceback" not in said
     assert not regions_of(mark)

@@ -19,19 +19,13 @@ from hypothesis import strategies as st
 
 from crdtstream.protocols import replies
 from crdtstream.protocols.requests import ProtocolError, RequestParser
+from nemesis.region_process import DEADLINE_S, free_port
 
 REDIS = shutil.which("redis-server")
 pytestmark = pytest.mark.skipif(REDIS is None, reason="redis-server is not installed")
 
 AUTH = replies.bulk_array([b"AUTH", b"secret"])
 ECHO_ALL = b'EVAL "return ARGV" 0 '
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +40,11 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         yield number
     finally:
         server.terminate()
-        server.wait(10)
+        server.wait(DEADLINE_S)
 
 
 def wait_until_up(port: int, server: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline and server.poll() is None:
         try:
             socket.create_connection(("127.0.0.1", port)).close()
@@ -66,7 +60,7 @@ def converse(port: int, data: bytes) -> bytes:
     Redis reads 16 KiB at once; longer `data` must not go on after an error, or the connection is reset.
     """
     answer = b""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S) as connection:
         connection.sendall(data)
         connection.shutdown(socket.SHUT_WR)
         while piece := connection.recv(65536):
@@ -96,7 +90,9 @@ SIZES = [b"$-1\r\n", b"$16385\r\n", b"$ 1\r\n", b":1\r\n"]
 WHOLE = [b"*2\r\n$4\r\nECHO\r\n$3\r\nabc\r\n", b"ECHO abc\r\n", b"PING\n"]
 PIECES = st.sampled_from(PARTS) | st.sampled_from(COUNTS) | st.sampled_from(SIZES) | st.sampled_from(WHOLE)
 QUOTING = st.text(alphabet="ab01x\\\"' \t\v\f\r\x85\xff", max_size=24).map(lambda text: text.encode("latin-1"))
-TOGETHER = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+TOGETHER = settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 
 
 @TOGETHER

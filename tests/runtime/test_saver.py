@@ -24,7 +24,7 @@ from crdtstream.storage.log import Log, LogFailed
 from crdtstream.storage.restore import open_storage
 
 CLIENT = 1
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 class Region:

@@ -176,7 +176,7 @@ def test_hover_zoom_and_filter_work_in_a_browser(drawn: tuple[World, dict[str, A
     flags = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
     size = ["--window-size=1400,900", "--virtual-time-budget=5000", "--dump-dom"]
     command = [BROWSER, *flags, *size, f"{path.as_uri()}#key=x&zoom=3"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     found = re.search(r'<pre id="probe">(.*?)</pre>', done.stdout, re.S)
     assert found, done.stderr[-2000:]
     probe = json.loads(html.unescape(found[1]))

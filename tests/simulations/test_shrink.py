@@ -191,7 +191,7 @@ def test_a_broken_core_gives_a_scenario_that_fails_there_and_passes_here(
     assert text.count(before) == 1, "the code has moved on: mutate what it is now"
     path.write_text(text.replace(before, after), encoding="utf-8")
     command = [sys.executable, "-c", BROKEN, str(tmp_path), profile, str(seed)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=True)
     scenario_text, violated, steps_before, steps = json.loads(done.stdout)
     assert violated and f"  check {violated}" in scenario_text
     assert steps <= 8 < steps_before / 10
