@@ -8,6 +8,7 @@ from simulations.history_checkers import AcknowledgedOnly, DeliveredAtLeastOnce,
 from simulations.state_checkers import (
     AuditsAgree,
     Convergence,
+    DamageIsRot,
     DeleteWins,
     Invariants,
     NoResurrection,
@@ -22,6 +23,7 @@ from simulations.world import World
 def all_checkers() -> list[Checker]:
     return [
         Invariants(),
+        DamageIsRot(),
         OriginOrder(),
         NoEcho(),
         ForgetsOnlyStable(),

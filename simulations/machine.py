@@ -9,6 +9,7 @@ A command of a client is `Unanswered` until its reply is out; a client waits for
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 from crdtstream.config import ALWAYS, Config
@@ -17,7 +18,7 @@ from crdtstream.core.effects import Batch
 from crdtstream.node import Ready
 from crdtstream.protocols import codec
 from crdtstream.storage.disk import DiskFull
-from crdtstream.storage.segment import HEADER_BYTES, Window, first_of, scan, segment_names
+from crdtstream.storage.segment import HEADER_BYTES, Window, first_of, scan, segment_name, segment_names
 from simulations.cluster import CLIENT, SALT, Region
 from simulations.oracle import Oracle
 
@@ -49,6 +50,7 @@ class Machine(Region):
         self.sync_interval_ms = sync_interval_ms
         self.sync_planned = False
         self.vouched = 0
+        self.flipped: set[str] = set()
         self.unanswered: dict[int, Unanswered] = {}
         self.logged: list[Batch | VersionVector] = []
         super().__init__(config, now_ms)
@@ -103,14 +105,28 @@ class Machine(Region):
 
     # Rot
 
+    def lose_disk(self) -> None:
+        super().lose_disk()
+        self.flipped.clear()
+
     def rot(self, rng: Random) -> str:
         """Flip one bit of what is certainly durable; returns where, or nothing when nothing is."""
-        places = self._checkpoint_files() + self._log_ranges()
+        return self._flip(rng, self._checkpoint_files() + self._log_ranges())
+
+    def rot_old(self, rng: Random) -> str:
+        """The same in the last of the segments that are kept for peers alone: a start reads them no more."""
+        needed = 0 if self.checkpointer.manifest is None else self.checkpointer.manifest.begun + 1
+        firsts = self.log.segment_firsts()
+        old = {segment_name(first) for first, after in pairwise(firsts) if after <= needed}
+        return self._flip(rng, [place for place in self._log_ranges() if place[0] in old][-1:])
+
+    def _flip(self, rng: Random, places: list[tuple[str, int, int]]) -> str:
         if not places:
             return ""
         name, low, high = rng.choice(places)
         offset = rng.randrange(low, high)
         self.disk.flip_bit(name, offset, rng.randrange(8))
+        self.flipped.add(name)
         return f"{name} at byte {offset}"
 
     def _checkpoint_files(self) -> list[tuple[str, int, int]]:

@@ -6,7 +6,8 @@
     power             unsynced writes are lost, page by page
     torn              power goes in the middle of a write, a sync, a recovery or a checkpoint
     disk-error        a write or a sync fails, which ends the process
-    rot               a killed process finds a flipped bit; a process that ends for it finds an empty disk next time
+    rot               a killed process finds a flipped bit, and an empty disk next time where it cannot start with it; one
+                      that runs has a bit flipped in what of its log is there for peers alone, and must go on
     disk-loss         the machine comes back empty, while the others run and know its origin
     disk-full         no new segment, no checkpoint
     pause, clock      the process stands still; the clock jumps, far beyond 2^32 and 2^53 and back
@@ -137,11 +138,22 @@ class Nemesis:
             world.plan(FULL_MS + lasts_ms, self._make_room, number)
         elif fault == "torn":
             machine.disk.lose_power_at(world.rng.randrange(6), world.rng)
+        elif fault == "rot" and world.rng.random() < 0.5:
+            self._rot_old(number)
         elif fault == "disk-error":
             world.rng.choice([machine.disk.fail_next_append, machine.disk.fail_next_sync])()
         else:
             self.stop(number, fault)
             world.plan(lasts_ms, self.start, number)
+
+    def _rot_old(self, number: int) -> None:
+        """As soon as there is such a part."""
+        world = self.world
+        where = world.machines[number].rot_old(world.rng) if world.runs(number) else ""
+        if where:
+            world.note(f"rot while region {number} runs: {where}")
+        elif not self.healing:
+            world.plan(50, self._rot_old, number)
 
     def _make_room(self, number: int) -> None:
         self.world.machines[number].disk.capacity_bytes = None
@@ -149,28 +161,14 @@ class Nemesis:
     def crashed(self, number: int, fault: str, reason: str) -> None:
         """The process has ended by itself."""
         self.world.note(f"region {number} ends: {reason}")
-        if fault != "damage":
-            self.stop(number, fault)
-            self.world.plan(self.world.rng.randrange(10, 300), self.start, number)
-        elif self._is_rotten(number, reason):
-            self.stop(number, "kill")
-            self._replace_disk(number)
-        else:
-            raise Violation("rot", f"region {number} ends for damage that nobody did: {reason}")
+        if fault == "damage":
+            raise Violation("rot", f"region {number} ends for damage while it runs: {reason}")
+        self.stop(number, fault)
+        self.world.plan(self.world.rng.randrange(10, 300), self.start, number)
 
     def _is_rotten(self, number: int, reason: str) -> bool:
         """The damage is told of a file in which a bit was flipped."""
         return any(where and where.split()[0] in reason for where in self.rotten.get(number, []))
-
-    def _replace_disk(self, number: int) -> None:
-        """What the operator is told to do, once the others can be asked: begin with an empty directory."""
-        if self.world.machines[number].up:
-            return
-        if self._others_know(number):
-            self._lose_disk(number)
-            self.start(number)
-        else:
-            self.world.plan(50, self._replace_disk, number)
 
     def _lose_disk(self, number: int) -> None:
         self.world.machines[number].lose_disk()

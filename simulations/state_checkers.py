@@ -30,6 +30,18 @@ class Invariants(Sampled):
             self.fail(f"region {number}: {error}")
 
 
+class DamageIsRot(Checker):
+    """No region calls a record unreadable that nobody harmed."""
+
+    name = "damage"
+
+    def turned(self, world: World, number: int) -> None:
+        machine = world.machines[number]
+        for damage in machine.log.damages:
+            if damage.file not in machine.flipped:
+                self.fail(f"region {number}: {damage}")
+
+
 class Convergence(Checker):
     """All regions have one digest, hold the same groups with the same runs, and reply alike."""
 

@@ -92,9 +92,12 @@ def missing_in_log(machine: Machine) -> VersionVector:
     """What the region has and its log can no longer tell: below the last whole row of batches of each origin."""
     missing = VersionVector()
     told = VersionVector()
-    position = machine.log.first_position
+    first = position = machine.log.first_position
     while position <= machine.log.last_position:
-        for number, kind, payload in machine.log.read(position, 1 << 16):
+        records = machine.log.read(position, 1 << 16)
+        if machine.log.first_position != first:
+            return missing_in_log(machine)
+        for number, kind, payload in records:
             position = number + 1
             if kind == codec.BATCH:
                 header = codec.decode_header(payload)

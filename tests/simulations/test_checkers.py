@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
 import pytest
 
@@ -14,6 +15,7 @@ from crdtstream.core.intervals import IntervalSet
 from crdtstream.core.stream import Stream
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.greeting import vector_rows
+from crdtstream.storage.segment import HEADER_BYTES, segment_names
 from simulations.checkers import all_checkers
 from simulations.checking import Checker
 from simulations.collection_checkers import ForgetsInTheEnd, ForgetsOnlyStable
@@ -24,6 +26,7 @@ from simulations.settings import Settings
 from simulations.state_checkers import (
     AuditsAgree,
     Convergence,
+    DamageIsRot,
     DeleteWins,
     Invariants,
     NoResurrection,
@@ -185,6 +188,31 @@ def test_an_entry_that_was_gone_and_lives_again(world: World) -> None:
         checker.look(world, 1)
 
 
+def test_damage_that_nobody_did(world: World) -> None:
+    machine, checker = world.machines[1], DamageIsRot()
+    name = segment_names(machine.disk)[0]
+    machine.disk.flip_bit(name, HEADER_BYTES + 50)
+    assert machine.log.read(1, 1 << 20) == []
+    machine.flipped.add(name)
+    checker.turned(world, 1)
+    machine.flipped.clear()
+    with pytest.raises(Violation, match=f"damage: region 1: Damage.{name} at byte"):
+        checker.turned(world, 1)
+
+
+def test_rot_while_a_region_runs_is_in_what_no_start_reads(world: World) -> None:
+    machine, rng = world.machines[1], Random(1)
+    assert machine.rot_old(rng) == ""
+    while len(segment_names(machine.disk)) < 3:
+        say(world, b"XADD x * f 3".split())
+        machine.sync()
+    assert machine.rot_old(rng) == ""
+    machine.checkpoint()
+    assert machine.rot_old(rng).startswith(segment_names(machine.disk)[0])
+    machine.start(world.now_ms)
+    world.run_until(world.quiet, world.now_ms + 10_000)
+
+
 def test_a_start_that_forgets(world: World) -> None:
     checker = Recovered()
     checker.stopping(world, 1, "kill")
@@ -270,6 +298,15 @@ def test_a_tombstone_that_stays(world: World) -> None:
 
 def test_every_checker_has_an_example() -> None:
     kinds = {type(checker) for checker in all_checkers()}
-    others = {NoResurrection, Recovered, OriginOrder, NoEcho, ResumesFromLog, ForgetsOnlyStable, ForgetsInTheEnd}
+    others = {
+        DamageIsRot,
+        NoResurrection,
+        Recovered,
+        OriginOrder,
+        NoEcho,
+        ResumesFromLog,
+        ForgetsOnlyStable,
+        ForgetsInTheEnd,
+    }
     assert kinds == {kind for kind, _ in EXAMPLES} | others
     assert len({checker.name for checker in all_checkers()}) == len(kinds)
