@@ -38,9 +38,9 @@ leave.
 dot `(slot, counter)` names one effect. Effects travel in batches of one origin, one contiguous counter range, one
 causal context; a batch is applied when no counter before it is missing and the own vector covers its context.
 
-**Members** are origins that others admitted and nobody evicted, a replicated table. What every member has on its disk
-is causally stable: only then are tombstones forgotten and is the log cut (`core.members`, `core.collection`,
-`replication.membership`).
+**Members** are origins that others admitted and nobody evicted, a replicated table; the first of them found the cluster
+once all have met (`replication.founding`). What every member has on its disk is causally stable: only then are
+tombstones forgotten and is the log cut (`core.members`, `core.collection`, `replication.membership`).
 
 **Streams** are observed-remove, **groups** are del-wins sets of create dots, **runs** replicate acknowledgement once it
 is contiguous; consumers, pending entries and cursors are local facts, logged here and never sent.

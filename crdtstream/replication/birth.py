@@ -8,7 +8,8 @@ A new directory may be one that lost its disk, so it first asks every configured
 region and takes the next; it serves once each of them has that birth on disk. A configured peer is an address and
 counts as the region that answers there; a region that dials in from elsewhere stands in for none. `--incarnation`
 stands in for peers that are absent. A birth is synced before the first effect under it. And a new directory serves only
-once it was admitted (`joined`, which membership.py sets).
+once it was admitted (`joined`, which membership.py sets), by a member or by another one of those that found the cluster
+(founding.py).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 from crdtstream.config import ALWAYS, Config, ConfigError
 from crdtstream.core.causality import INCARNATION_MAX, Origin
 from crdtstream.protocols import codec
+from crdtstream.replication.founding import Founding
 from crdtstream.replication.turn import Turn
 
 
@@ -25,7 +27,6 @@ class Birth:
     __slots__ = (
         "_addresses",
         "_asks",
-        "_before",
         "_boot_id",
         "_clean",
         "_config",
@@ -33,10 +34,12 @@ class Birth:
         "_founds",
         "_greeted",
         "_nonce",
+        "_own",
         "_policy",
         "_position",
         "_started",
         "_synced",
+        "founding",
         "joined",
         "known",
         "origin",
@@ -46,7 +49,8 @@ class Birth:
         self._config = config
         self.origin: Origin | None = None
         self.known: dict[int, Origin] = {}
-        self._before: Origin | None = None
+        self.founding = Founding()
+        self._own: list[Origin] = []
         self._boot_id = b""
         self._policy = ""
         self._clean = True
@@ -73,8 +77,7 @@ class Birth:
             origin, own = codec.decode_origin(payload)
             self.known[origin.slot] = origin
             if own:
-                self._before = self.origin
-                self._own(origin)
+                self._adopt(origin)
         elif kind == codec.START:
             self._boot_id, self._policy = codec.decode_start(payload)
             self._clean = False
@@ -83,34 +86,39 @@ class Birth:
 
     def records(self) -> list[tuple[int, bytes]]:
         """Records that tell `recover` all that is known now, for a checkpoint."""
-        own = [origin for origin in (self._before, self.origin) if origin is not None]
-        births = [origin for origin in self.known.values() if origin not in own]
+        births = [origin for origin in self.known.values() if origin not in self._own]
         told = [(codec.BIRTH, codec.encode_origin(origin, False)) for origin in births]
-        told += [(codec.BIRTH, codec.encode_origin(origin, True)) for origin in own]
+        told += [(codec.BIRTH, codec.encode_origin(origin, True)) for origin in self._own]
         return [*told, (codec.START, codec.encode_start(self._boot_id, self._policy))]
 
     def latest(self) -> list[int]:
         """The slot of each known region's latest incarnation, which speaks for the region."""
         return sorted({origin.region: slot for slot, origin in sorted(self.known.items())}.values())
 
-    def _own(self, origin: Origin) -> None:
+    def own_slots(self) -> list[int]:
+        """Of every origin that this directory has had, in order."""
+        return [origin.slot for origin in self._own]
+
+    def _adopt(self, origin: Origin) -> None:
         if origin.region != self._config.region:
             raise ConfigError(
                 f"the data directory {self._config.data} belongs to region {origin.region}, not to region"
                 f" {self._config.region}: give --region {origin.region} or another --data"
             )
         self.origin = origin
+        self._own.append(origin)
 
     def start(self, boot_id: bytes, nonce: int, turn: Turn, served: bool = True) -> None:
-        """Decide, after recovery, and log the start; `served` tells whether the origin in the log was ever at work."""
+        """Decide, after recovery, and log the start; `served` tells whether any origin of this directory was ever at
+        work.
+        """
         self._started = True
         self._nonce = nonce
         lost = self.may_have_lost(boot_id)
         self._boot_id, self._policy, self._clean = boot_id, self._config.fsync, False
         turn.add(codec.START, codec.encode_start(boot_id, self._config.fsync))
         if self.origin is not None:
-            stranger = self._config.incarnation is None and bool(self._config.peers)
-            self._asks = stranger and not (served or self._before is not None)
+            self._asks = self._config.incarnation is None and bool(self._config.peers) and not served
             if lost:
                 self._bear(self._highest() + 1, turn)
         elif self._config.incarnation is not None:
@@ -131,30 +139,32 @@ class Birth:
         if incarnation > INCARNATION_MAX:
             raise ConfigError(f"region {self._config.region} has used all {INCARNATION_MAX + 1} incarnations")
         turn.cut()
-        self._before = self.origin
-        self.origin = Origin(self._config.region, incarnation, self._nonce)
-        self.known[self.origin.slot] = self.origin
-        self._position = turn.add(codec.BIRTH, codec.encode_origin(self.origin, True))
+        origin = Origin(self._config.region, incarnation, self._nonce)
+        self._adopt(origin)
+        self.known[origin.slot] = origin
+        self._position = turn.add(codec.BIRTH, codec.encode_origin(origin, True))
 
     def bear_anew(self, turn: Turn) -> None:
         """The origin was evicted."""
         self._asks = False
         self._bear(self._highest() + 1, turn)
 
-    def advance(self, greeted: list[int], turn: Turn, founds: bool = False) -> bool:
-        """True when the origin is born just now: every configured peer has told what it knows. `founds`: as far as they
-        know nobody has done anything yet; so may an origin that was born before this start and has done nothing.
+    def advance(self, greeted: list[int], turn: Turn, untouched: bool = False) -> bool:
+        """True when the origin is born just now: every configured peer has told what it knows. `untouched`: as far as
+        this region knows nobody has done anything yet.
         """
         if not self._asks or self._founds or self.joined:
             return False
         self._greeted = dict.fromkeys(greeted)
         if self._absent(self._greeted):
             return False
-        self._founds = founds
-        if self.origin is not None:
-            return False
-        self._bear(self._highest() + 1, turn)
-        return True
+        born = self.origin is None
+        if born:
+            self._bear(self._highest() + 1, turn)
+        if not self.unsynced():
+            self.founding.tell(self.slot(), {self._addresses[peer] for peer in self._config.peers})
+        self._founds = untouched and not self.founding.missing(self._config.region)
+        return born
 
     def met(self, address: str, region: int) -> None:
         """That region answers at a configured peer's address; others may greet too, and do not count."""
@@ -196,8 +206,16 @@ class Birth:
         if absent:
             return f"waiting until {', '.join(absent)} has stored the birth of this origin"
         if self._asks and not self.joined:
-            return "waiting until another region admits this origin; --incarnation N stands in where none is left"
+            return self._waiting_for_others()
         return ""
+
+    def _waiting_for_others(self) -> str:
+        wait = "waiting until another region admits this origin; --incarnation N stands in where none is left"
+        missing = self.founding.missing(self._config.region)
+        if not missing:
+            return wait
+        names = ", ".join(map(str, missing))
+        return f"{wait}; a new cluster begins when all its regions have met, of regions {names} that is not known yet"
 
     def may_sponsor(self) -> bool:
         """Effects may be prepared under this origin, and whom it admits follows what its own sponsor had."""

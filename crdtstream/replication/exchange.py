@@ -17,6 +17,8 @@ from crdtstream.protocols import codec
 from crdtstream.protocols.codec import BatchHeader, CodecError
 from crdtstream.replication.audit import Audit
 from crdtstream.replication.birth import Birth
+from crdtstream.replication.founding import Founding
+from crdtstream.replication.greeting import origin_of
 from crdtstream.replication.handover import Handover
 from crdtstream.replication.history import History
 from crdtstream.replication.inbox import Inbox, InboxError
@@ -92,6 +94,14 @@ class Exchange:
     def birth_synced(self, slot: int) -> bool:
         return self._unsynced_births.get(slot, 0) <= self._synced
 
+    def births_known(self) -> int:
+        """How many are known; grows with each."""
+        return len(self._birth.known)
+
+    @property
+    def founding(self) -> Founding:
+        return self._birth.founding
+
     def confirm_birth(self, region: int, slot: int) -> None:
         self._birth.confirmed(region, slot)
 
@@ -105,9 +115,10 @@ class Exchange:
         """Offer a batch to the inbox, and apply what passes."""
         if not self.writable:
             return f"region {self.config.name} has no room on its disk: it takes no batches until there is"
-        known = self._birth.known.get(header.slot)
-        if known is None or known.nonce != header.nonce:
+        if header.slot not in self._birth.known:
             return f"a batch of slot {header.slot} came from an origin that region {self.config.name} has not met"
+        if self._birth.known[header.slot].nonce != header.nonce:
+            return self._birth.conflict(origin_of(header.slot, header.nonce))
         if header.slot == self._birth.slot() and not self._replica.vector.contains(header.slot, header.last):
             return f"a batch of region {self.config.name} that it never made"
         try:

@@ -39,13 +39,16 @@ def make_hello(
         origin=None if origin is None else origin_row(origin),
         direct_slots=direct_slots,
     )
-    for known in origins:
-        hello.origins.add(slot=known.slot, nonce=known.nonce, counter=vector.get(known.slot))
+    hello.origins.extend(origin_rows(origins, vector))
     return hello
 
 
 def origin_row(origin: Origin) -> wire.Origin:
     return wire.Origin(region=origin.region, incarnation=origin.incarnation, nonce=origin.nonce)
+
+
+def origin_rows(origins: list[Origin], vector: VersionVector) -> list[wire.OriginRow]:
+    return [wire.OriginRow(slot=known.slot, nonce=known.nonce, counter=vector.get(known.slot)) for known in origins]
 
 
 def vector_rows(vector: VersionVector) -> list[wire.VectorRow]:
@@ -83,9 +86,21 @@ def to_slots(slots: Iterable[int]) -> list[int]:
     return result
 
 
+def to_regions(regions: Iterable[int]) -> list[int]:
+    result = list(regions)
+    for region in result:
+        _check_region(region)
+    return result
+
+
 def _check_slot(slot: int) -> None:
     if not 0 < slot < SLOTS or region_of(slot) == 0:
         raise WireError(f"there is no slot {slot}")
+
+
+def _check_region(region: int) -> None:
+    if not 1 <= region <= REGION_MAX:
+        raise WireError(f"there is no region {region}")
 
 
 def check_hello(hello: wire.Hello) -> None:
@@ -93,8 +108,7 @@ def check_hello(hello: wire.Hello) -> None:
     for text in (hello.name, hello.cluster, hello.id_mode):
         if len(text) > NAME_CHARACTERS_MAX:
             raise WireError(f"a name of {len(text)} characters, where {NAME_CHARACTERS_MAX} are permitted")
-    if not 1 <= hello.region <= REGION_MAX:
-        raise WireError(f"there is no region {hello.region}")
+    _check_region(hello.region)
     to_origins(hello.origins)
     to_slots(hello.direct_slots)
     if hello.HasField("origin") and to_origin(hello.origin).region != hello.region:

@@ -1,10 +1,10 @@
 """This region among the others: whom it admits, whether others have admitted it, and its life after an eviction.
 
 **Sponsor.** A region prepares `MemberJoined` for each peer that it is linked to and that has not joined, as soon as it
-may: once its own birth is stored by those that must store it, and it was admitted itself, or founds the cluster (when
-it was born nobody had done anything), or goes on after an unclean stop, with all that its older origin had on disk and
-counted for. Regions that are new at once found the cluster together; to a cluster that is there, they are added one
-after the other, or each next to a region that is there.
+may: once its own birth is stored by those that must store it, and it was admitted itself, or founds the cluster (as far
+as it knows nobody has done anything, and it knows all who may, founding.py), or goes on after an unclean stop, with all
+that its older origin had on disk and counted for. Regions that are new at once found the cluster together; whoever
+comes later is admitted, also behind another one that is new.
 
 **Admitted.** An origin is a member once it has applied a Join of itself, and says which one it follows. A new data
 directory serves no client before that. An origin that comes after an older one of the same directory, after an unclean
@@ -40,8 +40,9 @@ class Membership:
         self._changes = 0
 
     def served(self) -> bool:
-        """This origin, known from the log, has been at work before: it need not ask whether it may."""
-        return self._replica.counter() > 0 or self._replica.members.is_joined(self._birth.slot())
+        """An origin of this directory has been at work before: its region need not ask whether it may."""
+        vector, members = self._replica.vector, self._replica.members
+        return any(vector.get(slot) or members.is_joined(slot) for slot in self._birth.own_slots())
 
     def hear(self, message: Message) -> None:
         """Whether anybody has done anything."""
@@ -50,8 +51,8 @@ class Membership:
 
     def advance(self) -> None:
         """Whatever is due by now: the own birth, another one, Joins of others."""
-        founds = not self._effects_met and self._replica.vector.total() == 0
-        self._birth.advance(self._exchange.greeted(), self._turn, founds)
+        untouched = not self._effects_met and self._replica.vector.total() == 0
+        self._birth.advance(self._exchange.greeted(), self._turn, untouched)
         members = self._replica.members
         if members.is_evicted(self._birth.slot()):
             self._come_back()

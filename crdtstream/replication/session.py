@@ -13,7 +13,8 @@ A peer that the log no longer serves is handed a whole state: see handover.py.
 
 The link keeps order and loses nothing while it lives; a session ends with its link. Nothing needs to be said twice,
 so Progress carries only what changed, a peer's own row is never echoed, and resuming is a new Hello with the vector
-of then.
+of then. Births that were not known at the Hello go ahead of progress: whoever hears how far a member is knows every
+origin that this member knew (founding.py says what for).
 
 Reference: Demers et al., "Epidemic algorithms for replicated database maintenance" (1987), anti-entropy by vectors.
 """
@@ -26,15 +27,17 @@ from crdtstream.core.causality import Origin, VersionVector
 from crdtstream.protocols.codec import BatchHeader, CodecError, decode_header
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.feed import Feed
+from crdtstream.replication.founding import Founding
 from crdtstream.replication.greeting import (
     WireError,
     check_hello,
     make_hello,
-    origin_of,
     origin_row,
+    origin_rows,
     refusal,
     to_origin,
     to_origins,
+    to_regions,
     to_slots,
     to_vector,
     vector_rows,
@@ -73,12 +76,17 @@ class SessionHost(HandoverHost, Protocol):
 
     @property
     def progress(self) -> ProgressTable: ...
+    @property
+    def founding(self) -> Founding: ...
     def origins(self) -> list[Origin]:
-        """Every known birth, the own included."""
+        """Every known birth, the own included once it is on disk."""
+
+    def births_known(self) -> int:
+        """How many births are known; grows with each."""
 
     def accept_batch(self, header: BatchHeader, payload: bytes) -> str | None: ...
     def accept_birth(self, origin: Origin) -> str | None:
-        """Another origin is met, in a Hello, as the peer's own, or by its first batch; it may be known already."""
+        """Another origin is met, in a Hello, as the peer's own, or passed on; it may be known already."""
 
     def birth_synced(self, slot: int) -> bool:
         """That birth is on disk here."""
@@ -97,12 +105,13 @@ class Session:
         "_asked_direct",
         "_birth_owed",
         "_birth_told",
+        "_births_told",
         "_feed",
         "_heard_ms",
         "_hello_sent",
         "_host",
         "_intake",
-        "_met",
+        "_neighbours_told",
         "_progress_ms",
         "_reason",
         "_reported_bytes",
@@ -127,10 +136,11 @@ class Session:
         self._feed = Feed(host.history, host.config.limits.window_bytes)
         self._intake = Intake(BATCH_BYTES_MAX)
         self.handover = Handover(host, self._feed)
-        self._met: dict[int, int] = {}
         self._hello_sent = False
         self._birth_told = False
         self._birth_owed = 0
+        self._births_told = 0
+        self._neighbours_told = 0
         self._asked_direct: list[int] = []
         self._shared: dict[int, tuple[VersionVector, VersionVector]] = {}
         self._reported_bytes = 0
@@ -180,6 +190,8 @@ class Session:
             self._take_birth(message.birth)
         if message.HasField("birth_synced"):
             self._host.confirm_birth(self.peer_region, message.birth_synced.slot)
+        if message.HasField("met"):
+            self._take_met(message.met)
         if message.HasField("links"):
             self._take_links(message.links)
         if message.HasField("batches"):
@@ -222,6 +234,13 @@ class Session:
             raise WireError(f"a birth of {origin}")
         self._adopt(origin)
 
+    def _take_met(self, met: wire.Met) -> None:
+        for origin in to_origins(met.origins):
+            _demand(self._host.accept_birth(origin))
+        for row in met.neighbours:
+            to_slots([row.slot])
+            self._host.founding.tell(row.slot, to_regions(row.regions))
+
     def _adopt(self, origin: Origin) -> None:
         """The peer is this origin, and wants to hear when its birth is on disk here."""
         self.peer_origin = origin
@@ -243,9 +262,6 @@ class Session:
         header = decode_header(payload)
         self._intake.note(header, size_bytes, restart)
         self._feed.heard(header.slot, header.last)
-        if self._met.get(header.slot) != header.nonce:
-            self._met[header.slot] = header.nonce
-            _demand(self._host.accept_birth(origin_of(header.slot, header.nonce)))
         _demand(self._host.accept_batch(header, payload))
 
     def _take_progress(self, progress: wire.Progress) -> None:
@@ -278,6 +294,7 @@ class Session:
             message.hello.CopyFrom(self._own_hello())
             self._asked_direct = list(message.hello.direct_slots)
             self._birth_told = message.hello.HasField("origin")
+            self._births_told = self._host.births_known()
             self._hello_sent = True
             said = True
         elif self.state == OPEN:
@@ -300,6 +317,7 @@ class Session:
         if self._birth_owed and host.birth_synced(self._birth_owed):
             message.birth_synced.slot = self._birth_owed
             self._birth_owed = 0
+        self._fill_met(message)
         self._fill_links(message)
         own_slot = 0 if origin is None else origin.slot
         self.handover.fill(message, bytes_max, now_ms)
@@ -309,6 +327,17 @@ class Session:
         searching = self._feed.fill(message, bytes_max, host.served_position, own_slot)
         said = searching or bool(message.ListFields())
         return self._fill_progress(message, own_slot, said, now_ms) or said
+
+    def _fill_met(self, message: wire.Message) -> None:
+        """All that is known, when something is new: it is seldom, and little."""
+        host = self._host
+        if host.births_known() != self._births_told:
+            message.met.origins.extend(origin_rows(host.origins(), host.vector))
+            self._births_told = host.births_known()
+        if host.founding.changes != self._neighbours_told:
+            for slot, regions in host.founding.rows():
+                message.met.neighbours.add(slot=slot, regions=regions)
+            self._neighbours_told = host.founding.changes
 
     def _fill_links(self, message: wire.Message) -> None:
         direct = self._host.direct_slots()

@@ -62,6 +62,7 @@ class Message(_message.Message):
     REFUSED_FIELD_NUMBER: _builtins.int
     BIRTH_FIELD_NUMBER: _builtins.int
     BIRTH_SYNCED_FIELD_NUMBER: _builtins.int
+    MET_FIELD_NUMBER: _builtins.int
     LINKS_FIELD_NUMBER: _builtins.int
     BATCHES_FIELD_NUMBER: _builtins.int
     PART_FIELD_NUMBER: _builtins.int
@@ -78,6 +79,8 @@ class Message(_message.Message):
     def birth(self) -> Global___Birth: ...
     @_builtins.property
     def birth_synced(self) -> Global___BirthSynced: ...
+    @_builtins.property
+    def met(self) -> Global___Met: ...
     @_builtins.property
     def links(self) -> Global___Links: ...
     @_builtins.property
@@ -101,6 +104,7 @@ class Message(_message.Message):
         refused: Global___Refused | None = ...,
         birth: Global___Birth | None = ...,
         birth_synced: Global___BirthSynced | None = ...,
+        met: Global___Met | None = ...,
         links: Global___Links | None = ...,
         batches: Global___Batches | None = ...,
         part: Global___Part | None = ...,
@@ -110,9 +114,9 @@ class Message(_message.Message):
         chunk: Global___Chunk | None = ...,
         audit: Global___Audit | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "batches", b"batches", "birth", b"birth", "birth_synced", b"birth_synced", "chunk", b"chunk", "fetch", b"fetch", "hello", b"hello", "links", b"links", "offer", b"offer", "part", b"part", "progress", b"progress", "refused", b"refused"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "batches", b"batches", "birth", b"birth", "birth_synced", b"birth_synced", "chunk", b"chunk", "fetch", b"fetch", "hello", b"hello", "links", b"links", "met", b"met", "offer", b"offer", "part", b"part", "progress", b"progress", "refused", b"refused"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "batches", b"batches", "birth", b"birth", "birth_synced", b"birth_synced", "chunk", b"chunk", "fetch", b"fetch", "hello", b"hello", "links", b"links", "offer", b"offer", "part", b"part", "progress", b"progress", "refused", b"refused"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "batches", b"batches", "birth", b"birth", "birth_synced", b"birth_synced", "chunk", b"chunk", "fetch", b"fetch", "hello", b"hello", "links", b"links", "met", b"met", "offer", b"offer", "part", b"part", "progress", b"progress", "refused", b"refused"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -311,6 +315,59 @@ class BirthSynced(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___BirthSynced: _TypeAlias = BirthSynced  # noqa: Y015
+
+@_typing.final
+class Met(_message.Message):
+    """What the sender came to know since its Hello, or its last Met: every origin that it knows, before any progress of a
+    member that knew it; and of regions that have no cluster yet, which regions are their neighbours.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ORIGINS_FIELD_NUMBER: _builtins.int
+    NEIGHBOURS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def origins(self) -> _containers.RepeatedCompositeFieldContainer[Global___OriginRow]: ...
+    @_builtins.property
+    def neighbours(self) -> _containers.RepeatedCompositeFieldContainer[Global___NeighbourRow]: ...
+    def __init__(
+        self,
+        *,
+        origins: _abc.Iterable[Global___OriginRow] | None = ...,
+        neighbours: _abc.Iterable[Global___NeighbourRow] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["neighbours", b"neighbours", "origins", b"origins"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Met: _TypeAlias = Met  # noqa: Y015
+
+@_typing.final
+class NeighbourRow(_message.Message):
+    """An origin that is born, and the regions that answered at all its configured peers' addresses."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SLOT_FIELD_NUMBER: _builtins.int
+    REGIONS_FIELD_NUMBER: _builtins.int
+    slot: _builtins.int
+    @_builtins.property
+    def regions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        slot: _builtins.int = ...,
+        regions: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["regions", b"regions", "slot", b"slot"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NeighbourRow: _TypeAlias = NeighbourRow  # noqa: Y015
 
 @_typing.final
 class Links(_message.Message):

@@ -184,17 +184,38 @@ def confirmed(life: Life) -> Life:
     return life
 
 
+def tell_neighbours(life: Life) -> None:
+    """The peers are each other's, and have been born."""
+    life.birth.founding.tell(2, [1, 3])
+    life.birth.founding.tell(3, [1, 2])
+
+
 def test_the_first_of_a_new_cluster_admits_others_before_it_is_admitted() -> None:
     life = Life(WITH_PEERS, [])
     for number, peer in enumerate(PEERS, 2):
         life.birth.met(peer, number)
-    life.birth.advance([2, 3], life.turn, founds=True)
-    assert not life.birth.may_sponsor(), "its own birth is not on disk"
+    life.birth.advance([2, 3], life.turn, untouched=True)
+    assert not life.birth.founding.rows(), "its own birth is not on disk"
     life.sync()
     life.birth.confirmed(2, 1)
+    tell_neighbours(life)
+    life.birth.advance([2, 3], life.turn, untouched=True)
     assert not life.birth.may_sponsor(), "a peer has not stored its birth"
     life.birth.confirmed(3, 1)
     assert life.birth.may_sponsor() and not life.birth.serving()
+
+
+def test_nobody_founds_who_has_not_met_all_that_may_found() -> None:
+    life = confirmed(Life(WITH_PEERS, []))
+    life.birth.founding.tell(2, [1])
+    life.birth.founding.tell(3, [1, 4])
+    life.birth.advance([2, 3], life.turn, untouched=True)
+    assert not life.birth.may_sponsor() and "of regions 4 that is not known" in life.birth.waiting_for()
+    life.birth.founding.tell(4, [3])
+    life.birth.advance([2, 3], life.turn)
+    assert not life.birth.may_sponsor(), "somebody has done something"
+    life.birth.advance([2, 3], life.turn, untouched=True)
+    assert life.birth.may_sponsor()
 
 
 def test_an_origin_that_was_never_admitted_asks_again_after_a_restart() -> None:
@@ -214,12 +235,13 @@ def test_a_cluster_that_ended_before_anybody_was_admitted_is_founded_after_all()
     again = Life(WITH_PEERS, records, served=False)
     again.sync()
     again.birth.met(PEERS[0], 2)
-    again.birth.advance([2], again.turn, founds=True)
+    tell_neighbours(again)
+    again.birth.advance([2], again.turn, untouched=True)
     again.birth.confirmed(2, again.birth.slot())
     again.birth.confirmed(3, again.birth.slot())
     assert not again.birth.may_sponsor(), "region 3 may know of somebody who has done something"
     again.birth.met(PEERS[1], 3)
-    assert not again.birth.advance([2, 3], again.turn, founds=True), "it is the origin that it was"
+    assert not again.birth.advance([2, 3], again.turn, untouched=True), "it is the origin that it was"
     assert again.birth.may_sponsor()
 
 
@@ -228,21 +250,25 @@ def test_who_lost_what_it_had_sent_goes_on_without_asking() -> None:
     assert origin_of(life)[1] == 1
     life.sync()
     assert life.birth.serving() and life.birth.may_sponsor()
-    records = life.stop()
-    clean = Life(WITH_PEERS, records, served=False)
-    clean.sync()
-    assert clean.birth.serving(), "the directory served under the origin before"
+    assert life.birth.own_slots() == [1, 257], "whoever asks whether it served asks for both"
 
 
-def test_a_checkpoint_tells_that_the_directory_served_under_the_origin_before() -> None:
+def test_who_lost_what_it_had_sent_before_it_served_asks_again_and_again() -> None:
+    records = confirmed(Life(WITH_PEERS, [])).records
+    for incarnation, boot_id in enumerate((b"second", b"third"), 1):
+        life = Life(WITH_PEERS, records, boot_id=boot_id, served=False)
+        assert origin_of(life)[1] == incarnation
+        life.sync()
+        assert not life.birth.serving() and not life.birth.may_sponsor()
+        records = life.records
+
+
+def test_a_checkpoint_tells_every_origin_that_the_directory_had() -> None:
     life = Life(WITH_PEERS, confirmed(Life(WITH_PEERS, [])).records, boot_id=b"another")
     life.sync()
-    later = Life(WITH_PEERS, life.birth.records(), boot_id=b"another", served=False)
-    later.sync()
-    assert origin_of(later) == (1, 1, 7) and later.birth.serving()
-    again = Life(WITH_PEERS, later.birth.records(), boot_id=b"another", served=False)
-    again.sync()
-    assert again.birth.serving(), "and so does the next one"
+    life.birth.accept(Origin(2, 0, 5), life.turn)
+    later = Life(WITH_PEERS, life.birth.records(), boot_id=b"another")
+    assert (later.birth.own_slots(), sorted(later.birth.known)) == ([1, 257], [1, 2, 257])
 
 
 def test_an_evicted_origin_is_followed_by_another_at_once() -> None:

@@ -33,16 +33,17 @@ def rows(cluster: Cluster, number: int) -> list[tuple[int, int]]:
     return [(slot, sponsor) for slot, sponsor, _ in cluster.node(number).replica.members.rows()]
 
 
-def mesh_of_new(count: int) -> Cluster:
-    """New directories that know nothing but each other's addresses."""
+def mesh_of_new(count: int, pairs: list[tuple[int, int]] | None = None) -> Cluster:
+    """New directories that know nothing but each other's addresses, or those of the pairs that they are in."""
     numbers = range(1, count + 1)
-    cluster = Cluster(count, STRICT, absent=tuple(numbers))
+    cluster = Cluster(count, STRICT, absent=tuple(numbers), pairs=pairs)
     base = Cluster(1, STRICT).regions[1].config
     for number in numbers:
-        peers = tuple(f"region{other}:1" for other in numbers if other != number)
+        near = [a if b == number else b for a, b in cluster.pairs if number in (a, b)]
+        peers = tuple(f"region{other}:1" for other in near)
         config = replace(base, name=f"region{number}", region=number, incarnation=None, peers=peers)
         cluster.regions[number] = Region(config, cluster.now_ms)
-        for other in numbers:
+        for other in near:
             cluster.node(number).peer_met(f"region{other}:1", other)
     return cluster
 
@@ -69,6 +70,22 @@ def test_new_regions_found_a_cluster_together() -> None:
         assert cluster.node(number).birth.serving()
         assert cluster.node(number).replica.members.joined() == [1, 2, 3]
     assert run(cluster, 1, "XGROUP CREATE x g 0 MKSTREAM") == "OK"
+
+
+def test_a_line_of_new_regions_is_founded_once_all_have_met() -> None:
+    """Were it sooner, both ends could found clusters of their own, and one forget what the other never had."""
+    cluster = mesh_of_new(4, [(1, 2), (2, 3), (3, 4)])
+    cluster.heal(1, 2)
+    cluster.heal(2, 3)
+    cluster.sync()
+    for number in (1, 2):
+        assert "a new cluster begins when all its regions have met" in cluster.node(number).birth.waiting_for()
+        assert cluster.node(number).replica.vector.total() == 0
+    cluster.heal(3, 4)
+    cluster.sync()
+    for number in (1, 2, 3, 4):
+        assert cluster.node(number).birth.serving()
+        assert cluster.node(number).birth.latest() == [1, 2, 3, 4]
 
 
 def test_a_new_region_serves_once_its_sponsor_has_admitted_it() -> None:

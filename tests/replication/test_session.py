@@ -23,6 +23,7 @@ from crdtstream.protocols.codec import (
     encode_joined,
 )
 from crdtstream.replication import wire_pb2 as wire
+from crdtstream.replication.founding import Founding
 from crdtstream.replication.handover import Handover
 from crdtstream.replication.history import Damage, History
 from crdtstream.replication.progress import ProgressTable
@@ -92,6 +93,7 @@ class Region:
         self.accepted: list[tuple[int, int, int]] = []
         self.links: dict[int, int] = {}
         self.births_synced = True
+        self.founding = Founding()
         self.confirmed: list[tuple[int, int]] = []
         self.audits_heard: list[tuple[int, str, wire.Audit]] = []
         self.audits_due: dict[int, wire.Audit] = {}
@@ -108,6 +110,9 @@ class Region:
 
     def origins(self) -> list[Origin]:
         return [self.births[slot] for slot in sorted(self.births)]
+
+    def births_known(self) -> int:
+        return len(self.births)
 
     def direct_slots(self) -> list[int]:
         return sorted(self.links)
@@ -600,17 +605,40 @@ def test_a_restart_in_flight_counts_old_batches_in_no_window() -> None:
     assert north.vector.as_dict() == {1: 20, 2: 10}
 
 
-def test_an_origin_that_is_born_later_is_met_by_its_first_batch() -> None:
+def test_an_origin_that_is_met_later_is_passed_on_before_it_writes() -> None:
     east, west, north = Region(1), Region(2), Region(3)
     first = linked(east, west)
-    linked(west, north)
     pump_all([first])
+    second = linked(west, north)
     assert 3 not in east.births
-    link = linked(west, north)
-    north.write()
-    pump_all([link, first])
+    pump_all([second, first])
     assert east.births[3] == north.origin
-    assert east.vector.get(3) == 1
+
+
+def test_births_go_ahead_of_the_progress_of_whoever_knew_them() -> None:
+    east, west, north = Region(1), Region(2), Region(3)
+    first = linked(east, west)
+    first.pump()
+    second = linked(west, north)
+    second.pump()
+    west.write()
+    west.durable_vector = west.vector.copy()
+    message = first.say(1)
+    assert message is not None and [row.slot for row in message.met.origins] == [1, 2, 3]
+    assert 2 in [row.slot for row in message.progress.rows]
+
+
+def test_neighbours_are_passed_on() -> None:
+    east, west, north = Region(1), Region(2), Region(3)
+    links = [linked(east, west), linked(west, north)]
+    pump_all(links)
+    north.founding.tell(3, [2])
+    west.founding.tell(2, [1, 3])
+    pump_all(links)
+    assert east.founding.rows() == [(2, (1, 3)), (3, (2,))]
+    east.founding = Founding()
+    pump_all([linked(east, west)])
+    assert east.founding.rows() == [(2, (1, 3)), (3, (2,))], "a new link begins anew"
 
 
 def test_a_batch_of_a_slot_that_another_nonce_holds_closes_the_link() -> None:
