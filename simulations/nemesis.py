@@ -6,8 +6,8 @@
     power             unsynced writes are lost, page by page
     torn              power goes in the middle of a write, a sync, a recovery or a checkpoint
     disk-error        a write or a sync fails, which ends the process
-    rot               a killed process finds a flipped bit, and an empty disk next time where it cannot start with it; one
-                      that runs has a bit flipped in what of its log is there for peers alone, and must go on
+    rot               a killed process finds a flipped bit, and an empty disk next time where it cannot start with it;
+                      one that runs has a bit flipped in what of its log is there for peers alone, and must go on
     disk-loss         the machine comes back empty, while the others run and know its origin
     disk-full         no new segment, no checkpoint
     pause, clock      the process stands still; the clock jumps, far beyond 2^32 and 2^53 and back
