@@ -124,6 +124,7 @@ LIMITS_MIN = {
     "arguments_max": 1 << 10,
     "output_bytes_max": 1 << 16,
     "message_bytes": 1 << 10,
+    "message_bytes_max": 1 << 16,
     "window_bytes": 1 << 10,
     "heartbeat_ms": 1,
     "backoff_ms_min": 1,
@@ -131,10 +132,14 @@ LIMITS_MIN = {
     "durable_interval_ms": 1,
     "audit_entries_max": 1,
 }
+# gRPC counts the bytes of a message in 32 bits.
+LIMITS_MAX = {"message_bytes_max": 1 << 30}
+# How many times the first must go into the second: a message of about `message_bytes` carries batches and a piece of a
+# state, and progress besides; of two heartbeats one may be late.
 LIMITS_ORDER = (
-    ("message_bytes", "message_bytes_max"),
-    ("heartbeat_ms", "peer_timeout_ms"),
-    ("backoff_ms_min", "backoff_ms_max"),
+    ("message_bytes", 4, "message_bytes_max"),
+    ("heartbeat_ms", 2, "peer_timeout_ms"),
+    ("backoff_ms_min", 1, "backoff_ms_max"),
 )
 
 
@@ -142,11 +147,14 @@ def validate_limits(limits: Limits) -> None:
     for name, least in LIMITS_MIN.items():
         if getattr(limits, name) < least:
             raise ConfigError(f"limit {name} {getattr(limits, name)} must be at least {least}")
-    for low, high in LIMITS_ORDER:
-        if getattr(limits, low) > getattr(limits, high):
-            raise ConfigError(
-                f"limit {low} {getattr(limits, low)} must not exceed limit {high} {getattr(limits, high)}"
-            )
+    for name, most in LIMITS_MAX.items():
+        if getattr(limits, name) > most:
+            raise ConfigError(f"limit {name} {getattr(limits, name)} must be at most {most}")
+    for low, times, high in LIMITS_ORDER:
+        least = times * getattr(limits, low)
+        if getattr(limits, high) < least:
+            of = low if times == 1 else f"{times} times {low}"
+            raise ConfigError(f"limit {high} {getattr(limits, high)} must be at least {of}, {least}")
 
 
 def _validate_replication(config: Config) -> None:

@@ -124,6 +124,14 @@ def test_a_port_in_use_is_named(tmp_path: Path, taken_port: int, flag: str, othe
     assert said.startswith("crdtstream: cannot listen for ") and f"127.0.0.1:{taken_port}" in said and flag in said
 
 
+@pytest.mark.parametrize("address", ["300.1.1.1", "192.0.2.7"])
+def test_an_address_that_is_not_here_is_named(tmp_path: Path, address: str) -> None:
+    code, said = serve_here(tmp_path, "--bind", address, "--port", "0", "--replication-port", "0")
+    assert code == FAILURE
+    assert said.startswith(f"crdtstream: cannot listen for clients on {address}:0: ")
+    assert said.endswith("choose another --bind") and "Unknown error" not in said
+
+
 def test_a_data_directory_of_another_region_is_refused(tmp_path: Path, taken_port: int) -> None:
     serve_here(tmp_path, "--port", str(taken_port), "--replication-port", "0")
     code, said = serve_here(tmp_path, "--port", str(taken_port), "--region", "2")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from crdtstream.config import LIMITS_MIN, Config, ConfigError, Limits, is_loopback, validate
+from crdtstream.config import LIMITS_MAX, LIMITS_MIN, Config, ConfigError, Limits, is_loopback, validate
 
 GOOD = Config(name="east", region=1, cluster="c")
 TLS = {"tls_certificate": "a", "tls_key": "b", "tls_authority": "c"}
@@ -62,14 +62,31 @@ def test_what_cannot_work_is_named(settings: dict[str, object], text: str) -> No
 @pytest.mark.parametrize("name", sorted(LIMITS_MIN))
 def test_a_limit_has_a_least_value(name: str) -> None:
     least = LIMITS_MIN[name]
-    validate(replace(GOOD, limits=replace(Limits(), **{name: least})))
+    others = {"message_bytes": 1 << 10, "heartbeat_ms": 1, "backoff_ms_min": 1}
+    validate(replace(GOOD, limits=replace(Limits(), **{**others, name: least})))
     with pytest.raises(ConfigError, match=f"limit {name} {least - 1} must be at least {least}"):
-        validate(replace(GOOD, limits=replace(Limits(), **{name: least - 1})))
+        validate(replace(GOOD, limits=replace(Limits(), **{**others, name: least - 1})))
 
 
-def test_limits_keep_their_order() -> None:
-    with pytest.raises(ConfigError, match="heartbeat_ms 6000 must not exceed limit peer_timeout_ms 5000"):
-        validate(replace(GOOD, limits=Limits(heartbeat_ms=6000)))
+@pytest.mark.parametrize("name", sorted(LIMITS_MAX))
+def test_a_limit_has_a_greatest_value(name: str) -> None:
+    most = LIMITS_MAX[name]
+    validate(replace(GOOD, limits=replace(Limits(), **{name: most})))
+    with pytest.raises(ConfigError, match=f"limit {name} {most + 1} must be at most {most}"):
+        validate(replace(GOOD, limits=replace(Limits(), **{name: most + 1})))
+
+
+@pytest.mark.parametrize(
+    ("limits", "text"),
+    [
+        (Limits(heartbeat_ms=2501), "peer_timeout_ms 5000 must be at least 2 times heartbeat_ms, 5002"),
+        (Limits(message_bytes=1 << 16, message_bytes_max=1 << 16), "must be at least 4 times message_bytes, 262144"),
+        (Limits(backoff_ms_min=9000), "backoff_ms_max 5000 must be at least backoff_ms_min, 9000"),
+    ],
+)
+def test_limits_keep_their_order(limits: Limits, text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        validate(replace(GOOD, limits=limits))
 
 
 @pytest.mark.parametrize(

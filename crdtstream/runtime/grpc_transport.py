@@ -143,7 +143,7 @@ class GrpcTransport:
         self._links.pop(link.id, None)
         if self._regions.get(link.region) is link:
             del self._regions[link.region]
-        if link.by_verdict:
+        if link.at_odds:
             self._warn_once(_key(link), "link closed", link.reason, _fields(link))
         elif link.opened:
             logger.info("link lost", reason=link.reason, **_fields(link))
@@ -199,7 +199,7 @@ class GrpcTransport:
                 region = link.region
             if self._linked(region) is not None:
                 continue
-            if link is not None and link.opened and not link.by_verdict:
+            if link is not None and link.opened and not link.at_odds:
                 delay_ms = limits.backoff_ms_min
             await asyncio.sleep(random.uniform(0.5, 1.0) * delay_ms / 1000)
             delay_ms = min(2 * delay_ms, limits.backoff_ms_max)

@@ -84,7 +84,9 @@ class LinkSettings:
 
 
 class Link:
-    """A stream; `region` is 0 until the peer has greeted, `opened` is set once it goes on after that."""
+    """A stream; `region` is 0 until the peer has greeted, `opened` is set once it goes on after that. `at_odds` is set
+    where the two sides refuse or cannot read each other, so that the next try is likely to end as this one did.
+    """
 
     def __init__(self, link_id: int, dialled: bool, address: str, settings: LinkSettings) -> None:
         self.id = link_id
@@ -94,7 +96,7 @@ class Link:
         self.name = ""
         self.reason = ""
         self.opened = False
-        self.by_verdict = False
+        self.at_odds = False
         self._settings = settings
         self._closed = asyncio.Event()
         self._woken = asyncio.Event()
@@ -131,7 +133,7 @@ class Link:
         if self._closed.is_set():
             return
         verdict = self._settings.node.link_verdict(self.id)
-        self.by_verdict = verdict is not None
+        self.at_odds = self.at_odds or verdict is not None
         self.reason = reason if verdict is None else verdict
         self._closed.set()
         self._settings.node.link_closed(self.id, self.reason, self._settings.now_ms())
@@ -148,6 +150,7 @@ class Link:
         except LOST as error:
             self.close(reason_of(error))
         except EnvelopeError as error:
+            self.at_odds = self.region != 0
             self.close(f"cannot read what the peer sent: {error}")
         except Exception as error:
             self.close(f"failed: {error!r}")

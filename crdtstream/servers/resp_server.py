@@ -7,8 +7,10 @@ may leave, and who may connect at all.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import resource
+import socket
 from typing import cast
 
 import structlog
@@ -80,8 +82,7 @@ class RespServer:
             make = running.create_server(lambda: Connection(self), config.bind, config.port, backlog=BACKLOG)
             self._server = await make
         except OSError as error:
-            reason = os.strerror(error.errno) if error.errno else str(error)
-            raise RegionFailed(f"cannot listen for clients on {address}: {reason}; choose another --port") from error
+            raise RegionFailed(f"cannot listen for clients on {address}: {why(error)}") from error
         return f"{config.bind}:{self._server.sockets[0].getsockname()[1]}"
 
     def stop(self) -> None:
@@ -179,6 +180,14 @@ class RespServer:
         connection = self._connections.get(client_id)
         if connection is not None and connection.transport is not None:
             connection.transport.close()
+
+
+def why(error: OSError) -> str:
+    """Why an address cannot be listened on, and which setting to change."""
+    if isinstance(error, socket.gaierror):
+        return f"{error.strerror}; choose another --bind"
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return f"{reason}; choose another {'--bind' if error.errno == errno.EADDRNOTAVAIL else '--port'}"
 
 
 def clients_within_files(clients_max: int) -> int:

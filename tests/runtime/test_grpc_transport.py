@@ -402,6 +402,21 @@ async def test_what_fails_again_is_told_once(transports: Transports) -> None:
     assert {line["log_level"] for line in told} == {"warning"}
 
 
+async def test_what_a_region_cannot_read_is_told_once_as_a_warning(transports: Transports) -> None:
+    east, west = Speaker(1), Speaker(2)
+    small = dataclasses.replace(LIMITS, message_bytes=1 << 10, message_bytes_max=1 << 12)
+    with structlog.testing.capture_logs() as told:
+        listening = await transports.start(config(1, limits=small), east)
+        await transports.start(config(2, listening.port), west)
+        for ends in range(3):
+            await until(lambda ends=ends: west.greetings() > ends, "a greeting")  # type: ignore[misc]
+            west.say(bytes(1 << 13))
+            await until(lambda ends=ends: len(west.closed) > ends, "the end")  # type: ignore[misc]
+    closed = [line for line in told if line["event"] == "link closed"]
+    assert [line["log_level"] for line in closed] == ["warning"]
+    assert "where 1 to 4096 are permitted" in str(closed[0]["reason"])
+
+
 async def test_links_that_open_and_end_are_told(transports: Transports) -> None:
     with structlog.testing.capture_logs() as told:
         east, _ = await pair(transports)
