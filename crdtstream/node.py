@@ -18,14 +18,11 @@ and the next start rebuilds the state from the log.
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
 
-from crdtstream.commands.calling import error_reply
-from crdtstream.commands.context import Client, CommandError, Context, Peer, TransferShown
-from crdtstream.commands.dispatch import dispatch
+from crdtstream.commands.context import Client, Context, Peer, TransferShown
 from crdtstream.commands.outputs import Outputs, Replies
-from crdtstream.commands.parking import Waiter
 from crdtstream.commands.regions import LINK_TRANSFER
+from crdtstream.commands.serving import Serving
 from crdtstream.config import ALWAYS, Config
 from crdtstream.core.causality import VersionVector, region_of
 from crdtstream.core.members import Members
@@ -41,7 +38,6 @@ from crdtstream.replication.turn import Record, Turn
 from crdtstream.replication.wire_pb2 import Message
 
 NOT_LINKED = "none"
-REQUEST_BYTES: Final = 64
 
 
 class Ready:
@@ -76,7 +72,7 @@ class Node:
         self.context.audit = self.exchange.audit
         self.notices = self.exchange.notices
         self.outputs = Outputs(config.fsync == ALWAYS)
-        self._resumable: deque[Client] = deque()
+        self.serving = Serving(self.context, self.replica, self.outputs, self.notices)
         self._marks: deque[tuple[int, VersionVector]] = deque()
         self._synced = 0
         self._effects_saving = 0
@@ -156,8 +152,7 @@ class Node:
         self.context.saving.end(saved_ms, failure)
         if not failure:
             self.context.effects_saved = self._effects_saving
-        self._serve_keyless()
-        self._resume()
+        self.serving.wake_keyless()
 
     def needed_position(self, milestones: list[Milestone]) -> int:
         """The last of these milestones that every member has passed durably: nobody needs what lies before it."""
@@ -172,17 +167,10 @@ class Node:
     # Clients
 
     def connect(self, client_id: int, address: str, now_ms: int) -> Client:
-        client = Client(client_id, address, now_ms, not self.context.requirepass)
-        self.context.clients[client_id] = client
-        self.context.statistics.connections += 1
-        return client
+        return self.serving.connect(client_id, address, now_ms)
 
     def disconnect(self, client_id: int) -> None:
-        self.context.parking.leave(client_id)
-        client = self.context.clients.pop(client_id, None)
-        if client is not None:
-            self.context.end_transaction(client)
-        self.outputs.drop(client_id)
+        self.serving.disconnect(client_id)
 
     def execute(self, client_id: int, argv: list[bytes], now_ms: int) -> None:
         """One request; its reply comes with a later Ready. Requests behind a parked one wait for it, those behind one
@@ -192,115 +180,16 @@ class Node:
 
     def execute_all(self, client_id: int, requests: list[list[bytes]], now_ms: int) -> None:
         """Requests that came at once, one after the other."""
-        client = self.context.clients[client_id]
         self._set_clock(now_ms)
-        for argv in requests:
-            if client.parked:
-                self._queue(client, argv)
-            elif not client.closing:
-                self._run(client, argv)
-                if self._resumable:
-                    self._resume()
-
-    def _queue(self, client: Client, argv: list[bytes]) -> None:
-        limit = self.context.limits.query_bytes_max
-        client.backlog_bytes += sum(map(len, argv)) + REQUEST_BYTES
-        if client.backlog_bytes <= limit:
-            client.backlog.append(argv)
-        elif not client.closing:
-            self.notices.append((f"client {client.id} closed: more than query_bytes_max ({limit}) waits", None))
-            self.context.close(client)
-
-    def _run(self, client: Client, argv: list[bytes]) -> None:
-        context = self.context
-        if self.replica.deadlines.next_ms < context.now_ms:
-            self._expire()
-        prepared = self.replica.prepared
-        try:
-            reply = dispatch(context, client, argv)
-        except Exception as error:
-            reply = self._survive(error, client, prepared)
-        if reply is not None:
-            self._reply(client.id, reply)
-        if len(context.parking) or len(context.watches):
-            self._wake()
-        if context.outbox:
-            self._deliver_outbox()
-
-    def _survive(self, error: Exception, client: Client, prepared: int) -> bytes:
-        """The reply to a request that met a fault of ours, if it changed nothing."""
-        if self.replica.prepared != prepared:
-            raise error
-        name = client.last_command or "a command"
-        self.notices.append((f"{name} failed", error))
-        text = f"ERR internal error: {type(error).__name__} in {name}; nothing was changed, the log of this region says"
-        return error_reply(self.context, CommandError(f"{text} more"))
-
-    def _reply(self, client_id: int, reply: bytes) -> None:
-        limit = self.context.limits.output_bytes_max
-        if not self.outputs.add(client_id, reply, limit):
-            client = self.context.clients.get(client_id)
-            if client is not None and not client.closing:
-                self.notices.append((f"client {client_id} closed: its output exceeds output_bytes_max ({limit})", None))
-                self.context.close(client)
-
-    def _deliver_outbox(self) -> None:
-        """Replies that one client's command made for others (CLIENT UNBLOCK)."""
-        outbox = self.context.outbox
-        self.context.outbox = []
-        for client, reply in outbox:
-            self._reply(client.id, reply)
-            self._resumable.append(client)
+        self.serving.execute(client_id, requests)
 
     def refuse(self, client_id: int, reply: bytes) -> None:
         """A last reply to a client that broke the protocol; its connection closes behind it."""
-        client = self.context.clients[client_id]
-        if not client.closing:
-            self._reply(client_id, reply)
-            self.context.close(client)
+        self.serving.refuse(client_id, reply)
 
     def ended(self, client_id: int) -> None:
         """The client will say nothing more; it may still read what it asked for."""
-        client = self.context.clients.get(client_id)
-        if client is not None:
-            self.context.close(client)
-
-    # Waiting clients
-
-    def _wake(self) -> None:
-        """Serve who waits for a key that changed, until nothing changes any more."""
-        touched = self.context.take_changes()
-        while touched:
-            for waiter in self.context.parking.waiting_for(touched):
-                self._serve(waiter)
-            touched = self.context.take_changes()
-
-    def _serve(self, waiter: Waiter) -> None:
-        prepared = self.replica.prepared
-        try:
-            reply = waiter.serve(self.context)
-        except CommandError as error:
-            reply = error_reply(self.context, error)
-        except Exception as fault:
-            reply = self._survive(fault, waiter.client, prepared)
-        if reply is not None:
-            self._finish(waiter, reply)
-
-    def _finish(self, waiter: Waiter, reply: bytes) -> None:
-        client = waiter.client
-        self.context.parking.leave(client.id)
-        self._reply(client.id, reply)
-        if client.backlog:
-            self._resumable.append(client)
-
-    def _resume(self) -> None:
-        """Run what waited behind requests that are answered now. A queue, because each may set the next one free."""
-        while self._resumable:
-            client = self._resumable.popleft()
-            while client.backlog and not client.parked and not client.closing and client.id in self.context.clients:
-                argv = client.backlog.popleft()
-                client.backlog_bytes -= sum(map(len, argv)) + REQUEST_BYTES
-                self._run(client, argv)
+        self.serving.end(client_id)
 
     # What the runtime tells
 
@@ -315,8 +204,7 @@ class Node:
         """The settings are in their file, or why not; who waits for it is told."""
         self.context.rewrite_wanted = False
         self.context.rewrite_failure = failure
-        self._serve_keyless()
-        self._resume()
+        self.serving.wake_keyless()
 
     # Links
 
@@ -342,16 +230,11 @@ class Node:
         self.exchange.receive(link_id, message, now_ms)
         self._tell_birth()
         if len(self.context.parking):
-            self._wake()
-            self._serve_keyless()
-            self._resume()
+            self.serving.wake()
+            self.serving.wake_keyless()
 
     def outgoing(self, link_id: int, bytes_max: int, now_ms: int) -> Message | None:
         return self.exchange.outgoing(link_id, bytes_max, now_ms)
-
-    def _serve_keyless(self) -> None:
-        for waiter in self.context.parking.keyless():
-            self._serve(waiter)
 
     def _tell_birth(self) -> None:
         """Once this region has an origin, it writes under that origin's slot; until then commands are refused."""
@@ -382,11 +265,9 @@ class Node:
         context.statistics.sample(now_ms)
         self.exchange.config = context.config
         if context.limits.client_idle_s_max:
-            self._close_idle(context.limits.client_idle_s_max * 1000)
-        self._expire()
-        for waiter in context.parking.overdue(now_ms):
-            self._finish(waiter, waiter.expired(context))
-        self._resume()
+            self.serving.close_idle(context.limits.client_idle_s_max * 1000)
+        self.serving.expire()
+        self.serving.expire_waiting()
         self.exchange.tick(now_ms)
         self._heed_damage()
         self._tell_birth()
@@ -400,25 +281,6 @@ class Node:
         if len(known) < len(damages):
             known += [f"{damage.file}:{damage.offset}" for damage in damages[len(known) :]]
             self.context.saving.request()
-
-    def _expire(self) -> None:
-        """Delete keys whose time has come; who waits for a key that only hides by now learns that it is gone."""
-        replica = self.replica
-        replica.now_ms = self.context.now_ms
-        if self.context.writable and not self.context.loading:
-            limits = self.context.limits
-            replica.expire_due(limits.expiry_takeover_ms, limits.expired_keys_max)
-        parking = self.context.parking
-        if len(parking) and replica.deadlines.times:
-            keys = parking.keys()
-            for waiter in parking.waiting_for([key for key in keys if replica.hides(key)]):
-                self._serve(waiter)
-
-    def _close_idle(self, idle_ms_max: int) -> None:
-        for client in self.context.clients.values():
-            client.last_ms = min(client.last_ms, self.context.now_ms)
-            if not client.parked and self.context.now_ms - client.last_ms > idle_ms_max:
-                self.context.close(client)
 
     def next_deadline_ms(self) -> int | None:
         return self.context.parking.next_deadline_ms()
@@ -439,28 +301,19 @@ class Node:
             if not self.outputs.holds:
                 self.exchange.served_position = self.turn.last_position
         replies = self.outputs.due(self.turn.last_position, self._synced)
-        closing = self._closing()
+        closing = self.serving.take_closing()
         if not records and not replies and not closing:
             return None
         return Ready(records, replies, closing, self.exchange.awaits_births() or self.birth.unsynced())
 
     def _close_turn(self) -> None:
         if len(self.context.parking):
-            self._wake()
-            self._resume()
+            self.serving.wake()
+            self.serving.resume()
         else:
             self.context.take_changes()
         self.replica.acknowledge_all()
         self.turn.cut()
-
-    def _closing(self) -> list[int]:
-        """Clients to close, once nothing of theirs is held."""
-        leaving = self.context.leaving
-        if not leaving:
-            return []
-        held = self.outputs.held_for()
-        self.context.leaving = [client for client in leaving if client.id in held]
-        return [client.id for client in leaving if client.id not in held]
 
     def synced(self, position: int) -> None:
         """The log is durable up to this position."""
