@@ -256,6 +256,35 @@ def test_a_full_disk_refuses_writes_and_keeps_reading(tmp_path: Path, fsync: str
         regions.await_agreement()
 
 
+def test_rot_in_what_a_peer_lacks_ends_nobody(regions: Regions) -> None:
+    """Once while the region runs, and once over a restart: the peer takes a state, and a checkpoint drops the file."""
+    settings = regions.directory / "settings.toml"
+    settings.write_text("[limits]\nsegment_bytes_max = 65536\n")
+    east, west = regions.make(1, 2)
+    linked(east, west, config=settings)
+    for restarts in (False, True):
+        west.kill()
+        for _ in range(150):
+            east.ask("XADD", "x", "*", "f", KILOBYTE)
+        assert east.ask("SAVE") == b"OK"
+        rotten = sorted(east.data.glob("log-*"))[-3]
+        content = bytearray(rotten.read_bytes())
+        content[1_000] ^= 1
+        rotten.write_bytes(content)
+        if restarts:
+            east.kill()
+            east.start(west, config=settings)
+        west.start(east, config=settings)
+        for region in (east, west):
+            region.await_serving()
+        regions.await_agreement()
+        until(lambda file=rotten: not file.exists(), east.log)  # type: ignore[misc]
+        assert f"log_last_damage:{rotten.name}:" in east.ask("INFO", "persistence").decode()
+        told = f"the log is damaged: who lacks these records is sent a state' file='{rotten.name}'"
+        until(lambda text=told: text in east.log(), east.log)  # type: ignore[misc]
+    assert len(ids(west)) == 300
+
+
 def fill(region: RegionProcess) -> list[bytes]:
     """Add until that is refused; the IDs that were acknowledged."""
     held: list[bytes] = []
