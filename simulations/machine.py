@@ -118,7 +118,8 @@ class Machine(Region):
         needed = 0 if self.checkpointer.manifest is None else self.checkpointer.manifest.begun + 1
         firsts = self.log.segment_firsts()
         old = {segment_name(first) for first, after in pairwise(firsts) if after <= needed}
-        return self._flip(rng, [place for place in self._log_ranges() if place[0] in old][-1:])
+        places = [(name, 0, high) for name, _, high in self._log_ranges() if name in old]
+        return self._flip(rng, places[-1:])
 
     def _flip(self, rng: Random, places: list[tuple[str, int, int]]) -> str:
         if not places:

@@ -95,9 +95,9 @@ class Log:
         self._stops: dict[int, tuple[Segment, int]] = {}
         self._failure: DiskError | None = None
         self._sync_lock = threading.Lock()
-        self._served_from = 1
         self.cut: Cut | None = recovery.cut
-        self.damages: list[Damage] = []
+        self.damages: list[Damage] = recovery.damages
+        self._served_from = 1 + max([damage.through for damage in recovery.damages], default=0)
         # What a restart would have to replay, if nothing but the log were there.
         self.appended_bytes = recovery.replayed_bytes
 

@@ -7,7 +7,8 @@ word. Then the disk lost what it had promised, and the start is refused with fil
 later frame vouches for, the very last turns, cannot be told from a torn tail and is cut.
 
 Zeros to the end of the last segment are its normal end. The header of the first segment was synced before any record,
-so damage there is damage always; that of a later one may never have reached the disk.
+so damage there is damage always; that of a later one may never have reached the disk. A segment that lies wholly
+before the replay is there for peers alone: where its header is damaged, the log begins behind it.
 
 Cutting leaves no byte of what was cut: an old frame behind the new end would be taken for the next record one day.
 Everything is synced at the end, before the first append; whatever a crash leaves of the steps leads to the same cut.
@@ -18,11 +19,14 @@ Invariant: afterwards every record that is kept is durable, and the file behind 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
-from crdtstream.storage.disk import Disk, DiskFull
+from crdtstream.replication.history import Damage
+from crdtstream.storage.disk import Disk, DiskError, DiskFull
 from crdtstream.storage.segment import (
     HEADER_BYTES,
     SALT_MAX,
+    FormatUnknown,
     Header,
     Segment,
     Window,
@@ -81,7 +85,19 @@ def create_segment(disk: Disk, name: str, capacity: int, salt: int, first: int, 
 class Recovery:
     """One pass over all segments, streaming; what it found is what the log starts from."""
 
-    __slots__ = ("_disk", "_durable", "_position_from", "_replay", "cut", "last", "replayed_bytes", "salt", "segments")
+    __slots__ = (
+        "_disk",
+        "_durable",
+        "_old",
+        "_position_from",
+        "_replay",
+        "cut",
+        "damages",
+        "last",
+        "replayed_bytes",
+        "salt",
+        "segments",
+    )
 
     def __init__(self, disk: Disk, replay: Callable[[int, int, bytes], None], position_from: int, durable: int) -> None:
         self._disk = disk
@@ -93,12 +109,15 @@ class Recovery:
         self.last = 0
         self.salt = 0
         self.cut: Cut | None = None
+        self.damages: list[Damage] = []
+        self._old: frozenset[str] = frozenset()
 
     def run(self, salt: int, segment_bytes_max: int) -> None:
         names = segment_names(self._disk)
         if not names or self._is_unborn(names):
             names = [self._create_first(names, salt, segment_bytes_max)]
-        self._begin(names[0])
+        self._old = frozenset(name for name, after in pairwise(names) if first_of(after) <= self._position_from)
+        self._begin(names)
         for place, name in enumerate(names):
             after = first_of(names[place + 1]) if place + 1 < len(names) else 0
             damage = self._take(name, after)
@@ -124,14 +143,28 @@ class Recovery:
         create_segment(self._disk, name, segment_bytes_max, salt, first, first - 1)
         return name
 
-    def _begin(self, name: str) -> None:
-        header = read_header(self._disk, name)
-        if header is None or header.first != first_of(name):
-            raise LogDamaged(name, 0, "the header of the first segment was durable before any record")
-        self.salt = header.salt
-        self.last = header.first - 1
-        if header.first > self._position_from:
+    def _begin(self, names: list[str]) -> None:
+        name = names[0]
+        self.last = first_of(name) - 1
+        if first_of(name) > self._position_from:
             raise LogDamaged(name, 0, f"the segments before it, from record {self._position_from} on, are missing")
+        for sound in names:
+            if first_of(sound) > self._position_from:
+                break
+            header = self._header(sound)
+            if header is not None:
+                self.salt = header.salt
+                return
+        raise LogDamaged(name, 0, "the header of the first segment was durable before any record")
+
+    def _header(self, name: str) -> Header | None:
+        try:
+            header = read_header(self._disk, name)
+        except (DiskError, FormatUnknown):
+            if name not in self._old:
+                raise
+            return None
+        return None if header is None or header.first != first_of(name) else header
 
     def _take(self, name: str, after: int) -> tuple[str, int] | None:
         """Replay a segment that follows what is there; else the file and offset of the damage.
@@ -141,16 +174,19 @@ class Recovery:
         first = first_of(name)
         if first > self.last + 1:
             return self.segments[-1].name, self.segments[-1].end
-        header = read_header(self._disk, name)
-        if header is None or header.first != first or header.salt != self.salt:
+        header = self._header(name)
+        sound = header is not None and header.salt == self.salt
+        if not sound and name not in self._old:
             return name, 0
         if first <= self.last:
             raise LogDamaged(name, 0, f"it begins at record {first} and the segment before it ends at {self.last}")
         segment = Segment(name, first, self._disk.size(name))
         self.segments.append(segment)
-        if first < after <= self._position_from:
+        if name in self._old:
             segment.extend(after - 1, segment.capacity)
             self.last = after - 1
+            if not sound:
+                self.damages.append(Damage(name, 0, first, self.last, "the header is not there any more"))
             return None
         for number, kind, payload, end in scan(self._window(segment), segment.end, first, self.salt):
             segment.extend(number, end)

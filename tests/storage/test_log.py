@@ -760,6 +760,28 @@ def test_a_log_begins_behind_what_cannot_be_read(how: str, replayed_from: int) -
     log.check()
 
 
+@pytest.mark.parametrize("offset", [3, 9, 13, 20, 30])
+@pytest.mark.parametrize("spoilt", [[0], [2], [0, 1, 2]])
+def test_a_header_that_rotted_in_what_is_not_replayed_refuses_no_start(spoilt: list[int], offset: int) -> None:
+    disk = SimulatedDisk()
+    log, _ = opened(disk, 2_000)
+    for start in range(0, 200, 10):
+        log.append(turn(10, 90, start))
+        log.sync()
+    firsts = log.segment_firsts()
+    for place in spoilt:
+        disk.flip_bit(segment_name(firsts[place]), offset)
+    log, _ = opened(disk, 2_000, position_from=firsts[4])
+    assert [damage.file for damage in log.damages] == [segment_name(firsts[place]) for place in spoilt]
+    assert log.first_position == firsts[spoilt[-1] + 1]
+    assert len(read_all(log, log.first_position, 500)) == log.last_position - log.first_position + 1
+    log.truncate_before(log.first_position)
+    log.check()
+    with pytest.raises((LogDamaged, FormatUnknown)):
+        disk.flip_bit(segment_name(firsts[4]), offset)
+        opened(disk, 2_000, position_from=firsts[4])
+
+
 @pytest.mark.parametrize("asked", [100, 900, 9_000])
 def test_damage_in_the_last_segment_is_left_behind_by_the_next_turn(asked: int) -> None:
     disk = UnreadableDisk()
