@@ -24,7 +24,7 @@ from nemesis.run import Row, rounds
 USAGE_ERROR = 2
 FAILURE = 1
 ANOMALIES_SHOWN = 10
-WIDTH = 160
+WIDTH = 200
 
 progress = Console(stderr=True)
 
@@ -112,14 +112,14 @@ def table_of(rows: list[Row], seed: int) -> Table:
     table = Table(title=f"nemesis, seed {seed}")
     for heading in ("fsync", "fault", "where"):
         table.add_column(heading)
-    for heading in ("seconds", "written", "healed s", "agreed s", "operations", *KINDS):
+    for heading in ("seconds", "written", "healed s", "agreed s", "operations", "perished", "undone", *KINDS):
         table.add_column(heading, justify="right")
     table.add_column("digests")
     for row in rows:
         figures = [f"{row.seconds:.1f}", str(row.written), f"{row.healed_s:.1f}", f"{row.agreed_s:.1f}"]
+        figures += [str(row.operations), str(row.perished), str(row.undone)]
         counts = [str(row.counts()[kind]) for kind in KINDS]
-        agree = "agree" if row.agree else "DIFFER"
-        table.add_row(row.fsync, row.fault, row.where, *figures, str(row.operations), *counts, agree)
+        table.add_row(row.fsync, row.fault, row.where, *figures, *counts, "agree" if row.agree else "DIFFER")
     return table
 
 

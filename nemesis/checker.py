@@ -11,6 +11,11 @@ and so do, from reply to reply, those of one origin. Whatever is UNKNOWN may hav
     skipped      a live entry that a region's group never gave, and that no other region acknowledged
     reordered    a reply whose IDs do not ascend; entries of one origin out of their order, or with a hole
 
+A region whose disk is gone for good begins another life with an empty directory; what it answered before is a life of
+its own, whose region has the negative number. What only that life knew went with the disk: writes of its own that
+nobody else ever showed (`perished`), and removals that no other region was seen to know (`undone`). They are counted,
+and are no anomaly; all the rest must be there, because another region had it.
+
 The clients give what makes this decidable: every write carries a token of its own, IDs are minted in strict mode, and
 one client of each region reads a group, so that its reads are in order.
 """
@@ -20,7 +25,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from nemesis.history import (
@@ -35,7 +40,9 @@ from nemesis.history import (
     REMOVE,
     Entry,
     EntryID,
+    Loss,
     Operation,
+    region_of,
     slot_of,
     text_of,
 )
@@ -62,13 +69,24 @@ class Anomaly:
         return f"{self.kind}: {self.key} {self.entry} in region {self.region}: {self.why}"
 
 
+def by_life(operation: Operation, loss: Loss | None) -> Operation:
+    """What a region answered before it lost its disk is told from what it answers since."""
+    if loss is None or operation.region != loss.region or operation.begun_s > loss.at_s:
+        return operation
+    return replace(operation, region=-loss.region)
+
+
 class Record:
     """The operations on one key in order of their beginning, and what each region holds of it at the end."""
 
-    def __init__(self, key: str, operations: Iterable[Operation], held: dict[int, list[Entry]]) -> None:
+    def __init__(
+        self, key: str, operations: Iterable[Operation], held: dict[int, list[Entry]], loss: Loss | None = None
+    ) -> None:
         self.key = key
-        self.operations = sorted((each for each in operations if each.key == key), key=lambda each: each.begun_s)
+        mine = (by_life(each, loss) for each in operations if each.key == key)
+        self.operations = sorted(mine, key=lambda each: each.begun_s)
         self.held = held
+        self.lost_life = 0 if loss is None else -loss.region
         self.adds = self.of(ADD)
         self.effective = [each for each in self.operations if each.outcome != REFUSED]
         self.deletes = [each for each in self.effective if each.kind == DELETE]
@@ -77,6 +95,8 @@ class Record:
         self.begun_of = {each.token: each.begun_s for each in self.adds}
         self.tokens = self._tokens()
         self.reused = self._reused() if self.deletes else set()
+        self.perished = set(self._perished()) if loss else set()
+        self.undone = set(self._undone()) if loss else set()
 
     def of(self, kind: str) -> list[Operation]:
         return [each for each in self.operations if each.kind == kind]
@@ -105,6 +125,36 @@ class Record:
                 yield each.region, each.entries
         yield from self.held.items()
 
+    def _perished(self) -> Iterator[EntryID]:
+        """Written by the lost life, known to no other one, and not removed by anybody."""
+        elsewhere = {at for region, entries in self.shown() if region != self.lost_life for at, _ in entries}
+        elsewhere |= {at for each in self.adds if each.region != self.lost_life for at in each.ids}
+        for at in self.tokens.keys() - elsewhere:
+            if region_of(at) == -self.lost_life and not self.may_be_removed(at):
+                yield at
+
+    def _undone(self) -> Iterator[EntryID]:
+        """Removed in the lost life alone, not seen to be removed elsewhere, and there at the end."""
+        there = {at for entries in self.held.values() for at, _ in entries}
+        removed = [(region == self.lost_life, at) for region, at, _ in sure_removals(self) if at in there]
+        elsewhere = {at for by_lost_life, at in removed if not by_lost_life} | self._witnessed()
+        yield from {at for by_lost_life, at in removed if by_lost_life} - elsewhere
+
+    def _witnessed(self) -> set[EntryID]:
+        """What another region had shown, and then lacked in a range that would have it."""
+        shown_s: dict[int, dict[EntryID, float]] = defaultdict(dict)
+        gone: set[EntryID] = set()
+        for each in self.operations:
+            if each.region == self.lost_life:
+                continue
+            known_s = shown_s[each.region]
+            ids = [*each.ids] if each.kind == ADD else [at for at, _ in each.entries]
+            if each.kind == RANGE:
+                gone.update(at for at in known_s.keys() - ids if at >= each.low and known_s[at] < each.begun_s)
+            for at in ids:
+                known_s.setdefault(at, each.ended_s)
+        return gone
+
     def may_be_removed(self, at: EntryID) -> bool:
         """Some removal may have seen it: one that names it, or a DEL that ended after its write began."""
         begun_s = self.begun_of.get(self.tokens[at], -NEVER_S)
@@ -126,7 +176,7 @@ def lost(record: Record) -> Iterator[Anomaly]:
     for region, entries in record.held.items():
         there = {at for at, _ in entries}
         for at in sorted(record.tokens.keys() - there):
-            if not record.may_be_removed(at):
+            if not record.may_be_removed(at) and at not in record.perished:
                 yield record.anomaly(LOST, region, at, "nothing removed it")
 
 
@@ -172,9 +222,9 @@ def _never_written(record: Record) -> Iterator[Anomaly]:
 def _after_removal(record: Record) -> Iterator[Anomaly]:
     """A removal is sure of what its region had shown before; its region knows at once, the others in the end."""
     gone: dict[int, dict[EntryID, float]] = defaultdict(dict)
-    for region, at, ended_s in _sure_removals(record):
+    for region, at, ended_s in sure_removals(record):
         gone[region].setdefault(at, ended_s)
-    everywhere = {at for ids in gone.values() for at in ids}
+    everywhere = {at for ids in gone.values() for at in ids} - record.undone
     for region, entries in record.held.items():
         for at, _ in entries:
             if at in everywhere:
@@ -185,7 +235,7 @@ def _after_removal(record: Record) -> Iterator[Anomaly]:
                 yield record.anomaly(RESURRECTED, each.region, at, f"{each.kind} showed it after its removal")
 
 
-def _sure_removals(record: Record) -> Iterator[tuple[int, EntryID, float]]:
+def sure_removals(record: Record) -> Iterator[tuple[int, EntryID, float]]:
     seen_s: dict[int, dict[EntryID, float]] = defaultdict(dict)
     for each in sorted(record.operations, key=lambda each: each.ended_s):
         for at in [*(each.ids if each.kind == ADD else ()), *(at for at, _ in each.entries)]:

@@ -57,6 +57,10 @@ class Region(RegionProcess):
         assert self.process is not None
         os.kill(self.process.pid, number)
 
+    def took_state(self) -> bool:
+        """Since it was started the last time."""
+        return "is joined" in self.log().rpartition("disk read")[2]
+
     def open_links(self) -> set[str]:
         """The names of the peers that it hears."""
         try:
@@ -104,7 +108,7 @@ class Cluster:
     def __init__(self, directory: Path, fsync: str, seed: int, kind: str = PACKETS) -> None:
         self.regions: dict[str, Region] = {}
         self._owned = ExitStack()
-        self._settings: dict[str, Any] = {"fsync": fsync, "config": directory / "settings.toml", "incarnation": 0}
+        self._settings: dict[str, Any] = {"fsync": fsync, "config": directory / "settings.toml"}
         try:
             (directory / "settings.toml").write_text(SETTINGS)
             if kind == PACKETS:
@@ -113,7 +117,7 @@ class Cluster:
                 self._join_relays(directory)
             for region in self.regions.values():
                 self._owned.callback(region.kill)
-                self.start(region)
+                self.start(region, incarnation=0)
             self.await_linked()
         except BaseException:
             self.close()
@@ -146,9 +150,9 @@ class Cluster:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def start(self, region: Region) -> None:
-        peers = [peer for peer in self.regions.values() if peer is not region]
-        region.start(*peers, replication_bind=region.address.partition(":")[0], **self._settings)
+    def start(self, region: Region, **settings: Any) -> None:
+        bind = region.address.partition(":")[0]
+        region.start(*self.others(region), replication_bind=bind, **self._settings, **settings)
 
     def others(self, region: Region) -> list[Region]:
         return [other for other in self.regions.values() if other is not region]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,6 +40,12 @@ def fill(folder: Path) -> None:
                 pass
         except OSError:
             return
+
+
+def wipe(folder: Path) -> None:
+    """Leave nothing on its disk."""
+    for path in folder.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def free(folder: Path) -> None:

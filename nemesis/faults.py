@@ -7,28 +7,32 @@ from __future__ import annotations
 
 import random
 import signal
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import redis
 
 from nemesis.cluster import SERVING_S, Cluster, Region
-from nemesis.disks import fill, free
+from nemesis.disks import fill, free, wipe
+from nemesis.history import Loss
 from nemesis.region_process import until
 
 SLOW_S = 0.15
 LOST_SHARE = 0.1
 KILLS = 3
+ALONE_S = 1.0
 
 
 @dataclass(frozen=True)
 class Harm:
-    """What a fault did, to whom; `undo` ends it."""
+    """What a fault did, to whom; `undo` ends it; what went with a disk stays gone."""
 
     where: str
     undo: Callable[[], None]
     serving: tuple[str, ...]
+    loss: Loss | None = None
 
 
 Fault = Callable[[Cluster, random.Random], Harm]
@@ -142,6 +146,41 @@ def kill_with_full_disk(cluster: Cluster, chance: random.Random) -> Harm:
     return Harm(region.name, lambda: free(region.data), names(cluster, region))
 
 
+def lose_disk(cluster: Cluster, chance: random.Random) -> Harm:
+    """It comes back with an empty directory, as another origin, and takes from the others what they hold."""
+    [region] = pick(cluster, chance, 1)
+    return take_disk(cluster, region)
+
+
+def take_disk(cluster: Cluster, region: Region) -> Harm:
+    region.kill()
+    wipe(region.data)
+    loss = Loss(region.number, time.monotonic())
+    return Harm(region.name, lambda: cluster.start(region), names(cluster, region), loss)
+
+
+def lose_disk_cut_off(cluster: Cluster, chance: random.Random) -> Harm:
+    """What it was told while it was alone is gone."""
+    [region] = pick(cluster, chance, 1)
+    cluster.cut_off(region)
+    time.sleep(ALONE_S)
+    harm = take_disk(cluster, region)
+    cluster.network.heal()
+    return harm
+
+
+def lose_disk_behind_logs(cluster: Cluster, chance: random.Random) -> Harm:
+    """The others cut their logs before it asks, so that it takes a whole state if these were long."""
+    harm = lose_disk(cluster, chance)
+
+    def undo() -> None:
+        for name in harm.serving:
+            cluster.regions[name].ask("SAVE")
+        harm.undo()
+
+    return replace(harm, undo=undo)
+
+
 FAULTS: dict[str, Fault] = {
     "link cut": cut_link,
     "link cut one way": cut_one_way,
@@ -157,6 +196,9 @@ FAULTS: dict[str, Fault] = {
     "stopped": stop_region,
     "disk full": fill_disk,
     "disk full and killed": kill_with_full_disk,
+    "disk lost": lose_disk,
+    "cut off and disk lost": lose_disk_cut_off,
+    "disk lost and logs cut": lose_disk_behind_logs,
 }
 
 NEEDS_NAMESPACES = frozenset(

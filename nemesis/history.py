@@ -25,6 +25,7 @@ NEVER_S = math.inf
 EntryID = tuple[int, int]
 Entry = tuple[EntryID, str]
 ORIGIN_SLOTS = 1 << 16
+REGION_SLOTS = 1 << 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,14 @@ class Operation:
         return asdict(self) | {"ended_s": None if self.ended_s == NEVER_S else self.ended_s}
 
 
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """The disk of a region was gone for good at this time, and with it whatever no other region held."""
+
+    region: int
+    at_s: float
+
+
 def entry_id(text: bytes) -> EntryID:
     milliseconds, _, sequence = text.partition(b"-")
     return int(milliseconds), int(sequence)
@@ -67,3 +76,8 @@ def text_of(at: EntryID) -> str:
 def slot_of(at: EntryID) -> int:
     """The origin that minted an ID in strict mode."""
     return at[1] % ORIGIN_SLOTS
+
+
+def region_of(at: EntryID) -> int:
+    """The region of that origin."""
+    return slot_of(at) % REGION_SLOTS

@@ -251,5 +251,12 @@ def held_by(region: RegionProcess, key: str) -> list[Entry]:
     return list(entries_of(region.ask("XRANGE", key, "-", "+")))
 
 
+def range_of(region: RegionProcess, key: str) -> Operation:
+    """All that it shows now, as an operation of a client."""
+    begun_s = time.monotonic()
+    entries = tuple(held_by(region, key))
+    return Operation(region.number, RANGE, key, begun_s, time.monotonic(), entries=entries)
+
+
 def said(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"

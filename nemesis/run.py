@@ -15,8 +15,8 @@ from typing import Any
 from nemesis.checker import Anomaly, Record, check
 from nemesis.cluster import PACKETS, SERVING_S, Cluster, workplace
 from nemesis.faults import FAULTS, Harm
-from nemesis.history import Operation
-from nemesis.load import GROUP, Load, held_by
+from nemesis.history import Loss, Operation
+from nemesis.load import GROUP, Load, held_by, range_of
 
 WARM_UP_WRITES = 100
 HEALED_WRITES = 100
@@ -24,7 +24,10 @@ HEALED_WRITES = 100
 
 @dataclass
 class Row:
-    """What became of one fault; `problems` is what kept the round from its end."""
+    """What became of one fault; `problems` is what kept the round from its end.
+
+    `perished` counts the writes, `undone` the removals, that were answered and went with a disk before others had them.
+    """
 
     fault: str
     fsync: str
@@ -34,6 +37,8 @@ class Row:
     healed_s: float = 0.0
     agreed_s: float = 0.0
     operations: int = 0
+    perished: int = 0
+    undone: int = 0
     agree: bool = False
     anomalies: list[Anomaly] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -109,11 +114,12 @@ class Round:
         written, begun_s = self._written(), time.monotonic()
         harm = FAULTS[row.fault](cluster, chance)
         row.where = harm.where
+        witnessed = [] if harm.loss is None else self._witness(harm.loss)
         self._hold(row, harm, fault_s * chance.uniform(0.5, 1.5))
         row.seconds = time.monotonic() - begun_s
         row.written = self._written() - written
         self._heal(row, harm)
-        self._judge(row)
+        self._judge(row, witnessed, harm.loss)
         cluster.regions[chance.choice(list(cluster.regions))].ask("DEL", self._orders, self._churn)
 
     def _hold(self, row: Row, harm: Harm, fault_s: float) -> None:
@@ -138,7 +144,12 @@ class Round:
         row.agreed_s = time.monotonic() - healed_s
         row.agree = True
 
-    def _judge(self, row: Row) -> None:
+    def _witness(self, loss: Loss) -> list[Operation]:
+        """What the others show when a disk is gone had reached them, and must stay."""
+        others = [region for region in self._cluster.regions.values() if region.number != loss.region]
+        return [range_of(region, key) for region in others for key in (self._orders, self._churn)]
+
+    def _judge(self, row: Row, witnessed: list[Operation], loss: Loss | None) -> None:
         for load in self._loads.values():
             load.drain()
         self._cluster.await_agreement()
@@ -146,7 +157,13 @@ class Round:
         row.operations = len(operations)
         for key, drained in ((self._orders, True), (self._churn, False)):
             held = {region.number: held_by(region, key) for region in self._cluster.regions.values()}
-            row.anomalies += check(Record(key, operations, held), drained)
+            record = Record(key, [*operations, *witnessed], held, loss)
+            row.anomalies += check(record, drained)
+            row.perished += len(record.perished)
+            row.undone += len(record.undone)
+        if loss is not None:
+            [region] = [each for each in self._cluster.regions.values() if each.number == loss.region]
+            row.where += ", from a state" if region.took_state() else ", from logs"
 
     def _operations(self) -> list[Operation]:
         return [each for load in self._loads.values() for each in load.operations]

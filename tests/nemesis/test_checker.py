@@ -19,6 +19,7 @@ from nemesis.history import (
     UNKNOWN,
     Entry,
     EntryID,
+    Loss,
     Operation,
 )
 
@@ -48,9 +49,9 @@ def gives(second: float, *entries: Entry, region: int = EAST, fresh: bool = True
 
 
 def found(
-    operations: list[Operation], held: dict[int, list[Entry]], drained: bool = False
+    operations: list[Operation], held: dict[int, list[Entry]], drained: bool = False, loss: Loss | None = None
 ) -> set[tuple[str, int, str]]:
-    return {(each.kind, each.region, each.entry) for each in check(Record("x", operations, held), drained)}
+    return {(each.kind, each.region, each.entry) for each in check(Record("x", operations, held, loss), drained)}
 
 
 def both(*entries: Entry) -> dict[int, list[Entry]]:
@@ -186,6 +187,57 @@ def test_an_anomaly_is_named(name: str) -> None:
 def test_what_is_sound_passes(name: str) -> None:
     operations, held, drained = SOUND[name]
     assert not found(operations, held, drained)
+
+
+# East loses its disk at 10 s. What it wrote has the IDs of region 1, `OTHER` is west's.
+
+GONE = Loss(EAST, 10)
+O1 = (OTHER, "o")
+BY_WEST = add(0, OTHER, "o", WEST)
+
+
+def test_what_nobody_else_had_perishes_with_a_disk_and_is_counted() -> None:
+    operations = [*WRITTEN, shows(5, A1, B1, region=WEST)]
+    assert not found(operations, both(A1, B1), loss=GONE)
+    assert Record("x", operations, both(A1, B1), GONE).perished == {C}
+    assert found(operations, both(A1, B1)) == {(LOST, EAST, "12-1"), (LOST, WEST, "12-1")}, "without that excuse"
+
+
+@pytest.mark.parametrize("shown_s", [5, 20])
+def test_what_another_region_had_must_be_there_though_the_disk_is_lost(shown_s: float) -> None:
+    operations = [*WRITTEN, shows(shown_s, A1, B1, C1, region=WEST)]
+    assert found(operations, both(A1, B1), loss=GONE) == {(LOST, EAST, "12-1"), (LOST, WEST, "12-1")}
+
+
+def test_what_another_region_wrote_does_not_perish() -> None:
+    operations = [BY_WEST, shows(5, O1)]
+    assert found(operations, both(), loss=GONE) == {(LOST, EAST, "10-2"), (LOST, WEST, "10-2")}
+
+
+def test_what_was_written_after_the_loss_does_not_perish() -> None:
+    assert found([add(11, (20, 257), "n")], both(), loss=GONE) == {(LOST, EAST, "20-257"), (LOST, WEST, "20-257")}
+
+
+def test_a_removal_that_went_with_a_disk_is_counted() -> None:
+    operations = [*WRITTEN, shows(2.5, A1, B1, C1, region=WEST), REMOVED, shows(11, A1, B1, C1, region=WEST)]
+    assert not found(operations, both(A1, B1, C1), loss=GONE)
+    assert Record("x", operations, both(A1, B1, C1), GONE).undone == {B}
+
+
+def test_a_removal_that_another_region_was_seen_to_know_holds() -> None:
+    operations = [*WRITTEN, shows(2.6, A1, B1, C1, region=WEST), REMOVED, shows(11, A1, C1, region=WEST)]
+    assert (RESURRECTED, EAST, "11-1") in found(operations, both(A1, B1, C1), loss=GONE)
+    assert not Record("x", operations, both(A1, B1, C1), GONE).undone
+
+
+def test_a_group_gives_again_what_was_given_and_acknowledged_before_the_loss() -> None:
+    operations = [*WRITTEN, gives(3, A1, B1, C1), at(4, ACKNOWLEDGE, ids=(A,), count=1), gives(20, A1, B1, C1)]
+    assert not found(operations, {EAST: [A1, B1, C1]}, True, GONE)
+
+
+def test_a_group_skips_nothing_after_the_loss() -> None:
+    operations = [*WRITTEN, gives(3, A1, B1, C1), gives(20, A1, C1)]
+    assert found(operations, {EAST: [A1, B1, C1]}, True, GONE) == {(SKIPPED, EAST, "11-1")}
 
 
 def test_every_kind_has_a_broken_example() -> None:

@@ -20,10 +20,10 @@ from tests.nemesis.needs import namespaces
 
 @pytest.mark.parametrize("kind", [pytest.param(PACKETS, marks=namespaces), RELAYS])
 def test_faults_lose_nothing(kind: str, tmp_path: Path) -> None:
-    faults = ["killed", "region cut off"] if kind == PACKETS else ["link cut", "stopped"]
+    faults = ["killed", "region cut off"] if kind == PACKETS else ["link cut", "stopped", "cut off and disk lost"]
     running = rounds("everysec", faults, 120, 2, seed=1, keep=tmp_path, kind=kind)
     try:
-        rows = list(islice(running, 2))
+        rows = list(islice(running, len(faults)))
     finally:
         running.close()
     assert {row.fault for row in rows} == set(faults)
