@@ -117,13 +117,13 @@ MUTATIONS = (
     ),
     Mutation(
         "facts are replayed after their whole batch",
-        "core/replica.py",
+        "core/applying.py",
         "            if self._waiting_facts and batch.slot == self.slot:\n                self._release_facts()\n",
         "        if self._waiting_facts and batch.slot == self.slot:\n            self._release_facts()\n",
     ),
     Mutation(
         "facts are replayed before their batch",
-        "core/replica.py",
+        "core/applying.py",
         "        while self._waiting_facts and self._waiting_facts[0][0] <= counter:",
         "        while self._waiting_facts:",
     ),
@@ -148,8 +148,8 @@ MUTATIONS = (
     Mutation(
         "a lost disk keeps its incarnation",
         "replication/birth.py",
-        "        self._bear(self._highest() + 1, turn)\n        return True",
-        "        self._bear(max(0, self._highest()), turn)\n        return True",
+        "        if born:\n            self._bear(self._highest() + 1, turn)",
+        "        if born:\n            self._bear(max(0, self._highest()), turn)",
     ),
     Mutation(
         "a birth counts before it is synced",
@@ -243,7 +243,7 @@ MUTATIONS = (
     ),
     Mutation(
         "replay applies what a checkpoint has",
-        "core/replica.py",
+        "core/applying.py",
         "            if not self._captured or self._captured.get(effect.key, 0) < position:",
         "            if True:",
     ),

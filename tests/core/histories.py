@@ -10,12 +10,13 @@ from collections.abc import Callable
 from functools import partial
 
 from crdtstream.core import effects as fx
+from crdtstream.core.applying import StampedFact
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.copying import copy_stream
 from crdtstream.core.effects import Batch, Key, Position
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, previous_id
 from crdtstream.core.expiry import NO_EXPIRY
-from crdtstream.core.replica import Replica, StampedFact
+from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from crdtstream.protocols.codec import decode_batch, encode_batch
 
