@@ -16,22 +16,22 @@ of `Ready`, and that order is the law: append to the log, then answer; peers pul
     6 servers                 the Redis port
     7 demo, admin, cli        where everything is put together
 
-**Route of one XADD.** `servers.resp_server` (bytes) -> `protocols.requests` (argv) -> `node` -> `commands.dispatch`,
-`commands.streams` (arguments, ID) -> `core.replica` (dot, effect) -> `core.stream`, `core.entry_tree`, `core.block`.
-Then `runtime.loop` takes `node.ready()`: `replication.turn` has encoded the batch (`protocols.codec`), `storage.log`
+**Route of one XADD.** `servers.resp_server` (bytes) -> `protocols.requests` (argv) -> `node` -> `commands.serving`
+(client) -> `commands.dispatch`, `commands.streams` (arguments, ID) -> `core.replica` (dot, effect) -> `core.stream`,
+`core.entry_tree`, `core.block`. Then `runtime.loop` takes `node.ready()`: `replication.turn` has encoded the batch (`protocols.codec`), `storage.log`
 appends it, the answer goes out, and each `runtime.link` pulls what its peer lacks (`replication.session`,
 `replication.feed`). On the far side: `runtime.link` -> `node` -> `replication.exchange` -> session ->
-`replication.inbox` (gap, dependencies) -> `replication.turn` -> `core.replica` -> the tree links the block; the log;
+`replication.inbox` (gap, dependencies) -> `replication.turn` -> `core.applying` -> the tree links the block; the log;
 progress goes back.
 
 **Route of one state.** A peer that the log no longer serves (`replication.history`, `replication.feed`) is handed a
 whole state (`replication.handover`): `replication.snapshot` captures it key by key, and each key before it changes
 (`core.observer`); `replication.transfer` sends chunks, `replication.staging` gathers them, each a record of the log,
-and `core.replica` joins them as one.
+and `core.applying` joins them as one (`core.joining`).
 
 **Route of one XACK.** ... -> `commands.groups` -> `core.replica` (a local fact) -> `core.group`, `core.pending`: the
 entry leaves. At the end of the turn the replica asks each group that changed for new runs, and prepares `Acknowledged`
-only if there are some. On the far side: ... -> `core.replica` -> `core.group`: union of runs, pending entries inside
+only if there are some. On the far side: ... -> `core.applying` -> `core.group`: union of runs, pending entries inside
 leave.
 
 **Causality.** An origin is one incarnation of a region's data directory; its slot is `region + 256 * incarnation`. A
@@ -40,15 +40,11 @@ causal context; a batch is applied when no counter before it is missing and the 
 
 **Members** are origins that others admitted and nobody evicted, a replicated table; the first of them found the cluster
 once all have met (`replication.founding`). What every member has on its disk is causally stable: only then are
-tombstones forgotten and is the log cut (`core.members`, `core.collection`, `replication.membership`).
+tombstones forgotten and is the log cut (`core.members`, `core.collection`, `replication.membership`,
+`storage.checkpoint`).
 
 **Streams** are observed-remove, **groups** are del-wins sets of create dots, **runs** replicate acknowledgement once it
 is contiguous; consumers, pending entries and cursors are local facts, logged here and never sent.
-
-**Members** are a replicated table (`core.members`). What all of them hold on disk is stable: beyond it tombstones are
-forgotten (`core.collection`) and the log is cut (`storage.checkpoint`). A peer that is behind the log is handed a whole
-state: captured at one vector while its owner goes on (`replication.snapshot`), sent in chunks, staged in the receiver's
-log, and joined as one (`core.joining`).
 
 Where the code departs from the first design, `CHANGELOG.md` says so and why.
 """
