@@ -18,11 +18,11 @@ of `Ready`, and that order is the law: append to the log, then answer; peers pul
 
 **Route of one XADD.** `servers.resp_server` (bytes) -> `protocols.requests` (argv) -> `node` -> `commands.serving`
 (client) -> `commands.dispatch`, `commands.streams` (arguments, ID) -> `core.replica` (dot, effect) -> `core.stream`,
-`core.entry_tree`, `core.block`. Then `runtime.loop` takes `node.ready()`: `replication.turn` has encoded the batch (`protocols.codec`), `storage.log`
-appends it, the answer goes out, and each `runtime.link` pulls what its peer lacks (`replication.session`,
-`replication.feed`). On the far side: `runtime.link` -> `node` -> `replication.exchange` -> session ->
-`replication.inbox` (gap, dependencies) -> `replication.turn` -> `core.applying` -> the tree links the block; the log;
-progress goes back.
+`core.entry_tree`, `core.block`. Then `runtime.loop` takes `node.ready()`: `replication.turn` has encoded the batch
+(`protocols.codec`), `storage.log` appends it, the answer goes out, and each `runtime.link` pulls what its peer lacks
+(`replication.session`, `replication.feed`). On the far side: `runtime.link` -> `node` -> `replication.exchange` ->
+session -> `replication.inbox` (gap, dependencies) -> `replication.turn` -> `core.applying` -> the tree links the block;
+the log; progress goes back.
 
 **Route of one state.** A peer that the log no longer serves (`replication.history`, `replication.feed`) is handed a
 whole state (`replication.handover`): `replication.snapshot` captures it key by key, and each key before it changes
