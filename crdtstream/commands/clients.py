@@ -255,8 +255,11 @@ def add_filter(wanted: Filter, option: bytes, value: bytes) -> None:
 def kill_matching(context: Context, caller: Client, wanted: Filter) -> int:
     killed = 0
     for client in context.clients.values():
-        if wanted.matches(client, caller) and not client.closing:
-            context.close(client)
+        if wanted.matches(client, caller) and not client.dropped:
+            if client is caller:
+                context.close(client)
+            else:
+                context.drop(client)
             killed += 1
     return killed
 

@@ -93,6 +93,7 @@ class Client:
         "closing",
         "connected_ms",
         "database",
+        "dropped",
         "id",
         "last_command",
         "last_ms",
@@ -129,6 +130,7 @@ class Client:
         self.no_touch = False
         self.parked = False
         self.closing = False
+        self.dropped = False
         self.written_counter = 0
         self.transaction: Transaction | None = None
         self.watched: dict[Key, bool] = {}
@@ -385,6 +387,12 @@ class Context:
         """Close a client once its replies are written."""
         if not client.closing:
             client.closing = True
+            self.leaving.append(client)
+
+    def drop(self, client: Client) -> None:
+        """Close a client now, whatever it has not read."""
+        if not client.dropped:
+            client.closing = client.dropped = True
             self.leaving.append(client)
 
     def park(self, waiter: Waiter) -> None:

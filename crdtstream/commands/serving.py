@@ -67,16 +67,16 @@ class Serving:
         for client in context.clients.values():
             client.last_ms = min(client.last_ms, context.now_ms)
             if not client.parked and context.now_ms - client.last_ms > idle_ms_max:
-                context.close(client)
+                context.drop(client)
 
     def take_closing(self) -> list[int]:
-        """Clients to close: nothing of theirs is held any more."""
+        """Clients to close: nothing of theirs is held any more, or they are dropped."""
         leaving = self._context.leaving
         if not leaving:
             return []
         held = self._outputs.held_for()
-        self._context.leaving = [client for client in leaving if client.id in held]
-        return [client.id for client in leaving if client.id not in held]
+        self._context.leaving = [client for client in leaving if client.id in held and not client.dropped]
+        return [client.id for client in leaving if client.id not in held or client.dropped]
 
     # Requests
 
@@ -98,7 +98,7 @@ class Serving:
             client.backlog.append(argv)
         elif not client.closing:
             self._notices.append((f"client {client.id} closed: more than query_bytes_max ({limit}) waits", None))
-            self._context.close(client)
+            self._context.drop(client)
 
     def _run(self, client: Client, argv: list[bytes]) -> None:
         context = self._context
@@ -132,7 +132,7 @@ class Serving:
             if client is not None and not client.closing:
                 text = f"client {client_id} closed: its output exceeds output_bytes_max ({limit})"
                 self._notices.append((text, None))
-                self._context.close(client)
+                self._context.drop(client)
 
     def _deliver_outbox(self) -> None:
         """Replies that one client's command made for others (CLIENT UNBLOCK)."""

@@ -26,6 +26,8 @@ PROTECTED = (
     b" --no-protected-mode if the network itself is trusted.\r\n"
 )
 BACKLOG = 511
+LINGER_S = 30.0
+INFINITE = 1 << 62
 FILES_RESERVED = 128
 CLIENTS_MAX = b"-ERR max number of clients reached\r\n"
 
@@ -178,8 +180,21 @@ class RespServer:
 
     def close(self, client_id: int) -> None:
         connection = self._connections.get(client_id)
-        if connection is not None and connection.transport is not None:
+        if connection is None or connection.transport is None:
+            return
+        if self._node.context.clients[client_id].dropped:
+            connection.transport.abort()
+        else:
             connection.transport.close()
+            self._linger(connection.transport, INFINITE)
+
+    def _linger(self, transport: asyncio.Transport, unread_bytes: int) -> None:
+        """A closed client has time to read what it asked for, while it reads."""
+        left_bytes = transport.get_write_buffer_size()
+        if left_bytes >= unread_bytes:
+            transport.abort()
+        elif left_bytes:
+            asyncio.get_running_loop().call_later(LINGER_S, self._linger, transport, left_bytes)
 
 
 def why(error: OSError) -> str:

@@ -167,6 +167,34 @@ async def test_a_reader_that_is_too_slow_is_closed(tmp_path: Path) -> None:
         assert await is_served(region)
 
 
+async def unread(region: Running) -> Wire:
+    """A client that asked for more than fits into the sockets' buffers, and reads none of it."""
+    writer = await region.connect()
+    assert (await writer.ask("XADD", "x", "1-*", "f", b"v" * 1_000_000)).startswith(b"$")
+    slow = await slow_reader(region)
+    await slow.send(request("XRANGE", "x", "-", "+") * 20)
+    await until(lambda: region.loop.node.context.statistics.commands >= 21, "it is answered")
+    return slow
+
+
+async def test_a_closed_client_that_reads_nothing_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resp_server, "LINGER_S", 0.01)
+    async with running(config_of(tmp_path)) as region:
+        slow = await unread(region)
+        slow.writer.write_eof()
+        await until(lambda: len(region.loop.node.context.clients) == 1, "it is dropped")
+        assert await is_served(region)
+
+
+async def test_a_killed_client_is_dropped_with_what_it_has_not_read(tmp_path: Path) -> None:
+    async with running(config_of(tmp_path)) as region:
+        await unread(region)
+        killer = await region.connect()
+        assert await killer.ask("CLIENT", "KILL", "USER", "default") == b":2\r\n"
+        await until(lambda: len(region.loop.node.context.clients) == 1, "they are closed")
+        assert await killer.ask("PING") == PONG
+
+
 async def slow_reader(region: Running) -> Wire:
     """Its receive buffer is small and nobody empties it."""
     sock = socket.socket()
