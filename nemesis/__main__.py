@@ -19,6 +19,7 @@ from nemesis.checker import KINDS
 from nemesis.cluster import PACKETS, RELAYS
 from nemesis.faults import FAULTS, NEEDS_NAMESPACES
 from nemesis.network import reason_for_none
+from nemesis.region_process import ROOT
 from nemesis.run import Row, rounds
 
 USAGE_ERROR = 2
@@ -50,6 +51,7 @@ def main(
     faults: Annotated[str, typer.Option(help="Faults by name, separated by commas; all by default.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     loopback: Annotated[bool, typer.Option("--loopback", help="Relays in place of namespaces; fewer faults.")] = False,
+    source: Annotated[Path, typer.Option(help="What the regions run: a checkout, perhaps a broken one.")] = ROOT,
     keep: Annotated[Path | None, typer.Option(help="Where records of rounds that went wrong are put.")] = None,
 ) -> None:
     """Three regions in network namespaces, on small disks, under load and faults."""
@@ -67,7 +69,7 @@ def main(
     rows = []
     try:
         for policy in policies:
-            for row in rounds(policy.value, chosen, seconds, fault_s, number, records, kind):
+            for row in rounds(policy.value, chosen, seconds, fault_s, number, records, kind, source):
                 progress.print(line_of(row), markup=False, highlight=False)
                 rows.append(row)
     except KeyboardInterrupt:

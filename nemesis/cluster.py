@@ -18,7 +18,7 @@ import redis
 from nemesis.disks import small_disk
 from nemesis.loopback import Loopback
 from nemesis.network import PREFIX, Namespace, Network, entered
-from nemesis.region_process import RegionProcess, pairs, until
+from nemesis.region_process import ROOT, RegionProcess, pairs, until
 
 NAMES = {1: "east", 2: "west", 3: "north"}
 DISK_KIB = 256 << 10
@@ -56,6 +56,10 @@ class Region(RegionProcess):
     def signal(self, number: int) -> None:
         assert self.process is not None
         os.kill(self.process.pid, number)
+
+    def effects(self) -> int:
+        """How many it has applied, its own ones included."""
+        return sum(pairs(pairs(self.ask("CRDT.VECTOR"))[b"applied"]).values())
 
     def took_state(self) -> bool:
         """Since it was started the last time."""
@@ -103,9 +107,9 @@ class RelayedRegion(Region):
 
 
 class Cluster:
-    """The regions by name; `kind` says what joins them."""
+    """The regions by name; `kind` says what joins them, `source` where the package is that they run."""
 
-    def __init__(self, directory: Path, fsync: str, seed: int, kind: str = PACKETS) -> None:
+    def __init__(self, directory: Path, fsync: str, seed: int, kind: str = PACKETS, source: Path = ROOT) -> None:
         self.regions: dict[str, Region] = {}
         self._owned = ExitStack()
         self._settings: dict[str, Any] = {"fsync": fsync, "config": directory / "settings.toml"}
@@ -116,6 +120,7 @@ class Cluster:
             else:
                 self._join_relays(directory)
             for region in self.regions.values():
+                region.source = source
                 self._owned.callback(region.kill)
                 self.start(region, incarnation=0)
             self.await_linked()

@@ -22,7 +22,7 @@ from nemesis.region_process import until
 SLOW_S = 0.15
 LOST_SHARE = 0.1
 KILLS = 3
-ALONE_S = 1.0
+ALONE_EFFECTS = 200
 
 
 @dataclass(frozen=True)
@@ -115,9 +115,10 @@ def kill_all(cluster: Cluster, chance: random.Random) -> Harm:
 
 
 def kill_cut_off(cluster: Cluster, chance: random.Random) -> Harm:
-    """It comes back before its links do, and serves alone."""
+    """After it was told something that nobody else heard; it comes back before its links do, and serves alone."""
     [region] = pick(cluster, chance, 1)
     cluster.cut_off(region)
+    await_effects(region)
     region.kill()
     cluster.start(region)
     await_serving(region)
@@ -163,7 +164,7 @@ def lose_disk_cut_off(cluster: Cluster, chance: random.Random) -> Harm:
     """What it was told while it was alone is gone."""
     [region] = pick(cluster, chance, 1)
     cluster.cut_off(region)
-    time.sleep(ALONE_S)
+    await_effects(region)
     harm = take_disk(cluster, region)
     cluster.network.heal()
     return harm
@@ -208,6 +209,12 @@ NEEDS_NAMESPACES = frozenset(
 
 def await_serving(region: Region) -> None:
     until(lambda: region.state() == "ok", lambda: f"{region.name} serves again: {region.log()[-1500:]}", SERVING_S)
+
+
+def await_effects(region: Region) -> None:
+    """It prepares some."""
+    goal = region.effects() + ALONE_EFFECTS
+    until(lambda: region.effects() >= goal, lambda: f"{region.name} is written to: {region.log()[-1500:]}", SERVING_S)
 
 
 def fill_until_refused(region: Region) -> None:

@@ -93,6 +93,7 @@ class RegionProcess:
     def __init__(self, number: int, directory: Path) -> None:
         self.number = number
         self.name = f"region{number}"
+        self.source = ROOT
         self.data = directory / self.name
         self.log_path = directory / f"{self.name}.log"
         self.port = free_port()
@@ -131,7 +132,7 @@ class RegionProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                cwd=ROOT,
+                cwd=self.source,
                 start_new_session=True,
             )
 

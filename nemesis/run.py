@@ -17,6 +17,7 @@ from nemesis.cluster import PACKETS, SERVING_S, Cluster, workplace
 from nemesis.faults import FAULTS, Harm
 from nemesis.history import Loss, Operation
 from nemesis.load import GROUP, Load, held_by, range_of
+from nemesis.region_process import ROOT
 
 WARM_UP_WRITES = 100
 HEALED_WRITES = 100
@@ -55,12 +56,23 @@ class Row:
 
 
 def rounds(
-    fsync: str, faults: list[str], seconds: float, fault_s: float, seed: int, keep: Path, kind: str = PACKETS
+    fsync: str,
+    faults: list[str],
+    seconds: float,
+    fault_s: float,
+    seed: int,
+    keep: Path,
+    kind: str = PACKETS,
+    source: Path = ROOT,
 ) -> Iterator[Row]:
     """One row for each fault, in an order of the seed's, again and again until the time is over; at least one."""
     chance = random.Random(f"{seed} {fsync}")
     end_s = time.monotonic() + seconds
-    with workplace() as directory, Cluster(directory, fsync, seed, kind) as cluster, loads_of(cluster, seed) as loads:
+    with (
+        workplace() as directory,
+        Cluster(directory, fsync, seed, kind, source) as cluster,
+        loads_of(cluster, seed) as loads,
+    ):
         number = 0
         while not number or time.monotonic() < end_s:
             waiting = chance.sample(faults, len(faults))

@@ -30,6 +30,7 @@ def test_faults_lose_nothing(kind: str, tmp_path: Path) -> None:
     for row in rows:
         assert row.is_sound, f"{row.fault}: {row.problems} {[*map(str, row.anomalies)]}"
         assert row.written and row.operations > row.written
+        assert bool(row.perished) == (row.fault == "cut off and disk lost")
     assert not list(tmp_path.iterdir())
 
 
