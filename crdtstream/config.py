@@ -34,6 +34,8 @@ class Limits:
     message_bytes_max: int = 4 << 20
     window_bytes: int = 32 << 20
     inbox_bytes_max: int = 256 << 20
+    batch_bytes_max: int = 2 << 30
+    progress_rows_max: int = 500_000
     replication_interval_ms: int = 2
     heartbeat_ms: int = 1_000
     peer_timeout_ms: int = 5_000
@@ -126,6 +128,7 @@ LIMITS_MIN = {
     "message_bytes": 1 << 10,
     "message_bytes_max": 1 << 16,
     "window_bytes": 1 << 10,
+    "progress_rows_max": 1 << 10,
     "heartbeat_ms": 1,
     "backoff_ms_min": 1,
     "segment_bytes_max": 1 << 16,

@@ -104,6 +104,13 @@ class VersionVector:
         """(slot, counter) in slot order, so that nothing built from a vector depends on arrival order."""
         return iter(sorted(self._counters.items()))
 
+    def slot_count(self) -> int:
+        return len(self._counters)
+
+    def slots_beyond(self, other: VersionVector) -> int:
+        """How many slots the other does not name."""
+        return len(self._counters.keys() - other._counters.keys())
+
     def total(self) -> int:
         """The sum of all counters: grows along every causal chain."""
         return sum(self._counters.values())

@@ -205,7 +205,7 @@ class Audit:
             return
         theirs = dict(zip(heard.labels, heard.sums, strict=True))
         labels = differing(own, theirs)
-        self._tell(tree, region, scope, heard.key)
+        self._tell(tree, region, scope, heard.key[:NAME_CHARACTERS_MAX])
         comparison = self._comparisons[region]
         if scope == WHOLE and not comparison.compared:
             comparison.compared = True

@@ -226,8 +226,16 @@ class Birth:
     # Other origins
 
     def conflict(self, origin: Origin) -> str | None:
-        """Why an origin cannot be what it says, or None."""
+        """Why an origin cannot be what it says, or None. A later incarnation of this region is one that nobody bore: it
+        would leave fewer of them, and of those there are few.
+        """
         known = self.known.get(origin.slot)
+        own = self.origin
+        if known is None and own is not None and origin.region == own.region and origin.slot > own.slot:
+            return (
+                f"region {own.region} is at incarnation {own.incarnation}, and {origin.incarnation} is at work"
+                " elsewhere: two data directories are used as one region; start the older one with an empty --data"
+            )
         if known is None or known.nonce == origin.nonce:
             return None
         return (

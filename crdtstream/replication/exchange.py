@@ -111,7 +111,7 @@ class Exchange:
     def due_audit(self, region: int) -> AuditMessage | None:
         return self.audit.due(region)
 
-    def accept_batch(self, header: BatchHeader, payload: bytes) -> str | None:
+    def accept_batch(self, header: BatchHeader, payload: bytes, link: int) -> str | None:
         """Offer a batch to the inbox, and apply what passes."""
         if not self.writable:
             return f"region {self.config.name} has no room on its disk: it takes no batches until there is"
@@ -122,25 +122,41 @@ class Exchange:
         if header.slot == self._birth.slot() and not self._replica.vector.contains(header.slot, header.last):
             return f"a batch of region {self.config.name} that it never made"
         try:
-            self._inbox.offer(header, payload, self._replica.vector)
-            self._apply_passing()
-        except (InboxError, CodecError) as error:
+            self._inbox.offer(header, payload, self._replica.vector, link)
+        except InboxError as error:
             return str(error)
-        self._bound_waiting(header.slot)
+        self._apply_passing()
+        self._bound_waiting()
         return None
 
-    def _bound_waiting(self, slot: int) -> None:
-        """What is forgotten here may be any peer's, so all links begin anew, each by the vector."""
+    def _bound_waiting(self) -> None:
+        """Who brought most of what waits brought more than a sound peer's window, and begins anew by the vector."""
         limit = self.config.limits.inbox_bytes_max
-        if self._inbox.waiting_bytes > limit:
-            self._inbox.drop(slot)
-            self.end(f"more than inbox_bytes_max = {limit} bytes wait for what they follow")
+        while self._inbox.held_bytes > limit:
+            self._refuse([self._inbox.shed()], f"more than inbox_bytes_max = {limit} bytes wait for what they follow")
 
     def _apply_passing(self) -> None:
+        """A batch may have waited, so what is wrong with it is the fault of the links that brought it, not of this."""
         arrival = self._inbox.next(self._replica.vector)
         while arrival is not None:
-            self._turn.apply(arrival[1])
+            try:
+                self._turn.apply(arrival[1])
+            except CodecError as error:
+                self._refuse(arrival[2], str(error))
             arrival = self._inbox.next(self._replica.vector)
+
+    def _refuse(self, links: list[int], reason: str) -> None:
+        for link in links:
+            session = self._links.get(link)
+            if session is not None:
+                session.refuse(reason)
+
+    def bound_unfinished(self) -> str | None:
+        """What all links put together by now may be too much."""
+        limit = self.config.limits.batch_bytes_max
+        if sum([session.unfinished_bytes for session in self._links.values()]) > limit:
+            return f"more than batch_bytes_max = {limit} bytes of batches that are not whole"
+        return None
 
     # States that are sent
 
@@ -259,7 +275,7 @@ class Exchange:
     # Links
 
     def open(self, link_id: int, now_ms: int) -> None:
-        self._links[link_id] = Session(self, now_ms)
+        self._links[link_id] = Session(self, now_ms, link_id)
         self._ticked_ms = self._ticked_ms or now_ms
 
     def close(self, link_id: int) -> None:

@@ -80,14 +80,17 @@ def origin_of(slot: int, nonce: int) -> Origin:
 
 
 def to_slots(slots: Iterable[int]) -> list[int]:
-    result = list(slots)
+    """At most one for each region, so that a peer that is not sound fills no memory with them."""
+    result = sorted(set(slots))
     for slot in result:
         _check_slot(slot)
+    if len(result) > REGION_MAX:
+        raise WireError(f"{len(result)} slots of {REGION_MAX} regions")
     return result
 
 
 def to_regions(regions: Iterable[int]) -> list[int]:
-    result = list(regions)
+    result = sorted(set(regions))
     for region in result:
         _check_region(region)
     return result

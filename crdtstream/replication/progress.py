@@ -16,10 +16,13 @@ Reference: Baquero, Almeida and Shoker, "Making operation-based CRDTs operation-
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from crdtstream.core.causality import VersionVector, incarnation_of, region_of
 
 ProgressRow = tuple[int, VersionVector, VersionVector]
+
+ROWS_MAX: Final = 1 << 62
 
 
 class _Member:
@@ -40,6 +43,12 @@ class _Member:
             if self.awaited is None:
                 self.awaited = self.heard.copy()
 
+    def row_count(self) -> int:
+        return self.heard.slot_count() + self.applied.slot_count()
+
+    def new_rows(self, durable: VersionVector, applied: VersionVector) -> int:
+        return durable.slots_beyond(self.heard) + applied.slots_beyond(self.applied)
+
     def settle(self, own: VersionVector) -> bool:
         """Let through what the own vector descends; True when something counts that did not."""
         settled = False
@@ -53,17 +62,27 @@ class _Member:
 class ProgressTable:
     """Members by slot."""
 
-    __slots__ = ("_members",)
+    __slots__ = ("_members", "row_count")
 
     def __init__(self) -> None:
         self._members: dict[int, _Member] = {}
+        # Of all vectors as heard: what they take of memory.
+        self.row_count = 0
 
-    def hear(self, slot: int, durable: VersionVector, applied: VersionVector) -> None:
-        """Both vectors are merged in, so the caller may go on using its own."""
+    def hear(self, slot: int, durable: VersionVector, applied: VersionVector, rows_max: int = ROWS_MAX) -> bool:
+        """Both vectors are merged in, so the caller may go on using its own. False where all rows would be more than
+        that, and nothing is heard.
+        """
         member = self._members.get(slot)
         if member is None:
-            member = self._members[slot] = _Member()
+            member = _Member()
+        row_count = self.row_count + member.new_rows(durable, applied)
+        if row_count > rows_max:
+            return False
+        self._members[slot] = member
         member.hear(durable, applied)
+        self.row_count = row_count
+        return True
 
     def settle(self, own_vector: VersionVector) -> bool:
         """The own vector grew, or something was heard; True when a durable vector counts that did not."""
@@ -117,6 +136,7 @@ class ProgressTable:
         return [(slot, member.heard.copy(), member.applied.copy()) for slot, member in members]
 
     def check(self) -> None:
+        assert self.row_count == sum(member.row_count() for member in self._members.values()), "rows are miscounted"
         for slot, member in self._members.items():
             for vector in (member.heard, member.applied, member.counted):
                 vector.check()

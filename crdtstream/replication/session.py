@@ -47,7 +47,6 @@ from crdtstream.replication.intake import Intake
 from crdtstream.replication.progress import ProgressTable
 
 PROGRESS_INTERVAL_MS = 100
-BATCH_BYTES_MAX = 2 << 30
 REASON_CHARACTERS_MAX = 1_000
 
 GREETING = "greeting"
@@ -84,7 +83,10 @@ class SessionHost(HandoverHost, Protocol):
     def births_known(self) -> int:
         """How many births are known; grows with each."""
 
-    def accept_batch(self, header: BatchHeader, payload: bytes) -> str | None: ...
+    def accept_batch(self, header: BatchHeader, payload: bytes, link: int) -> str | None: ...
+    def bound_unfinished(self) -> str | None:
+        """After a part of a batch arrived."""
+
     def accept_birth(self, origin: Origin) -> str | None:
         """Another origin is met, in a Hello, as the peer's own, or passed on; it may be known already."""
 
@@ -111,6 +113,7 @@ class Session:
         "_hello_sent",
         "_host",
         "_intake",
+        "_link",
         "_neighbours_told",
         "_progress_ms",
         "_reason",
@@ -125,8 +128,9 @@ class Session:
         "state",
     )
 
-    def __init__(self, host: SessionHost, now_ms: int) -> None:
+    def __init__(self, host: SessionHost, now_ms: int, link: int = 0) -> None:
         self._host = host
+        self._link = link
         self.state = GREETING
         self.closed: str | None = None
         self.peer_name = ""
@@ -134,7 +138,7 @@ class Session:
         self.peer_origin: Origin | None = None
         self._reason = ""
         self._feed = Feed(host.history, host.config.limits.window_bytes)
-        self._intake = Intake(BATCH_BYTES_MAX)
+        self._intake = Intake(host.config.limits.batch_bytes_max)
         self.handover = Handover(host, self._feed)
         self._hello_sent = False
         self._birth_told = False
@@ -157,6 +161,11 @@ class Session:
         """Of batches."""
         return self._feed.total_bytes
 
+    @property
+    def unfinished_bytes(self) -> int:
+        """Of a batch that arrives in parts."""
+        return self._intake.unfinished_bytes if self.is_open else 0
+
     def silent_ms(self, now_ms: int) -> int:
         return max(0, now_ms - self._heard_ms)
 
@@ -169,9 +178,9 @@ class Session:
         try:
             self._take(message, now_ms)
         except Refusal as refusal:
-            self._refuse(str(refusal))
+            self.refuse(str(refusal))
         except (WireError, CodecError) as error:
-            self._refuse(f"{self._own()} cannot read what {self._peer()} sent: {error}")
+            self.refuse(f"{self._own()} cannot read what {self._peer()} sent: {error}")
 
     def _take(self, message: wire.Message, now_ms: int) -> None:
         if message.HasField("refused"):
@@ -199,6 +208,7 @@ class Session:
                 self._take_batch(payload, len(payload), message.batches.restart)
         if message.HasField("part"):
             whole = self._intake.piece(message.part)
+            _demand(self._host.bound_unfinished())
             if whole is not None:
                 self._take_batch(whole, len(message.part.payload), message.part.restart)
         if message.HasField("progress"):
@@ -262,17 +272,19 @@ class Session:
         header = decode_header(payload)
         self._intake.note(header, size_bytes, restart)
         self._feed.heard(header.slot, header.last)
-        _demand(self._host.accept_batch(header, payload))
+        _demand(self._host.accept_batch(header, payload, self._link))
 
     def _take_progress(self, progress: wire.Progress) -> None:
         self._feed.consumed(progress.consumed_bytes)
         origin = self._host.origin
+        rows_max = self._host.config.limits.progress_rows_max
         for row in progress.rows:
             to_slots([row.slot])
             durable = to_vector(row.durable)
             applied = to_vector(row.applied)
             if origin is None or row.slot != origin.slot:
-                self._host.progress.hear(row.slot, durable, applied)
+                if not self._host.progress.hear(row.slot, durable, applied, rows_max):
+                    raise Refusal(f"{self._peer()} tells progress beyond progress_rows_max = {rows_max} rows in all")
                 self._shared[row.slot] = (durable, applied)
             if self.peer_origin is not None and row.slot == self.peer_origin.slot:
                 self._feed.covered(applied)
@@ -410,7 +422,7 @@ class Session:
         if self.closed is None and _passed(self._heard_ms, now_ms, timeout_ms):
             self.closed = f"nothing heard from the peer for {timeout_ms} ms"
 
-    def _refuse(self, reason: str) -> None:
+    def refuse(self, reason: str) -> None:
         """The first reason counts."""
         if self.state != REFUSED:
             self.state = REFUSED

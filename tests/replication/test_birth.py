@@ -161,6 +161,15 @@ def test_incarnations_end() -> None:
         Life(ALONE, records.records, b"another")
 
 
+def test_an_incarnation_that_this_region_never_had_uses_up_none() -> None:
+    """Taken for true, the last one there is would end the region at its next unclean stop."""
+    life = Life(ALONE, [])
+    life.sync()
+    assert "two data directories are used as one region" in str(life.birth.conflict(Origin(1, INCARNATION_MAX, 9)))
+    assert life.birth.conflict(Origin(1, 0, 7)) is None
+    assert life.birth.conflict(Origin(2, INCARNATION_MAX, 9)) is None
+
+
 def test_other_origins_are_remembered_once_and_conflicts_named() -> None:
     life = Life(ALONE, [])
     position = life.birth.accept(Origin(2, 0, 5), life.turn)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import msgpack
 import pytest
@@ -12,6 +13,7 @@ from crdtstream.core.causality import Origin, VersionVector
 from crdtstream.core.effects import Batch
 from crdtstream.core.entry_id import STRICT
 from crdtstream.protocols import codec
+from crdtstream.protocols.columns import column, flat
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.exchange import Exchange
 from simulations.cluster import Cluster
@@ -164,8 +166,9 @@ def test_what_waits_for_others_is_bounded_whatever_a_peer_sends() -> None:
     del message.batches.payloads[:]
     message.batches.payloads.extend(payloads)
     cluster.node(2).receive(link.number, message, cluster.now_ms)
-    assert exchange.waiting()[1] <= 500
-    assert "inbox_bytes_max" in str(cluster.node(2).link_verdict(link.number))
+    assert exchange.waiting() == (0, 0)
+    refused = cluster.node(2).outgoing(link.number, 1 << 20, cluster.now_ms)
+    assert refused is not None and "inbox_bytes_max" in refused.refused.reason
     cluster.check()
     exchange.config = replace(exchange.config, limits=Limits())
     cluster.cut(1, 2)
@@ -246,3 +249,92 @@ def test_a_snapshot_holds_what_may_be_served_and_no_more() -> None:
     transfer = exchange.transfers.of(2)
     assert transfer is not None and transfer.position == last + 1
     assert transfer.vector == cluster.node(1).replica.vector
+
+
+def forged(cluster: Cluster, payload: bytes, effects: bytes, first: int, context: VersionVector) -> bytes:
+    """A batch of the origin of that one, with other counters, another context and these rows of effects."""
+    header = codec.decode_header(payload)
+    seen = column(flat([dot for dot in context.items() if dot[0] != header.slot]))
+    return bytes(msgpack.packb((header.slot, header.nonce, first, first, seen))) + effects
+
+
+def test_a_batch_that_waited_and_cannot_be_read_is_the_fault_of_who_brought_it() -> None:
+    """Region 1's waits for region 3's; that one arrives over a sound link, which stays."""
+    cluster = Cluster(3, STRICT)
+    cluster.sync()
+    cluster.cut(1, 3)
+    run(cluster, 3, "XADD x * f v")
+    run(cluster, 1, "XADD x * f v")
+    message = message_from(cluster, 1, 2)
+    payload = message.batches.payloads[0]
+    first, context = codec.decode_header(payload).first, cluster.node(3).replica.vector.copy()
+    message.batches.payloads[0] = forged(cluster, payload, msgpack.packb((99, 0, b"x")), first, context)
+    node, bad, sound = cluster.node(2), cluster.link(1, 2), cluster.link(2, 3)
+    node.receive(bad.number, message, cluster.now_ms)
+    assert exchange_of(cluster, 2).waiting()[0] == 1
+    node.receive(sound.number, message_from(cluster, 3, 2), cluster.now_ms)
+    cluster.regions[2].perform()
+    told = node.outgoing(bad.number, 1 << 20, cluster.now_ms)
+    assert told is not None and "effects have no kind 99" in told.refused.reason
+    assert [session.peer_region for session in exchange_of(cluster, 2).sessions() if session.is_open] == [3]
+    cluster.check()
+    cluster.cut(1, 2)
+    cluster.heal(1, 2)
+    cluster.heal(1, 3)
+    cluster.sync()
+    assert [run(cluster, number, "XLEN x") for number in (1, 2, 3)] == [2, 2, 2]
+
+
+def said(cluster: Cluster, **parts: object) -> str:
+    """What region 2 refuses region 1 for, when it says this."""
+    link = cluster.link(1, 2)
+    cluster.node(2).receive(link.number, wire.Message(**parts), cluster.now_ms)  # type: ignore[arg-type]
+    cluster.check()
+    told = cluster.node(2).outgoing(link.number, 1 << 20, cluster.now_ms)
+    return "" if told is None else told.refused.reason
+
+
+def limited(**limits: int) -> Cluster:
+    cluster = Cluster(3, STRICT)
+    cluster.sync()
+    exchange = exchange_of(cluster, 2)
+    exchange.config = replace(exchange.config, limits=Limits(**limits))
+    return cluster
+
+
+def vector_of(slots: range) -> list[wire.VectorRow]:
+    return [wire.VectorRow(slot=slot, counter=1) for slot in slots if slot % 256]
+
+
+def test_progress_is_bounded_and_ends_only_the_link_that_exceeds_it() -> None:
+    cluster = limited(progress_rows_max=2_000)
+    row = wire.ProgressRow(slot=9, durable=vector_of(range(1, 900)), applied=vector_of(range(1, 900)))
+    assert said(cluster, progress=wire.Progress(rows=[row])) == ""
+    assert said(cluster, progress=wire.Progress(rows=[row])) == "", "what is known takes no more"
+    row.slot = 10
+    reason = said(cluster, progress=wire.Progress(rows=[row]))
+    assert reason == "region region1 (1) tells progress beyond progress_rows_max = 2000 rows in all"
+    assert exchange_of(cluster, 2).progress.row_count <= 2_000
+    assert exchange_of(cluster, 2).greeted() == [3]
+
+
+def test_parts_of_batches_are_bounded_over_all_links() -> None:
+    cluster = limited(batch_bytes_max=1_000)
+    link = cluster.link(2, 3)
+    part = wire.Part(index=0, count=1 << 31, payload=b"x" * 600)
+    cluster.node(2).receive(link.number, wire.Message(part=part), cluster.now_ms)
+    assert said(cluster, part=part) == "more than batch_bytes_max = 1000 bytes of batches that are not whole"
+    assert exchange_of(cluster, 2).greeted() == [3]
+
+
+def test_what_all_links_name_directly_is_one_slot_for_each_region() -> None:
+    assert "256 slots of 255 regions" in said(limited(), links=wire.Links(direct_slots=[1, *range(257, 512)]))
+    assert said(limited(), links=wire.Links(direct_slots=[1] * 10_000)) == ""
+
+
+def test_an_incarnation_of_ours_that_a_peer_names_is_not_remembered() -> None:
+    cluster = limited()
+    reason = said(cluster, met=wire.Met(origins=[wire.OriginRow(slot=2 + 256 * 255, nonce=7)]))
+    assert "two data directories are used as one region" in reason
+    cluster.lose_power(2, Random(1), 1.0)
+    assert str(cluster.node(2).birth.origin).startswith("Origin(region=2, incarnation=1,")

@@ -23,11 +23,11 @@ def drain(inbox: Inbox, vector: VersionVector) -> list[Batch]:
     """Apply all that passes; the gates are judged here once more."""
     applied: list[Batch] = []
     while (arrival := inbox.next(vector)) is not None:
-        header = arrival[0]
+        header, payload, _ = arrival
         assert header.first == vector.get(header.slot) + 1, "a gap"
         assert vector.descends(header.context), "a dependency is missing"
         vector.advance(header.slot, header.last)
-        applied.append(arrival)
+        applied.append((header, payload))
         inbox.check()
     return applied
 
@@ -135,13 +135,18 @@ def test_batches_that_overlap_are_refused(other: Batch, message: str) -> None:
     assert inbox.waiting_count == 1
 
 
-def test_an_origin_is_dropped() -> None:
+def test_the_link_that_brought_most_is_shed() -> None:
+    """What another link brought too stays."""
     inbox = Inbox()
-    inbox.offer(*batch(1, 2, 2), VersionVector())
-    inbox.offer(*batch(2, 2, 2), VersionVector())
-    inbox.drop(1)
-    inbox.drop(259)
+    for first in (2, 3, 5):
+        inbox.offer(*batch(1, first, first), VersionVector(), 7)
+    for link in (7, 8, 8):
+        inbox.offer(*batch(2, 2, 2), VersionVector(), link)
     inbox.check()
+    held_bytes = inbox.held_bytes
+    assert inbox.shed() == 7
+    inbox.check()
+    assert 4 * inbox.held_bytes == held_bytes
     assert (inbox.waiting_count, inbox.waiting_bytes) == (1, 5)
     assert inbox.next(VersionVector({1: 1})) is None
     assert len(drain(inbox, VersionVector({2: 1}))) == 1

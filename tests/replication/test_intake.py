@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from crdtstream.core.causality import VersionVector
@@ -53,6 +55,24 @@ def test_parts_become_one_batch_and_all_but_the_last_are_consumed_at_once() -> N
     assert intake.piece(part(0, 1, b"x")) == b"x"
 
 
+def test_a_batch_that_comes_twice_counts_at_once_and_is_not_remembered() -> None:
+    intake = Intake(100)
+    for _ in range(1_000):
+        intake.note(header(1, 2, 2), 10, 0)
+    assert intake.consumed_bytes == 9_990 and len(intake._waiting) == 1
+    intake.settle(VersionVector({1: 2}))
+    assert intake.consumed_bytes == 10_000
+    intake.check()
+
+
+def test_parts_take_their_bytes_and_no_more() -> None:
+    intake = Intake(100_000)
+    for index in range(10_000):
+        intake.piece(part(index, 1 << 31, b"x"))
+    assert intake.unfinished_bytes == 10_000
+    assert sum(sys.getsizeof(held) for held in (intake._whole, intake._waiting)) < 20_000
+
+
 def test_a_first_part_begins_anew() -> None:
     intake = Intake(100)
     intake.piece(part(0, 3, b"abc"))
@@ -71,5 +91,5 @@ def test_parts_out_of_order_are_refused(second: wire.Part) -> None:
 def test_a_batch_is_bounded_however_many_parts_are_declared() -> None:
     intake = Intake(10)
     intake.piece(part(0, 1 << 31, b"x" * 10))
-    with pytest.raises(WireError, match="more than 10 bytes"):
+    with pytest.raises(WireError, match="more than batch_bytes_max = 10 bytes"):
         intake.piece(part(1, 1 << 31, b"x"))

@@ -117,7 +117,10 @@ class Region:
     def direct_slots(self) -> list[int]:
         return sorted(self.links)
 
-    def accept_batch(self, header: BatchHeader, payload: bytes) -> str | None:
+    def bound_unfinished(self) -> str | None:
+        return None
+
+    def accept_batch(self, header: BatchHeader, payload: bytes, link: int) -> str | None:
         if self.refuses:
             return self.refuses
         self.accepted.append((header.slot, header.first, header.last))
