@@ -64,8 +64,8 @@ def reason_for_none() -> str:
 def entered(name: str) -> Iterator[None]:
     """The calling thread is in that namespace; a socket made there stays there."""
     with open("/proc/thread-self/ns/net", "rb") as outside, open(f"/run/netns/{name}", "rb") as within:
-        _enter(within.fileno())
         try:
+            _enter(within.fileno())
             yield
         finally:
             _enter(outside.fileno())
@@ -109,7 +109,16 @@ class Namespace:
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
-        subprocess.run(["ip", "netns", "delete", self.name], capture_output=True, check=False)
+        remove(self.name)
+
+
+def remove(name: str) -> None:
+    """A namespace and what still runs in it: whoever was interrupted may not know of a process that it started."""
+    with suppress(NetworkError):  # somebody else removes it too
+        for process_id in {int(word) for word in run("ip", "netns", "pids", name).split()} - {os.getpid()}:
+            with suppress(ProcessLookupError):
+                os.kill(process_id, signal.SIGKILL)
+        run("ip", "netns", "delete", name)
 
 
 def remove_leftovers() -> None:
@@ -118,10 +127,7 @@ def remove_leftovers() -> None:
         name = line.split()[0]
         found = re.fullmatch(rf"{PREFIX}-(\d+)-\w+", name)
         if found and not Path(f"/proc/{found[1]}").exists():
-            with suppress(NetworkError, ProcessLookupError):  # somebody else removes it too
-                for process_id in run("ip", "netns", "pids", name).split():
-                    os.kill(int(process_id), signal.SIGKILL)
-                run("ip", "netns", "delete", name)
+            remove(name)
 
 
 class Direction:
