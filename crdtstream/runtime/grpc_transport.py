@@ -2,9 +2,11 @@
 
 One stream for each pair of regions. Either side may dial; when two streams meet, both sides see it by the Hellos and
 keep the same one: the one that the lower region number dialled, and of two from one side the later. The other closes
-quietly. While a peer is linked its dialler rests; else it tries again after a delay that doubles from
-`backoff_ms_min` to `backoff_ms_max` and is drawn from its upper half, so that regions that lost each other do not
-return in step.
+quietly. Who displaces its own streams again and again is two processes, of which one runs on a copy of the other's
+data directory: then the stream that is there stays.
+
+While a peer is linked its dialler rests; else it tries again after a delay that doubles from `backoff_ms_min` to
+`backoff_ms_max` and is drawn from its upper half, so that regions that lost each other do not return in step.
 
 Every dial makes a channel of its own: a channel's idea of when to connect again, and a dead connection inside it,
 would outlive the link.
@@ -29,6 +31,12 @@ LINKS_MAX = 1024
 STOP_S = 1.0
 ENVELOPE_BYTES = 64 << 10
 SUPERSEDED = "another stream links the same two regions"
+DISPLACED_MAX = 3
+CONTEST_MS = 60_000
+CONTESTED = (
+    "this region is linked already, and links anew again and again: if two processes run with copies of one data"
+    " directory, stop one, and start it again with an empty --data"
+)
 
 logger = structlog.get_logger()
 
@@ -66,6 +74,7 @@ class GrpcTransport:
         self._links: dict[int, Link] = {}
         self._regions: dict[int, Link] = {}
         self._told: dict[str, str] = {}
+        self._contests: dict[int, tuple[int, int]] = {}
         self._last_id = 0
         self._stopping = False
         self._server: grpc.aio.Server | None = None
@@ -125,10 +134,24 @@ class GrpcTransport:
             if other is not None and not lower_dialled and other.dialled != link.dialled:
                 link.close(SUPERSEDED)
                 return False
+            if other is not None and other.dialled == link.dialled and self._contested(link.region):
+                link.at_odds = True
+                link.close(CONTESTED)
+                return False
             self._regions[link.region] = link
             if other is not None:
                 other.close(SUPERSEDED)
         return True
+
+    def _contested(self, region: int) -> bool:
+        """The region displaces a stream of its own; a network that loses them makes it do so now and then."""
+        if len(self._contests) >= LINKS_MAX:
+            self._contests.clear()
+        now_ms = self._settings.now_ms()
+        count, last_ms = self._contests.get(region, (0, now_ms))
+        count = count + 1 if now_ms - last_ms <= CONTEST_MS else 1
+        self._contests[region] = (count, now_ms)
+        return count > DISPLACED_MAX
 
     def _opened(self, link: Link) -> None:
         self._told.pop(_key(link), None)

@@ -19,7 +19,7 @@ from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.wire_pb2_grpc import ReplicationStub
 from crdtstream.runtime import grpc_transport
 from crdtstream.runtime.envelope import Packer, Unpacker
-from crdtstream.runtime.grpc_transport import GrpcTransport, TransportError
+from crdtstream.runtime.grpc_transport import CONTESTED, DISPLACED_MAX, SUPERSEDED, GrpcTransport, TransportError
 from crdtstream.runtime.link import LinkNode
 from nemesis.region_process import DEADLINE_S, free_port
 
@@ -243,6 +243,21 @@ async def test_a_peer_configured_twice_has_one_stream(transports: Transports) ->
     await transports.start(config(2, listening.port, listening.port), west)
     await until(lambda: east.greetings() >= 2, "both greetings")
     await until(lambda: len(east.open) == len(west.open) == 1, "one stream")
+
+
+async def test_two_processes_of_one_region_do_not_take_turns_for_ever(transports: Transports) -> None:
+    east, copies = Speaker(1), [Speaker(2), Speaker(2)]
+    with structlog.testing.capture_logs() as told:
+        listening = await transports.start(config(1), east)
+        for copy in copies:
+            await transports.start(config(2, listening.port), copy)
+        contested = [CONTESTED] * 3
+        await until(lambda: [why for _, why in east.closed if why == CONTESTED][:3] == contested, "three more tries")
+    assert [why for _, why in east.closed].count(SUPERSEDED) == DISPLACED_MAX
+    assert len([line for line in told if line.get("reason") == CONTESTED]) == 1
+    assert listening.linked_regions() == [2]
+    east.say(b"one of them is linked")
+    await until(lambda: any(copy.payloads() for copy in copies))
 
 
 async def test_a_dialler_learns_who_answers_at_an_address(transports: Transports) -> None:
