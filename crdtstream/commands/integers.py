@@ -29,4 +29,6 @@ def deadline(text: bytes, now_ms: int) -> int:
     timeout_ms = integer(text, "ERR timeout is not an integer or out of range")
     if timeout_ms < 0:
         raise CommandError("ERR timeout is negative")
+    if timeout_ms > I64_MAX - now_ms:
+        raise CommandError("ERR timeout is out of range")
     return now_ms + timeout_ms if timeout_ms else NO_DEADLINE

@@ -28,3 +28,6 @@ def test_deadlines() -> None:
         deadline(b"-1", 1000)
     with pytest.raises(CommandError, match="ERR timeout is not an integer or out of range"):
         deadline(b"x", 1000)
+    assert deadline(b"%d" % (2**63 - 1 - 1000), 1000) == 2**63 - 1
+    with pytest.raises(CommandError, match="ERR timeout is out of range"):
+        deadline(b"%d" % (2**63 - 1000), 1000)
