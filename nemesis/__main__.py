@@ -7,6 +7,7 @@ import json
 import random
 import signal
 import tempfile
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -25,7 +26,8 @@ from nemesis.run import Row, rounds
 USAGE_ERROR = 2
 FAILURE = 1
 ANOMALIES_SHOWN = 10
-WIDTH = 200
+WIDTH = 190
+SUMMED = ("perished", "undone")
 
 progress = Console(stderr=True)
 
@@ -96,7 +98,8 @@ def kind_of(loopback: bool, chosen: list[str]) -> tuple[str, list[str]]:
 
 
 def line_of(row: Row) -> str:
-    return f"{row.fsync}: {row.fault} ({row.where}): {'sound' if row.is_sound else 'WRONG'}"
+    figures = f"{row.operations} operations, healed in {row.healed_s:.1f} s"
+    return f"{row.fsync}: {row.fault} ({row.where}): {figures}: {'sound' if row.is_sound else 'WRONG'}"
 
 
 def show(rows: list[Row], seed: int, as_json: bool) -> None:
@@ -111,18 +114,29 @@ def show(rows: list[Row], seed: int, as_json: bool) -> None:
 
 
 def table_of(rows: list[Row], seed: int) -> Table:
+    """A row for each policy and fault: sums over its rounds, and of what takes time the longest."""
     table = Table(title=f"nemesis, seed {seed}")
-    for heading in ("fsync", "fault", "where"):
+    for heading in ("fsync", "fault"):
         table.add_column(heading)
-    for heading in ("seconds", "written", "healed s", "agreed s", "operations", "perished", "undone", *KINDS):
+    for heading in ("rounds", "seconds", "written", "operations", "healed s", "agreed s", *SUMMED, *KINDS):
         table.add_column(heading, justify="right")
     table.add_column("digests")
-    for row in rows:
-        figures = [f"{row.seconds:.1f}", str(row.written), f"{row.healed_s:.1f}", f"{row.agreed_s:.1f}"]
-        figures += [str(row.operations), str(row.perished), str(row.undone)]
-        counts = [str(row.counts()[kind]) for kind in KINDS]
-        table.add_row(row.fsync, row.fault, row.where, *figures, *counts, "agree" if row.agree else "DIFFER")
+    for fsync, fault in dict.fromkeys((row.fsync, row.fault) for row in rows):
+        table.add_row(fsync, fault, *cells_of([row for row in rows if (row.fsync, row.fault) == (fsync, fault)]))
     return table
+
+
+def cells_of(rounds: list[Row]) -> Iterator[str]:
+    yield str(len(rounds))
+    yield f"{sum(each.seconds for each in rounds):.1f}"
+    yield str(sum(each.written for each in rounds))
+    yield str(sum(each.operations for each in rounds))
+    yield f"{max(each.healed_s for each in rounds):.1f}"
+    yield f"{max(each.agreed_s for each in rounds):.1f}"
+    yield str(sum(each.perished for each in rounds))
+    yield str(sum(each.undone for each in rounds))
+    yield from (str(sum(each.counts()[kind] for each in rounds)) for kind in KINDS)
+    yield "agree" if all(each.agree for each in rounds) else "DIFFER"
 
 
 if __name__ == "__main__":

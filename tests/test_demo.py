@@ -33,8 +33,6 @@ COMMANDS = (
     "CRDT.DIGEST",
 )
 
-pytestmark = pytest.mark.timeout(180)
-
 
 def environment(scratch: Path) -> dict[str, str]:
     return {**os.environ, "TMPDIR": str(scratch), "PYTHONPATH": str(ROOT)}
