@@ -37,7 +37,7 @@ class Outcome:
     def __init__(self, world: World, violation: str) -> None:
         self.seed = world.seed
         self.violation = violation
-        self.injected = world.nemesis.injected
+        self.injected = sum((machine.happened for machine in world.machines.values()), world.nemesis.injected)
         self.statistics = world.statistics
 
 
@@ -146,7 +146,14 @@ class Row:
 
 
 def by_fault(faults: dict[str, Row]) -> Table:
-    table = Table("fault", "times", "runs with it", "violations", title="by kind of fault", title_justify="left")
+    table = Table(
+        "fault",
+        "times",
+        "runs with it",
+        "violations",
+        title="by kind of fault, and of what they lead to",
+        title_justify="left",
+    )
     for fault, row in sorted(faults.items()):
         table.add_row(fault, f"{row.times:,}", f"{row.runs:,}", str(row.violations))
     return table

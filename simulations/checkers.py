@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from simulations.checking import Checker
 from simulations.collection_checkers import ForgetsInTheEnd, ForgetsOnlyStable
+from simulations.expiry_checkers import BeginsAnew, ExpiresInTime, LongestExpiry
 from simulations.history_checkers import AcknowledgedOnly, DeliveredAtLeastOnce, NoLostWrite, UniqueDots, UniqueIds
 from simulations.state_checkers import (
     AuditsAgree,
@@ -29,10 +30,13 @@ def all_checkers() -> list[Checker]:
         ForgetsOnlyStable(),
         ResumesFromLog(),
         NoResurrection(),
+        ExpiresInTime(),
         AcknowledgedOnly(),
         ForgetsInTheEnd(),
         Convergence(),
         ObservedRemove(),
+        LongestExpiry(),
+        BeginsAnew(),
         DeleteWins(),
         UnionOfRuns(),
         NoLostWrite(),
@@ -47,7 +51,7 @@ def all_checkers() -> list[Checker]:
 def watch(world: World, checkers: list[Checker]) -> None:
     """Have each checker hear what it asks for, and nothing else."""
     for checker in checkers:
-        for hook in ("turned", "sent", "received", "stopping", "started"):
+        for hook in ("turned", "sent", "received", "stopping", "started", "ticked"):
             if getattr(type(checker), hook) is not getattr(Checker, hook):
                 getattr(world.hooks, hook).append(getattr(checker, hook))
 

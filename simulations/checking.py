@@ -34,6 +34,9 @@ class Checker:
     def started(self, world: World, number: int, fault: str) -> None:
         """A process has recovered from its disk; what had ended it."""
 
+    def ticked(self, world: World, number: int) -> None:
+        """A region has done what was due by its clock."""
+
     def at_end(self, world: World) -> None:
         """The run is over."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from crdtstream.core.causality import Dot
 from crdtstream.core.effects import Key
+from crdtstream.core.members import Members
 from simulations.checking import Checker
 from simulations.history import Violation
 from simulations.machine import Machine
@@ -69,12 +70,21 @@ def tombstones(machine: Machine) -> set[Tombstone]:
 
 
 def lacks(world: World, number: int, other: int, dot: Dot) -> bool:
-    """The other region has not got it on its disk; one that lost its disk had it once, and is admitted anew. Whoever is
-    no member yet for this region must have applied it before it serves.
+    """The other region counts and has not got it on its disk; one that lost its disk had it once, and is admitted anew.
+    Whoever is no member yet for this region must have applied it before it serves and creates groups.
     """
     machine = world.machines[other]
-    if other in world.nemesis.disks_lost or not machine.node.birth.serving():
+    if other in world.nemesis.disks_lost or not machine.node.birth.serving() or machine.node.membership.applies():
         return False
-    is_member = world.machines[number].node.replica.members.is_joined(machine.node.replica.slot)
-    held = machine.node.exchange.durable_vector if is_member else machine.node.replica.vector
-    return not held.contains(*dot)
+    replica, members = machine.node.replica, world.machines[number].node.replica.members
+    held = machine.node.exchange.durable_vector if members.is_joined(replica.slot) else replica.vector
+    return not held.contains(*dot) and not is_void(replica.slot, members, replica.members)
+
+
+def is_void(slot: int, members: Members, known: Members) -> bool:
+    """By an eviction that one of both knows of, the origin has ended, or the Join that it follows is worthless: what it
+    creates is nothing.
+    """
+    both = Members.of_rows(members.rows())
+    both.join(known)
+    return both.is_evicted(slot)

@@ -63,7 +63,9 @@ class History:
     def note(
         self, region: int, argv: list[bytes], value: Value, dot: Dot, seen: VersionVector, creates: list[Dot]
     ) -> None:
-        """One answered command; `seen` is the vector before it, `dot` the last of the own origin after it."""
+        """One answered command; `seen` is the vector before it, `dot` that of its entry, or the last of the own origin
+        after it.
+        """
         if isinstance(value, ReplyError):
             return
         name = argv[0]
@@ -72,7 +74,6 @@ class History:
                 after = seen.copy()
                 after.advance(*dot)
                 self.removals.append(((0, argv[1]), after))
-            dot = (dot[0], seen.get(dot[0]) + 1)
             self.added.append(Added(region, (0, argv[1]), entry_id_of(value), dot))
         elif name in (b"XDEL", b"XTRIM", b"DEL"):
             self._note_removal(argv, seen)

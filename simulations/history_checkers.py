@@ -16,7 +16,9 @@ from simulations.world import World
 
 
 class NoLostWrite(Checker):
-    """An answered XADD is there, unless a delete has seen it, or its machine lost it before anyone else had it."""
+    """An answered XADD is there, unless a delete saw it or its key expired, or its machine lost it before anyone
+    else had it.
+    """
 
     name = "lost write"
 
@@ -28,6 +30,7 @@ class NoLostWrite(Checker):
             if added.dot in held.get(added.key, set()):
                 continue
             seen = any(vector.contains(*added.dot) for key, vector in world.history.removals if key == added.key)
+            seen = seen or any(vector.contains(*added.dot) for vector in world.expired(added.key))
             if not seen and not self._may_be_lost(world, added.dot):
                 self.fail(f"{added.key} {added.entry_id} {added.dot} of region {added.region}: answered and gone")
 
@@ -40,7 +43,7 @@ class NoLostWrite(Checker):
 
 
 class UniqueIds(Checker):
-    """Strict mode answers no ID twice for a key between two DELs, whatever the incarnation."""
+    """Strict mode answers no ID twice for a key between two DELs or expiries, whatever the incarnation."""
 
     name = "unique IDs"
 
@@ -54,7 +57,7 @@ class UniqueIds(Checker):
                 self.fail(f"{added.key} {added.entry_id} names {other} and {added.dot}")
 
     def _deleted(self, world: World, key: Key, dots: list[Dot]) -> bool:
-        vectors = world.history.deletes.get(key, [])
+        vectors = [*world.history.deletes.get(key, []), *world.expired(key)]
         return any(vector.contains(*dot) for vector in vectors for dot in dots)
 
 
@@ -125,7 +128,7 @@ class DeliveredAtLeastOnce(Checker):
         world.execute(number, [b"XREADGROUP", b"GROUP", name, CONSUMERS[0], b"STREAMS", key, b">"])
         world.machines[number].sync()
         world.turned(number)
-        group = stream.groups[name]
+        group = stream.groups[name]  # nothing expires when a world is quiet
         for slot, ids in above_start(stream, group).items():
             left = {entry_id for entry_id in ids if not passes(group, slot, entry_id)}
             if left:

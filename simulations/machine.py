@@ -9,11 +9,12 @@ A command of a client is `Unanswered` until its reply is out; a client waits for
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from random import Random
 
 from crdtstream.config import ALWAYS, Config
-from crdtstream.core.causality import Dot, VersionVector
+from crdtstream.core.causality import Dot, VersionVector, region_of
 from crdtstream.core.effects import Batch
 from crdtstream.node import Ready
 from crdtstream.protocols import codec
@@ -39,7 +40,9 @@ class Unanswered:
 
 
 class Machine(Region):
-    """A region's process and what it runs on; `logged` are this turn's batches, and what joined states brought."""
+    """A region's process and what it runs on; `logged` are this turn's batches, and what joined states brought.
+    `happened` counts what is no fault: states that were joined, keys that were deleted for their expiry.
+    """
 
     def __init__(self, config: Config, oracle: Oracle, now_ms: int, sync_wait_ms: int, sync_interval_ms: int) -> None:
         self.oracle = oracle
@@ -53,12 +56,14 @@ class Machine(Region):
         self.flipped: set[str] = set()
         self.unanswered: dict[int, Unanswered] = {}
         self.logged: list[Batch | VersionVector] = []
+        self.happened: Counter[str] = Counter()
         super().__init__(config, now_ms)
 
     def start(self, now_ms: int) -> None:
         self.unanswered.clear()
         self.logged.clear()
         self.sync_planned = False
+        self._expired_keys = 0
         self.sync_policy = self.config.fsync == ALWAYS and not self.sync_wait_ms
         super().start(now_ms)
         for client_id in CLIENTS[1:]:
@@ -72,16 +77,23 @@ class Machine(Region):
     def _perform_one(self, ready: Ready) -> None:
         if ready.records:
             self.vouched = self.log.synced_position
-        slot = self.node.replica.slot
         for kind, payload in ready.records:
             if kind == codec.JOINED:
                 self.logged.append(codec.decode_joined(payload)[1])
+                self.happened["transfer"] += 1
             elif kind == codec.BATCH:
                 batch = codec.decode_batch(payload)
                 self.logged.append(batch)
-                if batch.slot == slot:
-                    self.oracle.note(batch)
+                if region_of(batch.slot) == self.config.region:
+                    self.oracle.note(batch, self.node.context.now_ms)
+        self._count_expired()
         super()._perform_one(ready)
+
+    def _count_expired(self) -> None:
+        expired_keys = self.node.replica.expired_keys
+        if expired_keys > self._expired_keys:
+            self.happened["expiry"] += expired_keys - self._expired_keys
+            self._expired_keys = expired_keys
 
     def look_for_room(self) -> None:
         """What the runtime asks before each turn."""

@@ -160,8 +160,8 @@ MUTATIONS = (
     Mutation(
         "no gate for dependencies",
         "replication/inbox.py",
-        " and vector.descends(queue.arrivals[have + 1][0].context)",
-        "",
+        "        return vector.descends(self.arrivals[have + 1].arrival[0].context)",
+        "        return True",
     ),
     Mutation(
         "only own batches are sent",
@@ -239,6 +239,61 @@ MUTATIONS = (
         "a join keeps creates that the other side has seen die",
         "core/group_joining.py",
         "        if dot in others or (follows and not other_vector.contains(dot[0], dot[1]))\n",
+        "",
+    ),
+    Mutation(
+        "an expiry is never taken over",
+        "core/replica.py",
+        "self.members.is_evicted(slot) or expires_ms + takeover_ms < self.now_ms",
+        "self.members.is_evicted(slot)",
+    ),
+    Mutation(
+        "the shortest expiry wins",
+        "core/stream.py",
+        "        self.expires_ms = expiries[-1][0] if",
+        "        self.expires_ms = expiries[0][0] if",
+    ),
+    Mutation(
+        "an expiry replaces only those of its own origin",
+        "core/stream.py",
+        "        for origin, meta in self.metas.items():\n            meta.void_expiry(context.get(origin))\n",
+        "",
+    ),
+    Mutation(
+        "an add to an expired key keeps what was there",
+        "core/replica.py",
+        "        elif stream.length == 0 or stream.expires_ms < self.now_ms:",
+        "        elif stream.length == 0:",
+    ),
+    Mutation(
+        "a create beyond an eviction counts",
+        "core/members.py",
+        "        return counter > self._ends.get(slot, NEVER)",
+        "        return False",
+    ),
+    Mutation(
+        "an evicted region goes on as it was",
+        "replication/membership.py",
+        "        if members.is_evicted(self._birth.slot()):\n",
+        "        if False:\n",
+    ),
+    Mutation(
+        "the tail of an evicted origin is dropped",
+        "replication/exchange.py",
+        "        if header.slot not in self._birth.known:\n",
+        "        if self._replica.members.is_evicted(header.slot):\n            return None\n"
+        "        if header.slot not in self._birth.known:\n",
+    ),
+    Mutation(
+        "a joined state leaves no gap",
+        "replication/history.py",
+        "        self._gaps.append((position, gap))\n        self._after",
+        "        self._after",
+    ),
+    Mutation(
+        "a joined state brings no members",
+        "replication/turn.py",
+        "        self._replica.join_members(state.members)\n",
         "",
     ),
     Mutation(

@@ -11,9 +11,10 @@
     disk-loss         the machine comes back empty, while the others run and know its origin
     disk-full         no new segment, no checkpoint
     pause, clock      the process stands still; the clock jumps, far beyond 2^32 and 2^53 and back
+    evict             another region evicts this one, which is linked, cut off or down; it comes back by itself
 
 Faults come in clusters: some follow the one before within milliseconds. A process that starts again may have another
-fsync policy.
+fsync policy. And a region may be late (`join`): the others begin without it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from crdtstream.config import FSYNC_POLICIES
-from crdtstream.core.causality import region_of
+from crdtstream.core.causality import incarnation_of, region_of
 from crdtstream.storage.disk import DiskError
 from crdtstream.storage.recovery import LogDamaged, LogError
 from crdtstream.storage.segment import FormatUnknown
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 SKEWS_MS = (0, -5_000, 5_000, -(2**33), 2**32, 2**53, 2**60)
 FULL_MS = 600
+LATE = "join"
 POWERLESS = ("power", "torn", "disk-error")
 
 
@@ -61,8 +63,30 @@ class Nemesis:
         self.disks_lost: set[int] = set()
 
     def begin(self) -> None:
+        if self.world.settings.late:
+            self._keep_out(self.world.settings.regions)
         if self.world.settings.faults:
             self.world.plan(self.world.settings.fault_interval_ms, self._fault)
+
+    def _keep_out(self, number: int) -> None:
+        """The region is not there yet, and the others do not know of it."""
+        machine = self.world.machines[number]
+        machine.up = False
+        machine.lose_disk()
+        self.stops[number] = Stop(LATE, machine.config.fsync, 0, [])
+        self.injected[LATE] += 1
+        self.world.note(f"region {number} is not there yet")
+        self.world.recorder.stopped(self.world, number, LATE)
+        self.world.plan(self.world.rng.randrange(self.world.settings.duration_ms), self._let_in, number)
+
+    def _let_in(self, number: int) -> None:
+        """Once there is a cluster to join."""
+        others = [machine for other, machine in self.world.machines.items() if other != number]
+        if all(machine.up and machine.node.birth.serving() for machine in others):
+            self._make_known(number)
+            self.start(number)
+        else:
+            self.world.plan(50, self._let_in, number)
 
     def _fault(self) -> None:
         """One fault, and the next one planned."""
@@ -77,6 +101,8 @@ class Nemesis:
         if fault in FAULTS_OF_LINKS:
             self._count(fault, number, lasts_ms)
             self._fault_of_link(fault, world.rng.choice(world.pairs), lasts_ms)
+        elif fault == "evict":
+            self._evict(number, lasts_ms)
         elif world.runs(number) and (fault not in ("disk-loss", "rot") or self._others_know(number)):
             self._count(fault, number, lasts_ms)
             self._fault_of_machine(fault, number, lasts_ms)
@@ -93,7 +119,7 @@ class Nemesis:
         machines = self.world.machines
         slot = machines[number].node.replica.slot
         others = [machine for other, machine in machines.items() if other != number]
-        sound = all(other == number for other in self.rotten)
+        sound = not self.world.settings.spares(number) and all(other == number for other in self.rotten)
         return sound and all(m.up and m.node.birth.serving() and slot in m.node.birth.known for m in others)
 
     # Links
@@ -155,6 +181,31 @@ class Nemesis:
         elif not self.healing:
             world.plan(50, self._rot_old, number)
 
+    # Evictions
+
+    def _evict(self, number: int, lasts_ms: int) -> None:
+        """Another region evicts this one, soon after it was cut off or went down, or all of a sudden."""
+        world = self.world
+        if world.settings.spares(number):
+            return
+        self._count("evict", number, lasts_ms)
+        how = world.rng.choice(["linked", "cut", "kill"])
+        if how == "cut":
+            for pair in [pair for pair in world.pairs if number in pair]:
+                self._fault_of_link("cut", pair, lasts_ms)
+        elif how == "kill" and world.runs(number):
+            self._fault_of_machine("kill", number, lasts_ms)
+        evictors = [other for other in world.machines if other != number]
+        world.plan(world.rng.randrange(lasts_ms), self._expel, number, world.rng.choice(evictors))
+
+    def _expel(self, number: int, evictor: int) -> None:
+        world = self.world
+        machine = world.machines[evictor]
+        if world.runs(evictor) and machine.node.birth.serving() and not self.healing:
+            slot = world.machines[number].node.replica.slot
+            word = world.rng.choice([b"%d" % number, b"%d.%d" % (number, incarnation_of(slot))])
+            world.act(evictor, lambda: world.execute(evictor, [b"CRDT.EVICT", word, b"FORCE"]))
+
     def _make_room(self, number: int) -> None:
         self.world.machines[number].disk.capacity_bytes = None
 
@@ -208,7 +259,7 @@ class Nemesis:
         if machine.up:
             return
         self._make_room(number)
-        if world.rng.random() < 0.15:
+        if world.rng.random() < 0.15 and not world.settings.spares(number):
             machine.config = replace(machine.config, fsync=world.rng.choice(FSYNC_POLICIES))
         if not self._recover(number):
             return
@@ -225,6 +276,13 @@ class Nemesis:
             hook(world, number, stop.fault)
         world.forget_closed()
         world.act(number, lambda: world.turn(number))
+
+    def _make_known(self, number: int) -> None:
+        """The neighbours of a late region are told of it, for the next time that they start."""
+        for pair in [pair for pair in self.world.pairs if number in pair]:
+            for end in pair:
+                machine = self.world.machines[end]
+                machine.config = replace(machine.config, peers=self.world.peers_of(end))
 
     def _recover(self, number: int) -> bool:
         """False when the machine has to be started once more."""
@@ -264,4 +322,5 @@ class Nemesis:
             world.resume(number)
             machine.skew_ms = 0
             machine.disk.heal()
-            self.start(number)
+            if machine.up or self.stops[number].fault != LATE:
+                self.start(number)

@@ -32,6 +32,10 @@ START_MS = 2**33
 Pair = tuple[int, int]
 
 
+def address_of(number: int) -> str:
+    return f"region{number}:1"
+
+
 class Connection:
     """One link's life: two directions, each in order."""
 
@@ -57,6 +61,7 @@ class Hooks:
         self.received: list[Callable[[World, Connection, int, Message], None]] = []
         self.stopping: list[Callable[[World, int, str], None]] = []
         self.started: list[Callable[[World, int, str], None]] = []
+        self.ticked: list[Callable[[World, int], None]] = []
 
 
 class Network:
@@ -151,6 +156,10 @@ class Network:
     def connections_of(self, number: int) -> list[Connection]:
         return [c for c in self.connections.values() if number in c.ends and c.open[number]]
 
+    def peers_of(self, number: int) -> tuple[str, ...]:
+        """Where the neighbours answer."""
+        return tuple(address_of(a if b == number else b) for a, b in self.pairs if number in (a, b))
+
     def between(self, pair: Pair) -> list[Connection]:
         return [c for c in self.connections.values() if c.ends == pair]
 
@@ -176,7 +185,7 @@ class Network:
         self.note(f"link {pair} opens")
         self.recorder.opened(self.whole, connection)
         for index, end in enumerate(pair):
-            self.machines[end].node.peer_met(f"region{pair[1 - index]}:1", pair[1 - index])
+            self.machines[end].node.peer_met(address_of(pair[1 - index]), pair[1 - index])
             self.machines[end].node.link_opened(connection.number, index == 0, self.clock_ms(end))
             self._wake(connection, end)
 

@@ -7,6 +7,7 @@ creates of which groups survive, and which runs are acknowledged. It follows the
     a create survives     when its context covers every GroupDestroyed of its group and every StreamDeleted of its key,
                           and neither it nor the Join that its origin follows lies beyond a MemberEvicted
     runs of a create      the union of the Acknowledged that name it
+    a key expires         at the longest ExpirySet that neither a later one of its key nor a StreamDeleted has seen
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from crdtstream.core import effects as fx
 from crdtstream.core.causality import Dot, VersionVector
 from crdtstream.core.effects import Batch, Effect, Key
 from crdtstream.core.entry_id import EntryId
+from crdtstream.core.expiry import NO_EXPIRY, VOID_EXPIRY
 from crdtstream.core.intervals import IntervalSet
 from crdtstream.core.members import EVICTED, FOLLOWED, MemberRow
 from crdtstream.core.stream import Stream
@@ -27,21 +29,29 @@ Row = tuple[Dot, VersionVector, Effect]
 
 @dataclass
 class Expected:
-    """What one key must hold: entries as (ID, slot, counter), creates of each group, and the runs of each create."""
+    """What one key must hold: entries as (ID, slot, counter), creates of each group, the runs of each create, and when
+    it expires.
+    """
 
     entries: set[Entry] = field(default_factory=set)
     groups: dict[bytes, set[Dot]] = field(default_factory=dict)
     runs: dict[Dot, dict[int, IntervalSet]] = field(default_factory=dict)
+    expires_ms: int = NO_EXPIRY
 
 
 class Oracle:
-    """Every batch of every origin, by its first counter."""
+    """Every batch of every origin, by its first counter, and the origin's clock when it was made."""
 
     def __init__(self) -> None:
         self._batches: dict[int, dict[int, Batch]] = {}
+        self._made_ms: dict[Dot, int] = {}
 
-    def note(self, batch: Batch) -> None:
-        self._batches.setdefault(batch.slot, {})[batch.first] = batch
+    def note(self, batch: Batch, now_ms: int = 0) -> None:
+        """What comes back from peers to the region that made it was made before."""
+        batches = self._batches.setdefault(batch.slot, {})
+        if batch.first not in batches:
+            batches[batch.first] = batch
+            self._made_ms[(batch.slot, batch.first)] = now_ms
 
     def forget_above(self, slot: int, counter: int) -> None:
         """The origin lost these and will use their counters again."""
@@ -50,7 +60,7 @@ class Oracle:
 
     def expected(self, vector: VersionVector) -> dict[Key, Expected]:
         """For each key what the effects that the vector covers mean."""
-        known = self._effects(vector)
+        known = self.effects(vector)
         ends = ends_of(known)
         by_key: dict[Key, list[Row]] = {}
         for dot, context, effect in known:
@@ -61,7 +71,7 @@ class Oracle:
 
     def members(self, vector: VersionVector) -> set[MemberRow]:
         """What the table of members says: every Join, whom each follows, and where evictions end."""
-        known = self._effects(vector)
+        known = self.effects(vector)
         rows = {(effect.slot, *dot) for dot, _, effect in known if isinstance(effect, fx.MemberJoined)}
         evicted = [effect for _, _, effect in known if isinstance(effect, fx.MemberEvicted)]
         rows |= {(one.slot, EVICTED, min(e.through for e in evicted if e.slot == one.slot)) for one in evicted}
@@ -70,7 +80,27 @@ class Oracle:
                 rows |= {(dot[0], FOLLOWED + effect.slot, effect.counter), (dot[0], FOLLOWED, dot[1])}
         return rows
 
-    def _effects(self, vector: VersionVector) -> list[Row]:
+    def late_effects(self, vector: VersionVector) -> list[Row]:
+        """Of the effects that the vector covers: those on keys that had expired by the clock of who made them."""
+        expiring: dict[Key, list[Row]] = {}
+        known = [row for row in self.effects(vector) if not isinstance(row[2], fx.MemberEffect)]
+        for row in known:
+            if isinstance(row[2], fx.ExpirySet | fx.StreamDeleted):
+                expiring.setdefault(row[2].key, []).append(row)
+        return [row for row in known if self._is_late(row, expiring.get(row[2].key, []))]
+
+    def _is_late(self, row: Row, expiring: list[Row]) -> bool:
+        dot, context, _ = row
+        return bool(expiring) and expiry_of([one for one in expiring if context.contains(*one[0])]) < self._clock_of(
+            dot
+        )
+
+    def _clock_of(self, dot: Dot) -> int:
+        slot, counter = dot
+        return self._made_ms[(slot, max(first for first in self._batches[slot] if first <= counter))]
+
+    def effects(self, vector: VersionVector) -> list[Row]:
+        """Those that the vector covers."""
         rows: list[Row] = []
         for slot in sorted(self._batches):
             for first in sorted(self._batches[slot]):
@@ -135,7 +165,18 @@ def evaluate(rows: list[Row]) -> Expected:
                 if (slot, counter) not in removed and not any(seen.contains(slot, counter) for _, seen in deletes):
                     expected.entries.add((effect.block.id_at(index), slot, counter))
     _evaluate_groups(rows, [dot for dot, _ in deletes], expected)
+    expected.expires_ms = expiry_of(rows)
     return expected
+
+
+def expiry_of(rows: list[Row]) -> int:
+    """The longest that was not replaced; `VOID_EXPIRY` only replaces."""
+    replacing = [context for _, context, effect in rows if isinstance(effect, fx.ExpirySet | fx.StreamDeleted)]
+    longest = VOID_EXPIRY
+    for dot, _, effect in rows:
+        if isinstance(effect, fx.ExpirySet) and not any(context.contains(*dot) for context in replacing):
+            longest = max(longest, effect.expires_ms)
+    return longest if longest != VOID_EXPIRY else NO_EXPIRY
 
 
 def _evaluate_groups(rows: list[Row], deletes: list[Dot], expected: Expected) -> None:
@@ -166,7 +207,7 @@ def _join_runs(runs: dict[int, IntervalSet], fresh: dict[int, list[fx.Interval]]
 
 def actual(stream: Stream) -> Expected:
     """What a replica holds of a key, in the oracle's terms."""
-    held = Expected()
+    held = Expected(expires_ms=stream.expires_ms)
     for slot, tree in stream.trees.items():
         for low, high in tree.counter_ranges():
             for counter in range(low, high + 1):

@@ -160,6 +160,7 @@ DOWN = {
     "disk-error": "a write or a sync failed",
     "rot": "killed, and a bit of its disk flipped",
     "disk-loss": "disk lost: starts empty",
+    "join": "not there yet",
 }
 
 

@@ -17,13 +17,18 @@ TOPOLOGIES = ("mesh", "ring", "line", "hub")
 REGIONS = (2, 2, 2, 3, 3, 3, 3, 3, 4, 4, 5, 6, 7)
 
 FAULTS_OF_LINKS = ("cut", "clog", "slow", "double")
-FAULTS_OF_MACHINES = ("kill", "power", "torn", "disk-error", "rot", "disk-loss", "disk-full", "pause", "clock")
+FAULTS_OF_MACHINES = ("kill", "power", "torn", "disk-error", "rot", "disk-loss", "disk-full", "pause", "clock", "evict")
 FAULTS = (*FAULTS_OF_LINKS, *FAULTS_OF_MACHINES)
+ODDS = {"evict": 0.3}
+LATE_ODDS = 0.2
+SHORT_LOGS_ODDS = 0.3
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What kind of run; `profile` names what the clients do most."""
+    """What kind of run; `profile` names what the clients do most. With `late` the last region joins when the others are
+    at work. A `log_retention_bytes` of 0 keeps what members lack.
+    """
 
     regions: int
     topology: str
@@ -36,13 +41,23 @@ class Settings:
     turn_commands_max: int = 1
     pull_ms: int = 2
     checkpoint_interval_ms: int = 0
+    keeper: int = 1
+    late: bool = False
+    log_retention_bytes: int = 0
+
+    def spares(self, number: int) -> bool:
+        """Where regions are evicted, one of them never is, and loses nothing: somebody must be left who can admit."""
+        return "evict" in self.faults and number == self.keeper
 
 
 def draw_settings(rng: Random, duration_ms: int = 3_000) -> Settings:
-    """The default world: mostly two or three regions, mostly strict, about half of the faults."""
+    """The default world: mostly two or three regions, mostly strict, about half of the faults. Some regions join late,
+    and some logs are so short that peers fall behind them.
+    """
     regions = rng.choice(REGIONS)
     commands = rng.choice([60, 120, 180])
-    faults = tuple(fault for fault in FAULTS if rng.random() < 0.5)
+    faults = tuple(fault for fault in FAULTS if rng.random() < ODDS.get(fault, 0.5))
+    short_logs = rng.random() < SHORT_LOGS_ODDS
     return Settings(
         regions=regions,
         topology=rng.choice(TOPOLOGIES),
@@ -54,20 +69,25 @@ def draw_settings(rng: Random, duration_ms: int = 3_000) -> Settings:
         profile=rng.choice(sorted(PROFILES)),
         turn_commands_max=rng.choice([1, 3, 6]),
         pull_ms=rng.choice([2, 5, 20]),
-        checkpoint_interval_ms=rng.choice([0, 300, 1000]),
+        checkpoint_interval_ms=rng.choice([100, 300] if short_logs else [0, 300, 1000]),
+        keeper=rng.randrange(1, regions),
+        late=rng.random() < LATE_ODDS,
+        log_retention_bytes=rng.choice([1, 1 << 12, 1 << 13]) if short_logs else 0,
     )
 
 
-def draw_limits(rng: Random) -> Limits:
-    """One region's limits: regions may differ in all of these."""
+def draw_limits(rng: Random, log_retention_bytes: int = 0) -> Limits:
+    """One region's limits: regions may differ in most of these."""
     return Limits(
         message_bytes=rng.choice([256, 1024, 4096]),
         message_bytes_max=8192,
         window_bytes=rng.choice([512, 4096, 1 << 14]),
-        segment_bytes_max=rng.choice([1 << 12, 1 << 13, 1 << 16]),
+        segment_bytes_max=1 << 12 if log_retention_bytes else rng.choice([1 << 12, 1 << 13, 1 << 16]),
         heartbeat_ms=rng.choice([200, 300]),
         peer_timeout_ms=1_000,
         expiry_takeover_ms=500,
+        log_retention_bytes=log_retention_bytes,
+        transfer_keep_ms=rng.choice([300, 60_000]),
     )
 
 

@@ -23,6 +23,7 @@ from simulations.world import World
 RUNS_MAX = 3_000
 LONG_NUMBER = re.compile(r"(?<![\w-])\d{7,}(?=-|\s|$)")
 ID = re.compile(r"\d+-\d+")
+EVICT = re.compile(r"(?<=CRDT\.EVICT )\d+")
 
 # Fewer steps
 
@@ -121,7 +122,7 @@ def fewer_regions(story: Story) -> Iterator[Story]:
 def regions_of(step: Step) -> list[int]:
     numbers = [int(number) for number in re.findall(r"\d+", step.text)]
     if step.is_command:
-        return [step.region]
+        return [step.region, *(int(region) for region in EVICT.findall(step.text))]
     return numbers[: 0 if step.text.startswith(CLOCK) else 1 if "disk-loss" in step.text else 2]
 
 
@@ -129,6 +130,7 @@ def renamed(step: Step, names: dict[int, int]) -> Step:
     """Strict IDs end with the slot of the region that made them."""
     if step.is_command:
         text = ID.sub(lambda found: renamed_id(found[0], names), step.text)
+        text = EVICT.sub(lambda found: str(names[int(found[0])]), text)
         return replace(step, region=names[step.region], text=text)
     words = step.text.split()
     places = len(regions_of(step))

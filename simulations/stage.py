@@ -22,7 +22,7 @@ from simulations.network import Connection, Network
 from simulations.oracle import Expected, Oracle
 from simulations.reply import read_replies
 from simulations.settings import Settings
-from simulations.world import World, creates_of
+from simulations.world import World, creates_of, dot_after
 
 STEP_MS = 100
 
@@ -84,12 +84,18 @@ class Stage(Cluster):
         for argv in commands:
             asked.append(Unanswered(argv, machine.node.replica.vector.copy(), creates_of(machine, argv)))
             machine.node.execute(CLIENT, argv, self.now_ms)
-            asked[-1].dot = (machine.node.replica.slot, machine.node.replica.counter())
+            asked[-1].dot = dot_after(machine.node.replica, argv)
         machine.perform()
         reply = machine.take_reply()
         for one, value in zip(asked, read_replies(reply or b""), strict=False):
             self.world.history.note(number, one.argv, value, one.dot, one.seen, one.creates)
         return reply
+
+    def tick(self, milliseconds: int) -> None:
+        super().tick(milliseconds)
+        for number in self.machines:
+            for hook in self.world.hooks.ticked:
+                hook(self.world, number)
 
     # What moves
 

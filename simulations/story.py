@@ -4,7 +4,7 @@
 and arrives, each fault. A `Story` is such a plan, or a part of it, as a text that can be run.
 
 What a scenario cannot say is left out: clocks that lie, the first greeting of a connection, which pages of an unsynced
-write survived.
+write survived, that a region was late, that a log is kept shorter than members need.
 """
 
 from __future__ import annotations

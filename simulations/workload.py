@@ -20,15 +20,19 @@ CONSUMERS = (b"a", b"b")
 
 Argv = list[bytes]
 
-KINDS = ("add", "read", "ack", "delete", "trim", "create", "destroy", "drop", "claim", "skip", "look", "rebirth", "run")
+KINDS = (
+    *("add", "read", "ack", "delete", "trim", "create", "destroy", "drop", "claim", "skip", "look", "rebirth", "run"),
+    "expire",
+)
 # The weight of each kind, in the order of KINDS, how many of the keys are used, and which groups.
 PROFILES = {
-    "mixed": ((40, 22, 22, 6, 3, 5, 1, 1, 3, 2, 4, 1, 2), 3, (*READ_GROUPS, SKIP_GROUP)),
-    "groups": ((25, 25, 25, 3, 1, 10, 1, 1, 2, 2, 1, 1, 12), 1, READ_GROUPS),
-    "skips": ((25, 25, 25, 3, 1, 8, 1, 1, 4, 8, 1, 0, 4), 1, (SKIP_GROUP,)),
-    "rebirths": ((20, 10, 10, 2, 1, 20, 10, 8, 1, 1, 1, 12, 6), 1, READ_GROUPS[:1]),
-    "deletes": ((40, 8, 8, 15, 8, 6, 4, 8, 1, 1, 2, 1, 1), 2, READ_GROUPS[:1]),
-    "adds": ((80, 4, 4, 1, 4, 3, 1, 1, 0, 0, 4, 0, 1), 1, READ_GROUPS[:1]),
+    "mixed": ((40, 22, 22, 6, 3, 5, 1, 1, 3, 2, 4, 1, 2, 4), 3, (*READ_GROUPS, SKIP_GROUP)),
+    "groups": ((25, 25, 25, 3, 1, 10, 1, 1, 2, 2, 1, 1, 12, 0), 1, READ_GROUPS),
+    "skips": ((25, 25, 25, 3, 1, 8, 1, 1, 4, 8, 1, 0, 4, 0), 1, (SKIP_GROUP,)),
+    "rebirths": ((20, 10, 10, 2, 1, 20, 10, 8, 1, 1, 1, 12, 6, 2), 1, READ_GROUPS[:1]),
+    "deletes": ((40, 8, 8, 15, 8, 6, 4, 8, 1, 1, 2, 1, 1, 0), 2, READ_GROUPS[:1]),
+    "adds": ((80, 4, 4, 1, 4, 3, 1, 1, 0, 0, 4, 0, 1, 0), 1, READ_GROUPS[:1]),
+    "expiries": ((30, 14, 14, 3, 2, 8, 1, 1, 1, 1, 2, 1, 2, 20), 2, READ_GROUPS[:1]),
 }
 
 
@@ -62,6 +66,8 @@ class Workload:
             return read(rng, key, group)
         if kind == "create":
             return create(rng, key, group)
+        if kind == "expire":
+            return expire(rng, key)
         if kind == "drop":
             return [b"DEL", key]
         if kind == "trim":
@@ -73,6 +79,15 @@ class Workload:
 
 def create(rng: Random, key: bytes, group: bytes) -> Argv:
     return [b"XGROUP", b"CREATE", key, group, rng.choice([b"0", b"0", b"$"]), b"MKSTREAM"]
+
+
+def expire(rng: Random, key: bytes) -> Argv:
+    """Within moments, within the time that a fault may last, or perhaps not before the end."""
+    if rng.random() < 0.2:
+        return [b"PERSIST", key]
+    within_ms = rng.choice([60, 800, 3_000])
+    condition = rng.choice([[], [], [b"NX"], [b"XX"], [b"GT"], [b"LT"]])
+    return [b"PEXPIRE", key, b"%d" % rng.randrange(1, within_ms), *condition]
 
 
 def rebirth(rng: Random, key: bytes, group: bytes, stream: Stream | None) -> list[Argv]:

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from random import Random
 
-from crdtstream.config import FSYNC_POLICIES, Config
+from crdtstream.config import ALWAYS, FSYNC_POLICIES, Config
 from crdtstream.core.causality import Dot, VersionVector
-from crdtstream.core.effects import Key
+from crdtstream.core.effects import Key, StreamDeleted
+from crdtstream.core.replica import Replica
 from simulations.cluster import CLIENT
 from simulations.history import History
 from simulations.machine import Machine, Unanswered
 from simulations.nemesis import Nemesis
-from simulations.network import START_MS, Connection, Network, Pair
+from simulations.network import START_MS, Connection, Network, Pair, address_of
 from simulations.oracle import Expected, Oracle
 from simulations.recorder import Recorder
 from simulations.reply import read_reply
@@ -47,15 +48,16 @@ class World(Network):
         self._expected: dict[Key, Expected] | None = None
 
     def _machine(self, number: int) -> Machine:
-        neighbours = [a if b == number else b for a, b in self.pairs if number in (a, b)]
+        absent = self.settings.regions if self.settings.late and number < self.settings.regions else 0
+        peers = tuple(peer for peer in self.peers_of(number) if peer != address_of(absent))
         config = Config(
             name=f"region{number}",
             region=number,
             cluster="world",
             id_mode=self.settings.id_mode,
-            fsync=self.rng.choice(FSYNC_POLICIES),
-            peers=tuple(f"region{neighbour}:1" for neighbour in neighbours),
-            limits=draw_limits(self.rng),
+            fsync=ALWAYS if self.settings.spares(number) else self.rng.choice(FSYNC_POLICIES),
+            peers=peers,
+            limits=draw_limits(self.rng, self.settings.log_retention_bytes),
         )
         return Machine(config, self.oracle, self.now_ms, self.rng.choice([0, 5, 20]), self.rng.choice([200, 1000]))
 
@@ -77,13 +79,18 @@ class World(Network):
         self.note(f"quiet, {self.statistics} wire {self.wire_checksum:08x}")
 
     def quiet(self) -> bool:
-        """Every region serves and has applied what every other has."""
+        """Every region serves, belongs to the cluster, and has applied what every other has; nothing has to expire."""
         self._looks += 1
         if self._looks % 16:
             return False
         vectors = [machine.node.replica.vector for machine in self.machines.values()]
-        serving = all(machine.up and machine.node.birth.serving() for machine in self.machines.values())
-        return serving and all(vector == vectors[0] for vector in vectors)
+        return all(vector == vectors[0] for vector in vectors) and all(map(self._is_settled, self.machines.values()))
+
+    def _is_settled(self, machine: Machine) -> bool:
+        node = machine.node
+        evicted = node.replica.members.is_evicted(node.replica.slot)
+        belongs = machine.up and node.birth.serving() and not evicted and not node.membership.applies()
+        return belongs and all(expires_ms >= self.now_ms for expires_ms in node.replica.deadlines.times.values())
 
     # Turns
 
@@ -130,6 +137,8 @@ class World(Network):
         machine.look_for_room()
         machine.node.tick(self.clock_ms(number))
         self.turn(number)
+        for hook in self.hooks.ticked:
+            hook(self, number)
         for connection in self.connections_of(number):
             self.obey_verdict(connection, number)
 
@@ -183,7 +192,7 @@ class World(Network):
         machine.unanswered[client_id] = asked
         self.recorder.asked(self, number, argv)
         machine.node.execute(client_id, argv, self.clock_ms(number))
-        asked.dot = (replica.slot, replica.counter())
+        asked.dot = dot_after(replica, argv)
         self.statistics["commands"] += 1
 
     def _take_replies(self, number: int) -> None:
@@ -217,6 +226,11 @@ class World(Network):
             self._expected = self.oracle.expected(self.vector())
         return self._expected
 
+    def expired(self, key: Key) -> list[VersionVector]:
+        """What those had seen who deleted the key because it had expired."""
+        late = self.oracle.late_effects(self.vector())
+        return [context for _, context, effect in late if isinstance(effect, StreamDeleted) and effect.key == key]
+
     def vector(self) -> VersionVector:
         """What all regions have applied, once the run is quiet."""
         return self.machines[1].node.replica.vector
@@ -232,12 +246,20 @@ class World(Network):
         return reply
 
 
+def dot_after(replica: Replica, argv: list[bytes]) -> Dot:
+    """The own origin's last dot; after an XADD that of its entry, which a trim may follow."""
+    stream = replica.known((0, argv[1])) if argv[0] == b"XADD" else None
+    tree = None if stream is None else stream.trees.get(replica.slot)
+    last_id = None if tree is None else tree.last_id()
+    return (replica.slot, replica.counter() if tree is None or last_id is None else tree.counter_of(last_id))
+
+
 def creates_of(machine: Machine, argv: list[bytes]) -> list[Dot]:
-    """The create dots of the group that a read or an acknowledgement is made under."""
+    """The create dots of the group that a read or an acknowledgement is made under, unless its key is due to expire."""
     name = argv[0]
     if name not in (b"XREADGROUP", b"XACK"):
         return []
     key, group_name = (argv[-2], argv[2]) if name == b"XREADGROUP" else (argv[1], argv[2])
-    stream = machine.node.replica.find((0, key))
+    stream = machine.node.replica.known((0, key))
     group = None if stream is None else stream.groups.get(group_name)
     return [] if group is None else sorted(group.creates)

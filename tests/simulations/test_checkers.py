@@ -12,16 +12,18 @@ from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Batch
 from crdtstream.core.entry_id import STRICT
 from crdtstream.core.intervals import IntervalSet
+from crdtstream.core.members import EVICTED, FOLLOWED, Members
 from crdtstream.core.stream import Stream
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.greeting import vector_rows
 from crdtstream.storage.segment import HEADER_BYTES, segment_names
 from simulations.checkers import all_checkers
 from simulations.checking import Checker
-from simulations.collection_checkers import ForgetsInTheEnd, ForgetsOnlyStable
+from simulations.collection_checkers import ForgetsInTheEnd, ForgetsOnlyStable, is_void
+from simulations.expiry_checkers import BeginsAnew, ExpiresInTime, LongestExpiry
 from simulations.history import Added, Violation
 from simulations.history_checkers import AcknowledgedOnly, DeliveredAtLeastOnce, NoLostWrite, UniqueDots, UniqueIds
-from simulations.network import Connection
+from simulations.network import START_MS, Connection
 from simulations.settings import Settings
 from simulations.state_checkers import (
     AuditsAgree,
@@ -121,6 +123,21 @@ def invent_run(world: World) -> None:
             create.runs[1].add((0, 0), (2**60, 0))
 
 
+def lengthen_expiry(world: World) -> None:
+    for number in (1, 2):
+        stream_of(world, number).expires_ms = 2**40
+
+
+def add_to_expired(world: World) -> None:
+    """The specification hears of an entry that was added when its key had expired."""
+    replica = world.machines[1].node.replica
+    replica.set_expiry(KEY, world.now_ms)
+    replica.add_entry(KEY, (2**62, 1), [b"f", b"v"])
+    batch = replica.take().batch
+    assert batch is not None
+    world.oracle.note(batch, world.now_ms + 1)
+
+
 def forget_answered(world: World) -> None:
     world.history.added.append(Added(1, KEY, (5, 1), (1, 1000)))
 
@@ -159,6 +176,8 @@ EXAMPLES: list[tuple[type[Checker], Callable[[World], None]]] = [
     (ObservedRemove, lose_entry),
     (DeleteWins, lose_group),
     (UnionOfRuns, invent_run),
+    (LongestExpiry, lengthen_expiry),
+    (BeginsAnew, add_to_expired),
     (NoLostWrite, forget_answered),
     (UniqueIds, answer_twice),
     (UniqueDots, name_twice),
@@ -176,6 +195,36 @@ def test_a_checker_names_what_is_wrong_at_the_end(
     with pytest.raises(Violation) as found:
         kind().at_end(world)
     assert found.value.checker == kind.name
+
+
+def test_what_an_expired_key_held_may_be_gone(world: World) -> None:
+    say(world, b"PEXPIRE x 100".split())
+    world.run_until(lambda: world.now_ms > START_MS + 5_000 and world.quiet(), world.now_ms + 20_000)
+    assert world.machines[2].node.replica.known(KEY) is None
+    NoLostWrite().at_end(world)
+
+
+def test_a_key_that_expired_and_stays(world: World) -> None:
+    say(world, b"PEXPIRE x 100".split())
+    replica = world.machines[1].node.replica
+    context = world.machines[1].node.context
+    context.now_ms = replica.deadlines.times[KEY]
+    ExpiresInTime().ticked(world, 1)
+    context.now_ms += 1
+    with pytest.raises(Violation, match="expiry: region 1"):
+        ExpiresInTime().ticked(world, 1)
+
+
+def test_a_key_that_another_region_lets_expire_and_nobody_takes_over(world: World) -> None:
+    say(world, b"PEXPIRE x 1000".split())
+    replica = world.machines[2].node.replica
+    world.run_until(lambda: KEY in replica.deadlines.times, world.now_ms + 900)
+    context = world.machines[2].node.context
+    context.now_ms = replica.deadlines.times[KEY] + context.limits.expiry_takeover_ms
+    ExpiresInTime().ticked(world, 2)
+    context.now_ms += 1
+    with pytest.raises(Violation, match="expiry: region 2"):
+        ExpiresInTime().ticked(world, 2)
 
 
 def test_an_entry_that_was_gone_and_lives_again(world: World) -> None:
@@ -289,6 +338,20 @@ def test_a_tombstone_that_is_forgotten_too_soon(world: World) -> None:
         checker.turned(world, 1)
 
 
+def test_who_was_evicted_is_not_waited_for(world: World) -> None:
+    """And whoever follows a Join that is worthless by an eviction."""
+    checker = ForgetsOnlyStable()
+    stream_of(world, 1).destroyed[b"g"] = {1: 1000}
+    checker.turned(world, 1)
+    stream_of(world, 1).destroyed.clear()
+    world.machines[1].node.replica.members.apply_evicted(2, 0)
+    checker.turned(world, 1)
+    joins = Members.of_rows([(4, 3, 7), (4, FOLLOWED + 3, 7), (4, FOLLOWED, 1)])
+    assert not is_void(4, Members(), joins)
+    assert not is_void(4, Members.of_rows([(3, EVICTED, 7)]), joins)
+    assert is_void(4, Members.of_rows([(3, EVICTED, 6)]), joins)
+
+
 def test_a_tombstone_that_stays(world: World) -> None:
     world.seed = 0
     stream_of(world, 1).destroyed[b"g"] = {1: 1000}
@@ -300,6 +363,7 @@ def test_every_checker_has_an_example() -> None:
     kinds = {type(checker) for checker in all_checkers()}
     others = {
         DamageIsRot,
+        ExpiresInTime,
         NoResurrection,
         Recovered,
         OriginOrder,

@@ -1,14 +1,16 @@
-"""The specification: members and evictions, against replicas that apply in any causal order."""
+"""The specification: members, evictions and expiries, against replicas that apply in any causal order."""
 
 from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdtstream.core.effects import Position
+from crdtstream.core.effects import Position, StreamDeleted
+from crdtstream.core.expiry import NO_EXPIRY
 from crdtstream.core.replica import Replica
+from crdtstream.core.stream import Stream
 from crdtstream.protocols.codec import decode_batch, encode_batch
-from simulations.oracle import Oracle, actual
+from simulations.oracle import Expected, Oracle, actual
 
 REGIONS = (1, 2, 3)
 KEY = (0, b"x")
@@ -16,6 +18,7 @@ KEY = (0, b"x")
 regions = st.sampled_from(REGIONS)
 steps = st.one_of(
     st.tuples(st.sampled_from(["create", "create", "destroy", "delete", "join", "follow", "evict"]), regions, regions),
+    st.tuples(st.sampled_from(["expire", "persist"]), regions, regions),
     st.tuples(st.just("deliver"), regions, regions),
 )
 
@@ -38,6 +41,9 @@ class Cluster:
             replica.destroy_group(KEY, b"g")
         elif action == "delete":
             replica.delete_stream(KEY)
+        elif action in ("expire", "persist"):
+            if replica.peek(KEY) is not None:
+                replica.set_expiry(KEY, other if action == "expire" else NO_EXPIRY)
         elif action == "join" and slot != other:
             replica.join_member(other)
         elif action == "follow":
@@ -66,6 +72,8 @@ class Cluster:
             expected = self.oracle.expected(replica.vector).get(KEY)
             stream = replica.databases[0].get(b"x")
             assert (actual(stream).groups if stream else {}) == (expected.groups if expected else {})
+            expires_ms = (stream or Stream()).expires_ms
+            assert expires_ms == (expected or Expected()).expires_ms
             assert set(replica.members.rows()) == self.oracle.members(replica.vector)
 
 
@@ -88,3 +96,32 @@ def test_a_group_destroyed_by_an_evicted_origin_is_destroyed() -> None:
         cluster.step(*step)
     assert cluster.oracle.expected(cluster.replicas[1].vector)[KEY].groups == {}
     cluster.check()
+
+
+def test_who_deletes_an_expired_key_and_who_adds_to_one_is_late() -> None:
+    replica, oracle = Replica(1), Oracle()
+    replica.add_entry(KEY, (1, 1), [b"f", b"v"])
+    replica.set_expiry(KEY, 5)
+    early = replica.take().batch
+    replica.delete_stream(KEY)
+    late = replica.take().batch
+    assert early is not None and late is not None
+    for clock_ms, count in ((5, 0), (6, 1)):
+        oracle.forget_above(1, 0)
+        oracle.note(early, 3)
+        oracle.note(late, clock_ms)
+        effects = [effect for _, _, effect in oracle.late_effects(replica.vector)]
+        assert len(effects) == count
+        assert all(isinstance(effect, StreamDeleted) for effect in effects)
+
+
+def test_what_peers_give_back_was_made_before() -> None:
+    replica, oracle = Replica(1), Oracle()
+    replica.add_entry(KEY, (1, 1), [b"f", b"v"])
+    replica.set_expiry(KEY, 5)
+    replica.delete_stream(KEY)
+    batch = replica.take().batch
+    assert batch is not None
+    oracle.note(batch, 5)
+    oracle.note(batch, 9)
+    assert oracle.late_effects(replica.vector) == []

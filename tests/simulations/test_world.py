@@ -6,9 +6,12 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
+from crdtstream.core.causality import Dot, region_of
+from crdtstream.core.effects import ExpirySet, Key, StreamDeleted
 from crdtstream.core.entry_id import STRICT
 from simulations.checkers import run_checked
 from simulations.settings import FAULTS, TOPOLOGIES, Settings
@@ -18,10 +21,14 @@ from simulations.world import TICK_MS, World
 TRACE = "import sys; from simulations.world import World; w = World({}); w.run(); sys.stdout.write('\\n'.join(w.trace))"
 
 
-def traced(seed: int) -> list[str]:
+def checked(seed: int) -> World:
     world = World(seed)
     run_checked(world)
-    return world.trace
+    return world
+
+
+def traced(seed: int) -> list[str]:
+    return checked(seed).trace
 
 
 @pytest.mark.parametrize("seed", [1, 7, 23, 40, 61])
@@ -71,10 +78,13 @@ def test_everything_is_drawn() -> None:
     assert {settings.topology for settings in drawn} == set(TOPOLOGIES)
     assert {settings.profile for settings in drawn} == set(PROFILES)
     assert {settings.regions for settings in drawn} == set(range(2, 8))
+    assert {settings.late for settings in drawn} == {False, True}
+    assert {settings.log_retention_bytes > 0 for settings in drawn} == {False, True}
 
 
 def test_every_kind_of_fault_happens_and_leads_to_something() -> None:
-    traces = [line for seed in range(100, 140) for line in traced(seed)]
+    worlds = [checked(seed) for seed in range(100, 140)]
+    traces = [line for world in worlds for line in world.trace]
     assert {line.split()[2] for line in traces if line.split()[1] == "fault"} == set(FAULTS)
     text = "\n".join(traces)
     for outcome in (
@@ -85,7 +95,70 @@ def test_every_kind_of_fault_happens_and_leads_to_something() -> None:
         "ends: the log failed",
         "ends while it starts",
         "The disk of this region takes no more",
+        "is not there yet",
+        "FORCE = ['",
     ):
         assert outcome in text, outcome
     cuts = re.findall(r"has a checkpoint, its log begins at (\d+)", text)
     assert any(int(first) > 1 for first in cuts), "no log was cut"
+    happened = sum((machine.happened for world in worlds for machine in world.machines.values()), Counter())
+    assert happened["transfer"] and happened["expiry"], happened
+    assert any(deletes_of_others(world) for world in worlds), "no expiry was taken over"
+
+
+def deletes_of_others(world: World) -> list[Dot]:
+    """Deletions of expired keys by regions that had set no expiry for them."""
+    setters: dict[Key, set[int]] = {}
+    taken: list[Dot] = []
+    for dot, _, effect in world.oracle.effects(world.vector()):
+        if isinstance(effect, ExpirySet):
+            setters.setdefault(effect.key, set()).add(region_of(dot[0]))
+    for dot, _, effect in world.oracle.late_effects(world.vector()):
+        if isinstance(effect, StreamDeleted) and region_of(dot[0]) not in setters[effect.key]:
+            taken.append(dot)
+    return taken
+
+
+def test_an_evicted_region_comes_back_and_hands_over_what_it_had_written() -> None:
+    """Under all checkers: what it wrote while it was cut off, before it knew and after, is lost nowhere."""
+    world = World(3, Settings(2, "mesh", STRICT, 1_000, ("evict",), 10_000, 1_000_000))
+    pair = (1, 2)
+
+    def cut_off() -> None:
+        world.cut.add(pair)
+        world.lose_connections(pair)
+
+    def say(number: int, text: str) -> None:
+        world.execute(number, text.encode().split())
+
+    world.plan(400, cut_off)
+    world.plan(500, say, 2, "XADD x * f tail")
+    world.plan(500, say, 1, "CRDT.EVICT 2 FORCE")
+    world.plan(600, say, 2, "XADD x * f more")
+    run_checked(world)
+    machine = world.machines[2]
+    assert world.machines[1].node.replica.members.is_evicted(2)
+    assert machine.node.replica.slot == 2 + 256
+    added = [added.dot for added in world.history.added]
+    assert [slot for slot, _ in added] == [2, 2]
+    held = world.expected()[(0, b"x")].entries
+    assert [(slot, counter) for _, slot, counter in sorted(held)] == added
+
+
+def test_a_late_region_joins_a_cluster_that_is_at_work() -> None:
+    world = World(5, Settings(3, "line", STRICT, 1_000, (), 10_000, 50, late=True))
+    run_checked(world)
+    late = world.machines[3]
+    assert world.machines[1].node.replica.members.sponsor_of(3) is not None
+    assert late.config.peers == ("region2:1",)
+    assert any("region 3 is not there yet" in line for line in world.trace)
+
+
+def test_a_peer_that_falls_behind_a_short_log_is_sent_a_state() -> None:
+    settings = Settings(
+        2, "mesh", STRICT, 3_000, ("cut",), 200, 10, "adds", checkpoint_interval_ms=50, log_retention_bytes=1
+    )
+    worlds = [World(seed, settings) for seed in range(3)]
+    for world in worlds:
+        run_checked(world)
+    assert any(machine.happened["transfer"] for world in worlds for machine in world.machines.values())

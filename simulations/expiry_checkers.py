@@ -1,0 +1,52 @@
+"""Checkers of keys that expire: when, and that they go when their time has come."""
+
+from __future__ import annotations
+
+from crdtstream.core.causality import region_of
+from crdtstream.core.effects import EntriesAdded, GroupCreated
+from simulations.checking import Checker
+from simulations.state_checkers import held_of
+from simulations.world import World
+
+
+class LongestExpiry(Checker):
+    """Each region lets a key expire when the longest of the concurrent expiries says so."""
+
+    name = "longest expiry"
+
+    def at_end(self, world: World) -> None:
+        for key, expected in sorted(world.expected().items()):
+            for number in world.machines:
+                held = held_of(world, number, key)
+                if held.expires_ms != expected.expires_ms:
+                    self.fail(f"region {number}, {key}: expires at {held.expires_ms}, not {expected.expires_ms}")
+
+
+class BeginsAnew(Checker):
+    """Nothing is added to a key that had expired, nor a group created in it: whoever wrote deleted it first."""
+
+    name = "hidden key"
+
+    def at_end(self, world: World) -> None:
+        for dot, _, effect in world.oracle.late_effects(world.vector()):
+            if isinstance(effect, EntriesAdded | GroupCreated):
+                self.fail(f"{effect.key}: {type(effect).__name__} {dot} was made when the key had expired")
+
+
+class ExpiresInTime(Checker):
+    """A region that can write has no key left that it let expire itself, and after `expiry_takeover_ms` none at all."""
+
+    name = "expiry"
+
+    def ticked(self, world: World, number: int) -> None:
+        context = world.machines[number].node.context
+        if context.writable and not context.loading:
+            for key in context.replica.deadlines.times:
+                self._look(world, number, key)
+
+    def _look(self, world: World, number: int, key: tuple[int, bytes]) -> None:
+        context = world.machines[number].node.context
+        expires_ms, slot, _ = context.replica.databases[key[0]][key[1]].expiries()[-1]
+        patience_ms = 0 if region_of(slot) == number else context.limits.expiry_takeover_ms
+        if expires_ms + patience_ms < context.now_ms:
+            self.fail(f"region {number}, {key}: expired at {expires_ms} by {slot}, still there at {context.now_ms}")
