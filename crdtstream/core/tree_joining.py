@@ -12,7 +12,7 @@ from __future__ import annotations
 from array import array
 
 from crdtstream.core.effects import CounterRange
-from crdtstream.core.entry_id import ID_MAX, ID_MIN
+from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
 from crdtstream.core.entry_tree import EntryTree
 
 
@@ -24,6 +24,37 @@ def join_tree(mine: EntryTree, known: int, theirs: EntryTree, their_known: int) 
     if first is not None:
         for part in theirs.slices(first, ID_MAX, -1, False):
             mine.link(part.block, part.low, part.high)
+
+
+def can_join(mine: EntryTree | None, known: int, theirs: EntryTree) -> bool:
+    """Whether what `theirs` has above `known` ascends from what both hold on, as it does in what an origin made."""
+    first = theirs.first_above(known)
+    if first is None:
+        return True
+    last = None if mine is None else last_held(mine, theirs)
+    for part in theirs.slices(first, ID_MAX, -1, False):
+        low = (part.block.id_at(part.low), part.block.counter_at(part.low))
+        if last is not None and (low[0] <= last[0] or low[1] <= last[1]):
+            return False
+        last = (part.block.id_at(part.high - 1), part.block.counter_at(part.high - 1))
+    return True
+
+
+def last_held(mine: EntryTree, theirs: EntryTree) -> tuple[EntryId, int] | None:
+    """The last entry of `mine` that `theirs` holds too."""
+    for part in mine.slices(ID_MIN, ID_MAX, -1, True):
+        counters = part.block.counters[part.low : part.high]
+        held = set(theirs.counters_between(counters[0], counters[-1]))
+        for index in range(len(counters) - 1, -1, -1):
+            if counters[index] in held:
+                return (part.block.id_at(part.low + index), counters[index])
+    return None
+
+
+def last_of(tree: EntryTree) -> tuple[EntryId, int] | None:
+    for part in tree.slices(ID_MIN, ID_MAX, 1, True):
+        return (part.block.id_at(part.high - 1), part.block.counter_at(part.high - 1))
+    return None
 
 
 def lacking(mine: EntryTree, theirs: EntryTree, through: int) -> list[CounterRange]:

@@ -78,6 +78,13 @@ def read_column(value: object, what: str, width: int = 1) -> array[int]:
     return in_order(array("Q", raw))
 
 
+def require_ascending(values: array[int], what: str) -> None:
+    """Equal neighbours pass; sorting what is sorted is the fastest look at all of it."""
+    numbers = values.tolist()
+    if numbers != sorted(numbers):
+        raise CodecError(f"{what} do not ascend")
+
+
 def read_grouped(value: object, what: str, width: int) -> dict[int, array[int]]:
     """slot -> its integers, a multiple of `width` of them."""
     values = read_column(value, what)

@@ -6,7 +6,7 @@ is not in it: it follows from the batch's first counter and the widths of the ef
 
 Entries travel as their block's columns and bytes, the slice `[low, high)` cut out so that its ends begin at 0. What
 lies inside a block is taken on trust, because visiting each entry would cost more than all the rest: its columns fit
-each other and its bytes, and `Block.check()` tells whether IDs ascend and each entry is a reply.
+each other and its bytes, entries end in order, and `Block.check()` tells whether IDs ascend and each entry is a reply.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ from crdtstream.protocols.columns import (
     read_row,
     read_slot,
     read_u64,
+    require_ascending,
     shifted_down,
 )
 
@@ -184,6 +185,7 @@ def _read_block(ms_value: object, seq_value: object, ends_value: object, data_va
         raise CodecError(f"columns of {len(ms)}, {len(seq)} and {count} entries")
     if ends[-1] != len(data):
         raise CodecError(f"the last entry ends at {ends[-1]} of {len(data)} bytes")
+    require_ascending(ends, "ends")
     if counter + count - 1 > U64_MAX:
         raise CodecError(f"{count} entries exhaust the counters")
     return Block.of_columns(ms, seq, array("Q", range(counter, counter + count)), ends, data)

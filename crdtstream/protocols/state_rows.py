@@ -42,6 +42,7 @@ from crdtstream.protocols.columns import (
     read_row,
     read_slot,
     read_u64,
+    require_ascending,
 )
 from crdtstream.protocols.effect_rows import (
     intervals_column,
@@ -399,6 +400,8 @@ def _read_block(row: Row) -> tuple[int, Block]:
         raise CodecError(f"a block in columns of {len(ms)}, {len(seq)}, {len(counters)} and {count}")
     if ends[-1] != len(data):
         raise CodecError(f"the last entry ends at {ends[-1]} of {len(data)} bytes")
+    require_ascending(ends, "ends")
+    require_ascending(counters, "counters")
     return read_slot(slot, "block"), Block.of_columns(ms, seq, counters, ends, data)
 
 

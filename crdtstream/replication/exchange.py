@@ -23,6 +23,7 @@ from crdtstream.replication.handover import Handover
 from crdtstream.replication.history import History
 from crdtstream.replication.inbox import Inbox, InboxError
 from crdtstream.replication.progress import ProgressTable
+from crdtstream.replication.screening import screen_state
 from crdtstream.replication.session import Session
 from crdtstream.replication.snapshot import Snapshot
 from crdtstream.replication.staging import Staging
@@ -220,6 +221,11 @@ class Exchange:
     def _join(self, staging: Staging, handover: Handover) -> str | None:
         """All chunks are here: the births first, then the state, as one."""
         state, own_slot = staging.state, self._birth.slot()
+        try:
+            screen_state(state, self._replica)
+        except CodecError as error:
+            self._drop_staging(str(error))
+            return str(error)
         for origin in state.origins:
             conflict = self.accept_birth(origin)
             if conflict is not None:

@@ -8,13 +8,12 @@ them in this order.
 
 from __future__ import annotations
 
-from crdtstream.core import effects as fx
 from crdtstream.core.causality import VersionVector
-from crdtstream.core.entry_id import EntryId
 from crdtstream.core.replica import Replica
 from crdtstream.protocols import codec
 from crdtstream.protocols.transfer_rows import TransferReader
 from crdtstream.replication.history import History
+from crdtstream.replication.screening import screen_batch
 
 Record = tuple[int, bytes]
 
@@ -48,7 +47,7 @@ class Turn:
     def apply(self, payload: bytes) -> None:
         """A remote batch that passed both gates; raises CodecError before anything changed."""
         batch = codec.decode_batch(payload)
-        refuse_descending(batch, self._replica)
+        screen_batch(batch, self._replica)
         self.cut()
         self._replica.apply_batch(batch)
         self._add_batch(payload)
@@ -76,18 +75,3 @@ class Turn:
         records = self._records
         self._records = []
         return records
-
-
-def refuse_descending(batch: fx.Batch, replica: Replica) -> None:
-    """Entries of an origin ascend until it deletes the key; what the core would meet halfway is a CodecError here."""
-    tops: dict[fx.Key, EntryId | None] = {}
-    for effect in batch.effects:
-        if isinstance(effect, fx.EntriesAdded):
-            key, block = effect.key, effect.block
-            top = tops[key] if key in tops else replica.last_id_of(key, batch.slot)
-            first = block.id_at(effect.low)
-            if top is not None and first <= top:
-                raise codec.CodecError(f"slot {batch.slot} adds entry {first} after {top}")
-            tops[key] = block.id_at(effect.high - 1)
-        elif isinstance(effect, fx.StreamDeleted):
-            tops[effect.key] = None
