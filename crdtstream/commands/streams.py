@@ -267,6 +267,16 @@ class Wanted:
         return context.ranges.range(self.key, stream, start, ID_MAX, count, False)
 
 
+class LastWanted(Wanted):
+    """`+`: the last entry when the reader is served."""
+
+    def entries(self, context: Context, stream: Stream, count: int) -> tuple[int, list[bytes]]:
+        last = stream.last_entry()
+        if last is None:
+            return 0, []
+        return context.ranges.range(self.key, stream, last[0], ID_MAX, count, False)
+
+
 class StreamReader(Waiter):
     """An XREAD; parked when it found nothing and may block."""
 
@@ -325,19 +335,10 @@ def wanted_of(context: Context, key: Key, text: bytes) -> Wanted:
     if text == b"$":
         return Wanted(key, None, vector_of(context, key))
     if text == b"+":
-        return last_wanted(context, key)
+        return LastWanted(key, None, {})
     if text == b">":
         raise CommandError(NEW_ONLY)
     return Wanted(key, arguments.parse_entry_id(text), {})
-
-
-def last_wanted(context: Context, key: Key) -> Wanted:
-    """`+`: the last entry; where there is none, the first to come."""
-    stream = context.replica.find(key)
-    last = None if stream is None else stream.last_entry()
-    if last is None:
-        return Wanted(key, None, vector_of(context, key))
-    return Wanted(key, previous_id(last[0]), {})
 
 
 def vector_of(context: Context, key: Key) -> dict[int, int]:

@@ -371,6 +371,15 @@ def test_the_last_entry_of_an_empty_stream_is_the_next_to_come() -> None:
     assert region.close_turn() == {region.client.id: read(s=("6-0",))}
 
 
+def test_of_entries_that_come_at_once_the_last_is_given() -> None:
+    region = Region()
+    reader = region.new_client()
+    assert region.call("XREAD", "BLOCK", "0", "STREAMS", "s", "+", client=reader) is None
+    region.say("XADD s 1-1 f v")
+    region.say("XADD s 2-1 f v")
+    assert region.close_turn() == {reader.id: read(s=("2-1",))}
+
+
 def test_count_bounds_what_a_blocked_reader_gets() -> None:
     region = Region()
     reader = region.new_client()
