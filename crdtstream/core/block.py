@@ -8,8 +8,12 @@ An *entry* is its RESP reply, the same in RESP2 and RESP3:
 
     *2\\r\\n $<n>\\r\\n<ms-seq>\\r\\n *<2k>\\r\\n $<n>\\r\\n<field>\\r\\n $<n>\\r\\n<value>\\r\\n ...
 
-`ends[i]` is the offset in `data()` that follows entry i. The bytes lie in chunks until somebody reads them; entries
+`_ends[i]` is the offset in `data()` that follows entry i. The bytes lie in chunks until somebody reads them; entries
 from `_joined` on have one chunk each, so a few of the newest are read without joining the rest.
+
+Counters are listed once they have a gap: that of entry i is `_counter_base + i`, or else `_counter_base + _listed[i]`.
+A sealed block is one piece of bytes, and keeps its columns narrow where they allow it; an ID's milliseconds are
+`ms_base + ms[i]`.
 
 Reference: the RESP specification; blocks stand where Redis has the listpacks of its radix tree (`stream.h`).
 """
@@ -18,12 +22,13 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from itertools import pairwise
 from typing import Final
 
 from crdtstream.core.entry_id import EntryId
+from crdtstream.core.narrow import base_of, narrowed, widened
 
 CHECKSUM_MODULUS: Final = 2**64
 
@@ -110,45 +115,66 @@ class Block:
     """A run of entries of one origin, append-only; a sealed block takes no more."""
 
     __slots__ = (
+        "_counter_base",
+        "_ends",
         "_joined",
+        "_listed",
         "_sum",
         "_summed",
         "byte_count",
         "chunks",
         "count",
-        "counters",
-        "ends",
         "ms",
+        "ms_base",
         "place",
         "sealed",
         "seq",
+        "stored_bytes",
         "stored_count",
     )
 
     def __init__(self) -> None:
+        self.ms_base = 0
         self.ms: array[int] = array("Q")
         self.seq: array[int] = array("Q")
-        self.counters: array[int] = array("Q")
-        self.ends: array[int] = array("Q")
+        self._counter_base = 0
+        self._listed: array[int] | None = None
+        self._ends: array[int] = array("Q")
         self.chunks: list[bytes] = []
         self.count = 0
         self.byte_count = 0
         self.sealed = False
-        # Where a checkpoint's file holds the first `stored_count` entries.
+        # Where a checkpoint's file holds the first `stored_count` entries, and in how many bytes.
         self.place = 0
         self.stored_count = 0
+        self.stored_bytes = 0
         self._joined = 0
         self._sum = 0
         self._summed = 0
 
     @staticmethod
-    def of_columns(ms: array[int], seq: array[int], counters: array[int], ends: array[int], data: bytes) -> Block:
-        """A block that takes these columns as its own, unchecked: who reads them from outside calls `check()`."""
+    def of_columns(ms: array[int], seq: array[int], counters: Sequence[int], ends: array[int], data: bytes) -> Block:
+        """A block that takes these wide columns as its own, unchecked: who reads them from outside calls `check()`."""
         block = Block()
-        block.ms, block.seq, block.counters, block.ends = ms, seq, counters, ends
+        block.ms, block.seq, block._ends = ms, seq, ends
         block.chunks = [data]
+        block._take_counters(counters)
         block.count = block._joined = len(ms)
         block.byte_count = len(data)
+        return block
+
+    @staticmethod
+    def of_kept(ms_base: int, counter_base: int, columns: list[array[int]], data: bytes) -> Block:
+        """The block of which `kept` gave this: sealed if a column is narrow."""
+        block = Block()
+        block.ms_base, block._counter_base = ms_base, counter_base
+        block.ms, block.seq, listed, block._ends = columns
+        if listed:
+            block._listed = listed
+        block.chunks = [data]
+        block.count = block._joined = len(block.ms)
+        block.byte_count = len(data)
+        block.sealed = "I" in [column.typecode for column in columns]
         return block
 
     # Growing
@@ -158,9 +184,14 @@ class Block:
         ms, seq = entry_id
         self.ms.append(ms)
         self.seq.append(seq)
-        self.counters.append(counter)
+        if self.count == 0:
+            self._counter_base = counter
+        elif self._listed is not None:
+            self._listed.append(counter)
+        elif counter != self._counter_base + self.count:
+            self._list_counters().append(counter)
         self.byte_count += len(entry)
-        self.ends.append(self.byte_count)
+        self._ends.append(self.byte_count)
         self.chunks.append(entry)
         self.count += 1
 
@@ -169,22 +200,58 @@ class Block:
         assert not self.sealed
         if high - low <= 1:
             if low < high:
-                self.append(other.id_at(low), other.counters[low], other.entry_slice(low, high))
+                self.append(other.id_at(low), other.counter_at(low), other.entry_slice(low, high))
             return
-        self.ms.extend(other.ms[low:high])
-        self.seq.extend(other.seq[low:high])
-        self.counters.extend(other.counters[low:high])
-        self._extend_ends(other.ends[low:high], self.byte_count - other.start_of(low))
+        ms, seq = other.id_columns(low, high)
+        self.ms.extend(ms)
+        self.seq.extend(seq)
+        self._take_counters(other.counters(low, high))
+        self._extend_ends(other.ends(low, high), self.byte_count - other.start_of(low))
         self.chunks.append(other.entry_slice(low, high))
-        self.byte_count = self.ends[-1]
+        self.byte_count = self._ends[-1]
         self.count += high - low
         self._joined = self.count
 
     def _extend_ends(self, ends: array[int], shift: int) -> None:
         if shift == 0:
-            self.ends.extend(ends)
+            self._ends.extend(ends)
         else:
-            self.ends.fromlist([end + shift for end in ends])
+            self._ends.fromlist([end + shift for end in ends])
+
+    def _take_counters(self, counters: Sequence[int]) -> None:
+        """Append these, which ascend."""
+        if self.count == 0:
+            self._counter_base = counters[0]
+        if self._listed is None:
+            first, last = counters[0], counters[-1]
+            if first == self._counter_base + self.count and last - first == len(counters) - 1:
+                return
+        self._list_counters().extend(counters)
+
+    def _list_counters(self) -> array[int]:
+        """The list of counters, from now on the only place where they are."""
+        if self._listed is None:
+            self._listed = array("Q", self.counters(0, self.count))
+            self._counter_base = 0
+        return self._listed
+
+    def seal(self) -> None:
+        """Take no more entries, and keep in less room what is there."""
+        if self.sealed:
+            return
+        self.sealed = True
+        self.data()
+        base = base_of(self.ms)
+        if base >= 0:
+            self.ms, self.ms_base = narrowed(self.ms), base
+        if base_of(self.seq) == 0:
+            self.seq = narrowed(self.seq)
+        if base_of(self._ends) == 0:
+            self._ends = narrowed(self._ends)
+        if self._listed is not None:
+            base = base_of(self._listed)
+            if base >= 0:
+                self._listed, self._counter_base = narrowed(self._listed), base
 
     def without(self, indexes: Iterable[int]) -> Block | None:
         """A new block that lacks the entries at these ascending indexes; None when it would be empty."""
@@ -206,7 +273,7 @@ class Block:
         return self.chunks[0]
 
     def start_of(self, index: int) -> int:
-        return self.ends[index - 1] if index else 0
+        return self._ends[index - 1] if index else 0
 
     def entry(self, index: int) -> bytes:
         return self.entry_slice(index, index + 1)
@@ -220,31 +287,61 @@ class Block:
             if high - low == 1:
                 return self.chunks[first]
             return b"".join(self.chunks[first : first + high - low])
-        return self.data()[self.start_of(low) : self.ends[high - 1]]
+        return self.data()[self.start_of(low) : self._ends[high - 1]]
 
     def byte_size(self, low: int, high: int) -> int:
         return self.start_of(high) - self.start_of(low)
 
     def id_at(self, index: int) -> EntryId:
-        return (self.ms[index], self.seq[index])
+        return (self.ms_base + self.ms[index], self.seq[index])
 
     def ids(self, low: int, high: int) -> list[EntryId]:
-        return list(zip(self.ms[low:high], self.seq[low:high], strict=True))
+        ms, seq = self.id_columns(low, high)
+        return list(zip(ms, seq, strict=True))
 
     def counter_at(self, index: int) -> int:
-        return self.counters[index]
+        return self._counter_base + (index if self._listed is None else self._listed[index])
 
     def lower_bound(self, entry_id: EntryId) -> int:
         """The first index whose ID is >= entry_id."""
-        return lower_bound(self.ms, self.seq, entry_id)
+        ms, seq = entry_id
+        return lower_bound(self.ms, self.seq, (ms - self.ms_base, seq))
 
     def upper_bound(self, entry_id: EntryId) -> int:
         """The first index whose ID is > entry_id."""
-        return upper_bound(self.ms, self.seq, entry_id)
+        ms, seq = entry_id
+        return upper_bound(self.ms, self.seq, (ms - self.ms_base, seq))
 
     def lower_bound_counter(self, counter: int) -> int:
         """The first index whose counter is >= counter."""
-        return bisect_left(self.counters, counter)
+        distance = counter - self._counter_base
+        if self._listed is None:
+            return min(max(distance, 0), self.count)
+        return bisect_left(self._listed, distance)
+
+    # Columns of the slice [low, high), wide
+
+    def id_columns(self, low: int, high: int) -> tuple[array[int], array[int]]:
+        """Milliseconds and sequence numbers."""
+        return widened(self.ms[low:high], self.ms_base), widened(self.seq[low:high], 0)
+
+    def counters(self, low: int, high: int) -> Sequence[int]:
+        if self._listed is None:
+            return range(self._counter_base + low, self._counter_base + high)
+        return widened(self._listed[low:high], self._counter_base)
+
+    def ends(self, low: int, high: int) -> array[int]:
+        return widened(self._ends[low:high], 0)
+
+    def columns(self, count: int) -> list[array[int]]:
+        """Milliseconds, sequence numbers, counters and ends of the first `count` entries."""
+        ms, seq = self.id_columns(0, count)
+        return [ms, seq, array("Q", self.counters(0, count)), self.ends(0, count)]
+
+    def kept(self, count: int) -> tuple[int, int, list[array[int]]]:
+        """Both bases, and the columns of the first `count` entries as they are; that of counters may be empty."""
+        columns = [self.ms, self.seq, array("Q") if self._listed is None else self._listed, self._ends]
+        return self.ms_base, self._counter_base, [column[:count] for column in columns]
 
     # Checking
 
@@ -267,11 +364,12 @@ class Block:
 
     def check(self) -> None:
         count = self.count
-        columns = [self.ms, self.seq, self.counters, self.ends]
+        columns = [self.ms, self.seq, self._ends, *([] if self._listed is None else [self._listed])]
         assert all(len(column) == count for column in columns), "columns differ in length"
+        assert self.sealed or all(column.typecode == "Q" for column in columns), "a block that may grow is narrow"
         ids = self.ids(0, count)
         assert all(a < b for a, b in pairwise(ids)), "IDs do not ascend"
-        for column in (self.counters, self.ends):
+        for column in (self.counters(0, count), self._ends):
             assert all(a < b for a, b in pairwise(column)), "counters or ends do not ascend"
         assert self.byte_count == sum(len(chunk) for chunk in self.chunks) == self.start_of(count), "ends miss the data"
         assert 0 <= self._joined <= count and 0 <= self._summed <= count, "joined or summed beyond the end"

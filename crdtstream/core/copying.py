@@ -57,9 +57,9 @@ def copy_entries(replica: Replica, source: Stream, target: Key) -> None:
 def renumbered(part: Slice, counter: int) -> Block:
     block, low, high = part.block, part.low, part.high
     start = block.start_of(low)
-    ends = array("Q", [end - start for end in block.ends[low:high]])
-    counters = array("Q", range(counter, counter + high - low))
-    return Block.of_columns(block.ms[low:high], block.seq[low:high], counters, ends, block.entry_slice(low, high))
+    ms, seq = block.id_columns(low, high)
+    ends = array("Q", [end - start for end in block.ends(low, high)])
+    return Block.of_columns(ms, seq, range(counter, counter + high - low), ends, block.entry_slice(low, high))
 
 
 def copy_merged(replica: Replica, found: dict[int, list[Slice]], target: Key) -> None:

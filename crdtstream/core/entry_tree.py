@@ -20,7 +20,7 @@ from bisect import bisect_left, bisect_right
 from itertools import pairwise
 from typing import Final
 
-from crdtstream.core.block import CHECKSUM_MODULUS, Block, lower_bound
+from crdtstream.core.block import CHECKSUM_MODULUS, Block
 from crdtstream.core.entry_id import EntryId
 
 BLOCK_ENTRIES: Final = 256
@@ -33,7 +33,7 @@ SPARSE_ENTRIES: Final = 64
 
 # Stands for the tail of a tree that has none, so that an append asks one question less.
 _NO_TAIL: Final = Block()
-_NO_TAIL.sealed = True
+_NO_TAIL.seal()
 
 
 class Slice:
@@ -118,20 +118,18 @@ class EntryTree:
 
     def _adopt(self, block: Block, low: int, high: int) -> None:
         if low == 0 and high == block.count:
-            block.sealed = True
+            block.seal()
             self._push(block, block.id_at(0), block.counter_at(0))
         else:
             self._begin_tail(block.id_at(low), block.counter_at(low)).extend(block, low, high)
 
     def _begin_tail(self, entry_id: EntryId, counter: int) -> Block:
-        # What stays behind is one piece of bytes from now on, not one for each entry.
-        self._tail.data()
         tail = Block()
         self._push(tail, entry_id, counter)
         return tail
 
     def _push(self, block: Block, entry_id: EntryId, counter: int) -> None:
-        self._tail.sealed = True
+        self._tail.seal()
         self._blocks.append(block)
         self._low_ids.append(entry_id)
         self._low_counters.append(counter)
@@ -152,7 +150,7 @@ class EntryTree:
     def counter_of(self, entry_id: EntryId) -> int:
         """The counter of this entry; 0 when the tree lacks it."""
         found = self._find(entry_id)
-        return 0 if found is None else found[0].counters[found[1]]
+        return 0 if found is None else found[0].counter_at(found[1])
 
     def id_of(self, counter: int) -> EntryId | None:
         at = bisect_right(self._low_counters, counter) - 1
@@ -169,7 +167,7 @@ class EntryTree:
         if at < 0:
             return None
         block = self._blocks[at]
-        index = lower_bound(block.ms, block.seq, entry_id)
+        index = block.lower_bound(entry_id)
         if index == block.count or block.id_at(index) != entry_id or (at == 0 and index < self._head):
             return None
         return (block, index)
@@ -317,7 +315,7 @@ class EntryTree:
         while at < len(self._blocks) and self._low_counters[at] <= high:
             block = self._blocks[at]
             start = max(block.lower_bound_counter(low), self._low_of(at))
-            found += block.counters[start : block.lower_bound_counter(high + 1)]
+            found.extend(block.counters(start, block.lower_bound_counter(high + 1)))
             at += 1
         return found
 
@@ -404,7 +402,7 @@ class EntryTree:
         self._tail = self._blocks[-1] if self._blocks else _NO_TAIL
         for block in fresh:
             if block is not self._tail:
-                block.sealed = True
+                block.seal()
 
     # Checkpoints
 
@@ -475,7 +473,7 @@ def _add_ranges(ranges: list[tuple[int, int]], block: Block, low: int) -> None:
     if last - first == block.count - 1 - low:
         _add_range(ranges, first, last)
         return
-    for counter in block.counters[low:]:
+    for counter in block.counters(low, block.count):
         _add_range(ranges, counter, counter)
 
 

@@ -52,7 +52,7 @@ class _Cursor:
 
     def _look(self, at: int) -> None:
         self.at: int = at
-        self.ms: int = self.block.ms[at]
+        self.ms: int = self.block.ms_base + self.block.ms[at]
         self.seq: int = self.block.seq[at]
 
     def before(self, other: _Cursor) -> bool:

@@ -73,7 +73,8 @@ class PendingEntries:
         """Add the IDs of a slice that lies above all that is pending in this slot."""
         block, low, high = part.block, part.low, part.high
         holder = self._consumers.take(consumer, high - low)
-        self._slot(slot).extend(block.ms[low:high], block.seq[low:high], holder, delivered_ms, deliveries)
+        ms, seq = block.id_columns(low, high)
+        self._slot(slot).extend(ms, seq, holder, delivered_ms, deliveries)
         self.count += high - low
 
     def _slot(self, slot: int) -> SlotPending:

@@ -8,7 +8,6 @@ Reference: Merkle, "A digital signature based on a conventional encryption funct
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from hashlib import blake2b
 from typing import Final
 
@@ -46,7 +45,7 @@ class Measure:
         """The entries at the indexes [low, high)."""
         whole = low == 0 and high == block.count
         self.count += high - low
-        self.counters += sum(block.counters[low:high])
+        self.counters += sum(block.counters(low, high))
         self.checksum += block.checksum() if whole else block.checksum_of(low, high)
 
     def sum(self) -> int:
@@ -181,7 +180,7 @@ def pieces_between(blocks: list[Block], head: int, low: int, high: int) -> list[
         if block.counter_at(0) > high:
             break
         start = max(block.lower_bound_counter(low), head if at == 0 else 0)
-        stop = bisect_right(block.counters, high)
+        stop = block.lower_bound_counter(high + 1)
         if start < stop:
             pieces.append((block, start, stop))
     return pieces

@@ -64,9 +64,10 @@ def lacking(mine: EntryTree, theirs: EntryTree, through: int) -> list[CounterRan
     ranges: list[CounterRange] = []
     adjacent = False
     for part in mine.slices(ID_MIN, ID_MAX, -1, False):
-        counters = part.block.counters[part.low : min(part.high, part.block.lower_bound_counter(through + 1))]
-        if not counters:
+        high = min(part.high, part.block.lower_bound_counter(through + 1))
+        if high <= part.low:
             break
+        counters = array("Q", part.block.counters(part.low, high))
         held = theirs.counters_between(counters[0], counters[-1])
         if held == counters:
             adjacent = False

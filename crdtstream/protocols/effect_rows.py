@@ -11,7 +11,6 @@ each other and its bytes, entries end in order, and `Block.check()` tells whethe
 
 from __future__ import annotations
 
-from array import array
 from itertools import chain
 from typing import Final
 
@@ -115,8 +114,9 @@ def _member_row(effect: MemberEffect) -> Row:
 
 def _block_columns(block: Block, low: int, high: int) -> tuple[bytes, bytes, bytes, bytes]:
     """The slice's milliseconds, sequence numbers, ends from 0, and data."""
-    ends = shifted_down(block.ends[low:high], block.start_of(low))
-    return (column_bytes(block.ms[low:high]), column_bytes(block.seq[low:high]), ends, block.entry_slice(low, high))
+    ms, seq = block.id_columns(low, high)
+    ends = shifted_down(block.ends(low, high), block.start_of(low))
+    return (column_bytes(ms), column_bytes(seq), ends, block.entry_slice(low, high))
 
 
 def read_effect(row: Row, counter: int) -> Effect:
@@ -188,7 +188,7 @@ def _read_block(ms_value: object, seq_value: object, ends_value: object, data_va
     require_ascending(ends, "ends")
     if counter + count - 1 > U64_MAX:
         raise CodecError(f"{count} entries exhaust the counters")
-    return Block.of_columns(ms, seq, array("Q", range(counter, counter + count)), ends, data)
+    return Block.of_columns(ms, seq, range(counter, counter + count), ends, data)
 
 
 def _read_entries_removed(row: Row) -> EntriesRemoved:

@@ -83,7 +83,8 @@ KNOWN_FIELDS: Final[dict[type, str]] = {
     PendingEntries: "_consumers _of_slot _slots count",
     Span: "consumers delivered_ms deliveries ms seq shared",
     EntryTree: "_blocks _head _low_counters _low_ids _tail byte_count count removals",
-    Block: "_joined _sum _summed byte_count chunks count counters ends ms place sealed seq stored_count",
+    Block: "_counter_base _ends _joined _listed _sum _summed byte_count chunks count ms ms_base place sealed seq"
+    " stored_bytes stored_count",
 }
 
 
@@ -194,8 +195,8 @@ def block_row(image: TreeImage, at: int) -> Row:
         part = Block()
         part.extend(block, low, high)
         block = part
-    ids = (column_bytes(block.ms), column_bytes(block.seq))
-    return (_BLOCK, image.slot, *ids, column_bytes(block.counters), column_bytes(block.ends), block.data())
+    columns = [column_bytes(values) for values in block.columns(block.count)]
+    return (_BLOCK, image.slot, *columns, block.data())
 
 
 def span_row(slot: int, span: Span) -> Row:

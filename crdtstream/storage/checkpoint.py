@@ -37,7 +37,6 @@ from crdtstream.protocols.state_rows import TreeImage, capture_stream, span_row,
 from crdtstream.storage.disk import Disk, DiskError, DiskFull
 from crdtstream.storage.log import Log
 from crdtstream.storage.sections import (
-    BLOCK_BYTES,
     HEADER_BYTES,
     OFFSET_BITS,
     Draft,
@@ -204,11 +203,11 @@ class Capture:
         number = block.place >> OFFSET_BITS
         fresh = block.stored_count != count or not (number in self._kept or number >= self._first)
         if fresh:
-            block.place = self._blocks.add(block_parts(block, count))
-            block.stored_count = count
+            parts = block_parts(block, count)
+            block.place, block.stored_count = self._blocks.add(parts), count
+            block.stored_bytes = sum([len(part) for part in parts])
             number = block.place >> OFFSET_BITS
-        size = BLOCK_BYTES + 32 * count + block.start_of(count)
-        self.live_bytes[number] = self.live_bytes.get(number, HEADER_BYTES) + size
+        self.live_bytes[number] = self.live_bytes.get(number, HEADER_BYTES) + block.stored_bytes
         return fresh
 
     def _put(self, rows: list[Row]) -> None:

@@ -8,7 +8,11 @@ a section is whole only in the file and at the place that it was written for.
 
 A payload of a block file is blocks, one after the other, each with its columns:
 
-    block      entries 8 | bytes of data 8 | milliseconds | sequence numbers | counters | ends | data
+    block      entries 8 | bytes of data 8 | base of milliseconds 8 | base of counters 8 | widths 4 | milliseconds |
+               sequence numbers | counters | ends | data
+
+A width is how many bytes an integer of that column has, as `Block.kept` gives it: 8, or 4 when it is narrow, or 0 for
+counters that are not listed.
 
 The **place** of a block is `number << 40 | offset` of its first byte in the file. `Draft` gathers one section in
 memory; the disk is touched by `write_section` alone, which may run on another thread.
@@ -19,6 +23,7 @@ from __future__ import annotations
 import struct
 import zlib
 from array import array
+from itertools import product
 
 from crdtstream.core.block import Block
 from crdtstream.protocols.columns import column_bytes, in_order
@@ -26,14 +31,16 @@ from crdtstream.storage.disk import Disk
 from crdtstream.storage.recovery import LogDamaged
 from crdtstream.storage.segment import FormatUnknown
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 OFFSET_BITS = 40
 
 _MAGIC = b"CRDTSEC\n"
 _HEADER = struct.Struct("<8sIQ")
 _CHECKSUM = struct.Struct("<I")
 _SECTION = struct.Struct("<IQ")
-_BLOCK = struct.Struct("<QQ")
+_BLOCK = struct.Struct("<4Q4s")
+_WIDTHS = (4, 8)
+_ALLOWED = frozenset(bytes(widths) for widths in product(_WIDTHS, _WIDTHS, (0, *_WIDTHS), _WIDTHS))
 _MASK = 0xFFFFFFFF
 HEADER_BYTES = _HEADER.size + _CHECKSUM.size
 SECTION_BYTES = _SECTION.size
@@ -158,13 +165,11 @@ def _check_header(name: str, number: int, header: bytes) -> None:
 
 def block_parts(block: Block, count: int) -> list[bytes]:
     """The first `count` entries of a block, as they lie in a file."""
-    whole = count == block.count
-    columns = [block.ms, block.seq, block.counters, block.ends]
-    data = block.data() if whole else block.entry_slice(0, count)
-    parts = [_BLOCK.pack(count, len(data))]
-    parts += [column_bytes(values if whole else values[:count]) for values in columns]
-    parts.append(data)
-    return parts
+    data = block.data() if count == block.count else block.entry_slice(0, count)
+    ms_base, counter_base, columns = block.kept(count)
+    widths = bytes([column.itemsize if column else 0 for column in columns])
+    head = _BLOCK.pack(count, len(data), ms_base, counter_base, widths)
+    return [head, *[column_bytes(column) for column in columns], data]
 
 
 def read_blocks(name: str, number: int, offset: int, payload: memoryview, blocks: dict[int, Block]) -> None:
@@ -174,18 +179,26 @@ def read_blocks(name: str, number: int, offset: int, payload: memoryview, blocks
     while at < end:
         if end - at < BLOCK_BYTES:
             raise CheckpointDamaged(name, offset + at, "a block's head is cut off")
-        count, data_bytes = unpack(payload, at)
-        columns_end = at + BLOCK_BYTES + 32 * count
+        count, data_bytes, ms_base, counter_base, widths = unpack(payload, at)
+        columns_end = at + BLOCK_BYTES + count * sum(widths)
         after = columns_end + data_bytes
-        if not count or after > end:
+        if not count or after > end or widths not in _ALLOWED:
             raise CheckpointDamaged(name, offset + at, f"a block of {count} entries does not fit its section")
-        values = in_order(array("Q", bytes(payload[at + BLOCK_BYTES : columns_end])))
-        ends = values[3 * count :]
-        if ends[-1] != data_bytes:
+        columns = read_columns(payload[at + BLOCK_BYTES : columns_end], count, widths)
+        if columns[-1][-1] != data_bytes:
             raise CheckpointDamaged(name, offset + at, "a block's ends miss its data")
-        data = bytes(payload[columns_end:after])
-        block = Block.of_columns(values[:count], values[count : 2 * count], values[2 * count : 3 * count], ends, data)
+        block = Block.of_kept(ms_base, counter_base, columns, bytes(payload[columns_end:after]))
         block.place = place + at
-        block.stored_count = count
+        block.stored_count, block.stored_bytes = count, after - at
         blocks[place + at] = block
         at = after
+
+
+def read_columns(raw: memoryview, count: int, widths: bytes) -> list[array[int]]:
+    columns: list[array[int]] = []
+    at = 0
+    for width in widths:
+        end = at + count * width
+        columns.append(in_order(array("I" if width == 4 else "Q", bytes(raw[at:end]))))
+        at = end
+    return columns

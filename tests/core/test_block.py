@@ -107,6 +107,72 @@ def test_extend_takes_any_slice(rows: list[Row], data: st.DataObject) -> None:
     assert rows_of(other) == rows
 
 
+@given(row_lists(), entry_ids, st.integers(0, 2**54), st.data())
+def test_sealing_changes_nothing_that_is_read(
+    rows: list[Row], entry_id: EntryId, counter: int, data: st.DataObject
+) -> None:
+    if not rows:
+        return
+    grown, sealed = block_of(rows), block_of(rows)
+    sealed.seal()
+    sealed.check()
+    assert rows_of(sealed) == rows
+    for wanted in [entry_id] + [row[0] for row in rows]:
+        assert sealed.lower_bound(wanted) == grown.lower_bound(wanted)
+        assert sealed.upper_bound(wanted) == grown.upper_bound(wanted)
+    assert sealed.lower_bound_counter(counter) == grown.lower_bound_counter(counter)
+    low = data.draw(st.integers(0, len(rows)))
+    high = data.draw(st.integers(low, len(rows)))
+    assert sealed.ids(low, high) == grown.ids(low, high)
+    assert list(sealed.counters(low, high)) == [row[1] for row in rows[low:high]]
+    assert sealed.columns(high) == grown.columns(high)
+    copy = block_of(rows[:low])
+    copy.extend(sealed, low, high)
+    copy.check()
+    assert rows_of(copy) == rows[:high]
+
+
+@pytest.mark.parametrize(("step", "room"), [(1, 12), (7, 16)])
+def test_a_sealed_block_of_one_region_is_narrow(step: int, room: int) -> None:
+    ids = [(1_795_251_600_000 + index // 100, 1 + 65_536 * (index % 100)) for index in range(250)]
+    block = block_of([(i, 2**40 + step * at, encode_entry(i, [b"f", b"v"])) for at, i in enumerate(ids)])
+    block.seal()
+    block.check()
+    columns = [block.ms, block.seq, block._ends, *([] if block._listed is None else [block._listed])]
+    assert sum(column.itemsize for column in columns) == room
+    assert len(block.chunks) == 1
+    assert block.ids(0, 250) == ids
+
+
+@pytest.mark.parametrize("gap", [0, 1])
+def test_counters_are_listed_from_the_first_gap_on(gap: int) -> None:
+    rows = [((ms, 1), ms, encode_entry((ms, 1), [b"f", b"v"])) for ms in range(5, 9)]
+    rows += [((ms, 1), ms, encode_entry((ms, 1), [b"f", b"v"])) for ms in range(9 + gap, 13)]
+    grown, extended = block_of(rows), block_of(rows[:2])
+    extended.extend(grown, 2, 4)
+    extended.extend(grown, 4, len(rows))
+    for block in (grown, extended, Block.of_columns(*grown.columns(grown.count), grown.data())):
+        block.check()
+        assert (block._listed is None) == (gap == 0)
+        assert rows_of(block) == rows
+
+
+@given(row_lists(), st.booleans(), st.integers(1, 12))
+def test_what_is_kept_is_the_block_again(rows: list[Row], sealed: bool, count: int) -> None:
+    if not rows:
+        return
+    block, count = block_of(rows), min(count, len(rows))
+    if sealed:
+        block.seal()
+    again = Block.of_kept(*block.kept(count), block.entry_slice(0, count))
+    again.check()
+    assert rows_of(again) == rows[:count]
+    if not again.sealed:
+        again.extend(block, count, len(rows))
+        again.check()
+        assert rows_of(again) == rows
+
+
 @given(row_lists(), st.sets(st.integers(0, 11)))
 def test_without_makes_a_new_block(rows: list[Row], indexes: set[int]) -> None:
     block = block_of(rows)
@@ -140,7 +206,7 @@ def test_checksum_sees_values_that_changed_places() -> None:
 
 def test_of_columns_is_the_same_block() -> None:
     block = block_of([((7, 1), 3, encode_entry((7, 1), [b"f", b"a"])), ((7, 9), 8, encode_entry((7, 9), [b"f", b"b"]))])
-    same = Block.of_columns(block.ms, block.seq, block.counters, block.ends, block.data())
+    same = Block.of_columns(*block.columns(block.count), block.data())
     same.check()
     assert rows_of(same) == rows_of(block)
     assert same.checksum() == block.checksum()
@@ -148,7 +214,7 @@ def test_of_columns_is_the_same_block() -> None:
 
 def test_a_sealed_block_refuses() -> None:
     block = block_of([])
-    block.sealed = True
+    block.seal()
     with pytest.raises(AssertionError):
         block.append((1, 1), 1, encode_entry((1, 1), [b"f", b"v"]))
 
@@ -156,11 +222,11 @@ def test_a_sealed_block_refuses() -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda block: block.counters.append(9),
+        lambda block: block.ms.append(9),
         lambda block: block.seq.__setitem__(0, 5),
-        lambda block: block.ends.__setitem__(0, 1),
+        lambda block: block._ends.__setitem__(0, 1),
         lambda block: block.chunks.__setitem__(0, b"other"),
-        lambda block: block.counters.__setitem__(1, 1),
+        lambda block: block._list_counters().__setitem__(1, 1),
     ],
 )
 def test_check_finds_damage(damage: object) -> None:

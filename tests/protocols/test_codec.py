@@ -176,7 +176,9 @@ def test_decoded_blocks_begin_at_zero_and_count_up(batch: Batch) -> None:
         if isinstance(effect, EntriesAdded):
             effect.block.check()
             assert (effect.low, effect.high) == (0, effect.block.count)
-            assert list(effect.block.counters) == list(range(counter, counter + effect.block.count))
+            assert list(effect.block.counters(0, effect.block.count)) == list(
+                range(counter, counter + effect.block.count)
+            )
         counter += effect.width()
 
 
@@ -188,7 +190,7 @@ def test_a_long_slice(low: int) -> None:
     assert isinstance(effect, EntriesAdded)
     effect.block.check()
     assert effect.block.data() == block.entry_slice(low, 700)
-    assert list(effect.block.counters) == list(range(low + 1, 701))
+    assert list(effect.block.counters(0, effect.block.count)) == list(range(low + 1, 701))
 
 
 def test_a_header_longer_than_its_prefix() -> None:

@@ -1,0 +1,37 @@
+"""Narrow columns: 64-bit integers of which only the low halves are kept, because their high halves are all the same.
+
+A *wide* column is an `array("Q")`, a *narrow* one an `array("I")`; what its values have in common, the *base*, is kept
+beside it. Halves are copied as strided memory, in about the time of one visit to one integer.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Final
+
+_LITTLE: Final = array("Q", [1]).tobytes()[0] == 1
+_LOW: Final = 0 if _LITTLE else 1
+_HALF_BITS: Final = 32
+assert array("I").itemsize == 4 and array("Q").itemsize == 8
+
+
+def base_of(values: array[int]) -> int:
+    """The high half that all values of this wide column share, its low half 0; -1 when they share none."""
+    high = memoryview(values).cast("B").cast("I")[1 - _LOW :: 2].tobytes()
+    if high != high[:4] * len(values):
+        return -1
+    return values[0] >> _HALF_BITS << _HALF_BITS if values else 0
+
+
+def narrowed(values: array[int]) -> array[int]:
+    """The low halves of a wide column."""
+    return array("I", memoryview(values).cast("B").cast("I")[_LOW::2].tobytes())
+
+
+def widened(values: array[int], base: int) -> array[int]:
+    """The wide column that these low halves belong to; a wide one as it is."""
+    if values.typecode == "Q":
+        return values
+    wide = array("Q", (base,)) * len(values)
+    memoryview(wide).cast("B").cast("I")[_LOW::2] = memoryview(values)
+    return wide
