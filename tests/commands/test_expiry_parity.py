@@ -1,6 +1,8 @@
 """Expiry beside a real redis-server: the same requests, the same bytes.
 
-Both clocks stand at the same time within seconds, so times that are told are absolute, or seconds of a fresh EXPIRE.
+Our clock stands still while Redis's goes on, for as long as a busy machine lets the test wait. So times that are told
+are absolute, a TTL counts as equal within a minute, nothing passes away on the way, and times from now are not compared
+with each other.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ pytestmark = pytest.mark.skipif(REDIS is None, reason="redis-server is not insta
 
 FAR_S = 4_000_000_000
 MS = 1000
+MINUTE_S = 60
 TOLD = [
     "EXPIRE",
     "PEXPIRE",
@@ -76,14 +79,22 @@ def compare(connection: Connection, script: list[list[str]]) -> None:
     region = Region()
     region.context.now_ms = int(time.time() * MS)
     for argv in [["SELECT", "0"], ["FLUSHALL"], *script]:
-        assert region.run(*argv) == connection.run(*argv), (argv, script)
+        ours, theirs = region.run(*argv), connection.run(*argv)
+        assert ours == theirs or (argv[0] == "TTL" and is_near(ours, theirs)), (argv, script)
         region.check()
 
 
+def is_near(ours: bytes | None, theirs: bytes) -> bool:
+    """Both are times, not the -1 or -2 of a key without one."""
+    return ours is not None and 0 <= int(theirs[1:]) <= int(ours[1:]) < int(theirs[1:]) + MINUTE_S
+
+
 names = st.sampled_from(["a", "b"])
+unordered = st.lists(st.sampled_from(["NX", "XX", "nx", "FOO"]), max_size=2)
 conditions = st.lists(st.sampled_from(["NX", "XX", "GT", "lt", "nx", "FOO"]), max_size=2)
 absolute_s = st.sampled_from([0, 1, -1, 1000, FAR_S - 1, FAR_S, FAR_S + 1, 2**63 // 1000, -(2**63) // 1000, 2**63])
 relative_s = st.sampled_from([0, -1, 100, 1000, 5_000_000_000, 2**63 // 1000, 2**63 // 1000 - 1, -(2**63), 2**63])
+relative_ms = st.sampled_from([0, -1, 100_000, 5_000_000_000, 2**63 // 1000, 2**63 - 1, -(2**63), 2**63])
 
 
 def as_text(parts: tuple[object, ...]) -> list[str]:
@@ -98,7 +109,8 @@ requests = st.one_of(
     st.tuples(st.just("DEL"), names).map(as_text),
     st.tuples(st.just("EXPIREAT"), names, absolute_s, conditions).map(as_text),
     st.tuples(st.just("PEXPIREAT"), names, absolute_s.map(lambda s: s * MS), conditions).map(as_text),
-    st.tuples(st.sampled_from(["EXPIRE", "PEXPIRE"]), names, relative_s, conditions).map(as_text),
+    st.tuples(st.just("EXPIRE"), names, relative_s, unordered).map(as_text),
+    st.tuples(st.just("PEXPIRE"), names, relative_ms, unordered).map(as_text),
     st.tuples(st.just("PERSIST"), names).map(as_text),
 )
 checks = ["EXISTS a b", "TYPE a"]

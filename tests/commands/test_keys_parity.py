@@ -113,7 +113,6 @@ def test_any_requests(connection: Connection, script: list[list[str]]) -> None:
             "OBJECT ENCODING a b",
             "OBJECT ENCODING a",
             "OBJECT REFCOUNT a",
-            "OBJECT IDLETIME a",
             "OBJECT FREQ a",
         ],
         *["SCAN 0 MATCH", "SCAN 0 COUNT x MATCH", "SCAN 18446744073709551616", "SCAN 1x", "SCAN 0 TYPE nosuch"],
