@@ -43,7 +43,7 @@ def can_join(mine: EntryTree | None, known: int, theirs: EntryTree) -> bool:
 def last_held(mine: EntryTree, theirs: EntryTree) -> tuple[EntryId, int] | None:
     """The last entry of `mine` that `theirs` holds too."""
     for part in mine.slices(ID_MIN, ID_MAX, -1, True):
-        counters = part.block.counters[part.low : part.high]
+        counters = part.block.counters(part.low, part.high)
         held = set(theirs.counters_between(counters[0], counters[-1]))
         for index in range(len(counters) - 1, -1, -1):
             if counters[index] in held:
