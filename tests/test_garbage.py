@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import msgpack
 import pytest
 import zstandard
 
@@ -35,10 +36,10 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RegionProce
         yield linked(made)
 
 
-def linked(regions: Regions) -> tuple[RegionProcess, RegionProcess]:
+def linked(regions: Regions, **settings: object) -> tuple[RegionProcess, RegionProcess]:
     east, west = regions.make(1, 2)
-    east.start(west, incarnation=0)
-    west.start(east, incarnation=0)
+    east.start(west, incarnation=0, **settings)
+    west.start(east, incarnation=0, **settings)
     for region in (east, west):
         region.await_serving()
     for number in range(100):
@@ -288,6 +289,60 @@ def test_a_stranger_with_a_sound_hello(pair: tuple[RegionProcess, RegionProcess]
     with unharmed(east, west):
         for message in AFTER_HELLO:
             exchange(east.replication_port, packed(GREETED, message))
+
+
+def batch_at(first: int, effects: bytes = b"") -> bytes:
+    """One of the stranger's, with nothing in its context."""
+    return bytes(msgpack.packb((STRANGER, 77, first, first, b""))) + effects
+
+
+def numbered(slots: range) -> list[wire.VectorRow]:
+    return [wire.VectorRow(slot=slot, counter=1 << 40) for slot in slots if slot % 256]
+
+
+def parts() -> Iterator[wire.Message]:
+    for index in range(300):
+        yield wire.Message(part=wire.Part(index=index, count=1 << 31, payload=bytes(1 << 20)))
+
+
+def gaps() -> Iterator[wire.Message]:
+    """Batches that wait for ever, each of a few bytes."""
+    for low in range(2, 200_002, 10_000):
+        yield batches(*[batch_at(first) for first in range(low, low + 10_000)])
+
+
+def repeats() -> Iterator[wire.Message]:
+    for _ in range(20):
+        yield batches(*[batch_at(2)] * 60_000)
+
+
+def progress() -> Iterator[wire.Message]:
+    vector = numbered(range(1, 10_000))
+    for slot in range(1, 150):
+        yield wire.Message(progress=wire.Progress(rows=[wire.ProgressRow(slot=slot, durable=vector, applied=vector)]))
+
+
+FLOODS = [
+    (parts, "a batch of more than batch_bytes_max = 8388608 bytes"),
+    (gaps, "more than inbox_bytes_max = 8388608 bytes wait for what they follow"),
+    (repeats, ""),
+    (progress, "region stranger (9) tells progress beyond progress_rows_max = 20000 rows in all"),
+]
+
+
+def test_a_flood_over_a_sound_stream_takes_what_the_limits_say(tmp_path: Path) -> None:
+    """Hundreds of megabytes if all of it was kept."""
+    settings = tmp_path / "settings.toml"
+    settings.write_text(
+        "[limits]\nbatch_bytes_max = 8388608\ninbox_bytes_max = 8388608\nprogress_rows_max = 20000\n"
+        "query_bytes_max = 8388608\n"
+    )
+    with regions_in(tmp_path) as made:
+        east, west = linked(made, config=settings)
+        for flood, reason in FLOODS:
+            with unharmed(east, west):
+                exchange(east.replication_port, packed(GREETED, *flood()))
+                until(lambda told=reason: told in east.log(), east.log)  # type: ignore[misc]
 
 
 def test_what_was_logged_meanwhile_is_replayed(pair: tuple[RegionProcess, RegionProcess]) -> None:

@@ -18,7 +18,7 @@ from crdtstream.protocols.codec import BatchHeader, CodecError
 from crdtstream.replication.audit import Audit
 from crdtstream.replication.birth import Birth
 from crdtstream.replication.founding import Founding
-from crdtstream.replication.greeting import origin_of
+from crdtstream.replication.greeting import WireError, check_hello, make_hello, origin_of, refusal
 from crdtstream.replication.handover import Handover
 from crdtstream.replication.history import History
 from crdtstream.replication.inbox import Inbox, InboxError
@@ -30,7 +30,7 @@ from crdtstream.replication.staging import Staging
 from crdtstream.replication.transfer import Transfer, Transfers
 from crdtstream.replication.turn import Turn
 from crdtstream.replication.wire_pb2 import Audit as AuditMessage
-from crdtstream.replication.wire_pb2 import Chunk, Message
+from crdtstream.replication.wire_pb2 import Chunk, Hello, Message
 
 
 class Exchange:
@@ -304,6 +304,15 @@ class Exchange:
             slot = 0 if session.peer_origin is None else session.peer_origin.slot
             if session.closed is None and (slots is None or slot in slots):
                 session.closed = reason
+
+    def welcomes(self, hello: Hello) -> bool:
+        """Whether a session with who greets so would open; asked before it takes another one's place."""
+        own = make_hello(self.config, self.origin, self.origins(), self.vector, [])
+        try:
+            check_hello(hello)
+            return refusal(own, hello) is None
+        except WireError:
+            return False
 
     def receive(self, link_id: int, message: Message, now_ms: int) -> None:
         session = self._links.get(link_id)

@@ -123,6 +123,7 @@ class RoomyNode:
         self.link_closed = loop.node.link_closed
         self.outgoing = loop.node.outgoing
         self.peer_met = loop.node.peer_met
+        self.welcomes = loop.node.exchange.welcomes
         self.link_verdict = loop.node.link_verdict
 
     def receive(self, link_id: int, message: Message, now_ms: int) -> None:

@@ -30,8 +30,10 @@ NAMES = {1: "east", 2: "west", 3: "north"}
 class Speaker:
     """A node that greets, says what it is told to say on every link, and refuses when asked to."""
 
-    def __init__(self, region: int) -> None:
+    def __init__(self, region: int, name: str = "") -> None:
         self.region = region
+        self.name = name or NAMES[region]
+        self.unwelcome = "nobody"
         self.open: dict[int, bool] = {}
         self.met: dict[str, int] = {}
         self.outbox: dict[int, list[wire.Message]] = {}
@@ -45,8 +47,11 @@ class Speaker:
 
     def link_opened(self, link_id: int, dialled: bool, now_ms: int) -> None:
         self.open[link_id] = dialled
-        hello = wire.Hello(region=self.region, name=NAMES[self.region])
+        hello = wire.Hello(region=self.region, name=self.name)
         self.outbox[link_id] = [wire.Message(hello=hello)]
+
+    def welcomes(self, hello: wire.Hello) -> bool:
+        return hello.name != self.unwelcome
 
     def peer_met(self, address: str, region: int) -> None:
         self.met[address] = region
@@ -60,7 +65,7 @@ class Speaker:
         self.heard.append((link_id, message))
         if message.HasField("refused"):
             self.verdicts[link_id] = f"the peer refused: {message.refused.reason}"
-        elif self.refuses:
+        elif self.refuses or (message.HasField("hello") and not self.welcomes(message.hello)):
             self.outbox[link_id].append(wire.Message(refused=wire.Refused(reason=self.refuses)))
 
     def outgoing(self, link_id: int, bytes_max: int, now_ms: int) -> wire.Message | None:
@@ -258,6 +263,20 @@ async def test_two_processes_of_one_region_do_not_take_turns_for_ever(transports
     assert listening.linked_regions() == [2]
     east.say(b"one of them is linked")
     await until(lambda: any(copy.payloads() for copy in copies))
+
+
+async def test_who_is_refused_takes_nobodys_place(transports: Transports) -> None:
+    """A region of another cluster with the number of one of ours, which dials us by mistake."""
+    east, west, stranger = Speaker(1), Speaker(2), Speaker(2, "staging")
+    east.unwelcome = "staging"
+    listening = await transports.start(config(1), east)
+    await transports.start(config(2, listening.port), west)
+    await until(lambda: west.greetings() == 1 and listening.linked_regions() == [2], "the link")
+    await transports.start(config(2, listening.port), stranger)
+    await until(lambda: len(stranger.closed) >= 3, "three more tries")
+    assert west.closed == [] and west.greetings() == 1
+    east.say(b"still linked")
+    await until(lambda: west.payloads() == [b"still linked"])
 
 
 async def test_a_dialler_learns_who_answers_at_an_address(transports: Transports) -> None:
