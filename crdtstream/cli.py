@@ -14,7 +14,7 @@ import uvloop
 
 from crdtstream import __version__, node
 from crdtstream.admin.app import app as admin
-from crdtstream.config import Config, ConfigError, Limits, validate
+from crdtstream.config import LIMITS_MIN, Config, ConfigError, Limits, validate
 from crdtstream.demo.run import run_demo
 from crdtstream.runtime.grpc_transport import TransportError
 from crdtstream.runtime.logging import configure_logging
@@ -115,7 +115,7 @@ def load_config(path: Path | None, flags: dict[str, Any]) -> Config:
     if missing:
         raise ConfigError(f"missing: {', '.join('--' + key for key in missing)}")
     for limit, value in limits.items():
-        if type(value) is not int or value < 0:
+        if type(value) is not int or value < min(0, LIMITS_MIN.get(limit, 0)):
             raise ConfigError(f"limit {limit} must be a whole number that is not negative, not {value!r}")
     if "peers" in settings:
         settings["peers"] = peer_addresses(settings["peers"])

@@ -18,7 +18,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Every bound that a user or a peer can run into; `memory_bytes_max`, `client_idle_s_max` and `log_retention_bytes`
-    of 0 bound nothing, and with an `audit_interval_ms` of 0 there is no audit.
+    of 0 bound nothing, with an `audit_interval_ms` of 0 there is no audit, with a `slow_command_us` of -1 no slow log.
     """
 
     memory_bytes_max: int = 0
@@ -55,6 +55,8 @@ class Limits:
     log_retention_bytes: int = 0
     audit_interval_ms: int = 60_000
     audit_entries_max: int = 2_000
+    slow_command_us: int = 10_000
+    slow_log_entries_max: int = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ def validate(config: Config) -> None:
     validate_limits(config.limits)
 
 
-# Below these a region could not greet, answer or log anything.
+# Below these a region could not greet, answer or log anything; -1 turns off.
 LIMITS_MIN = {
     "clients_max": 1,
     "query_bytes_max": 1 << 16,
@@ -134,6 +136,7 @@ LIMITS_MIN = {
     "segment_bytes_max": 1 << 16,
     "durable_interval_ms": 1,
     "audit_entries_max": 1,
+    "slow_command_us": -1,
 }
 # gRPC counts the bytes of a message in 32 bits.
 LIMITS_MAX = {"message_bytes_max": 1 << 30}

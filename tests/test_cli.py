@@ -71,6 +71,7 @@ def test_check_names_what_does_not(arguments: list[str], text: str) -> None:
         ("[limits]\ncolours = 3", "unknown limit 'colours'"),
         ("[limits]\nclients_max = -1", "limit clients_max must be a whole number"),
         ("[limits]\nclients_max = 1.5", "limit clients_max must be a whole number"),
+        ("[limits]\nslow_command_us = -2", "limit slow_command_us must be a whole number"),
         ("[limits]\nclients_max = 0", "limit clients_max 0 must be at least 1"),
     ],
 )

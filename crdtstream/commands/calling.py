@@ -1,7 +1,8 @@
-"""Running one command that was let in: count it, answer, turn a refusal into an error reply.
+"""Running one command that was let in: count and time it, answer, turn a refusal into an error reply.
 
 A command that raises counts as failed; one that was not let in is counted by dispatch, as rejected. Readers of keys
-count as hits and misses by whether the key exists when they are done.
+count as hits and misses by whether the key exists when they are done. The time of a command that waits is the time
+that it ran.
 
 Reference: `call` of Redis.
 """
@@ -10,27 +11,55 @@ from __future__ import annotations
 
 from crdtstream.commands.command import Command
 from crdtstream.commands.context import Client, CommandError, Context, Reply
+from crdtstream.commands.parking import Waiter
+from crdtstream.core.effects import Key
 from crdtstream.protocols import replies
 
 
 def call(context: Context, client: Client, command: Command, argv: list[bytes]) -> Reply:
     """The reply; None when the client was parked."""
-    statistics = context.statistics
-    statistics.commands += 1
-    name = command.name
-    client.last_command = name
-    statistics.calls[name] = statistics.calls.get(name, 0) + 1
+    tally = context.statistics.tally(command.name)
+    tally.calls += 1
+    client.last_command = command.name
+    began_ns = context.stopwatch.mark_ns
     assert command.function is not None
     try:
         reply = command.function(context, client, argv)
     except CommandError as error:
-        statistics.failed[name] = statistics.failed.get(name, 0) + 1
-        return error_reply(context, error)
-    if command.reads_key:
-        if context.replica.peek((client.database, argv[command.first_key])) is None:
-            statistics.misses += 1
-        else:
-            statistics.hits += 1
+        tally.failed += 1
+        reply = error_reply(context, error)
+    else:
+        if command.reads_key:
+            note_hit(context, (client.database, argv[command.first_key]))
+    took_ns = context.stopwatch.read() - began_ns
+    tally.took_ns += took_ns
+    if reply is None:
+        client.request, client.took_ns = argv, took_ns
+    elif took_ns >= context.slow_log.least_ns and not command.never_slow:
+        context.log_slow(client, argv, took_ns)
+    return reply
+
+
+def note_hit(context: Context, key: Key) -> None:
+    if context.replica.peek(key) is None:
+        context.statistics.misses += 1
+    else:
+        context.statistics.hits += 1
+
+
+def serve(context: Context, waiter: Waiter) -> Reply:
+    """The reply to a client that waits; None when it waits on. The command that it waits in goes on running."""
+    client = waiter.client
+    tally = context.statistics.tally(client.last_command)
+    began_ns = context.stopwatch.read()
+    try:
+        reply = waiter.serve(context)
+    except CommandError as error:
+        tally.failed += 1
+        reply = error_reply(context, error)
+    took_ns = context.stopwatch.read() - began_ns
+    tally.took_ns += took_ns
+    client.took_ns += took_ns
     return reply
 
 

@@ -273,7 +273,8 @@ def unblock(context: Context, client: Client, argv: list[bytes]) -> Reply:
     how = argv[3].upper() if len(argv) == 4 else b"TIMEOUT"
     if how not in (b"TIMEOUT", b"ERROR"):
         raise CommandError("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
-    waiter = context.parking.leave(integer(argv[2]))
+    other = context.clients.get(integer(argv[2]))
+    waiter = None if other is None else context.unpark(other)
     if waiter is None:
         return replies.ZERO
     reply = replies.error(UNBLOCKED) if how == b"ERROR" else waiter.expired(context)

@@ -7,7 +7,8 @@ runs when none is named.
 
 Flags that dispatch obeys: `write` (refused while the disk takes nothing), `denyoom` (refused while too much memory is
 used), `loading` (runs before this region can serve), `no_auth` (runs before AUTH), `no_multi` (refused after MULTI),
-`unqueued` (runs at once after MULTI). The others are only told; of `readonly` ones that name a key, hits are counted.
+`unqueued` (runs at once after MULTI), `skip_slowlog` (no slow command
+itself, but what it runs may be). The others are only told; of `readonly` ones that name a key, hits are counted.
 
 Reference: Redis `COMMAND INFO`.
 """
@@ -36,6 +37,7 @@ class Command:
         "loading_allowed",
         "multi_allowed",
         "name",
+        "never_slow",
         "queued",
         "reads_key",
         "subcommands",
@@ -67,6 +69,7 @@ class Command:
         self.denies_oom = "denyoom" in flags
         self.multi_allowed = "no_multi" not in flags
         self.queued = "unqueued" not in flags
+        self.never_slow = "skip_slowlog" in flags
         self.reads_key = "readonly" in flags and first_key > 0
 
     def accepts(self, count: int) -> bool:

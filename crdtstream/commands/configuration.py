@@ -9,10 +9,11 @@ Reference: `configGetCommand`, `configSetCommand` and `rewriteConfig` of Redis.
 from __future__ import annotations
 
 from crdtstream.commands.command import Command
-from crdtstream.commands.context import Client, CommandError, Context, Reply, Statistics, shown
+from crdtstream.commands.context import Client, CommandError, Context, Reply, shown
 from crdtstream.commands.glob import matches, tokens_of
 from crdtstream.commands.parking import NO_DEADLINE, Waiter
 from crdtstream.commands.settings import IMMUTABLE, SETTINGS, Setting, SettingError, changed
+from crdtstream.commands.statistics import Statistics
 from crdtstream.config import ConfigError, validate_limits
 from crdtstream.protocols import replies
 

@@ -16,6 +16,9 @@ from typing import Final, Protocol
 from crdtstream.commands.parking import Parking, Waiter
 from crdtstream.commands.saving import Saving
 from crdtstream.commands.scan import ScanOrder
+from crdtstream.commands.slow_log import SlowLog
+from crdtstream.commands.statistics import Statistics
+from crdtstream.commands.stopwatch import Stopwatch
 from crdtstream.commands.watching import Transaction, Watches
 from crdtstream.config import EVERYSEC, Config, Limits
 from crdtstream.core.causality import Origin, VersionVector
@@ -76,14 +79,13 @@ class Audit(Protocol):
     def last_ms(self) -> int: ...
 
 
-RATE_SAMPLES = 16
 REPLIES_ON: Final = 0
 REPLIES_OFF: Final = 1
 REPLIES_SKIP_NEXT: Final = 2
 
 
 class Client:
-    """One connection to the Redis port."""
+    """One connection to the Redis port. While it waits, `request` is what it waits in, and ran for `took_ns` by now."""
 
     __slots__ = (
         "address",
@@ -106,6 +108,8 @@ class Client:
         "parked",
         "protocol",
         "reply_mode",
+        "request",
+        "took_ns",
         "transaction",
         "watch_failed",
         "watched",
@@ -129,6 +133,8 @@ class Client:
         self.no_evict = False
         self.no_touch = False
         self.parked = False
+        self.request: list[bytes] = []
+        self.took_ns = 0
         self.closing = False
         self.dropped = False
         self.written_counter = 0
@@ -166,51 +172,6 @@ class Peer:
         self.slot = slot
         self.sent_bytes = 0
         self.transfer: TransferShown | None = None
-
-
-class Statistics:
-    """Counters that INFO shows."""
-
-    __slots__ = (
-        "calls",
-        "commands",
-        "connections",
-        "errors",
-        "expired_blocks",
-        "failed",
-        "hits",
-        "misses",
-        "rejected",
-        "rejected_connections",
-        "samples",
-    )
-
-    def __init__(self) -> None:
-        self.commands = 0
-        self.connections = 0
-        self.rejected_connections = 0
-        self.errors: dict[str, int] = {}
-        self.calls: dict[str, int] = {}
-        self.failed: dict[str, int] = {}
-        self.rejected: dict[str, int] = {}
-        self.expired_blocks = 0
-        self.samples: deque[tuple[int, int]] = deque(maxlen=RATE_SAMPLES)
-        self.hits = 0
-        self.misses = 0
-
-    def sample(self, now_ms: int) -> None:
-        """At each tick, for the rate; what a tick that came late covers, it covers. A clock that was set back begins
-        anew.
-        """
-        if self.samples and now_ms < self.samples[-1][0]:
-            self.samples.clear()
-        self.samples.append((now_ms, self.commands))
-
-    def commands_per_s(self) -> int:
-        if len(self.samples) < 2:
-            return 0
-        (began_ms, before), (end_ms, after) = self.samples[0], self.samples[-1]
-        return (after - before) * 1000 // max(1, end_ms - began_ms)
 
 
 class About:
@@ -288,9 +249,11 @@ class Context:
         "saving",
         "scans",
         "set_back_ms",
+        "slow_log",
         "started_ms",
         "statistics",
         "stop_wanted",
+        "stopwatch",
         "watches",
         "writable",
     )
@@ -312,6 +275,9 @@ class Context:
         self.peers: list[Peer] = []
         self.durable = VersionVector()
         self.statistics = Statistics()
+        self.stopwatch = Stopwatch()
+        self.slow_log = SlowLog()
+        self.slow_log.limit(limits.slow_command_us, limits.slow_log_entries_max)
         self.writable = True
         self.loading = ""
         self.applicant = False
@@ -347,6 +313,7 @@ class Context:
         self.config = config
         self.limits = config.limits
         self.ranges.limit(config.limits.merged_ranges_bytes_max)
+        self.slow_log.limit(config.limits.slow_command_us, config.limits.slow_log_entries_max)
         self.requirepass = config.requirepass.encode("utf-8", "surrogateescape")
         self.measure_memory()
 
@@ -400,6 +367,16 @@ class Context:
         if len(self.parking) >= self.limits.blocked_clients_max:
             raise CommandError(f"ERR max number of blocked clients reached: {self.limits.blocked_clients_max}")
         self.parking.park(waiter)
+
+    def unpark(self, client: Client) -> Waiter | None:
+        """The wait is over, whoever ended it: only now it is known whether the command was slow."""
+        waiter = self.parking.leave(client.id)
+        if waiter is not None and client.took_ns >= self.slow_log.least_ns:
+            self.log_slow(client, client.request, client.took_ns)
+        return waiter
+
+    def log_slow(self, client: Client, argv: list[bytes], took_ns: int) -> None:
+        self.slow_log.add(argv, took_ns, self.now_ms, client.address, client.name)
 
 
 Reply = bytes | None

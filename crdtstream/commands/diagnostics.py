@@ -1,7 +1,7 @@
 """SLOWLOG LATENCY MEMORY: what tools ask about the inside of the process.
 
-No clock is read while a command runs, so no command has a duration: the slow log and the latency samples are empty for
-ever, and CONFIG shows both as switched off. Measure the process from outside.
+Commands are timed one by one, for SLOWLOG and for INFO's commandstats, but nothing else is: there are no events of
+latency and no histograms, and CONFIG shows both as switched off.
 
 MEMORY USAGE is an estimate: the bytes of the entries, and what each entry, pending entry, consumer and group costs
 besides.
@@ -14,11 +14,13 @@ from __future__ import annotations
 from crdtstream.commands.command import Command
 from crdtstream.commands.context import Client, CommandError, Context, Reply, shown
 from crdtstream.commands.integers import integer
+from crdtstream.commands.slow_log import SlowCommand
 from crdtstream.core.group import Group
 from crdtstream.core.stream import Stream
 from crdtstream.protocols import replies
 
 SLOWLOG_ARGUMENTS = (2, 3)
+SLOWLOG_COUNT = 10
 ENTRY_BYTES = 32
 PENDING_BYTES = 36
 CONSUMER_BYTES = 200
@@ -29,9 +31,10 @@ STREAM_BYTES = 1_000
 SLOWLOG_HELP = (
     b"SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     b"GET [<count>]",
-    b"    Return nothing: commands are not timed.",
+    b"    Return the newest <count> slow commands (default: 10, -1 means all):",
+    b"    id, timestamp, time in microseconds, arguments, client address, client name.",
     b"LEN",
-    b"    Return 0.",
+    b"    Return the length of the slowlog.",
     b"RESET",
     b"    Reset the slowlog.",
     b"HELP",
@@ -42,13 +45,16 @@ LATENCY_HELP = (
     b"DOCTOR",
     b"    Say that there are no samples.",
     b"HISTOGRAM [COMMAND ...], HISTORY <event>, LATEST",
-    b"    Return nothing: commands are not timed.",
+    b"    Return nothing: events are not monitored, see SLOWLOG and INFO commandstats.",
     b"RESET [<event> ...]",
     b"    Return 0, the number of events that were reset.",
     b"HELP",
     b"    Prints this help.",
 )
-LATENCY_REPORT = b"No latency samples: this server does not time its commands. Measure it from outside.\n"
+LATENCY_REPORT = (
+    b"Latency monitoring is off (latency-monitor-threshold 0) and cannot be switched on: there are no samples."
+    b" SLOWLOG GET shows commands that took long, INFO commandstats what each command takes.\n"
+)
 MEMORY_HELP = (
     b"MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     b"DOCTOR",
@@ -72,16 +78,31 @@ def slow_commands(context: Context, client: Client, argv: list[bytes]) -> Reply:
             f"ERR unknown subcommand or wrong number of arguments for '{shown(argv[1])}'. Try SLOWLOG HELP."
         )
     error = "ERR count should be greater than or equal to -1"
-    if len(argv) > 2 and integer(argv[2], error) < -1:
+    count = integer(argv[2], error) if len(argv) > 2 else SLOWLOG_COUNT
+    if count < -1:
         raise CommandError(error)
-    return replies.EMPTY_ARRAY
+    return replies.array([slow_command(entry) for entry in context.slow_log.newest(count)])
+
+
+def slow_command(entry: SlowCommand) -> bytes:
+    return replies.array(
+        [
+            replies.integer(entry.number),
+            replies.integer(entry.time_s),
+            replies.integer(entry.took_us),
+            replies.bulk_array(entry.arguments),
+            replies.bulk(entry.address.encode()),
+            replies.bulk(entry.client_name),
+        ]
+    )
 
 
 def slow_count(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    return replies.ZERO
+    return replies.integer(len(context.slow_log.entries))
 
 
 def slow_reset(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    context.slow_log.entries.clear()
     return replies.OK
 
 

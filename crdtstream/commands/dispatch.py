@@ -128,8 +128,7 @@ def queued(context: Context, transaction: Transaction, command: Command, argv: l
 def refused(context: Context, client: Client, command: Command | None, error: CommandError) -> bytes:
     """The reply to what was not let in; an open transaction fails with it, at once if it is EXEC that is refused."""
     if command is not None:
-        rejected = context.statistics.rejected
-        rejected[command.name] = rejected.get(command.name, 0) + 1
+        context.statistics.tally(command.name).rejected += 1
         if command.name == EXEC:
             context.end_transaction(client)
             error = CommandError(f"{EXEC_REFUSED} {error.text.removeprefix('ERR ')}")

@@ -100,7 +100,7 @@ scan|2.8.0|generic|Iterates over the key names in the database.
 select|1.0.0|connection|Changes the selected database.
 shutdown|1.0.0|server|Stops the region cleanly.
 slowlog|2.2.12|server|A container for slow log commands.
-slowlog get|2.2.12|server|Returns the slow log's entries: commands are not timed.
+slowlog get|2.2.12|server|Returns the slow log's entries.
 slowlog help|6.2.0|server|Returns helpful text about the different subcommands.
 slowlog len|2.2.12|server|Returns the number of entries in the slow log.
 slowlog reset|2.2.12|server|Clears all entries from the slow log.

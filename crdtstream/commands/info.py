@@ -1,7 +1,6 @@
 """INFO: the region for people and tools, in Redis's sections and field names.
 
-Fields that only a C server knows are left out, except a few that tools read always; those are 0. No clock is read
-here, so commands have counts but no times.
+Fields that only a C server knows are left out, except a few that tools read always; those are 0.
 
 Reference: `genRedisInfoString` of Redis.
 """
@@ -16,6 +15,7 @@ from crdtstream.commands.context import Client, Context, Reply
 from crdtstream.commands.members import held_back
 from crdtstream.commands.regions import LINK_OPEN, LINK_TRANSFER, lags_of, origin_text, vector_text
 from crdtstream.commands.server import REDIS_VERSION
+from crdtstream.commands.statistics import Tally
 from crdtstream.core.keyspace import DATABASES
 from crdtstream.protocols import replies
 
@@ -140,7 +140,7 @@ def statistics_fields(context: Context) -> list[Field]:
     statistics = context.statistics
     return [
         ("total_connections_received", statistics.connections),
-        ("total_commands_processed", statistics.commands),
+        ("total_commands_processed", statistics.commands()),
         ("instantaneous_ops_per_sec", statistics.commands_per_s()),
         ("rejected_connections", statistics.rejected_connections),
         ("expired_keys", context.replica.expired_keys),
@@ -224,16 +224,14 @@ def no_fields(context: Context) -> list[Field]:
 
 
 def command_fields(context: Context) -> list[Field]:
-    statistics = context.statistics
-    names = sorted({*statistics.calls, *statistics.rejected})
-    return [(f"cmdstat_{name}", counts_of(context, name)) for name in names]
+    return [(f"cmdstat_{name}", text_of(tally)) for name, tally in sorted(context.statistics.tallies.items())]
 
 
-def counts_of(context: Context, name: str) -> str:
-    statistics = context.statistics
+def text_of(tally: Tally) -> str:
+    per_call_us = tally.took_ns / 1000 / tally.calls if tally.calls else 0.0
     return (
-        f"calls={statistics.calls.get(name, 0)},usec=0,usec_per_call=0.00,"
-        f"rejected_calls={statistics.rejected.get(name, 0)},failed_calls={statistics.failed.get(name, 0)}"
+        f"calls={tally.calls},usec={tally.took_ns // 1000},usec_per_call={per_call_us:.2f},"
+        f"rejected_calls={tally.rejected},failed_calls={tally.failed}"
     )
 
 

@@ -124,7 +124,7 @@ def abort_shutdown(context: Context) -> bytes:
     if not waiting or context.stop_wanted:
         raise CommandError("ERR No shutdown in progress.")
     for waiter in waiting:
-        context.parking.leave(waiter.client.id)
+        context.unpark(waiter.client)
         context.outbox.append((waiter.client, waiter.expired(context)))
     return replies.OK
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from crdtstream.commands.calling import error_reply
+from crdtstream.commands.calling import error_reply, serve
 from crdtstream.commands.context import Client, CommandError, Context
 from crdtstream.commands.dispatch import dispatch
 from crdtstream.commands.outputs import Outputs
@@ -83,6 +83,7 @@ class Serving:
     def execute(self, client_id: int, requests: list[list[bytes]]) -> None:
         """Requests that came at once, one after the other."""
         client = self._context.clients[client_id]
+        self._context.stopwatch.read()
         for argv in requests:
             if client.parked:
                 self._queue(client, argv)
@@ -178,6 +179,8 @@ class Serving:
 
     def resume(self) -> None:
         """Run what waited behind requests that are answered now."""
+        if self._resumable:
+            self._context.stopwatch.read()
         while self._resumable:
             client = self._resumable.popleft()
             while client.backlog and not client.parked and not client.closing and client.id in self._context.clients:
@@ -188,9 +191,7 @@ class Serving:
     def _serve(self, waiter: Waiter) -> None:
         prepared = self._replica.prepared
         try:
-            reply = waiter.serve(self._context)
-        except CommandError as error:
-            reply = error_reply(self._context, error)
+            reply = serve(self._context, waiter)
         except Exception as fault:
             reply = self._survive(fault, waiter.client, prepared)
         if reply is not None:
@@ -198,7 +199,7 @@ class Serving:
 
     def _finish(self, waiter: Waiter, reply: bytes) -> None:
         client = waiter.client
-        self._context.parking.leave(client.id)
+        self._context.unpark(client)
         self._reply(client.id, reply)
         if client.backlog:
             self._resumable.append(client)

@@ -16,7 +16,7 @@ import dataclasses
 import re
 
 from crdtstream.commands.context import Context
-from crdtstream.config import Config, Limits
+from crdtstream.config import LIMITS_MIN, Config, Limits
 from crdtstream.core.keyspace import DATABASES
 
 INTEGER_MAX = 2**63 - 1
@@ -42,6 +42,8 @@ LIVE_LIMITS = frozenset(
         "memory_bytes_max",
         "output_bytes_max",
         "peer_timeout_ms",
+        "slow_command_us",
+        "slow_log_entries_max",
         "stream_node_bytes_max",
         "merged_ranges_bytes_max",
         "stream_node_entries_max",
@@ -182,9 +184,10 @@ def redis_settings() -> list[Setting]:
         fixed("appendonly", "yes"),
         fixed("save", ""),
         fixed("dbfilename", "", False),
-        fixed("slowlog-log-slower-than", "-1"),
-        fixed("slowlog-max-len", "0"),
+        within(Setting("slowlog-log-slower-than", "integer", "slow_command_us"), -1, INTEGER_MAX),
+        Setting("slowlog-max-len", "integer", "slow_log_entries_max"),
         fixed("latency-monitor-threshold", "0"),
+        fixed("latency-tracking", "no"),
         fixed("notify-keyspace-events", ""),
         fixed("hz", "10"),
         fixed("cluster-enabled", "no", False),
@@ -205,7 +208,8 @@ def own_settings(taken: list[str]) -> list[Setting]:
     for field in dataclasses.fields(Limits):
         live = field.name in LIVE_LIMITS or field.name in CONNECTION_LIMITS
         kind = "memory" if "bytes" in field.name else "integer"
-        found.append(Setting(field.name.replace("_", "-"), kind, field.name, live))
+        setting = Setting(field.name.replace("_", "-"), kind, field.name, live)
+        found.append(within(setting, min(0, LIMITS_MIN.get(field.name, 0)), INTEGER_MAX))
     return found
 
 

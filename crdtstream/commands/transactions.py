@@ -69,7 +69,7 @@ def answer(context: Context, client: Client, command: Command, request: list[byt
     """One reply of the transaction's."""
     reply = call(context, client, command, request)
     if reply is None:
-        waiter = context.parking.leave(client.id)
+        waiter = context.unpark(client)
         assert waiter is not None, f"{command.name} neither answers nor waits"
         reply = waiter.expired(context)
     return reply
@@ -97,7 +97,7 @@ FAST = (*FLAGS, "fast", "unqueued", "transaction")
 
 COMMANDS: list[Command] = [
     Command("multi", 1, FAST, 0, 0, 0, multi),
-    Command("exec", 1, (*FLAGS, "unqueued", "transaction"), 0, 0, 0, execute),
+    Command("exec", 1, (*FLAGS, "unqueued", "transaction", "skip_slowlog"), 0, 0, 0, execute),
     Command("discard", 1, FAST, 0, 0, 0, discard),
     Command("watch", -2, FAST, 1, -1, 1, watch),
     Command("unwatch", 1, (*FLAGS, "fast", "transaction"), 0, 0, 0, unwatch),

@@ -27,6 +27,7 @@ from typing import Protocol
 
 import structlog
 
+from crdtstream.commands.stopwatch import Stopwatch
 from crdtstream.config import ALWAYS, EVERYSEC, Config
 from crdtstream.node import Node, Ready
 from crdtstream.replication.turn import Record
@@ -157,7 +158,8 @@ class Loop:
         self._tasks: list[asyncio.Task[None]] = []
 
     def _introduce(self) -> None:
-        """What only the process knows of itself."""
+        """What only the process knows of itself, and a clock for statistics."""
+        self.node.context.stopwatch = Stopwatch(time.perf_counter_ns)
         about = self.node.context.about
         about.process_id = os.getpid()
         about.run_id = secrets.token_hex(RUN_ID_BYTES)

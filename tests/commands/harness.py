@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from crdtstream.commands.calling import error_reply
-from crdtstream.commands.context import Client, CommandError, Context
+from crdtstream.commands.calling import serve
+from crdtstream.commands.context import Client, Context
 from crdtstream.commands.dispatch import dispatch
 from crdtstream.commands.parking import Waiter
 from crdtstream.config import Limits
@@ -87,15 +87,12 @@ class Region:
             touched = self.context.take_changes()
 
     def serve(self, waiter: Waiter) -> None:
-        try:
-            reply = waiter.serve(self.context)
-        except CommandError as error:
-            reply = error_reply(self.context, error)
+        reply = serve(self.context, waiter)
         if reply is not None:
             self.finish(waiter, reply)
 
     def finish(self, waiter: Waiter, reply: bytes) -> None:
-        self.context.parking.leave(waiter.client.id)
+        self.context.unpark(waiter.client)
         self.late.setdefault(waiter.client.id, []).append(reply)
 
     def pass_time(self, ms: int) -> None:

@@ -260,6 +260,12 @@ async def test_a_blocked_reader_times_out_without_a_command(tmp_path: Path) -> N
         assert await wire.ask("XREAD", "BLOCK", "30", "STREAMS", "x", "$") == b"*-1\r\n"
 
 
+async def test_commands_are_timed(tmp_path: Path) -> None:
+    async with running(config_of(tmp_path)) as region:
+        await add(await region.connect())
+        assert region.loop.node.context.statistics.tally("xadd").took_ns > 0
+
+
 async def test_a_directory_is_used_by_one_region_at_a_time(tmp_path: Path) -> None:
     async with running(config_of(tmp_path)) as region:
         with pytest.raises(OSError, match="in use by another process"):

@@ -1,0 +1,64 @@
+"""What the region has done since its start, or since CONFIG RESETSTAT: counters that INFO shows."""
+
+from __future__ import annotations
+
+from collections import deque
+
+RATE_SAMPLES = 16
+
+
+class Tally:
+    """Of one command: how often it ran, how long in all, how often it failed and how often it was not let in."""
+
+    __slots__ = ("calls", "failed", "rejected", "took_ns")
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.failed = 0
+        self.rejected = 0
+        self.took_ns = 0
+
+
+class Statistics:
+    __slots__ = (
+        "connections",
+        "errors",
+        "hits",
+        "misses",
+        "rejected_connections",
+        "samples",
+        "tallies",
+    )
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.rejected_connections = 0
+        self.errors: dict[str, int] = {}
+        self.tallies: dict[str, Tally] = {}
+        self.samples: deque[tuple[int, int]] = deque(maxlen=RATE_SAMPLES)
+        self.hits = 0
+        self.misses = 0
+
+    def tally(self, name: str) -> Tally:
+        found = self.tallies.get(name)
+        if found is None:
+            found = self.tallies[name] = Tally()
+        return found
+
+    def commands(self) -> int:
+        """How many commands ran."""
+        return sum([tally.calls for tally in self.tallies.values()])
+
+    def sample(self, now_ms: int) -> None:
+        """At each tick, for the rate; what a tick that came late covers, it covers. A clock that was set back begins
+        anew.
+        """
+        if self.samples and now_ms < self.samples[-1][0]:
+            self.samples.clear()
+        self.samples.append((now_ms, self.commands()))
+
+    def commands_per_s(self) -> int:
+        if len(self.samples) < 2:
+            return 0
+        (began_ms, before), (end_ms, after) = self.samples[0], self.samples[-1]
+        return (after - before) * 1000 // max(1, end_ms - began_ms)
