@@ -31,6 +31,7 @@ command|2.8.13|server|Returns detailed information about all commands.
 command count|2.8.13|server|Returns a count of commands.
 command docs|7.0.0|server|Returns documentary information about one, multiple or all commands.
 command getkeys|2.8.13|server|Extracts the key names from an arbitrary command.
+command getkeysandflags|7.0.0|server|Extracts the key names and access flags for an arbitrary command.
 command help|5.0.0|server|Returns helpful text about the different subcommands.
 command info|2.8.13|server|Returns information about one, multiple or all commands.
 command list|7.0.0|server|Returns a list of command names.

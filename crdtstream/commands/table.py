@@ -32,6 +32,7 @@ from crdtstream.commands.command import Command
 from crdtstream.commands.context import Client, CommandError, Context, Reply
 from crdtstream.commands.documents import documents
 from crdtstream.commands.glob import matches, tokens_of
+from crdtstream.commands.key_flags import flagged, keys_of, specifications
 from crdtstream.protocols import replies
 
 HELP = (
@@ -48,6 +49,8 @@ HELP = (
     b"    Return documentation about multiple commands, by default about all.",
     b"GETKEYS <full-command>",
     b"    Return the keys from a full command.",
+    b"GETKEYSANDFLAGS <full-command>",
+    b"    Return the keys from a full command, and what it does to each.",
     b"HELP",
     b"    Prints this help.",
 )
@@ -125,29 +128,23 @@ def named(name: bytes) -> Command | None:
 
 
 def described(command: Command, protocol: int) -> bytes:
-    """The ten fields of COMMAND INFO; tips and key specifications are empty."""
+    """The ten fields of COMMAND INFO; tips are empty."""
     flags = [b"+%b\r\n" % flag.encode() for flag in command.flags if flag in TOLD_FLAGS]
     children = [described(child, protocol) for child in (command.subcommands or {}).values()]
     return replies.array(
         [
             replies.bulk(command.name.encode()),
             replies.integer(command.arity),
-            unordered(flags, protocol),
+            replies.unordered(flags, protocol),
             replies.integer(command.first_key),
             replies.integer(command.last_key),
             replies.integer(command.key_step),
-            unordered([b"+%b\r\n" % name for name in categories(command)], protocol),
-            replies.EMPTY_ARRAY,
-            replies.EMPTY_ARRAY,
-            replies.array(children),
+            replies.unordered([b"+%b\r\n" % name for name in categories(command)], protocol),
+            replies.unordered([], protocol),
+            specifications(command, protocol),
+            replies.unordered(children, protocol),
         ]
     )
-
-
-def unordered(items: list[bytes], protocol: int) -> bytes:
-    """A set of encoded replies."""
-    header = b"~%d\r\n" % len(items) if protocol == replies.RESP3 else replies.array_header(len(items))
-    return header + b"".join(items)
 
 
 def categories(command: Command) -> list[bytes]:
@@ -171,7 +168,17 @@ def show_help(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 def key_names(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """COMMAND GETKEYS: the keys that a whole request names."""
-    request = argv[2:]
+    return replies.bulk_array(named_keys(argv[2:])[1])
+
+
+def key_names_and_flags(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    """COMMAND GETKEYSANDFLAGS: the keys, each with what the command does to it."""
+    command, found = named_keys(argv[2:])
+    return flagged(command, found, client.protocol)
+
+
+def named_keys(request: list[bytes]) -> tuple[Command, list[bytes]]:
+    """The command that a request names, and its keys."""
     command = TABLE.get(request[0].upper())
     if command is not None and command.subcommands and len(request) > 1:
         command = command.subcommands.get(request[1].upper())
@@ -182,25 +189,7 @@ def key_names(context: Context, client: Client, argv: list[bytes]) -> Reply:
     found = keys_of(command, request)
     if not found:
         raise CommandError("ERR The command has no key arguments")
-    return replies.bulk_array(found)
-
-
-def keys_of(command: Command, request: list[bytes]) -> list[bytes]:
-    if "movablekeys" in command.flags:
-        return stream_names(request)
-    if command.first_key == 0:
-        return []
-    last = command.last_key if command.last_key >= 0 else len(request) + command.last_key
-    return request[command.first_key : last + 1 : command.key_step]
-
-
-def stream_names(request: list[bytes]) -> list[bytes]:
-    """XREAD and XREADGROUP: the first half of what follows STREAMS."""
-    for i in range(1, len(request)):
-        if request[i].upper() == b"STREAMS":
-            named_part = request[i + 1 :]
-            return named_part[: len(named_part) // 2]
-    raise CommandError("ERR Invalid arguments specified for command")
+    return command, found
 
 
 TELLING = Command(
@@ -215,6 +204,7 @@ TELLING = Command(
         b"COUNT": Command("command|count", 2, ("loading", "fast"), 0, 0, 0, count),
         b"DOCS": Command("command|docs", -2, ("loading",), 0, 0, 0, tell),
         b"GETKEYS": Command("command|getkeys", -4, ("loading",), 0, 0, 0, key_names),
+        b"GETKEYSANDFLAGS": Command("command|getkeysandflags", -3, ("loading",), 0, 0, 0, key_names_and_flags),
         b"HELP": Command("command|help", 2, ("loading",), 0, 0, 0, show_help),
         b"INFO": Command("command|info", -2, ("loading",), 0, 0, 0, describe_named),
         b"LIST": Command("command|list", -2, ("loading",), 0, 0, 0, list_names),

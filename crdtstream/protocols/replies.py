@@ -99,6 +99,12 @@ def mapping(items: list[bytes], protocol: int) -> bytes:
     return map_header(len(items) // 2, protocol) + b"".join(items)
 
 
+def unordered(items: list[bytes], protocol: int) -> bytes:
+    """A set of encoded replies; an array in RESP2."""
+    header = b"~%d\r\n" % len(items) if protocol == RESP3 else array_header(len(items))
+    return header + b"".join(items)
+
+
 def push(items: list[bytes], protocol: int) -> bytes:
     """Out-of-band data; protocol 2 knows only arrays."""
     header = b">%d\r\n" % len(items) if protocol == RESP3 else array_header(len(items))

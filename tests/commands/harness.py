@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from crdtstream.commands.calling import serve
+from crdtstream.commands.command import Command
 from crdtstream.commands.context import Client, Context
 from crdtstream.commands.dispatch import dispatch
 from crdtstream.commands.parking import Waiter
+from crdtstream.commands.table import COMMANDS
 from crdtstream.config import Limits
 from crdtstream.core.causality import VersionVector, region_of
 from crdtstream.core.replica import Replica
@@ -34,6 +36,11 @@ DEADLINE_S = 60
 
 def encoded(argument: Argument) -> bytes:
     return argument if isinstance(argument, bytes) else str(argument).encode()
+
+
+def every_command() -> list[Command]:
+    """The commands and the subcommands."""
+    return [one for command in COMMANDS for one in (command, *(command.subcommands or {}).values())]
 
 
 class FakeProgress:

@@ -58,6 +58,8 @@ def test_what_differs_between_the_protocols() -> None:
     assert [replies.map_header(2, 2), replies.map_header(2, 3)] == [b"*4\r\n", b"%2\r\n"]
     assert replies.mapping(ONE_TWO, 2) == b"*2\r\n:1\r\n$3\r\ntwo\r\n"
     assert replies.mapping(ONE_TWO, 3) == b"%1\r\n:1\r\n$3\r\ntwo\r\n"
+    assert replies.unordered(ONE_TWO, 2) == b"*2\r\n:1\r\n$3\r\ntwo\r\n"
+    assert replies.unordered(ONE_TWO, 3) == b"~2\r\n:1\r\n$3\r\ntwo\r\n"
     assert replies.push(ONE_TWO, 2) == b"*2\r\n:1\r\n$3\r\ntwo\r\n"
     assert replies.push(ONE_TWO, 3) == b">2\r\n:1\r\n$3\r\ntwo\r\n"
     assert replies.verbatim(b"a\r\nb", 2) == b"$4\r\na\r\nb\r\n"
