@@ -29,6 +29,8 @@ class Staging:
             return False
         if index > self.next:
             raise CodecError(f"chunk {index} of a state follows chunk {self.next - 1}")
+        if not chunk:
+            raise CodecError(f"chunk {index} of a state is empty")
         self.state.feed(chunk)
         self.next += 1
         self.byte_count += len(chunk)

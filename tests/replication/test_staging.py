@@ -49,6 +49,14 @@ def test_a_chunk_that_comes_early_is_refused() -> None:
         staging.stage(1, pieces[1])
 
 
+def test_an_empty_chunk_is_refused() -> None:
+    """There would be no end of them, each a record of the log."""
+    staging = Staging(1, 77)
+    with pytest.raises(CodecError, match="chunk 0 of a state is empty"):
+        staging.stage(0, b"")
+    staging.check()
+
+
 def test_check_sees_a_state_that_was_not_joined() -> None:
     staging = Staging(1, 77)
     for index, piece in enumerate(chunks()):
