@@ -22,7 +22,7 @@ from nemesis.region_process import until
 SLOW_S = 0.15
 LOST_SHARE = 0.1
 KILLS = 3
-ALONE_EFFECTS = 200
+ALONE_EFFECTS = 500
 
 
 @dataclass(frozen=True)
