@@ -1,6 +1,7 @@
-"""What COMMAND DOCS says of each command: a line, the Redis version that brought it, the group it belongs to.
+"""What COMMAND DOCS says of each command: a line, the Redis version that brought it, its group, its arguments.
 
-Arguments and complexity are left out: clients take them as optional. Our own commands are since the first version.
+Complexity is left out: clients take it as optional. Our own commands are since the first version. Arguments are written
+as `syntax` reads them; what Redis has and we do not is not there.
 
 Reference: Redis `COMMAND DOCS`.
 """
@@ -8,6 +9,7 @@ Reference: Redis `COMMAND DOCS`.
 from __future__ import annotations
 
 from crdtstream.commands.command import Command
+from crdtstream.commands.syntax import Argument, arguments_of, told
 from crdtstream.protocols import replies
 
 TEXT = """\
@@ -140,6 +142,95 @@ xsetid|5.0.0|stream|Sets the last-generated ID of a stream.
 xtrim|5.0.0|stream|Deletes messages from the beginning of a stream.
 """
 
+# A command that is not here takes no arguments; a line that begins with a space goes on with the one before it.
+ARGUMENTS = """\
+auth: [username@6.0.0] password
+bgsave: [SCHEDULE@3.2.2]
+client kill: filter:<old-format=ip:port!2.8.12 | new-format:<[ID client-id#@2.8.12] | [TYPE client-type:<NORMAL |
+    MASTER@3.2.0 | SLAVE | REPLICA@5.0.0 | PUBSUB>@2.8.12] | [USER username] | [ADDR addr=ip:port] | [LADDR
+    laddr=ip:port@6.2.0] | [SKIPME skipme:<YES | NO>]>...>
+client list: [TYPE client-type:<NORMAL | MASTER | REPLICA | PUBSUB>@5.0.0] [ID client-id#@6.2.0...]
+client no-evict: enabled:<ON | OFF>
+client no-touch: enabled:<ON | OFF>
+client reply: action:<ON | OFF | SKIP>
+client setinfo: attr:<LIB-NAME libname | LIB-VER libver>
+client setname: connection-name
+client unblock: client-id# [unblock-type:<TIMEOUT | ERROR>]
+command docs: [command-name...]
+command getkeys: command [arg...]
+command getkeysandflags: command [arg...]
+command info: [command-name...]
+command list: [FILTERBY filterby:<MODULE module-name | ACLCAT category | PATTERN pattern>]
+config get: parameter...
+config set: data:(parameter value)...
+copy: source destination [DB destination-db#] [REPLACE]
+crdt.digest: [stream]
+crdt.evict: member:<region# | origin> [FORCE]
+debug: SLEEP seconds
+del: key...
+echo: message
+exists: key...
+expire: key seconds# [condition:<NX | XX | GT | LT>@7.0.0]
+expireat: key unix-time-seconds [condition:<NX | XX | GT | LT>@7.0.0]
+expiretime: key
+flushall: [flush-type:<ASYNC@4.0.0 | SYNC@6.2.0>]
+flushdb: [flush-type:<ASYNC@4.0.0 | SYNC@6.2.0>]
+hello: [arguments:(protover# [AUTH auth:(username password)] [SETNAME clientname])]
+info: [section...]
+keys: pattern
+latency graph: event
+latency histogram: [command...]
+latency history: event
+latency reset: [event...]
+memory usage: key [SAMPLES count#]
+object encoding: key
+object freq: key
+object idletime: key
+object refcount: key
+persist: key
+pexpire: key milliseconds# [condition:<NX | XX | GT | LT>@7.0.0]
+pexpireat: key unix-time-milliseconds [condition:<NX | XX | GT | LT>@7.0.0]
+pexpiretime: key
+ping: [message]
+pttl: key
+rename: key newkey
+renamenx: key newkey
+scan: cursor# [MATCH pattern] [COUNT count#] [TYPE type@6.0.0]
+select: index#
+shutdown: [save-selector:<NOSAVE | SAVE>] [NOW@7.0.0] [FORCE@7.0.0] [ABORT@7.0.0]
+slowlog get: [count#]
+touch: key...
+ttl: key
+type: key
+unlink: key...
+wait: numreplicas# timeout#
+watch: key...
+xack: key group id...
+xadd: key [NOMKSTREAM@6.2.0] [trim:(strategy:<MAXLEN | MINID@6.2.0> [operator:<= | ~>] threshold [LIMIT count#@6.2.0])]
+    id-selector:<* | id> data:(field value)...
+xautoclaim: key group consumer min-idle-time start [COUNT count#] [JUSTID]
+xclaim: key group consumer min-idle-time id... [IDLE ms#] [TIME unix-time-milliseconds] [RETRYCOUNT count#] [FORCE]
+    [JUSTID] [LASTID lastid]
+xdel: key id...
+xgroup create: key group id-selector:<id | $> [MKSTREAM] [ENTRIESREAD entriesread#=entries-read]
+xgroup createconsumer: key group consumer
+xgroup delconsumer: key group consumer
+xgroup destroy: key group
+xgroup setid: key group id-selector:<id | $> [ENTRIESREAD entriesread#=entries-read]
+xinfo consumers: key group
+xinfo groups: key
+xinfo stream: key [full-block:(FULL [COUNT count#])]
+xlen: key
+xpending: key group [filters:([IDLE min-idle-time#@6.2.0] start end count# [consumer])]
+xrange: key start end [COUNT count#]
+xread: [COUNT count#] [BLOCK milliseconds#] STREAMS streams:(key... id...)
+xreadgroup: GROUP group-block:(group consumer) [COUNT count#] [BLOCK milliseconds#] [NOACK] STREAMS streams:(key...
+    id...)
+xrevrange: key end start [COUNT count#]
+xsetid: key last-id [ENTRIESADDED entries-added#@7.0.0] [MAXDELETEDID max-deleted-id@7.0.0]
+xtrim: key trim:(strategy:<MAXLEN | MINID@6.2.0> [operator:<= | ~>] threshold [LIMIT count#@6.2.0])
+"""
+
 
 def rows_of(text: str) -> dict[str, tuple[str, str, str]]:
     """Name to summary, version and group."""
@@ -150,13 +241,24 @@ def rows_of(text: str) -> dict[str, tuple[str, str, str]]:
     return found
 
 
+def arguments_by_name(text: str) -> dict[str, list[Argument]]:
+    found: dict[str, list[Argument]] = {}
+    for line in text.replace("\n    ", " ").splitlines():
+        name, _, syntax = line.partition(": ")
+        found[name.replace(" ", "|")] = arguments_of(syntax)
+    return found
+
+
 DOCUMENTS = rows_of(TEXT)
+ARGUMENTS_BY_NAME = arguments_by_name(ARGUMENTS)
 
 
 def document(command: Command, protocol: int) -> bytes:
     """The map that tells about one command, and about its subcommands."""
     summary, since, group = DOCUMENTS[command.name]
     items = [replies.bulk(text.encode()) for text in ("summary", summary, "since", since, "group", group)]
+    if command.name in ARGUMENTS_BY_NAME:
+        items += [replies.bulk(b"arguments"), told(ARGUMENTS_BY_NAME[command.name], protocol)]
     if command.subcommands:
         items += [replies.bulk(b"subcommands"), documents(list(command.subcommands.values()), protocol)]
     return replies.mapping(items, protocol)

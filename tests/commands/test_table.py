@@ -59,8 +59,10 @@ def test_documents(region: Region) -> None:
     assert region.line("COMMAND DOCS nothing xlen|x") == b"*0\r\n"
     region.line("HELLO 3")
     assert region.line("COMMAND DOCS XLEN nothing") == (
-        b"%1\r\n$4\r\nxlen\r\n%3\r\n$7\r\nsummary\r\n$43\r\nReturns the number of messages in a stream.\r\n"
+        b"%1\r\n$4\r\nxlen\r\n%4\r\n$7\r\nsummary\r\n$43\r\nReturns the number of messages in a stream.\r\n"
         b"$5\r\nsince\r\n$5\r\n5.0.0\r\n$5\r\ngroup\r\n$6\r\nstream\r\n"
+        b"$9\r\narguments\r\n*1\r\n%4\r\n$4\r\nname\r\n$3\r\nkey\r\n$4\r\ntype\r\n$3\r\nkey\r\n"
+        b"$12\r\ndisplay_text\r\n$3\r\nkey\r\n$14\r\nkey_spec_index\r\n:0\r\n"
     )
     reply = region.line("COMMAND DOCS xgroup")
     assert reply is not None and b"$11\r\nsubcommands\r\n%6\r\n$13\r\nxgroup|create\r\n" in reply
