@@ -173,7 +173,7 @@ async def unread(region: Running) -> Wire:
     assert (await writer.ask("XADD", "x", "1-*", "f", b"v" * 1_000_000)).startswith(b"$")
     slow = await slow_reader(region)
     await slow.send(request("XRANGE", "x", "-", "+") * 20)
-    await until(lambda: region.loop.node.context.statistics.commands >= 21, "it is answered")
+    await until(lambda: region.loop.node.context.statistics.commands() >= 21, "it is answered")
     return slow
 
 
