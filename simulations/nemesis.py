@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 SKEWS_MS = (0, -5_000, 5_000, -(2**33), 2**32, 2**53, 2**60)
 FULL_MS = 600
+GOES_ON_MS = 200
 LATE = "join"
 POWERLESS = ("power", "torn", "disk-error")
 
@@ -184,7 +185,9 @@ class Nemesis:
     # Evictions
 
     def _evict(self, number: int, lasts_ms: int) -> None:
-        """Another region evicts this one, soon after it was cut off or went down, or all of a sudden."""
+        """Another region evicts this one, soon after it was cut off or went down, or all of a sudden. Cut off, it goes
+        on before it hears of it, and makes groups that count for nothing.
+        """
         world = self.world
         if world.settings.spares(number):
             return
@@ -192,7 +195,8 @@ class Nemesis:
         how = world.rng.choice(["linked", "cut", "kill"])
         if how == "cut":
             for pair in [pair for pair in world.pairs if number in pair]:
-                self._fault_of_link("cut", pair, lasts_ms)
+                self._fault_of_link("cut", pair, lasts_ms + GOES_ON_MS)
+            world.plan(lasts_ms + GOES_ON_MS // 2, self._make_groups, number)
         elif how == "kill" and world.runs(number):
             self._fault_of_machine("kill", number, lasts_ms)
         evictors = [other for other in world.machines if other != number]
@@ -205,6 +209,11 @@ class Nemesis:
             slot = world.machines[number].node.replica.slot
             word = world.rng.choice([b"%d" % number, b"%d.%d" % (number, incarnation_of(slot))])
             world.act(evictor, lambda: world.execute(evictor, [b"CRDT.EVICT", word, b"FORCE"]))
+
+    def _make_groups(self, number: int) -> None:
+        world = self.world
+        if world.runs(number) and world.machines[number].node.birth.serving() and not self.healing:
+            world.act(number, lambda: world.execute_all(number, world.workload.draw_rebirth()))
 
     def _make_room(self, number: int) -> None:
         self.world.machines[number].disk.capacity_bytes = None

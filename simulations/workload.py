@@ -58,6 +58,11 @@ class Workload:
             return run(rng, key, group, self.id_mode)
         return [self._draw_one(kind, key, group, stream)]
 
+    def draw_rebirth(self) -> list[Argv]:
+        """A group ends and begins again, whatever the profile."""
+        key, group = self.rng.choice(self.keys), self.rng.choice(self.groups)
+        return [[b"XGROUP", b"DESTROY", key, group], create(self.rng, key, group)]
+
     def _draw_one(self, kind: str, key: bytes, group: bytes, stream: Stream | None) -> Argv:
         rng = self.rng
         if kind == "add":

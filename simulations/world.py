@@ -182,6 +182,10 @@ class World(Network):
         self._take_command(number, argv)
         self.turn(number)
 
+    def execute_all(self, number: int, commands: list[list[bytes]]) -> None:
+        for argv in commands:
+            self.execute(number, argv)
+
     def _take_command(self, number: int, argv: list[bytes]) -> None:
         machine = self.machines[number]
         client_id = machine.idle_client()
