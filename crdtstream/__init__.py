@@ -4,9 +4,9 @@ Every region runs a node that takes reads and writes locally over the Redis Stre
 each writing origin, and exchanges effects with the other regions over gRPC. Regions converge without coordination.
 
 **Shape.** The core is a pure machine: commands, messages and ticks go in; records, messages and replies come out. It
-reads no clock, no random source, no socket and no file; a stopwatch that the runtime lends it counts what commands take,
-for statistics alone. The runtime performs what comes out in the order of the fields
-of `Ready`, and that order is the law: append to the log, then answer; peers pull what is appended.
+reads no clock, no random source, no socket and no file; a stopwatch that the runtime lends it counts what commands
+take, for statistics alone. The runtime performs what comes out in the order of the fields of `Ready`, and that order is
+the law: append to the log, then answer; peers pull what is appended.
 
     0 core                    vectors, IDs, blocks, entry trees, streams, groups, the replica
     1 protocols               RESP requests and replies; the codec of batches and records
