@@ -223,7 +223,7 @@ def _read_stream_id_set(row: Row) -> StreamIdSet:
         read_key(database, name),
         read_id(last_id, "last ID"),
         _read_optional_id(max_deleted, "max-deleted ID"),
-        None if offset is None else read_int(offset, "offset"),
+        None if offset is None else _read_tally(offset, "offset"),
         read_u64(weight, "weight"),
     )
 
@@ -232,7 +232,7 @@ def _read_group_created(row: Row) -> GroupCreated:
     _, database, name, group, default, ids, entries_read = read_row(row, 7, "GroupCreated")
     start = read_position(default, ids)
     return GroupCreated(
-        read_key(database, name), read_bytes(group, "group"), start, read_int(entries_read, "entries read")
+        read_key(database, name), read_bytes(group, "group"), start, _read_tally(entries_read, "entries read")
     )
 
 
@@ -253,6 +253,14 @@ def read_key(database: object, name: object) -> Key:
     if number >= DATABASES:
         raise CodecError(f"there is no database {number}")
     return (number, read_bytes(name, "name of the key"))
+
+
+def _read_tally(value: object, what: str) -> int:
+    """A number of entries that more is added to and taken from here, and that stays an integer of 64 bits then."""
+    number = read_int(value, what)
+    if not -(1 << 62) <= number < 1 << 63:
+        raise CodecError(f"{what}: {number} is no number of entries")
+    return number
 
 
 def _read_optional_id(value: object, what: str) -> EntryId | None:
