@@ -192,6 +192,7 @@ def kept(cluster: Cluster) -> list[object]:
 @settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 1 << 32), synced=st.booleans())
 @example(seed=57659760, synced=True)
+@example(seed=374, synced=True)
 def test_a_bent_batch_ends_at_most_a_link(seed: int, synced: bool) -> None:
     rng, cluster = Random(seed), grown()
     payloads = batches_of(cluster, 2)
