@@ -111,9 +111,10 @@ class Membership:
         return any(self._replica.members.is_evicted(slot) for slot in self._older())
 
     def _older(self) -> list[int]:
-        """This region's origins that were members before this one."""
+        """This region's origins that were members before this one, or founders whose admission is not known here."""
         own = self._birth.slot()
-        return [slot for slot in self._replica.members.slots() if region_of(slot) == region_of(own) and slot < own]
+        known = {*self._replica.members.slots(), *(slot for slot, _ in self._replica.vector.items())}
+        return [slot for slot in sorted(known) if region_of(slot) == region_of(own) and slot < own]
 
     # For operators
 
