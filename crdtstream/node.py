@@ -118,6 +118,7 @@ class Node:
         """
         self.history.log = log
         self.replica.end_replay()
+        self.exchange.end_replay()
         self._marks.append((self.turn.last_position, self.replica.vector.copy()))
         self.context.durable = self.exchange.durable_vector
         self.birth.start(boot_id, nonce, self.turn, self.membership.served())

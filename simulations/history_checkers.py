@@ -79,12 +79,27 @@ class AcknowledgedOnly(Sampled):
 
     name = "ack frontier"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._lived: dict[tuple[int, GroupName], tuple[Group, list[Dot]]] = {}
+
     def turned(self, world: World, number: int) -> None:
+        self._note_joined(world, number)
         for batch in world.machines[number].logged:
             for effect in batch.effects if isinstance(batch, Batch) else []:
                 if isinstance(effect, Acknowledged):
                     world.history.note_together((effect.key, effect.group), effect.creates)
         super().turned(world, number)
+
+    def _note_joined(self, world: World, number: int) -> None:
+        """A group goes on through creates that come and are voided, and keeps what was acknowledged in it here."""
+        for name, stream in world.machines[number].node.replica.databases[0].items():
+            for group_name, group in stream.groups.items():
+                known, creates = ((0, name), group_name), sorted(group.creates)
+                lived, before = self._lived.get((number, known), (group, creates))
+                if lived is group and before != creates:
+                    world.history.note_together(known, sorted({*before, *creates}))
+                self._lived[(number, known)] = (group, creates)
 
     def look(self, world: World, number: int) -> None:
         if world.machines[number].unanswered:

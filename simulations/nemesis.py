@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from crdtstream.config import FSYNC_POLICIES
 from crdtstream.core.causality import incarnation_of, region_of
+from crdtstream.core.members import Members
 from crdtstream.storage.disk import DiskError
 from crdtstream.storage.recovery import LogDamaged, LogError
 from crdtstream.storage.segment import FormatUnknown
@@ -33,6 +34,7 @@ from simulations.history import Violation
 from simulations.settings import FAULTS_OF_LINKS
 
 if TYPE_CHECKING:
+    from simulations.machine import Machine
     from simulations.world import World
 
 SKEWS_MS = (0, -5_000, 5_000, -(2**33), 2**32, 2**53, 2**60)
@@ -115,13 +117,14 @@ class Nemesis:
 
     def _others_know(self, number: int) -> bool:
         """A disk may be lost while every other region runs, has a sound disk, and knows this origin: two lost at once
-        may forget both.
+        may forget both. And each of them would still be a member after a power loss: where all are new again, and have
+        met what others did, nobody may found a cluster.
         """
         machines = self.world.machines
         slot = machines[number].node.replica.slot
         others = [machine for other, machine in machines.items() if other != number]
         sound = not self.world.settings.spares(number) and all(other == number for other in self.rotten)
-        return sound and all(m.up and m.node.birth.serving() and slot in m.node.birth.known for m in others)
+        return sound and all(m.up and slot in m.node.birth.known and is_established(m) for m in others)
 
     # Links
 
@@ -205,10 +208,20 @@ class Nemesis:
     def _expel(self, number: int, evictor: int) -> None:
         world = self.world
         machine = world.machines[evictor]
-        if world.runs(evictor) and machine.node.birth.serving() and not self.healing:
-            slot = world.machines[number].node.replica.slot
+        slot = world.machines[number].node.replica.slot
+        may = not self.healing and self._leaves_the_keeper(slot, machine.node.replica.vector.get(slot))
+        if may and world.runs(evictor) and machine.node.birth.serving():
             word = world.rng.choice([b"%d" % number, b"%d.%d" % (number, incarnation_of(slot))])
             world.act(evictor, lambda: world.execute(evictor, [b"CRDT.EVICT", word, b"FORCE"]))
+
+    def _leaves_the_keeper(self, slot: int, through: int) -> bool:
+        """What this origin did beyond `through` has not made the keeper a member, nor who made it one."""
+        world = self.world
+        members = Members()
+        for machine in world.machines.values():
+            members.join(machine.node.replica.members)
+        members.apply_evicted(slot, through)
+        return not members.is_evicted(world.machines[world.settings.keeper].node.replica.slot)
 
     def _make_groups(self, number: int) -> None:
         world = self.world
@@ -333,3 +346,12 @@ class Nemesis:
             machine.disk.heal()
             if machine.up or self.stops[number].fault != LATE:
                 self.start(number)
+
+
+def is_established(machine: Machine) -> bool:
+    """It serves, and has on its disk that it has been at work or was admitted."""
+    node = machine.node
+    durable = node.exchange.durable_vector
+    own = node.birth.own_slots()
+    joins = filter(None, map(node.replica.members.sponsor_of, own))
+    return node.birth.serving() and (any(map(durable.get, own)) or any(durable.contains(*join) for join in joins))

@@ -21,7 +21,13 @@ class OriginOrder(Checker):
         self._applied: dict[int, VersionVector] = {}
 
     def started(self, world: World, number: int, fault: str) -> None:
-        self._applied[number] = world.machines[number].node.replica.vector.copy()
+        """A start may write at once, an acknowledgement that the crash kept back; that is looked at with its turn."""
+        machine = world.machines[number]
+        recovered = machine.node.replica.vector.as_dict()
+        for batch in reversed(machine.logged):
+            if not isinstance(batch, VersionVector):
+                recovered[batch.slot] = batch.first - 1
+        self._applied[number] = VersionVector({slot: counter for slot, counter in recovered.items() if counter})
 
     def turned(self, world: World, number: int) -> None:
         applied = self._applied.setdefault(number, VersionVector())

@@ -263,6 +263,11 @@ class Exchange:
         self._turn.rejoin(position, gap, staging.state, position)
         self.staging = None
 
+    def end_replay(self) -> None:
+        """A state that is whole brought nothing, or the torn tail took its join: who needs one asks anew."""
+        if self.staging is not None and self.staging.is_done():
+            self._drop_staging("it was not joined before the stop")
+
     def _tick_states(self, passed_ms: int) -> None:
         """A state that does not go on is let go; who was to send it on an open link begins again with a new one."""
         keep_ms = self.config.limits.transfer_keep_ms

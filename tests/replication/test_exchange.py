@@ -16,6 +16,7 @@ from crdtstream.protocols import codec
 from crdtstream.protocols.columns import column, flat
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.exchange import Exchange
+from crdtstream.replication.snapshot import Snapshot
 from simulations.cluster import Cluster
 from simulations.reply import read_reply
 
@@ -48,6 +49,24 @@ def test_direct_slots_are_those_of_open_links() -> None:
     assert [session.peer_region for session in exchange_of(cluster, 1).sessions()] == [2]
     assert exchange_of(cluster, 1).unlinked() == [3]
     assert exchange_of(cluster, 1).name_of(3) == cluster.node(3).config.name
+
+
+def test_a_state_that_is_whole_and_was_not_joined_is_let_go_at_the_start() -> None:
+    """It brought nothing, or the join was torn off the log."""
+    cluster = Cluster(2, STRICT)
+    cluster.sync()
+    run(cluster, 1, "XADD x * f v")
+    exchange, snapshot = exchange_of(cluster, 2), Snapshot(cluster.node(1).replica, exchange_of(cluster, 1).origins())
+    exchange.restage(codec.encode_staged(1, 7, 0, snapshot.chunk(10)))
+    exchange.end_replay()
+    assert exchange.staged() == (7, 1), "what is not whole goes on"
+    index = 1
+    while not snapshot.is_done():
+        exchange.restage(codec.encode_staged(1, 7, index, snapshot.chunk(1_000)))
+        index += 1
+    exchange.end_replay()
+    assert exchange.staged() == (0, 0)
+    cluster.check()
 
 
 def test_a_batch_waits_for_what_its_context_names() -> None:

@@ -55,6 +55,11 @@ def test_invariants_hold(tens: int) -> None:
         run_checked(World(seed))
 
 
+@pytest.mark.parametrize("seed", [6520, 7679, 8898, 9049, 9173, 12127, 12237, 20055])
+def test_invariants_hold_where_a_long_sweep_once_found_that_they_did_not(seed: int) -> None:
+    run_checked(World(seed))
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_cluster_that_is_killed_while_it_is_new_comes_back(seed: int) -> None:
     """Every origin is born, nobody is admitted, and all processes end."""
