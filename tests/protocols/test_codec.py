@@ -49,7 +49,7 @@ DECODERS: list[Callable[[bytes], object]] = [
 edges = st.sampled_from([2**32 - 1, 2**32, 2**53, 2**53 + 1, 2**63 - 1, 2**63, U64_MAX])
 u64 = st.integers(0, 5) | edges
 counters = st.integers(1, 5) | edges
-signed = st.integers(-3, 3) | st.sampled_from([-(2**63), 2**53, 2**63 - 1])
+tallies = st.integers(-3, 3) | st.sampled_from([-(2**62), 2**53, 2**63 - 1])
 slots = st.builds(lambda region, incarnation: region + 256 * incarnation, st.integers(1, 255), st.integers(0, 255))
 names = st.binary(max_size=4)
 keys = st.tuples(st.integers(0, 15), names)
@@ -89,7 +89,7 @@ def single_effects() -> st.SearchStrategy[Effect]:
             st.none() | entry_ids,
         ),
         st.builds(fx.StreamDeleted, keys, st.dictionaries(slots, st.tuples(u64, u64), max_size=3)),
-        st.builds(fx.StreamIdSet, keys, entry_ids, st.none() | entry_ids, st.none() | signed, u64),
+        st.builds(fx.StreamIdSet, keys, entry_ids, st.none() | entry_ids, st.none() | tallies, u64),
         st.builds(fx.GroupCreated, keys, names, positions, st.integers(-1, 3)),
         st.builds(fx.GroupDestroyed, keys, names),
         st.builds(fx.ExpirySet, keys, u64),
