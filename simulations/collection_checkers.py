@@ -29,9 +29,12 @@ class ForgetsOnlyStable(Checker):
 
     def turned(self, world: World, number: int) -> None:
         machine = world.machines[number]
+        before = self._known.get(number)
+        if before == set() and not machine.logged:
+            return  # only what is applied leaves a tombstone
         known = tombstones(machine)
-        if not machine.logged:
-            for key, group, dot in sorted(self._known.get(number, set()) - known):
+        if before and not machine.logged:
+            for key, group, dot in sorted(before - known):
                 lacking = [other for other in world.machines if other != number and lacks(world, number, other, dot)]
                 if lacking:
                     self.fail(f"region {number}, {key} {group!r}: forgets {dot}, which regions {lacking} may lose")

@@ -83,8 +83,12 @@ class AcknowledgedOnly(Sampled):
         super().__init__()
         self._lived: dict[tuple[int, GroupName], tuple[Group, list[Dot]]] = {}
 
-    def turned(self, world: World, number: int) -> None:
+    def started(self, world: World, number: int, fault: str) -> None:
         self._note_joined(world, number)
+
+    def turned(self, world: World, number: int) -> None:
+        if world.machines[number].logged:
+            self._note_joined(world, number)
         for batch in world.machines[number].logged:
             for effect in batch.effects if isinstance(batch, Batch) else []:
                 if isinstance(effect, Acknowledged):

@@ -72,6 +72,7 @@ class Network:
         self.rng = rng
         self.settings = settings
         self.recorder = recorder
+        self.whole = cast("World", self)  # what recorders and hooks are shown
         self.now_ms = START_MS
         self.trace: list[str] = []
         self.wire_checksum = 0
@@ -86,11 +87,6 @@ class Network:
         self._dialling: set[Pair] = set()
         self._events: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
         self._planned = 0
-
-    @property
-    def whole(self) -> World:
-        """What recorders and hooks are shown."""
-        return cast("World", self)
 
     # Events
 

@@ -70,8 +70,9 @@ class Membership:
 
     def _owes_follow(self) -> bool:
         """This origin has not said whom it follows. A founder, at work before it was admitted, follows nobody."""
-        founder = self._replica.counter() > 0 and not self._older()
-        return not founder and not self._replica.members.follows(self._birth.slot())
+        if self._replica.members.follows(self._birth.slot()):
+            return False
+        return self._replica.counter() == 0 or bool(self._older())
 
     def _come_back(self) -> None:
         gone = self._birth.slot()
