@@ -166,18 +166,21 @@ def mutations(
     only: Annotated[str, typer.Option(help="Those with this text in their name.")] = "",
 ) -> None:
     """Break one line after another in a copy of the package, and count the seeds until a checker notices; exit 1 when
-    none does.
+    none does, or, from seed 0 on, another than the one that is recorded.
     """
     table = Table("mutation", "found by", "seed", "seeds", title="mutations", title_justify="left")
-    missed = 0
+    missed = others = 0
     for mutation, catch in chase_all(first, seeds, only):
-        found = catch.checker or "nobody"
+        found = (catch.checker or "nobody") + (", alone" if mutation.alone else "")
         missed += not catch.checker
+        if first == 0 and catch.checker not in ("", mutation.checker):
+            others += 1
+            found += f", not {mutation.checker}"
         table.add_row(mutation.name, found, str(catch.seed) if catch.checker else "", str(catch.seeds))
         console.print(f"{mutation.name}: {found}, {catch.seeds} seeds", markup=False, soft_wrap=True)
     console.print(table)
-    console.print(f"{table.row_count - missed} of {table.row_count} found")
-    raise typer.Exit(1 if missed else 0)
+    console.print(f"{table.row_count - missed} of {table.row_count} found, {others} by another checker than recorded")
+    raise typer.Exit(1 if missed or others else 0)
 
 
 @app.command()

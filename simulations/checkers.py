@@ -56,9 +56,10 @@ def watch(world: World, checkers: list[Checker]) -> None:
                 getattr(world.hooks, hook).append(getattr(checker, hook))
 
 
-def run_checked(world: World) -> None:
-    """Run a world under all checkers; raises the first Violation."""
-    checkers = all_checkers()
+def run_checked(world: World, checkers: list[Checker] | None = None) -> None:
+    """Run a world under these checkers, or all; raises the first Violation."""
+    if checkers is None:
+        checkers = all_checkers()
     watch(world, checkers)
     world.run()
     for checker in checkers:

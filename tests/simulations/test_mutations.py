@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from simulations.checkers import all_checkers
 from simulations.mutations import MUTATIONS, ROOT, Mutation, chase, copy_with, patched
 
 pytestmark = pytest.mark.interpreted
@@ -23,7 +25,7 @@ def test_there_are_enough() -> None:
 
 def test_a_text_that_is_gone_is_named() -> None:
     with pytest.raises(ValueError, match="its text occurs 0 times in core"):
-        patched(Mutation("a", "core/group.py", "not there", ""), "something else")
+        patched(Mutation("a", "core/group.py", "not there", "", "crash"), "something else")
 
 
 def test_the_checkout_stays_as_it_is(tmp_path: Path) -> None:
@@ -34,7 +36,24 @@ def test_the_checkout_stays_as_it_is(tmp_path: Path) -> None:
     assert (ROOT / path).read_text() == before != (tmp_path / path).read_text()
 
 
-def test_a_broken_line_is_noticed() -> None:
-    mutation = next(mutation for mutation in MUTATIONS if mutation.name == "a DEL keeps the groups")
+def test_every_checker_has_a_broken_line_that_it_notices() -> None:
+    """Whether it does is what `python -m simulations mutations` says; two are tried below."""
+    names = {checker.name for checker in all_checkers()}
+    assert len(names) == len(all_checkers()), "two checkers of one name"
+    recorded = {mutation.checker for mutation in MUTATIONS}
+    assert names <= recorded, f"no mutation for {sorted(names - recorded)}"
+    assert recorded <= names | {"crash", "rot"}, f"no checker is called {sorted(recorded - names)}"
+    assert all(mutation.checker in names for mutation in MUTATIONS if mutation.alone)
+
+
+@pytest.mark.parametrize("name", ["a DEL keeps the groups", "a reader goes on in a segment that has ended"])
+def test_a_broken_line_is_noticed(name: str) -> None:
+    mutation = next(mutation for mutation in MUTATIONS if mutation.name == name)
     catch = chase(mutation, 0, 20)
-    assert catch.checker in ("convergence", "delete wins") and 0 < catch.seeds <= 20
+    assert catch.checker == mutation.checker and 0 < catch.seeds <= 20
+
+
+def test_a_checker_that_looks_alone_is_the_only_one_that_complains() -> None:
+    mutation = next(mutation for mutation in MUTATIONS if mutation.name == "a DEL keeps the groups")
+    assert chase(replace(mutation, checker="damage", alone=True), 0, 2).checker == ""
+    assert chase(replace(mutation, checker="delete wins", alone=True), 0, 20).checker == "delete wins"
