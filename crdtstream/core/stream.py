@@ -86,6 +86,7 @@ class OriginMeta:
         """A DEL whose context covers this origin's counters up to `covered`."""
         if self.add_counter <= covered:
             self.add_counter, self.add_id = 0, ID_MIN
+            self.voided = self.added
         if self.set_counter <= covered:
             self.set_counter, self.set_id = 0, ID_MIN
         if self.removed_counter <= covered:
@@ -93,6 +94,11 @@ class OriginMeta:
         if self.offset_counter <= covered:
             self.offset_counter, self.offset_weight, self.offset = 0, 0, 0
         self.void_expiry(covered)
+
+    def void_count(self, first: int, added: int) -> None:
+        """A DEL that saw so many adds of a count: not the last one, where that one is not void."""
+        if self.first == first and self.add_counter:
+            self.voided = max(self.voided, min(added, self.added - 1))
 
     def void_expiry(self, covered: int) -> None:
         if self.expiry_counter <= covered:
@@ -233,7 +239,9 @@ class Stream:
         self.tree(slot).link(block, low, high)
         meta = self.meta(slot)
         meta.count(first, before, count)
+        before_id = meta.add_id
         self.note_added(meta, counter + count - 1, block.id_at(high - 1), count)
+        self._follow(before_id, meta.add_id)
 
     def apply_add_counted(self, slot: int, counter: int, first: int, before: int) -> None:
         meta = self.meta(slot)
@@ -263,9 +271,20 @@ class Stream:
 
     def _remove_register(self, slot: int, counter: int, max_deleted: EntryId) -> None:
         meta = self.meta(slot)
+        before_id = meta.removed_id
         meta.removed_counter = counter
         meta.removed_id = max_deleted
-        self.top = max(self.top, max_deleted)
+        self._follow(before_id, max_deleted)
+
+    def _follow(self, before_id: EntryId, after_id: EntryId) -> None:
+        """The top, after a register changed; one that falls was made by no sound origin."""
+        if after_id < before_id:
+            self.choose_top()
+        elif after_id > self.top:
+            self.top = after_id
+
+    def choose_top(self) -> None:
+        self.top = max([meta.top() for meta in self.metas.values()], default=ID_MIN)
 
     def apply_deleted(
         self, slot: int, counter: int, context: VersionVector, counts: dict[int, tuple[int, int]]
@@ -275,15 +294,13 @@ class Stream:
         for origin, meta in self.metas.items():
             meta.void(context.get(origin))
         for origin, (first, added) in counts.items():
-            meta = self.meta(origin)
-            if meta.first == first:
-                meta.voided = max(meta.voided, added)
+            self.meta(origin).void_count(first, added)
         self.groups.clear()
         # A create that follows a DEL follows all that the DEL follows.
         self.forget_tombstones(context)
         self.deleted[slot] = counter
         self.trees = {origin: tree for origin, tree in self.trees.items() if tree.count}
-        self.top = max((meta.top() for meta in self.metas.values()), default=ID_MIN)
+        self.choose_top()
         self.choose_expiry()
 
     def apply_expiry_set(self, slot: int, counter: int, context: VersionVector, expires_ms: int) -> None:
@@ -303,9 +320,10 @@ class Stream:
         self, slot: int, counter: int, last_id: EntryId, max_deleted: EntryId | None, offset: int | None, weight: int
     ) -> None:
         meta = self.meta(slot)
+        before_id = meta.set_id
         meta.set_counter = counter
         meta.set_id = last_id
-        self.top = max(self.top, last_id)
+        self._follow(before_id, last_id)
         if offset is not None:
             meta.offset_counter, meta.offset_weight, meta.offset = counter, weight, offset
         if max_deleted is not None:
@@ -365,7 +383,7 @@ class Stream:
         """Make what follows from the rest again, after parts were put in place other than by an effect."""
         self.trees = {origin: tree for origin, tree in self.trees.items() if tree.count}
         self.length = sum([tree.count for tree in self.trees.values()])
-        self.top = max([meta.top() for meta in self.metas.values()], default=ID_MIN)
+        self.choose_top()
         self.choose_expiry()
 
     # Trimming

@@ -12,14 +12,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from crdtstream.core.causality import VersionVector
+from crdtstream.core.digest import digest_replica
 from crdtstream.core.effects import Batch
 from crdtstream.core.entry_id import STRICT, U64_MAX
 from crdtstream.core.replica import Replica
+from crdtstream.node import Node
 from crdtstream.protocols import codec
 from crdtstream.protocols.codec import CodecError
 from crdtstream.protocols.columns import column, flat, grouped_column
+from crdtstream.protocols.transfer_rows import TransferReader
 from crdtstream.replication import wire_pb2 as wire
-from crdtstream.replication.screening import screen_batch
+from crdtstream.replication.screening import screen_batch, screen_state
 from crdtstream.replication.snapshot import Snapshot
 from simulations.cluster import Cluster
 from simulations.reply import read_reply
@@ -216,6 +219,56 @@ def test_a_bent_batch_ends_at_most_a_link(seed: int, synced: bool) -> None:
         cluster.cut(1, 2)
         cluster.heal(1, 2)
     assert_unharmed(cluster)
+
+
+def id_set(ms: int) -> list[object]:
+    return [4, 0, b"x", (ms, 0), None, None, 0]
+
+
+def emptied(key: bytes, slot: int, first: int, added: int) -> list[object]:
+    return [3, 0, key, grouped_column([(slot, [first, added])])]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [id_set(U64_MAX), id_set(U64_MAX - 1)],
+        [emptied(b"x", 2, 0, 1)],
+        [emptied(b"x", 2, 1, 0)],
+        [emptied(b"new", 2, 0, 1)],
+    ],
+)
+def test_what_no_sound_origin_makes_is_the_same_after_a_restart_and_in_a_state(rows: list[list[object]]) -> None:
+    cluster = grown()
+    cluster.sync()
+    node, origin = cluster.node(1), cluster.node(2).birth.origin
+    assert origin is not None
+    first = node.replica.vector.get(origin.slot) + 1
+    seen = column(flat([dot for dot in node.replica.vector.items() if dot[0] != origin.slot]))
+    head = msgpack.packb((origin.slot, origin.nonce, first, first + len(rows) - 1, seen))
+    payload = head + b"".join([msgpack.packb(row) for row in rows])
+    node.receive(cluster.link(1, 2).number, wire.Message(batches=wire.Batches(payloads=[payload])), cluster.now_ms)
+    cluster.regions[1].perform()
+    assert node.replica.vector.get(origin.slot) == first + len(rows) - 1
+    cluster.cut(1, 2)
+    node.check()
+    digest = digest_replica(node.replica)
+    assert digest_of_state(node) == digest
+    cluster.regions[1].checkpoint()
+    cluster.restart(1)
+    assert digest_replica(cluster.node(1).replica) == digest
+
+
+def digest_of_state(node: Node) -> bytes:
+    """Of a region that had nothing, and was sent this one's state."""
+    reader, replica = TransferReader(), Replica(0)
+    snapshot = Snapshot(node.replica, node.exchange.origins())
+    while not snapshot.is_done():
+        reader.feed(snapshot.chunk(1 << 20))
+    screen_state(reader, replica)
+    replica.join(reader.streams, reader.vector)
+    replica.join_members(reader.members)
+    return digest_replica(replica)
 
 
 def chunks(data: bytes, size: int) -> Iterable[wire.Message]:
