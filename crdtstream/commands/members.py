@@ -104,11 +104,25 @@ def evict(context: Context, client: Client, argv: list[bytes]) -> Reply:
             f"ERR region {linked[0]} is linked now: it would lose the groups that it has created and this region has"
             " not heard of, and come back as a new origin; add FORCE if that is meant"
         )
+    refuse_to_end_all(context, leaving)
     items: list[bytes] = []
     for slot in leaving:
         context.replica.evict_member(slot)
         items += [replies.bulk(origin_name(slot).encode()), replies.integer(table.end_of(slot))]
     return replies.mapping(items, client.protocol)
+
+
+def refuse_to_end_all(context: Context, leaving: list[int]) -> None:
+    """Whoever was admitted by who leaves may have to be admitted anew: somebody must be left to do that."""
+    replica = context.replica
+    ends = {slot: replica.vector.get(slot) for slot in leaving}
+    if not replica.members.is_evicted(replica.slot) and not replica.members.left_after(ends, replica.slot):
+        gone = region_of(leaving[0])
+        raise CommandError(
+            f"ERR region {gone} has admitted this origin, {origin_name(replica.slot)}, which would end with it, and no"
+            f" member would be left to admit it anew: start region {gone} again instead, with an empty data directory"
+            " if its own is lost; it comes back as a new origin that takes the old one's place"
+        )
 
 
 def named_slots(context: Context, word: bytes) -> list[int]:

@@ -145,6 +145,15 @@ class Members:
         """Every origin that joined and was not evicted, ascending."""
         return [slot for slot in sorted(self._joins) if not self.is_evicted(slot)]
 
+    def left_after(self, ends: dict[int, int], own_slot: int) -> list[int]:
+        """Who would speak for a region after evictions through these counters; the own origin does for its own."""
+        after = Members.of_rows(self.rows())
+        for slot, through in sorted(ends.items()):
+            after.apply_evicted(slot, through)
+        newest = {region_of(slot): slot for slot in sorted(after._joins)}
+        newest[region_of(own_slot)] = own_slot
+        return [slot for slot in sorted(newest.values()) if not after.is_evicted(slot)]
+
     def slots(self) -> list[int]:
         """Every origin that is named, ascending."""
         return sorted({*self._joins, *self._evicted})

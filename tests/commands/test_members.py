@@ -6,7 +6,7 @@ import pytest
 
 from crdtstream.commands.context import Peer
 from crdtstream.core.causality import Origin, VersionVector
-from crdtstream.core.members import Members
+from crdtstream.core.members import FOLLOWED, MemberRow, Members
 from tests.commands.harness import Region
 
 
@@ -83,6 +83,18 @@ def test_who_is_linked_is_evicted_by_force_only(word: str) -> None:
     batch = region.replica.take().batch
     assert batch is not None and len(batch.effects) == 1
     assert region.replica.members.is_evicted(2)
+
+
+@pytest.mark.parametrize(("others", "refused"), [([], True), ([(3, 1, 3)], False)])
+def test_an_eviction_that_leaves_nobody_who_may_admit_is_refused(others: list[MemberRow], refused: bool) -> None:
+    """This origin follows a Join of region 2 that ends with region 2."""
+    region = region_of_four()
+    own = [(1, 2, 1), (1, FOLLOWED + 2, 1), (1, FOLLOWED, 1)]
+    region.replica.members = Members.of_rows([(2, 1, 2), *own, *others])
+    reply = region.line("CRDT.EVICT 2 FORCE")
+    assert reply is not None
+    assert reply.startswith(b"-ERR region 2 has admitted this origin, 1.0") == refused
+    assert region.replica.members.is_evicted(2) != refused
 
 
 @pytest.mark.parametrize("word", ["1", "east", "1.0", "1.7"])

@@ -96,6 +96,17 @@ def test_a_sponsor_that_was_not_admitted_stands_for_the_origin_before_it() -> No
     assert Members.of_rows(rows).ends() == {3: 7}, "region 3 had been admitted before"
 
 
+def test_an_eviction_ends_whoever_stands_on_the_evicted() -> None:
+    """Regions 1 and 2 came back at once, as 257 and 258, and each follows the other's Join."""
+    rows = [(1, 2, 1), (2, 1, 1), (257, 258, 1), (258, 257, 1)]
+    rows += [(257, FOLLOWED + 258, 1), (257, FOLLOWED, 2), (258, FOLLOWED + 257, 1), (258, FOLLOWED, 2)]
+    members = Members.of_rows(rows)
+    assert members.left_after({}, 257) == [257, 258]
+    assert members.left_after({2: 5, 258: 2}, 257) == []
+    assert members.rows() == sorted(rows), "nothing was evicted by asking"
+    assert Members().left_after({2: 0}, 1) == [1], "a founder alone stands by itself"
+
+
 def test_a_join_that_counts_is_found_among_others() -> None:
     members = Members.of_rows([(3, 1, 9), (3, 2, 6), (1, EVICTED, 4)])
     assert members.sponsor_of(3) == (2, 6) and members.sponsor_of(2) is None
