@@ -331,7 +331,7 @@ MUTATIONS = (
         "core/applying.py",
         "            if not self._captured or self._captured.get(effect.key, 0) < position:",
         "            if True:",
-        "recovery",
+        "crash",
     ),
     Mutation(
         "a removal takes the first range of an origin alone",
