@@ -18,7 +18,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 PACKAGE = Path("crdtstream")
-FOLDERS = ("core", "protocols", "commands", "replication")
+FOLDERS = ("core", "protocols", "clients", "commands", "replication", "bulk")
 WISH = os.environ.get("CRDTSTREAM_COMPILE", "")
 # Commands of setuptools that build what is then imported; others only ask for metadata.
 BUILDING = {"0": (), "1": ("bdist_wheel", "build_ext", "editable_wheel")}.get(WISH, ("bdist_wheel",))
@@ -27,7 +27,8 @@ BUILDING = {"0": (), "1": ("bdist_wheel", "build_ext", "editable_wheel")}.get(WI
 def modules() -> list[str]:
     """The files of layers 0-3, without what the protocol buffer compiler wrote."""
     found = [path for folder in FOLDERS for path in sorted((PACKAGE / folder).rglob("*.py"))]
-    return [str(path) for path in [*found, PACKAGE / "node.py"] if not path.stem.endswith(("_pb2", "_pb2_grpc"))]
+    found += [PACKAGE / name for name in ("serving.py", "peers.py", "node.py")]
+    return [str(path) for path in found if not path.stem.endswith(("_pb2", "_pb2_grpc"))]
 
 
 def extensions() -> list[Extension]:

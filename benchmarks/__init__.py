@@ -1,14 +1,14 @@
-"""crdtstream beside a real redis-server: one command, one table, every claim about speed a ratio.
+"""crdtstream compared with a real redis-server: one command, one table, every claim about speed a ratio.
 
     python -m benchmarks [--quick] [--json] [--rows PATTERN] [--redis-server PATH] [--python PATH] [--profile ROW]
 
-A row starts both servers anew, with temporary directories and free ports of loopback, and measures them in turn, so
-that a noisy machine is noisy for both. What a row says:
+Each row starts fresh servers, with temporary directories and free loopback ports, and measures them in turn, so that a
+noisy machine affects both. The columns of a row:
 
-    ours, Redis     operations in a second, the median of the repetitions; the load is the same process for both
+    ours, Redis     operations per second, the median of the repetitions; both get the same load process
     ratio           ours / Redis: above 1 is faster than Redis (for memory: below 1 is smaller)
-    CPU             µs of server CPU for each operation, all threads, user and system; its ratio is ours / Redis
-    target          what the project wants to reach, and whether it did
+    CPU             µs of server CPU per operation, all threads, user and system; its ratio is ours / Redis
+    target          the project's goal, and whether it was reached
 
 `*` marks a row whose load generator was busier than the server: the server could have done more.
 

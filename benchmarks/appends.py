@@ -1,4 +1,4 @@
-"""Rows of XADD with a 16-byte value: by depth of the pipeline, by sync policy, and with two peers attached."""
+"""Rows of XADD with a 16-byte value: by pipeline depth, by sync policy, and with two linked peers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def xadd(bench: Bench, name: str, depth: int, fsync: str = EVERYSEC) -> list[Res
 
 
 def xadd_with_peers(bench: Bench, name: str, depth: int) -> list[Result]:
-    """The peers take the entries at the same time, on the same cores."""
+    """Measure with two peers, which take the entries at the same time, on the same cores."""
     regions = bench.cluster(3)
     title = f"XADD, pipeline {depth}, two peers attached"
     return [measure(bench, name, title, depth, (regions[0], bench.redis()), WITH_PEERS, regions)]

@@ -1,4 +1,4 @@
-"""One row's servers: started when the row asks for them, gone with their directory when it ends."""
+"""The servers of one row: started when the row asks for them, removed with their directory when it ends."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ print(json.dumps({"version": __version__, "python": platform.python_version(), "
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much a row does; the figures are rates, so a smaller scale is only noisier."""
+    """The amounts that rows process; the figures are rates, so a smaller scale is only noisier."""
 
     repetitions: int
     appends: dict[int, int]  # depth -> XADDs
     read_entries: int
+    bulk_entries: int
     range_pages: int
     memory_entries: dict[str, int]  # shape -> entries
     replicated_entries: int
@@ -44,12 +45,21 @@ class Scale:
     recovered_entries: int
     stall_entries: int
     stall_s: float
+    planned_entries: int
+    scanned_keys: int
+    ranged_entries: int
+    dead_keys: int
+    digested_entries: int
+    scan_s: float
+    started_entries: int
+    spark_rows: int
 
 
 FULL = Scale(
     repetitions=3,
     appends={1: 100_000, 16: 500_000, 128: 1_000_000},
     read_entries=480_000,
+    bulk_entries=2_000_000,
     range_pages=60_000,
     memory_entries={"16-byte": 1_000_000, "sensor": 500_000, "1-KiB": 100_000},
     replicated_entries=1_000_000,
@@ -58,11 +68,20 @@ FULL = Scale(
     recovered_entries=5_000_000,
     stall_entries=2_000_000,
     stall_s=10.0,
+    planned_entries=1_000_000,
+    scanned_keys=200_000,
+    scan_s=10.0,
+    ranged_entries=100_000,
+    dead_keys=322_000,
+    digested_entries=1_000_000,
+    started_entries=200_000,
+    spark_rows=1_000_000,
 )
 QUICK = Scale(
     repetitions=1,
     appends={1: 20_000, 16: 100_000, 128: 200_000},
     read_entries=96_000,
+    bulk_entries=500_000,
     range_pages=9_600,
     memory_entries={"16-byte": 100_000, "sensor": 50_000, "1-KiB": 10_000},
     replicated_entries=160_000,
@@ -71,11 +90,20 @@ QUICK = Scale(
     recovered_entries=200_000,
     stall_entries=200_000,
     stall_s=3.0,
+    planned_entries=200_000,
+    scanned_keys=200_000,
+    scan_s=3.0,
+    ranged_entries=50_000,
+    dead_keys=100_000,
+    digested_entries=400_000,
+    started_entries=100_000,
+    spark_rows=200_000,
 )
 SMALLEST = Scale(
     repetitions=1,
     appends={1: 500, 16: 1_000, 128: 2_000},
     read_entries=4_800,
+    bulk_entries=20_000,
     range_pages=480,
     memory_entries={"16-byte": 2_000, "sensor": 2_000, "1-KiB": 2_000},
     replicated_entries=2_000,
@@ -84,12 +112,20 @@ SMALLEST = Scale(
     recovered_entries=2_000,
     stall_entries=2_000,
     stall_s=0.5,
+    planned_entries=2_000,
+    scanned_keys=2_000,
+    scan_s=0.5,
+    ranged_entries=1_000,
+    dead_keys=2_000,
+    digested_entries=2_000,
+    started_entries=2_000,
+    spark_rows=2_000,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """The crdtstream under measurement: how to run it, and what it is."""
+    """The crdtstream under measurement: how to run it, and its version."""
 
     python: str
     environment: dict[str, str]
@@ -99,7 +135,7 @@ class Node:
 
 
 def find_node(python: str) -> Node:
-    """What that interpreter has installed, else this checkout."""
+    """Find the crdtstream installed in that interpreter, or use this checkout."""
     python = os.path.abspath(shutil.which(python) or python)
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     with tempfile.TemporaryDirectory() as elsewhere:
@@ -114,7 +150,7 @@ def find_node(python: str) -> Node:
 
 
 class Bench:
-    """Starts servers for one row. A context."""
+    """Starts servers for one row; a context manager."""
 
     def __init__(self, scale: Scale, node: Node, redis_server: Path, profile: Profile | None = None) -> None:
         self.scale = scale
@@ -136,10 +172,20 @@ class Bench:
         directory = Path(tempfile.mkdtemp(prefix="redis-", dir=self.directory))
         return self._stack.enter_context(start_redis(self._redis_server, directory, fsync))
 
-    def region(self, number: int = 1, peers: tuple[str, ...] = (), fsync: str = EVERYSEC) -> Server:
-        """Region 1 is the one that is measured, and profiled."""
-        directory = Path(tempfile.mkdtemp(prefix="region-", dir=self.directory))
-        options = ["--fsync", fsync]
+    def region(
+        self,
+        number: int = 1,
+        peers: tuple[str, ...] = (),
+        fsync: str = EVERYSEC,
+        before: Server | None = None,
+        bulk: bool = False,
+    ) -> Server:
+        """Start a region. Region 1 is the one that is measured and profiled; `before` is an ended region whose data is
+        reused.
+        """
+        made = None if before is None else before.log.parent
+        directory = made or Path(tempfile.mkdtemp(prefix="region-", dir=self.directory))
+        options = ["--fsync", fsync, *(("--bulk-port", "0") if bulk else ())]
         for peer in peers:
             options += ["--peer", peer]
         command = [self.node.python, "-m", "crdtstream"]
@@ -152,7 +198,7 @@ class Bench:
         return self._stack.enter_context(server)
 
     def cluster(self, count: int = 3, fsync: str = EVERYSEC) -> list[Server]:
-        """Regions that are all linked to each other."""
+        """Start regions that are all linked with each other."""
         servers: list[Server] = []
         for number in range(1, count + 1):
             peers = tuple(f"127.0.0.1:{server.replication_port}" for server in servers)
@@ -162,7 +208,9 @@ class Bench:
         return servers
 
     def tools(self) -> Path:
-        """A folder to run modules of this package in, whatever else the interpreter has installed."""
+        """Return a directory in which modules of this package can be run, whatever else the interpreter has
+        installed.
+        """
         link = self.directory / Path(__file__).parent.name
         if not link.exists():
             link.symlink_to(Path(__file__).parent)
@@ -172,7 +220,7 @@ class Bench:
         return self._stack.enter_context(Relay(target.replication_port))
 
     def samples(self, servers: tuple[Server, ...], measure: Callable[[Server, int], Sample]) -> list[list[Sample]]:
-        """For each server its samples; the servers take turns."""
+        """Take samples of each server; the servers take turns."""
         taken: list[list[Sample]] = [[] for _ in servers]
         with self.profiled():
             for repetition in range(self.scale.repetitions):
@@ -181,7 +229,7 @@ class Bench:
         return taken
 
     def profiled(self) -> AbstractContextManager[None]:
-        """Around what a profile, if one is asked for, is about."""
+        """Return a context for the part of a row that the profile must cover, if one was requested."""
         return nullcontext() if self._profile is None else self._profile.attached(self._profiled_id)
 
 
@@ -199,12 +247,12 @@ def await_links(server: Server, count: int) -> None:
 
 
 def vector(connection: Connection) -> dict[bytes, int]:
-    """What is applied there: origin -> counter."""
+    """Return what is applied there: origin -> counter."""
     return pairs(pairs(connection.ask("CRDT.VECTOR"))[b"applied"])
 
 
 def await_applied(server: Server, wanted: dict[bytes, int]) -> None:
-    """Wait until the region has applied all of that vector."""
+    """Wait until the region has applied everything in that vector."""
     with Connection(server.port) as connection:
 
         def has_all() -> bool:

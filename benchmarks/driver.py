@@ -1,7 +1,7 @@
-"""The load generator: a process of its own that runs one `Load`, prebuilt, and counts replies without reading them.
+"""The load generator: a separate process that runs one prebuilt `Load` and counts replies without parsing them.
 
-Protocol with the parent: the pickled load on stdin; `ready` out when everything is built and connected; a line in; one
-line of JSON out. Run by `benchmarks.load`.
+Protocol with the parent: the pickled load on stdin; `ready` on stdout when everything is built and connected; a line on
+stdin to start; one line of JSON on stdout. Started by `benchmarks.load`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Talker:
         self.steps = steps
         self.step = 0
         self.missing = 0
+        self.begun = False
 
     @property
     def done(self) -> bool:
@@ -41,13 +42,17 @@ class Talker:
     def send(self) -> None:
         request, self.missing = self.steps[self.step]
         self.step += 1
+        self.begun = False
         self.socket.sendall(request)
 
     def receive(self, by_lines: bool) -> bool:
-        """Whether the reply to the step is complete now."""
+        """Receive; return whether the reply to the step is complete. Only its first piece shows an error by its first
+        byte.
+        """
         data = self.socket.recv(RECEIVE_BYTES)
-        if not data or data.startswith(b"-"):
+        if not data or (data.startswith(b"-") and not self.begun):
             raise ConnectionError(data.decode(errors="replace") or "the server closed the connection")
+        self.begun = True
         self.missing -= data.count(b"\n") if by_lines else len(data)
         if self.missing < 0:
             raise ConnectionError(f"an unexpected reply: {data[:200]!r}")
@@ -55,7 +60,7 @@ class Talker:
 
 
 def run(talkers: list[Talker], by_lines: bool, interval_s: float) -> None:
-    """All talkers at once; with an interval each begins its steps that far apart, or later when replies are."""
+    """Run all talkers at once; with an interval each starts its steps that far apart, or later if replies are late."""
     poll = select.epoll()
     by_file = {talker.socket.fileno(): talker for talker in talkers}
     for number in by_file:
@@ -96,7 +101,7 @@ def append_steps(load: Appends, key: str, seed: int) -> list[Step]:
 
 
 def fields(shape: str, generator: random.Random) -> list[str]:
-    """Values differ from entry to entry, so that nothing is compressed for being a repetition."""
+    """Draw fields whose values differ from entry to entry, so that repetition does not help compression."""
     if shape == "sensor":
         values = (generator.uniform(-10, 35), generator.uniform(20, 90), generator.uniform(980, 1040))
         named = [

@@ -1,4 +1,4 @@
-"""Samples, medians and percentiles: what a row measured, as numbers, and what it is held against."""
+"""Samples, medians and percentiles: the figures of a row, and its target."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DRIVER_BUSY = 0.85
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One repetition: what the server did, how long it took, and what it cost it and the load generator."""
+    """One repetition: the operations, their duration, and the CPU time of the server and the load generator."""
 
     operations: int
     seconds: float
@@ -31,13 +31,13 @@ class Sample:
 
     @property
     def driver_bound(self) -> bool:
-        """The load generator had no time left and the server had."""
+        """Return whether the load generator was saturated and the server was not."""
         return self.driver_cpu_s > DRIVER_BUSY * self.seconds and self.driver_cpu_s > self.cpu_s
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One server's figure in a row: medians of its samples."""
+    """The figure of one server in a row: medians of its samples."""
 
     value: float
     cpu_us: float | None = None
@@ -48,7 +48,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a ratio, or where there is nothing to compare with a value, should be."""
+    """The goal of a ratio, or of a value if there is nothing to compare it with."""
 
     sense: str
     bound: float
@@ -85,7 +85,7 @@ class Result:
 
     @property
     def reached(self) -> bool | None:
-        """None without a target."""
+        """Return whether the target was reached; None without a target."""
         if self.target is None:
             return None
         return self.target.reached(self.ours.value if self.ratio is None else self.ratio)
@@ -107,7 +107,7 @@ def summarize(samples: Sequence[Sample]) -> Side:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that `share` of all values do not exceed."""
+    """Return the smallest value that is at least as large as this share of all values."""
     if not values:
         raise ValueError("no values")
     ordered = sorted(values)

@@ -1,6 +1,6 @@
-"""What is asked of a server under measurement, and the processes that ask it: our driver, or redis-benchmark for XADD.
+"""The load on a server under measurement, and the process that generates it: our driver, or redis-benchmark for XADD.
 
-Both run outside this process, so that the load costs the server's core nothing and a relay here costs the load nothing.
+Both run outside this process, so that generating the load takes no time from a relay here, and a relay none from it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOAD_DEPTH = 128
 
 @dataclass(frozen=True, slots=True)
 class Appends:
-    """`count` XADDs from one connection for each port and key, `depth` at a time; paced when there is an interval."""
+    """`count` XADDs from one connection for each port and key, `depth` at a time; paced if there is an interval."""
 
     ports: list[int]
     keys: list[str]
@@ -42,7 +42,7 @@ class Appends:
 
 @dataclass(frozen=True, slots=True)
 class Exchanges:
-    """For each connection its requests, one after another, and how many bytes the reply to each has."""
+    """For each connection its requests, one after the other, with the size of each reply in bytes."""
 
     port: int
     scripts: list[list[tuple[bytes, int]]]
@@ -53,7 +53,7 @@ Load = Appends | Exchanges
 
 
 class Driver:
-    """A load that is built and connected and waits for `start`. A context."""
+    """A load that is built and connected and waits for `start`; a context manager."""
 
     def __init__(self, load: Load) -> None:
         self._operations = load.total if isinstance(load, Appends) else load.operations
@@ -82,7 +82,7 @@ class Driver:
         self._process.stdin.flush()
 
     def finish(self, cpu_s: float = 0.0) -> Sample:
-        """Wait for the end; without the server's CPU, which whoever watches the server puts in."""
+        """Wait for the end. The sample lacks the server's CPU time, which the caller measures."""
         result = json.loads(self._line())
         if result["failure"]:
             raise BenchmarkError(f"the load failed: {result['failure']}")
@@ -106,7 +106,7 @@ def drive(server: Server, load: Load) -> Sample:
 
 
 def append(server: Server, key: str, count: int, depth: int) -> Sample:
-    """XADD of a 16-byte value from many connections: by redis-benchmark where there is one."""
+    """XADD of a 16-byte value from many connections, by redis-benchmark if it is installed."""
     program = shutil.which("redis-benchmark")
     if program is None:
         each = max(1, count // CONNECTIONS)
@@ -130,7 +130,7 @@ def benchmark(program: str, server: Server, key: str, count: int, depth: int) ->
 
 
 def csv_rate(text: str) -> float:
-    """Requests a second; titles come in the first row."""
+    """Return requests per second; the first CSV row has the titles."""
     titles, figures = list(csv.reader(io.StringIO(text)))[-2:]
     return float(figures[titles.index("rps")])
 

@@ -1,4 +1,4 @@
-"""Rows of memory: how much the resident set grows for each entry."""
+"""Rows of memory: growth of the resident set per entry."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ from benchmarks.bench import Bench
 from benchmarks.figures import AT_MOST, Result, Side, Target
 from benchmarks.load import Appends, drive
 from benchmarks.servers import Server
+from benchmarks.wire import Connection, command
 
 WARM_UP = 5_000
-SETTLE_S = 1.2  # buffers of the log are given back, the sync of the last second is done
+# Fixed pauses, because neither server reports when it has released what it can.
+SETTLE_S = 1.2  # the buffers of the log are released, the sync of the last second is done
 TARGETS = {"16-byte": Target(AT_MOST, 3.0)}
+REPLAYED = Target(AT_MOST, 150.0)
+DEAD_KEYS_AT_ONCE = 20_000
+COLLECTED_S = 4.5  # durable within a second, then 10,000 keys per second, then logged
 TITLES = {"16-byte": "16-byte value", "sensor": "4-field sensor", "1-KiB": "1 KiB value"}
 
 
@@ -27,7 +32,7 @@ def memory(bench: Bench, name: str, shape: str) -> list[Result]:
 
 
 def growth(server: Server, shape: str, entries: int) -> tuple[float, float]:
-    """Bytes of resident set for each entry, and of what Redis says that it allocated."""
+    """Return bytes per entry: of the resident set, and of the memory that Redis reports as allocated."""
     drive(server, Appends([server.port], ["warm-up"], WARM_UP, shape=shape))
     time.sleep(SETTLE_S)
     resident, used = server.resident_bytes(), used_memory(server)
@@ -41,3 +46,32 @@ def used_memory(server: Server) -> int:
     assert isinstance(text, bytes)
     found = re.search(rb"used_memory:(\d+)", text)
     return int(found[1]) if found else 0
+
+
+# Restart with keys that are gone
+
+
+def replayed(bench: Bench, name: str) -> list[Result]:
+    """Add and delete keys, then kill the region: the log still has all of them when it restarts."""
+    region = bench.region()
+    count = bench.scale.dead_keys
+    with Connection(region.port) as connection:
+        for begin in range(0, count, DEAD_KEYS_AT_ONCE):
+            numbers = range(begin, min(begin + DEAD_KEYS_AT_ONCE, count))
+            connection.pipeline([command("XADD", f"key-{number}", "*", "f", "v") for number in numbers])
+            connection.pipeline([command("DEL", f"key-{number}") for number in numbers])
+            await_collected(connection)
+    before = region.resident_bytes()
+    region.kill()
+    again = bench.region(before=region)
+    time.sleep(SETTLE_S)
+    after = again.resident_bytes()
+    title = f"resident after a restart that replays {count:,} dead keys"
+    details = {"before_bytes": float(before), "peak_bytes": float(again.peak_bytes())}
+    return [Result(name, title, "MB", Side(after / 1e6), None, REPLAYED, details)]
+
+
+def await_collected(connection: Connection) -> None:
+    """Wait as long as an idle region needs to forget the keys and to log that; no command shows when it is done."""
+    time.sleep(COLLECTED_S)
+    connection.ask("PING")

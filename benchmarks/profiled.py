@@ -1,4 +1,4 @@
-"""Runs `crdtstream` with a profiler that SIGUSR1 switches on and SIGUSR2 off; what it saw is written at the end.
+"""Runs `crdtstream` with a profiler that SIGUSR1 switches on and SIGUSR2 off; the profile is written at the end.
 
 A script, so that it runs in any interpreter: python profiled.py FILE serve ...
 """
@@ -13,7 +13,7 @@ import sys
 
 def main() -> None:
     target = sys.argv.pop(1)
-    del sys.path[0]  # this folder: its modules are not the node's business
+    del sys.path[0]  # this directory, whose modules the node must not see
     profile = cProfile.Profile()
     signal.signal(signal.SIGUSR1, lambda *_: profile.enable())
     signal.signal(signal.SIGUSR2, lambda *_: profile.disable())

@@ -1,6 +1,6 @@
 """Where a node spends its time while a row measures it: cProfile, or perf for a compiled core.
 
-Only the time between `attached` and its end counts, so that filling a stream does not hide what reading it costs.
+Only the time inside `attached` counts, so that filling a stream does not hide the cost of reading it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ COMPILED_FUNCTION = "CPyDef_"
 
 
 class Profile:
-    """Of one node process, written to `path`."""
+    """The profile of one node process, written to `path`."""
 
     def __init__(self, name: str, compiled: bool) -> None:
         self.native = compiled and shutil.which("perf") is not None
         self.path = Path(f"{name}.perf" if self.native else f"{name}.prof").absolute()
 
     def command(self, command: list[str]) -> list[str]:
-        """What runs the node instead of `command`, which is an interpreter and `-m crdtstream`."""
+        """Return the command that runs the node profiled; `command` is an interpreter and `-m crdtstream`."""
         return command if self.native else [command[0], str(PROFILED), str(self.path)]
 
     @contextmanager
@@ -58,10 +58,10 @@ class Profile:
             return text.getvalue()
         inclusive = [line for line in self._perf_report("--children") if COMPILED_FUNCTION in line]
         lines = [
-            "compiled functions, with and without what they call",
+            "compiled functions, including their callees",
             *inclusive[:LINES_SHOWN],
             "",
-            "all, by themselves",
+            "all functions, excluding their callees",
         ]
         return "\n".join([*lines, *self._perf_report("--no-children")[:LINES_SHOWN]])
 
@@ -73,7 +73,7 @@ class Profile:
 
 @contextmanager
 def switched(process_id: int) -> Iterator[None]:
-    """The process profiles itself between two signals."""
+    """Let the process profile itself between two signals."""
     os.kill(process_id, signal.SIGUSR1)
     try:
         yield

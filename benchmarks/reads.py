@@ -1,8 +1,8 @@
-"""Rows of reads in pages of 100 entries: XRANGE, and XREADGROUP with XACK, where one and where three regions wrote.
+"""Rows of reads in pages of 100 entries: XRANGE, and XREADGROUP with XACK, of streams that one or three regions wrote.
 
-Requests and the lengths of their replies are learnt before: from another region where there are three, so that nothing
-that the measured one keeps from a read helps it. Then the driver only counts bytes. Three regions' entries lie
-interleaved, because all three wrote at the same time; the other two are stopped before the measurement.
+Requests and the sizes of their replies are learned in advance, from another region if there are three, so that the
+measured region has nothing cached from earlier reads. Then the driver only counts bytes. The entries of three regions
+are interleaved, because all three wrote at the same time; the other two are stopped before the measurement.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def ranges(library: Library, server: Server, repetition: int, passes: int) -> Ex
 
 
 def range_script(key: str, pages: list[Page]) -> Script:
-    """Some pages a step: what a client costs the machine is then small beside what the server costs."""
+    """Request several pages a step, so that the cost of a client is small compared with that of the server."""
     steps = []
     for begin in range(0, len(pages), PAGES_A_STEP):
         group = pages[begin : begin + PAGES_A_STEP]
@@ -149,7 +149,7 @@ def deliveries(library: Library, server: Server, repetition: int) -> Exchanges:
 
 
 def delivery_script(key: str, pages: list[Page]) -> Script:
-    """As a consumer does it: acknowledge the last page and read the next in one pipeline."""
+    """Behave like a consumer: acknowledge the last page and read the next one in one pipeline."""
     read = command("XREADGROUP", "GROUP", "readers", "consumer", "COUNT", PAGE, "STREAMS", key, ">")
     wrapper_bytes = len(b"*1\r\n*2\r\n$%d\r\n%b\r\n" % (len(key), key.encode()))
     steps: Script = [(read, wrapper_bytes + pages[0].reply_bytes)]

@@ -1,4 +1,4 @@
-"""The path between two regions that counts what passes, and that can be cut: a TCP relay, without root rights."""
+"""A path between two regions that counts bytes and can be cut: a TCP relay, without root privileges."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CHUNK_BYTES = 1 << 18
 
 
 class Relay:
-    """A region dials `address`; `to_target` and `from_target` are the bytes that went each way. A context."""
+    """A region dials `address`; `to_target` and `from_target` count the bytes in each direction. A context manager."""
 
     def __init__(self, target_port: int) -> None:
         self._target_port = target_port
@@ -32,7 +32,7 @@ class Relay:
         end(self._listener)
 
     def cut(self) -> None:
-        """Drop every connection and turn new ones away."""
+        """Drop every connection and reject new ones."""
         with self._lock:
             self._cut = True
             self.connected.clear()
@@ -72,7 +72,7 @@ class Relay:
     def _pump(self, source: socket.socket, sink: socket.socket, outward: bool) -> None:
         with contextlib.suppress(OSError):
             while chunk := source.recv(CHUNK_BYTES):
-                # Each counter has one writer while there is one connection, so that no lock is needed.
+                # With one connection each counter has one writer, so no lock is needed.
                 if outward:
                     self.to_target += len(chunk)
                 else:
@@ -85,6 +85,6 @@ class Relay:
 
 
 def end(one: socket.socket) -> None:
-    """Wakes the thread that waits on it, which a close alone would not."""
+    """Shut a socket down, which wakes a thread that waits on it; close alone would not."""
     with contextlib.suppress(OSError):
         one.shutdown(socket.SHUT_RDWR)

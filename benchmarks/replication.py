@@ -1,7 +1,7 @@
 """Rows of replication between two regions, ours only: rate, bytes on the wire, lag under load, catch-up after a cut.
 
-The bytes are counted by a relay between the regions. Lag is the time from the reply to an XADD in one region until a
-blocked XREAD in the other returns with that entry, on one clock, while half of the peak load runs.
+A relay between the regions counts the bytes. Lag is the time from the reply to an XADD in one region until a blocked
+XREAD in the other returns that entry, on one clock, while half of the peak load runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CATCH_UP_TARGET = Target(AT_LEAST, 300_000)
 
 
 def linked(bench: Bench) -> tuple[Server, Server, Relay]:
-    """Two regions; the second dials the first through the relay."""
+    """Start two regions; the second dials the first through the relay."""
     source = bench.region(1)
     relay = bench.relay(source)
     sink = bench.region(2, (relay.address,))
@@ -65,7 +65,7 @@ def throughput(bench: Bench, name: str) -> list[Result]:
 
 
 def catch_up(bench: Bench, name: str) -> list[Result]:
-    """From the first byte of the new connection; how long the redial took before is a detail."""
+    """Measure from the first byte of the new connection; the duration of the redial is a detail."""
     source, sink, relay = linked(bench)
     relay.cut()
     await_links(source, 0)
@@ -74,7 +74,7 @@ def catch_up(bench: Bench, name: str) -> list[Result]:
     cpu_s, healed_s = sink.cpu_s(), time.monotonic()
     relay.heal()
     if not relay.connected.wait(REDIAL_TIMEOUT_S):
-        raise TimeoutError("the region does not dial again")
+        raise TimeoutError("the region does not redial")
     began_s = time.monotonic()
     with bench.profiled():
         await_sink(source, sink)
@@ -108,7 +108,7 @@ def lag(bench: Bench, name: str) -> list[Result]:
 
 
 def peak_rate(bench: Bench, source: Server, sink: Server) -> float:
-    """XADD/s that reach the other region too."""
+    """Return the XADDs per second that also reach the other region."""
     load = Appends([source.port], KEYS, bench.scale.replicated_entries // 2 // len(KEYS), PEAK_DEPTH)
     with Driver(load) as driver:
         began_s = time.monotonic()
@@ -119,7 +119,7 @@ def peak_rate(bench: Bench, source: Server, sink: Server) -> float:
 
 
 def probe(source: Server, sink: Server, seconds: float) -> list[float]:
-    """Milliseconds from reply to sight, for probes at a steady pace."""
+    """Return the milliseconds from reply to arrival, for probes at a steady pace."""
     seen_s: dict[bytes, float] = {}
     count = max(1, round(seconds * PROBES_PER_S))
     with Connection(sink.port) as watcher, Connection(source.port) as writer:

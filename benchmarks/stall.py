@@ -1,14 +1,15 @@
-"""How long the event loop of a region stands still, at rest from checkpoints and during them.
+"""How long a region's event loop stalls: without checkpoints, during checkpoints, and beside large requests.
 
     python -m benchmarks.stall [--entries 2000000] [--seconds 10] [--json]
 
-A whole region runs in this process, on a real disk, filled first with `entries` entries: half of them in one stream
-with a group that holds a tenth of them pending, half in many small streams. Other processes load it: `CLIENTS`
-connections that add entries in pipelines of `DEPTH`, to old streams and new ones, and read and acknowledge in the large
-group, each with a pause of `PAUSE_S`, because the delay of a loop that is always busy says nothing about checkpoints.
-Inside, a probe sleeps `PROBE_S` again and again: how late it wakes is how long somebody who just came had to wait.
-Checkpoints follow one another without a pause for the second half. On a machine that does other work too, its delays
-are measured: `chrt --fifo 10 python -m benchmarks.stall` puts the region before all else.
+A complete region runs in this process, on a real disk. It is first filled with `entries` entries: half of them in one
+stream, with a group that holds a tenth of them pending, half in many small streams. Other processes load it: `CLIENTS`
+connections add entries in pipelines of `DEPTH`, to old and new streams, and read and acknowledge in the large group,
+each with a pause of `PAUSE_S`, because the delay of a saturated loop says nothing about checkpoints. Inside, a probe
+sleeps `PROBE_S` repeatedly: its delay is the time that a client which just arrived had to wait. From the second part
+on, checkpoints follow one another without a pause. In the third, other processes also scan all keys and delete some,
+and request pipelines of large ranges and CRDT.DIGEST, repeatedly. On a machine that does other work, that work causes
+delays too: `chrt --fifo 10 python -m benchmarks.stall` gives the region priority.
 """
 
 from __future__ import annotations
@@ -34,13 +35,14 @@ from benchmarks.servers import free_port
 from crdtstream.config import Config
 from crdtstream.runtime.logging import configure_logging
 from crdtstream.runtime.loop import Loop
-from crdtstream.servers.resp_server import RespServer
+from crdtstream.runtime.resp_server import RespServer
 
 TARGET_MS = 10.0
 PROBE_S = 0.001
 CLIENTS = 3
 DEPTH = 16
 PAUSE_S = 0.01
+RANGE_ENTRIES = 10_000
 VALUE = b"v" * 16
 LARGE = b"large"
 
@@ -50,9 +52,9 @@ Figures = dict[str, float]
 
 
 def main(
-    entries: Annotated[int, typer.Option(help="Entries before the load begins.")] = 2_000_000,
-    small_streams: Annotated[int, typer.Option(help="Streams that half of them are spread over.")] = 50_000,
-    seconds: Annotated[float, typer.Option(help="Of each half.")] = 10.0,
+    entries: Annotated[int, typer.Option(help="Number of entries before the load begins.")] = 2_000_000,
+    small_streams: Annotated[int, typer.Option(help="Number of streams for half of the entries.")] = 50_000,
+    seconds: Annotated[float, typer.Option(help="Duration of each part.")] = 10.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     with tempfile.TemporaryDirectory() as made:
@@ -62,8 +64,8 @@ def main(
         config = Config(name="bench", region=1, cluster="bench", data=data, port=free_port(), replication_port=0)
         config = configured(config)
         with progress.status("measuring"):
-            quiet, busy, checkpoints = uvloop.run(measure(config, seconds, small_streams))
-    figures = {"quiet": summary(quiet), "checkpoints": summary(busy)}
+            parts, checkpoints = uvloop.run(measure(config, seconds, small_streams))
+    figures = {name: summary(late_ms) for name, late_ms in parts.items()}
     show(figures, checkpoints, as_json)
     raise typer.Exit(0 if figures["checkpoints"]["p99.9"] <= TARGET_MS else 1)
 
@@ -74,7 +76,7 @@ def configured(config: Config) -> Config:
 
 
 def build(data: str, entries: int, small_streams: int) -> None:
-    """In a process of its own, so that the region starts as after a kill."""
+    """Fill in a separate process, so that the region starts as after a kill."""
     filler = multiprocessing.get_context("fork").Process(target=fill, args=(data, entries, small_streams))
     filler.start()
     filler.join()
@@ -97,7 +99,7 @@ def fill(data: str, entries: int, small_streams: int) -> None:
     region.disk.close()
 
 
-async def measure(config: Config, seconds: float, small_streams: int) -> tuple[list[float], list[float], int]:
+async def measure(config: Config, seconds: float, small_streams: int) -> tuple[dict[str, list[float]], int]:
     loop = Loop(config, RespServer)
     serving = asyncio.get_running_loop().create_task(loop.run())
     while loop.failed:
@@ -110,19 +112,24 @@ async def measure(config: Config, seconds: float, small_streams: int) -> tuple[l
     quiet = await probe(seconds)
     saver = asyncio.get_running_loop().create_task(save_again_and_again(loop))
     busy = await probe(seconds)
+    holds = [context.Process(target=hold, args=(config.port,)) for hold in (scan, read_pipelines, digest)]
+    for process in holds:
+        process.start()
+    await asyncio.sleep(1.0)
+    held = await probe(seconds)
     saver.cancel()
-    for process in load:
+    for process in [*load, *holds]:
         process.kill()
         process.join()
     loop.stop()
     await serving
     saving = loop.node.context.saving
     assert not saving.failure, saving.failure
-    return quiet, busy, saving.request() - 1
+    return {"quiet": quiet, "checkpoints": busy, "holds": held}, saving.request() - 1
 
 
 async def probe(seconds: float) -> list[float]:
-    """How late each wake-up was, in ms."""
+    """Return how late each wake-up was, in ms."""
     late_ms: list[float] = []
     end_s = time.perf_counter() + seconds
     while time.perf_counter() < end_s:
@@ -141,7 +148,7 @@ async def save_again_and_again(loop: Loop) -> None:
 
 
 def press(port: int, seed: int, small_streams: int) -> None:
-    """A client that writes, reads and acknowledges until it is killed; the region goes first."""
+    """Run a client that writes, reads and acknowledges until it is killed; the region has priority."""
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     os.nice(5)
     client: Any = redis.Redis(port=port)
@@ -157,6 +164,37 @@ def press(port: int, seed: int, small_streams: int) -> None:
         if entries:
             client.xack(LARGE, b"group", *[entry_id for entry_id, _ in entries[1:]])
         time.sleep(PAUSE_S)
+
+
+def beside(port: int) -> Any:
+    """Return a client whose process yields to the region."""
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    os.nice(5)
+    return redis.Redis(port=port)
+
+
+def scan(port: int) -> None:
+    client = beside(port)
+    cursor, number = 0, 0
+    while True:
+        cursor, _ = client.scan(cursor, count=10)
+        client.delete(b"new-%d" % number)
+        number += 1
+
+
+def read_pipelines(port: int) -> None:
+    client = beside(port)
+    while True:
+        pipeline = client.pipeline(transaction=False)
+        for _ in range(DEPTH):
+            pipeline.execute_command("XRANGE", LARGE, "-", "+", "COUNT", RANGE_ENTRIES)
+        pipeline.execute()
+
+
+def digest(port: int) -> None:
+    client = beside(port)
+    while True:
+        client.execute_command("CRDT.DIGEST")
 
 
 def summary(late_ms: list[float]) -> Figures:

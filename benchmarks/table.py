@@ -24,7 +24,7 @@ def make_table(results: Sequence[Result], machine: dict[str, str]) -> Table:
 
 
 def cells(result: Result) -> list[str | Text]:
-    """In the order of `COLUMNS`; a figure that does not exist is empty."""
+    """Return the cells in the order of `COLUMNS`; missing figures are empty."""
     return [
         result.title,
         f"{value_text(result.ours)} {result.unit}",

@@ -1,4 +1,4 @@
-"""RESP2 for the benchmarks: requests to bytes, and a blocking connection for everything that is not measured."""
+"""RESP2 for the benchmarks: request encoding, and a blocking connection for everything that is not measured."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from itertools import islice
 from typing import Any
 
 TIMEOUT_S = 120.0
+PIPELINE = 500
 ENTRY_LINES = 8  # of an entry with one field: *2 $n ID *2 $n field $n value
 
 
 class ReplyError(Exception):
-    """An error that the server replied with."""
+    """An error reply of the server."""
 
 
 def command(*parts: bytes | str | int) -> bytes:
@@ -23,7 +24,7 @@ def command(*parts: bytes | str | int) -> bytes:
 
 
 class Connection:
-    """A client that waits for each reply; a context."""
+    """A client that waits for each reply; a context manager."""
 
     def __init__(self, port: int, timeout_s: float = TIMEOUT_S) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout_s)
@@ -47,6 +48,14 @@ class Connection:
     def send(self, *parts: bytes | str | int) -> None:
         self._socket.sendall(command(*parts))
 
+    def pipeline(self, requests: list[bytes], depth: int = PIPELINE) -> None:
+        """Send requests in pipelines of this depth; an error reply is raised."""
+        for begin in range(0, len(requests), depth):
+            some = requests[begin : begin + depth]
+            self._socket.sendall(b"".join(some))
+            for _ in some:
+                self.reply()
+
     def reply(self) -> Any:
         line = self._file.readline()
         if not line.endswith(b"\r\n"):
@@ -66,7 +75,9 @@ class Connection:
         return [self.reply() for _ in range(number)]
 
     def entries(self) -> tuple[list[bytes], int]:
-        """The IDs in an array of entries with one field each, whose data has no line ends, and its length in bytes."""
+        """Read an array of entries with one field each, without line ends in the data; return its IDs and its size in
+        bytes.
+        """
         header = self._file.readline()
         if not header.startswith(b"*"):
             raise ReplyError(header.decode(errors="replace"))

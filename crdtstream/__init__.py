@@ -1,53 +1,69 @@
 """crdtstream: an active-active stream store.
 
-Every region runs a node that takes reads and writes locally over the Redis Streams protocol, keeps one entry tree for
+Every region runs a node that serves reads and writes locally over the Redis Streams protocol, keeps one entry tree for
 each writing origin, and exchanges effects with the other regions over gRPC. Regions converge without coordination.
 
 **Shape.** The core is a pure machine: commands, messages and ticks go in; records, messages and replies come out. It
-reads no clock, no random source, no socket and no file; a stopwatch that the runtime lends it counts what commands
-take, for statistics alone. The runtime performs what comes out in the order of the fields of `Ready`, and that order is
-the law: append to the log, then answer; peers pull what is appended.
+uses no clock, no random source, no socket and no file, except a stopwatch that the runtime supplies to time commands
+for statistics. The runtime performs the output in the order of the fields of `Ready`, and that order is a contract:
+append to the log first, then reply; peers pull what was appended.
 
     0 core                    vectors, IDs, blocks, entry trees, streams, groups, the replica
     1 protocols               RESP requests and replies; the codec of batches and records
-    2 commands, replication   one function for each Redis command; session, inbox, births, members, state transfer
+    2 clients                 connections to the Redis port, and what their commands see
+      commands, replication   a function for each command, a file for each family; sessions, members, transfers, audit
+      serving, bulk           requests run in turns; calls of the bulk port, a slice at a time
+      storage                 log and checkpoint on a disk port, real or simulated; independent of the node above it
     3 node                    one region
-    4 storage                 log and checkpoint behind a disk port, real and simulated
-    5 runtime                 asyncio turns, gRPC links
-    6 servers                 the Redis port
-    7 demo, admin, cli        where everything is put together
+    4 runtime                 asyncio turns, gRPC links, the Redis port
+    5 demo, admin, cli        composition of all parts
 
-**Route of one XADD.** `servers.resp_server` (bytes) -> `protocols.requests` (argv) -> `node` -> `commands.serving`
+In addition, `spark` is a client of the bulk port that runs in processes of its own and imports only the contract.
+
+**Route of one XADD.** `runtime.resp_server` (bytes) -> `protocols.requests` (argv) -> `node` -> `serving`
 (client) -> `commands.dispatch`, `commands.streams` (arguments, ID) -> `core.replica` (dot, effect) -> `core.stream`,
 `core.entry_tree`, `core.block`. Then `runtime.loop` takes `node.ready()`: `replication.turn` has encoded the batch
-(`protocols.codec`), `storage.log` appends it, the answer goes out, and each `runtime.link` pulls what its peer lacks
+(`protocols.codec`), `storage.log` appends it, the reply is sent, and each `runtime.link` pulls what its peer lacks
 (`replication.session`, `replication.feed`). On the far side: `runtime.link` -> `node` -> `replication.exchange` ->
-session -> `replication.inbox` (gap, dependencies) -> `replication.turn` -> `core.applying` -> the tree links the block;
-the log; progress goes back.
+session -> `replication.inbox` (gap, dependencies) -> `replication.turn` -> `core.applying`, where the tree links the
+block; then the log, and progress is reported back.
 
-**Route of one state.** A peer that the log no longer serves (`replication.history`, `replication.feed`) is handed a
-whole state (`replication.handover`): `replication.snapshot` captures it key by key, and each key before it changes
-(`core.observer`); `replication.transfer` sends chunks, `replication.staging` gathers them, each a record of the log,
-and `core.applying` joins them as one (`core.joining`).
+**Route of one bulk Write.** `runtime.bulk_server` (gRPC, admission, slices) -> `runtime.bulk_calls` (messages) ->
+`bulk.rows` (every row checked) -> `bulk.writing` (IDs, blocks) -> `core.replica`, one effect for each block; then as
+for an XADD. The call is answered once all of its turns are in the log.
+
+**Route of one state transfer.** A peer that needs older records than the log has (`replication.history`,
+`replication.feed`) receives a whole state (`replication.transfer.handover`). `replication.transfer.snapshot` captures
+it key by key, and a key that is about to change right before that (`core.observer`). `replication.transfer.sending`
+sends chunks, `replication.transfer.staging` collects them, each as a record of the log, and `core.applying` joins them
+as one state (`core.joining`).
 
 **Route of one XACK.** ... -> `commands.groups` -> `core.replica` (a local fact) -> `core.group`, `core.pending`: the
-entry leaves. At the end of the turn the replica asks each group that changed for new runs, and prepares `Acknowledged`
-only if there are some. On the far side: ... -> `core.applying` -> `core.group`: union of runs, pending entries inside
-leave.
+pending entry leaves. At the end of the turn the replica asks each changed group for new runs, and prepares
+`Acknowledged` only if there are any. On the far side: ... -> `core.applying` -> `core.group`: union of runs; pending
+entries inside them leave.
 
-**Causality.** An origin is one incarnation of a region's data directory; its slot is `region + 256 * incarnation`. A
-dot `(slot, counter)` names one effect. Effects travel in batches of one origin, one contiguous counter range, one
-causal context; a batch is applied when no counter before it is missing and the own vector covers its context.
+**Causality.** An origin is one run of a region's process: every start creates a new one, a number with the region in
+its lowest byte and random bits above, so that no dot ever names two effects (`replication.membership.birth`). A dot is
+an origin and a counter, and names one effect. Effects travel in batches of one origin, one contiguous range of counters
+and one causal context, of which a batch carries what it gained since the previous batch. A batch is applied when no
+earlier counter of its origin is missing and the region's vector covers the context.
 
-**Members** are origins that others admitted and nobody evicted, a replicated table; the first of them found the cluster
-once all have met (`replication.founding`). What every member has on its disk is causally stable: only then are
-tombstones forgotten and is the log cut (`core.members`, `core.collection`, `replication.membership`,
-`storage.checkpoint`).
+**Cloned memory** is the only way in which a dot can get two authors. The audit detects it (`replication.audit.audit`).
+A region then replaces its state by another region's, and hands over, under a new origin, what only it had
+(`replication.membership.start_over`, `core.starting_over`).
 
-**Streams** are observed-remove, **groups** are del-wins sets of create dots, **runs** replicate acknowledgement once it
-is contiguous; consumers, pending entries and cursors are local facts, logged here and never sent.
+**Members** are the origins that have been sponsored and have not ended, in a replicated table (`core.members`). The
+first ones found the cluster once all of them have met (`replication.membership.founding`). An origin creates groups and
+forgets tombstones once it is admitted, by a sponsor, or by all if all regions have restarted
+(`replication.membership.membership`). What every member has on its disk is causally stable; only then are tombstones
+forgotten and the log truncated (`core.collection`, `storage.checkpoint`).
 
-Where the code departs from the first design, `CHANGELOG.md` says so and why.
+**Streams** are observed-remove sets, **groups** are delete-wins sets of create dots, and **runs** replicate
+acknowledgements once they are contiguous. Consumers, pending entries and cursors are local facts, logged here and never
+sent.
+
+Departures from the first design are listed in `CHANGELOG.md` with their reasons.
 """
 
 __version__ = "0.1.0"

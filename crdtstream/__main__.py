@@ -1,4 +1,4 @@
-"""`python -m crdtstream` is the console script `crdtstream`."""
+"""Entry point of `python -m crdtstream`, the same as the console script `crdtstream`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line, and the only place where the parts are put together."""
+"""The command line, and the only place where all parts are composed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from crdtstream import __version__, node
 from crdtstream.admin.app import app as admin
 from crdtstream.config import LIMITS_MIN, Config, ConfigError, Limits, validate
 from crdtstream.demo.run import run_demo
+from crdtstream.runtime.checking import problems_of
 from crdtstream.runtime.grpc_transport import TransportError
 from crdtstream.runtime.logging import configure_logging
 from crdtstream.runtime.loop import Loop, RegionFailed
-from crdtstream.servers.resp_server import RespServer
+from crdtstream.runtime.resp_server import RespServer
+from crdtstream.runtime.secret_files import with_password
 from crdtstream.storage.disk import DiskError
 from crdtstream.storage.recovery import LogError
 
@@ -37,7 +39,7 @@ def main() -> None:
 
 @app.callback(invoke_without_command=True)
 def root(version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False) -> None:
-    """An active-active stream store: every region takes reads and writes over the Redis Streams protocol."""
+    """An active-active stream store: every region serves reads and writes over the Redis Streams protocol."""
     if version:
         typer.echo(f"crdtstream {__version__} ({core_kind()})")
         raise typer.Exit
@@ -50,59 +52,102 @@ def core_kind() -> str:
 
 @app.command()
 def serve(
-    config: Annotated[Path | None, typer.Option(help="TOML file; flags override it.")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with settings; flags override it.")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the region, for people.")] = None,
-    region: Annotated[int | None, typer.Option(help="Number of the region, 1 to 255, different in each.")] = None,
+    region: Annotated[int | None, typer.Option(help="Number of the region, 1 to 255, unique in the cluster.")] = None,
     cluster: Annotated[str | None, typer.Option(help="Name of the cluster, the same in all regions.")] = None,
     bind: Annotated[str | None, typer.Option(help="Address of the Redis port.")] = None,
-    port: Annotated[int | None, typer.Option(help="Redis port; 0 takes a free one.")] = None,
+    port: Annotated[int | None, typer.Option(help="Redis port; 0 selects a free one.")] = None,
     replication_bind: Annotated[str | None, typer.Option(help="Address of the replication port.")] = None,
     replication_port: Annotated[int | None, typer.Option(help="gRPC port that the other regions dial.")] = None,
-    peer: Annotated[list[str] | None, typer.Option(help="HOST:PORT of another region; repeat it.")] = None,
+    bulk_bind: Annotated[str | None, typer.Option(help="Address of the bulk port.")] = None,
+    bulk_port: Annotated[
+        int | None, typer.Option(help="gRPC port for moving many entries; off unless given, 0 selects a free one.")
+    ] = None,
+    peer: Annotated[list[str] | None, typer.Option(help="HOST:PORT of another region; may be repeated.")] = None,
     data: Annotated[str | None, typer.Option(help="Data directory.")] = None,
     fsync: Annotated[str | None, typer.Option(help="always, everysec or no.")] = None,
     id_mode: Annotated[
         str | None, typer.Option(help="strict, semi-strict or liberal; the same in all regions.")
     ] = None,
-    incarnation: Annotated[int | None, typer.Option(help="Incarnation of a new data directory.")] = None,
-    requirepass: Annotated[str | None, typer.Option(help="Password of the Redis port.")] = None,
-    protected_mode: Annotated[bool | None, typer.Option(help="Refuse strangers while there is no password.")] = None,
+    incarnation: Annotated[
+        int | None, typer.Option(help="Any number: serve from a new data directory without waiting for peers.")
+    ] = None,
+    replace: Annotated[bool | None, typer.Option(help="No other process of this region runs: take over now.")] = None,
+    requirepass: Annotated[
+        str | None,
+        typer.Option(envvar="CRDTSTREAM_REQUIREPASS", help="Password of the Redis port; a flag is visible in ps."),
+    ] = None,
+    requirepass_file: Annotated[str | None, typer.Option(help="File that contains the password, one line.")] = None,
+    protected_mode: Annotated[
+        bool | None, typer.Option(help="Reject clients from beyond loopback while no password is set.")
+    ] = None,
     tls_certificate: Annotated[str | None, typer.Option(help="Certificate of this node (PEM file).")] = None,
     tls_key: Annotated[str | None, typer.Option(help="Its private key (PEM file).")] = None,
-    tls_authority: Annotated[str | None, typer.Option(help="Authority that signs all nodes (PEM file).")] = None,
+    tls_authority: Annotated[str | None, typer.Option(help="Authority that signs all certificates (PEM file).")] = None,
     insecure_replication: Annotated[bool | None, typer.Option(help="Replicate without TLS beyond loopback.")] = None,
+    allow_region: Annotated[
+        list[int] | None, typer.Option(help="Region that may connect without being a peer, by number; may be repeated.")
+    ] = None,
+    replication_secret_file: Annotated[
+        str | None, typer.Option(help="File that contains the secret shared by all regions, one line.")
+    ] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
-    check: Annotated[bool, typer.Option("--check", help="Validate the settings and exit.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Check settings, files, peers and data directory, and exit: 0 if all work.")
+    ] = False,
 ) -> None:
     """Run one region until SIGTERM."""
-    flags = {
-        key: value for key, value in locals().items() if key not in ("config", "peer", "check") and value is not None
-    }
+    given = dict(locals())
+    unlike = ("config", "peer", "allow_region", "check")
+    flags = {key: value for key, value in given.items() if key not in unlike and value is not None}
     if peer:
         flags["peers"] = tuple(peer)
+    if allow_region:
+        flags["allowed_regions"] = tuple(allow_region)
     try:
         settings = load_config(config, flags)
     except ConfigError as error:
         fail(str(error), USAGE_ERROR)
-    if check:
-        typer.echo("The settings are valid.")
-        return
-    run_region(settings)
+    (check_region if check else run_region)(settings)
 
 
 @app.command()
 def demo(
-    once: Annotated[bool, typer.Option("--once", help="Exit when all is told: 0 when everything held.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Exit after the stories: 0 if everything held.")] = False,
     port_base: Annotated[
-        int, typer.Option(min=0, max=65532, help="Redis ports PORT_BASE+1, +2 and +3; 0 takes free ones.")
+        int, typer.Option(min=0, max=65532, help="Redis ports PORT_BASE+1, +2 and +3; 0 selects free ones.")
     ] = 0,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Instead: archive and audit regions under load with Spark, then exit.")
+    ] = False,
+    master: Annotated[str, typer.Option(help="With --spark: the URL of the Spark master.")] = "local[2,4]",
+    keep: Annotated[
+        Path | None,
+        typer.Option(help="With --spark: an empty directory for the archive and the replies that clients got."),
+    ] = None,
 ) -> None:
-    """Run three regions on this machine, tell their stories, and keep them for redis-cli until Ctrl-C."""
-    raise typer.Exit(run_demo(once, port_base))
+    """Run three regions on this machine, play their stories, and keep them running for redis-cli until Ctrl-C."""
+    raise typer.Exit(run_demo(once, port_base, spark=master if spark else "", keep=keep))
+
+
+@app.command(
+    "spark",
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+def spark_jobs(context: typer.Context) -> None:
+    """Archive, audit, load, replay and report on streams with Spark: see crdtstream spark --help."""
+    # Imported only here: the extra may not be installed, and the import is slow.
+    try:
+        from crdtstream.spark.app import main as jobs
+    except ImportError as error:
+        fail(f"{error}: install the Spark jobs with pip install 'crdtstream[spark]', and Java 17", USAGE_ERROR)
+    jobs(context.args)
 
 
 def load_config(path: Path | None, flags: dict[str, Any]) -> Config:
-    """The TOML file, overridden by flags; raises ConfigError."""
+    """The settings of the TOML file, overridden by flags; raises ConfigError."""
     settings = read_toml(path) if path is not None else {}
     settings.update(flags)
     limits = settings.pop("limits", {})
@@ -119,8 +164,10 @@ def load_config(path: Path | None, flags: dict[str, Any]) -> Config:
             raise ConfigError(f"limit {limit} must be a whole number that is not negative, not {value!r}")
     if "peers" in settings:
         settings["peers"] = peer_addresses(settings["peers"])
+    if "allowed_regions" in settings:
+        settings["allowed_regions"] = region_numbers(settings["allowed_regions"])
     refuse_wrong_types(settings)
-    # Absolute, because CONFIG REWRITE and INFO name it later.
+    # Absolute, because CONFIG REWRITE and INFO use it later, perhaps from another working directory.
     config_file = "" if path is None else str(path.absolute())
     config = Config(**settings, limits=Limits(**limits), config_file=config_file)
     validate(config)
@@ -128,10 +175,16 @@ def load_config(path: Path | None, flags: dict[str, Any]) -> Config:
 
 
 def peer_addresses(value: object) -> tuple[str, ...]:
-    """From flags a tuple, from TOML a list."""
+    """The peers as a tuple: flags give a tuple, TOML gives a list."""
     if isinstance(value, tuple | list) and all(isinstance(peer, str) for peer in value):
         return tuple(value)
-    raise ConfigError(f'peers must be a list of texts, ["HOST:PORT", ...], not {value!r}')
+    raise ConfigError(f'peers must be a list of strings, ["HOST:PORT", ...], not {value!r}')
+
+
+def region_numbers(value: object) -> tuple[int, ...]:
+    if isinstance(value, tuple | list) and all(type(region) is int for region in value):
+        return tuple(value)
+    raise ConfigError(f"allowed_regions must be a list of region numbers, [1, 2], not {value!r}")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -163,12 +216,21 @@ def refuse_wrong_types(settings: dict[str, Any]) -> None:
 def run_region(config: Config) -> None:
     configure_logging(config)
     try:
-        loop = Loop(config, RespServer)
+        loop = Loop(with_password(config), RespServer)
         uvloop.run(run_until_signal(loop))
     except ConfigError as error:
         fail(str(error), USAGE_ERROR)
     except (LogError, DiskError, RegionFailed, TransportError, OSError) as error:
         fail(str(error), FAILURE)
+
+
+def check_region(config: Config) -> None:
+    problems = problems_of(config)
+    for problem in problems:
+        typer.echo(f"crdtstream: {problem}", err=True)
+    if problems:
+        sys.exit(FAILURE)
+    typer.echo("The settings are valid.")
 
 
 async def run_until_signal(loop: Loop) -> None:

@@ -1,10 +1,10 @@
-"""What a node is told at its start: one frozen Config, every limit with its unit in its name."""
+"""The settings of a node: one frozen Config; the name of every limit ends in its unit."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from crdtstream.core.causality import INCARNATION_MAX, REGION_MAX
+from crdtstream.core.causality import REGION_MAX
 from crdtstream.core.entry_id import ID_MODES, STRICT
 
 ALWAYS = "always"
@@ -12,13 +12,17 @@ EVERYSEC = "everysec"
 NO = "no"
 FSYNC_POLICIES = (ALWAYS, EVERYSEC, NO)
 NAME_CHARACTERS_MAX = 128
+INCARNATION_MAX = 255
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Every bound that a user or a peer can run into; `memory_bytes_max`, `client_idle_s_max` and `log_retention_bytes`
-    of 0 bound nothing, with an `audit_interval_ms` of 0 there is no audit, with a `slow_command_us` of -1 no slow log.
+    """Every bound that a user or a peer can run into.
+
+    A value of 0 means unlimited for `memory_bytes_max`, `client_idle_s_max` and `log_retention_bytes`, no audit for
+    `audit_interval_ms`, and no checkpoint before a stop for `stop_checkpoint_ms_max`. A `slow_command_us` of -1 turns
+    the slow log off.
     """
 
     memory_bytes_max: int = 0
@@ -27,8 +31,12 @@ class Limits:
     blocked_clients_max: int = 10_000
     query_bytes_max: int = 1 << 30
     bulk_bytes_max: int = 512 << 20
+    auth_failure_delay_ms: int = 1_000
     arguments_max: int = 1 << 20
     output_bytes_max: int = 256 << 20
+    turn_reply_bytes_max: int = 1 << 20
+    turn_ms_max: int = 5
+    outputs_bytes_max: int = 1 << 30
     entry_bytes_max: int = 512 << 20
     message_bytes: int = 256 << 10
     message_bytes_max: int = 4 << 20
@@ -39,29 +47,40 @@ class Limits:
     replication_interval_ms: int = 2
     heartbeat_ms: int = 1_000
     peer_timeout_ms: int = 5_000
+    greeting_timeout_ms: int = 5_000
+    ungreeted_links_max: int = 256
     backoff_ms_min: int = 100
     backoff_ms_max: int = 5_000
     segment_bytes_max: int = 64 << 20
     durable_interval_ms: int = 10_000
     transfer_keep_ms: int = 60_000
     checkpoint_log_bytes: int = 256 << 20
+    stop_checkpoint_log_bytes: int = 4 << 20
+    stop_checkpoint_ms_max: int = 8_000
     stream_node_entries_max: int = 100
     stream_node_bytes_max: int = 4_096
     merged_ranges_bytes_max: int = 64 << 20
     copy_entries_max: int = 100_000
     expiry_takeover_ms: int = 10_000
+    admission_wait_ms: int = 2_000
     expired_keys_max: int = 100
     collected_keys_max: int = 1_000
     log_retention_bytes: int = 0
     audit_interval_ms: int = 60_000
     audit_entries_max: int = 2_000
+    digest_entries_max: int = 1_000
     slow_command_us: int = 10_000
     slow_log_entries_max: int = 128
+    bulk_message_bytes: int = 1 << 20
+    bulk_message_bytes_max: int = 16 << 20
+    bulk_calls_max: int = 64
+    bulk_stage_bytes_max: int = 256 << 20
+    bulk_stage_idle_s_max: int = 600
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """One region node; `config_file` is where the settings were read from, empty when from flags only."""
+    """The settings of one region; `config_file` is the file that they were read from, empty if there was none."""
 
     name: str
     region: int
@@ -70,17 +89,26 @@ class Config:
     port: int = 6379
     replication_bind: str = "127.0.0.1"
     replication_port: int = 16379
+    bulk_bind: str = "127.0.0.1"
+    # None: no bulk port.
+    bulk_port: int | None = None
     peers: tuple[str, ...] = ()
     data: str = "data"
     fsync: str = EVERYSEC
     id_mode: str = STRICT
+    # If set, whatever the number: do not wait for peers.
     incarnation: int | None = None
+    # The operator states that no other process of this region is running.
+    replace: bool = False
     requirepass: str = ""
+    requirepass_file: str = ""
     protected_mode: bool = True
     tls_certificate: str = ""
     tls_key: str = ""
     tls_authority: str = ""
     insecure_replication: bool = False
+    allowed_regions: tuple[int, ...] = ()
+    replication_secret_file: str = ""
     log_level: str = "info"
     config_file: str = ""
     limits: Limits = field(default_factory=Limits)
@@ -91,11 +119,11 @@ class ConfigError(ValueError):
 
 
 def validate(config: Config) -> None:
-    """Raise ConfigError for the first setting that is wrong."""
+    """Raise ConfigError for the first invalid setting."""
     if not config.name or not config.name.isprintable() or " " in config.name:
         raise ConfigError(f"name {config.name!r} must be a word: letters, digits, '-' or '_'")
     if not config.cluster:
-        raise ConfigError("cluster must be set: all regions of one cluster carry the same cluster name")
+        raise ConfigError("cluster must be set: all regions of a cluster use the same cluster name")
     for name in (config.name, config.cluster):
         if len(name) > NAME_CHARACTERS_MAX:
             raise ConfigError(f"{name[:20]!r}... must not exceed {NAME_CHARACTERS_MAX} characters")
@@ -107,7 +135,8 @@ def validate(config: Config) -> None:
         raise ConfigError(f"id-mode {config.id_mode!r} must be one of {', '.join(ID_MODES)}")
     if config.incarnation is not None and not 0 <= config.incarnation <= INCARNATION_MAX:
         raise ConfigError(f"incarnation {config.incarnation} must be between 0 and {INCARNATION_MAX}")
-    for name, port in (("port", config.port), ("replication-port", config.replication_port)):
+    ports = (("port", config.port), ("replication-port", config.replication_port), ("bulk-port", config.bulk_port or 0))
+    for name, port in ports:
         if not 0 <= port <= 65535:
             raise ConfigError(f"{name} {port} must be between 0 and 65535")
     for peer in config.peers:
@@ -116,32 +145,43 @@ def validate(config: Config) -> None:
             raise ConfigError(f"peer {peer!r} must be HOST:PORT, the replication address of another region")
     if config.log_level not in LOG_LEVELS:
         raise ConfigError(f"log-level {config.log_level!r} must be one of {', '.join(LOG_LEVELS)}")
+    if config.requirepass and config.requirepass_file:
+        raise ConfigError("requirepass and requirepass-file both set the password: give only one of them")
     _validate_replication(config)
     validate_limits(config.limits)
 
 
-# Below these a region could not greet, answer or log anything; -1 turns off.
+# Below these values a region could not greet, reply or log; -1 means off.
 LIMITS_MIN = {
     "clients_max": 1,
     "query_bytes_max": 1 << 16,
     "bulk_bytes_max": 1 << 10,
     "arguments_max": 1 << 10,
     "output_bytes_max": 1 << 16,
+    "turn_reply_bytes_max": 1 << 10,
+    "turn_ms_max": 1,
+    "outputs_bytes_max": 1 << 16,
     "message_bytes": 1 << 10,
     "message_bytes_max": 1 << 16,
     "window_bytes": 1 << 10,
     "progress_rows_max": 1 << 10,
     "heartbeat_ms": 1,
+    "greeting_timeout_ms": 1,
+    "ungreeted_links_max": 1,
     "backoff_ms_min": 1,
     "segment_bytes_max": 1 << 16,
     "durable_interval_ms": 1,
     "audit_entries_max": 1,
+    "digest_entries_max": 1,
     "slow_command_us": -1,
+    "bulk_message_bytes": 1 << 10,
+    "bulk_message_bytes_max": 1 << 16,
+    "bulk_calls_max": 1,
 }
-# gRPC counts the bytes of a message in 32 bits.
-LIMITS_MAX = {"message_bytes_max": 1 << 30}
-# How many times the first must go into the second: a message of about `message_bytes` carries batches and a piece of a
-# state, and progress besides; of two heartbeats one may be late.
+# gRPC stores the size of a message in 32 bits.
+LIMITS_MAX = {"message_bytes_max": 1 << 30, "bulk_message_bytes_max": 1 << 30}
+# (a, n, b): n times limit a must not exceed limit b. A message of about `message_bytes` can carry batches, a piece of a
+# state and progress at once. Of two heartbeats within a timeout, one may be late.
 LIMITS_ORDER = (
     ("message_bytes", 4, "message_bytes_max"),
     ("heartbeat_ms", 2, "peer_timeout_ms"),
@@ -167,10 +207,13 @@ def _validate_replication(config: Config) -> None:
     files = (config.tls_certificate, config.tls_key, config.tls_authority)
     if any(files) and not all(files):
         raise ConfigError("tls-certificate, tls-key and tls-authority go together: give all three or none")
+    for region in config.allowed_regions:
+        if not 1 <= region <= REGION_MAX:
+            raise ConfigError(f"allow-region {region} must be the number of a region, 1 to {REGION_MAX}")
     if not is_loopback(config.replication_bind) and not all(files) and not config.insecure_replication:
         raise ConfigError(
             f"replication-bind {config.replication_bind} is not loopback: give the three TLS files,"
-            " or --insecure-replication where the network itself is trusted"
+            " or --insecure-replication if the network itself is trusted"
         )
 
 

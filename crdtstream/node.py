@@ -4,46 +4,55 @@
           synced(position)   writable(flag)
     out:  ready() -> Ready | None         outgoing(link, bytes_max, now_ms) -> message | None
 
-The runtime performs a Ready in the order of its fields, and that order is the law: append the records, then send the
-replies. Under `fsync = always` the node itself holds replies, of reads too, until `synced` covers what they may have
-seen. `synced` is the only source of durable progress. Outgoing messages are pulled, so a slow peer costs no queue.
+The runtime performs a Ready in the order of its fields, and that order is a contract: append the records, then send the
+replies. With `fsync = always` the node itself holds replies, even of reads, until `synced` covers everything that they
+may have seen. `synced` is the only source of durable progress. Outgoing messages are pulled, so a slow peer causes no
+queue.
 
-A life: `recover` for each record of the log, then `start`, then turns, then `stop`.
+Life cycle: `recover` for each record of the log, then `start`, then turns, then `stop`.
 
-A command that raises what it should not is answered with an error and told of in `notices`, as long as it had prepared
-nothing. Where it had, memory and log may differ, so the exception leaves the node: the runtime appends nothing more,
-and the next start rebuilds the state from the log.
+If a command raises an unexpected exception before it prepared anything, its client gets an error and the exception is
+added to `notices`. If it had prepared something, memory and log may differ, so the exception leaves the node: the
+runtime appends nothing more, and the next start rebuilds the state from the log.
 """
 
 from __future__ import annotations
 
 from collections import deque
 
-from crdtstream.commands.context import Client, Context, Peer, TransferShown
-from crdtstream.commands.outputs import Outputs, Replies
-from crdtstream.commands.regions import LINK_TRANSFER
-from crdtstream.commands.serving import Serving
-from crdtstream.config import ALWAYS, Config
-from crdtstream.core.causality import VersionVector, region_of
+from crdtstream.bulk.stages import Stages
+from crdtstream.clients.client import Client
+from crdtstream.clients.context import Context
+from crdtstream.clients.outputs import Outputs, Replies
+from crdtstream.clients.stopwatch import Stopwatch
+from crdtstream.config import ALWAYS, Config, Limits
+from crdtstream.core.causality import VersionVector
+from crdtstream.core.effects import Key
 from crdtstream.core.members import Members
 from crdtstream.core.replica import Replica
+from crdtstream.core.stream import Stream
+from crdtstream.peers import shown_peers
 from crdtstream.protocols import codec
+from crdtstream.protocols.log_port import LogReader
 from crdtstream.protocols.manifest import Manifest, Milestone
-from crdtstream.replication.birth import Birth
+from crdtstream.protocols.state_rows import StreamImage, capture_stream
 from crdtstream.replication.exchange import Exchange
-from crdtstream.replication.history import History, LogReader
-from crdtstream.replication.membership import Membership
-from crdtstream.replication.session import Session
+from crdtstream.replication.history import History
+from crdtstream.replication.membership.birth import Birth
+from crdtstream.replication.membership.chronicle import Chronicle
+from crdtstream.replication.membership.collecting import Collecting
+from crdtstream.replication.membership.contacts import Contacts
+from crdtstream.replication.membership.membership import Membership
+from crdtstream.replication.membership.start_over import StartOver
 from crdtstream.replication.turn import Record, Turn
-from crdtstream.replication.wire_pb2 import Message
-
-NOT_LINKED = "none"
+from crdtstream.replication.wire_pb2 import Hello, Message
+from crdtstream.serving import Serving
 
 
 class Ready:
-    """What a turn wants done, in this order: append `records`, send `replies`, close the connections in `closing`.
+    """What the runtime must do, in this order: append `records`, send `replies`, close the connections in `closing`.
 
-    `urgent`: somebody waits for these records to be durable, whatever the policy, so sync now.
+    `urgent`: a region waits for these records to be durable, so sync at once, whatever the policy.
     """
 
     __slots__ = ("closing", "records", "replies", "urgent")
@@ -56,72 +65,97 @@ class Ready:
 
 
 class Node:
-    """One region's state machine."""
+    """The state machine of one region."""
 
     def __init__(self, config: Config, now_ms: int) -> None:
         self.config = config
         self.replica = Replica(0)
         self.history = History()
         self.turn = Turn(self.replica, self.history)
-        self.birth = Birth(config)
+        self.birth = Birth(config, self.replica)
         self.exchange = Exchange(config, self.replica, self.turn, self.history, self.birth)
+        self.collecting = Collecting(self.replica, self.turn)
         self.membership = Membership(self.replica, self.turn, self.birth, self.exchange)
+        self.start_over = StartOver(self.replica, self.turn, self.birth, self.exchange, self.membership)
         self.context = Context(config.limits, self.replica, self.exchange.progress, now_ms)
         self.context.configure(config)
         self.context.retention = self.membership
+        self.context.admission = self.membership
+        self.context.counts = self.birth.counts
         self.context.audit = self.exchange.audit
-        self.notices = self.exchange.notices
+        self.context.start_over = self.start_over
+        self.notices = self.context.notices = self.exchange.notices
+        self.chronicle = Chronicle()
+        self.contacts = Contacts(config.peers, now_ms)
         self.outputs = Outputs(config.fsync == ALWAYS)
         self.serving = Serving(self.context, self.replica, self.outputs, self.notices)
+        self.stages = Stages()
+        # What the runtime works with.
+        self.saving = self.context.saving
+        self.statistics = self.context.statistics
+        self.clients = self.context.clients
+        self.news = self.exchange.news
         self._marks: deque[tuple[int, VersionVector]] = deque()
         self._synced = 0
         self._effects_saving = 0
+        self._member_changes = 0
 
-    # A life
+    # Life cycle
 
     def recover(self, position: int, kind: int, payload: bytes) -> None:
-        """One record of the log, in order."""
+        """Replay one record of the log, in order."""
         self.turn.last_position = position
         if kind == codec.BATCH:
-            self.replica.apply_batch(codec.decode_batch(payload), position)
-            self.history.note(position, self.replica.vector)
+            batch = codec.decode_batch(payload)
+            self.replica.apply_batch(batch, position)
+            self.history.note(position, batch.slot, batch.last, self.replica.vector)
         elif kind == codec.LOCAL:
             facts, through = codec.decode_facts(payload)
             self.replica.replay_facts(facts, through, position)
+        elif kind == codec.STABLE:
+            self.collecting.replay(payload)
         elif kind == codec.STAGED:
-            self.exchange.restage(payload)
+            self.exchange.fetching.restage(payload)
         elif kind == codec.JOINED:
             self.exchange.rejoin(payload, position)
+        elif kind == codec.STARTED_OVER:
+            self.start_over.replay(position, payload)
+        elif kind == codec.HANDED_OVER:
+            self.start_over.replay_handed_over(payload)
         else:
             self.replica.drop_waiting_facts()
             self.birth.recover(kind, payload)
-            self.replica.slot = self.birth.slot()
+            self.replica.slot = self.birth.origin
 
     def restore(self, manifest: Manifest) -> None:
-        """Before `recover`: what a checkpoint knows besides the keys, which go to the replica."""
+        """Load what a checkpoint has besides its keys, before `recover`; the keys go to `restore_key`."""
         self.turn.last_position = manifest.begun
         self.replica.vector = manifest.vector
+        self.replica.contexts = manifest.contexts
         self.replica.members = Members.of_rows(manifest.members)
         self.history.restore(manifest.milestones)
         for kind, payload in manifest.records:
             if kind == codec.GAP:
                 self.history.restore_gap(*codec.decode_gap(payload))
+            elif kind == codec.BEGINNING:
+                self.history.beginning = codec.decode_number(payload, "beginning")
             else:
                 self.birth.recover(kind, payload)
-        self.replica.slot = self.birth.slot()
+        self.replica.slot = self.birth.origin
         self.context.saving.saved(manifest.saved_ms)
         self.context.effects_saved = manifest.vector.total()
 
-    def start(self, log: LogReader, boot_id: bytes, nonce: int, now_ms: int) -> None:
-        """After the log's last record: decide which origin this is, and log that it starts; peers are served from
-        `log`.
+    def start(self, log: LogReader, seed: int, now_ms: int) -> None:
+        """Call after the last record of the log: begin as a new origin, whose number is derived from the seed, and log
+        that. Peers are served from `log`.
         """
         self.history.log = log
         self.replica.end_replay()
         self.exchange.end_replay()
         self._marks.append((self.turn.last_position, self.replica.vector.copy()))
-        self.context.durable = self.exchange.durable_vector
-        self.birth.start(boot_id, nonce, self.turn, self.membership.served())
+        self.context.durable = self.exchange.view.durable_vector
+        self.membership.start(seed, now_ms)
+        self.start_over.resume()
         self._tell_birth()
 
     def stop(self) -> Ready:
@@ -133,35 +167,62 @@ class Node:
     # Checkpoints
 
     def can_describe(self) -> bool:
-        """Chunks of a state that is not joined yet are in the log alone: a checkpoint would lose them."""
-        return self.exchange.staging is None
+        """True if a checkpoint may begin: it would lose staged chunks and groups still to be handed over, which are in
+        the log alone.
+        """
+        return self.exchange.fetching.staging is None and not self.start_over.is_pending()
 
     def describe(self, segment_firsts: list[int]) -> Manifest:
-        """Between turns: what a checkpoint that begins now keeps besides the keys and its files."""
+        """What a checkpoint that begins now keeps besides its keys and files; call it between turns."""
         begun = self.turn.last_position
         manifest = Manifest(begun, self.replica.vector.copy())
         self._effects_saving = manifest.vector.total()
+        manifest.contexts = {slot: context.copy() for slot, context in self.replica.contexts.items()}
         manifest.members = self.replica.members.rows()
         manifest.records = self.birth.records()
         manifest.records += [(codec.GAP, codec.encode_gap(position, gap)) for position, gap in self.history.gaps()]
+        manifest.records.append((codec.BEGINNING, codec.encode_number(self.history.beginning)))
         self.history.mark(begun + 1, manifest.vector)
         manifest.milestones = self.history.milestones_at([*segment_firsts, begun + 1])
         return manifest
 
     def checkpoint_ended(self, saved_ms: int, failure: str) -> None:
-        """A checkpoint is on disk, or it failed; who waits for it is told."""
+        """A checkpoint is on disk, or it failed; the clients that wait for it are told."""
         self.context.saving.end(saved_ms, failure)
         if not failure:
             self.context.effects_saved = self._effects_saving
         self.serving.wake_keyless()
 
+    @property
+    def last_position(self) -> int:
+        """The last log position, including all that turns have made so far."""
+        return self.turn.last_position
+
+    @property
+    def log_retention_bytes(self) -> int:
+        return self.context.limits.log_retention_bytes
+
+    def is_settled(self) -> bool:
+        return self.replica.is_settled()
+
+    def names(self) -> list[tuple[int, list[bytes]]]:
+        """The names of all keys, by database."""
+        return [(number, list(database)) for number, database in enumerate(self.replica.databases) if database]
+
+    def image(self, key: Key) -> StreamImage:
+        """Capture the key as it is now."""
+        return capture_stream(key, self.replica.databases[key[0]].get(key[1]), self.turn.last_position)
+
+    def restore_key(self, key: Key, stream: Stream | None, position: int) -> None:
+        self.replica.restore(key, stream, position)
+
     def needed_position(self, milestones: list[Milestone]) -> int:
-        """The last of these milestones that every member has passed durably: nobody needs what lies before it."""
+        """The last of these milestones that every member has passed durably; the log before it is not needed."""
         stable = self.exchange.stable()
         return max([position for position, vector in milestones if stable.descends(vector)], default=0)
 
     def held_position(self) -> int:
-        """From here on the log is needed by peers that take a state just now; else where the next record goes."""
+        """The first log position still needed by peers that are receiving a state, or else the next position."""
         sent = self.exchange.transfers.first_position()
         return 1 + (self.turn.last_position if sent is None else sent)
 
@@ -174,60 +235,122 @@ class Node:
         self.serving.disconnect(client_id)
 
     def execute(self, client_id: int, argv: list[bytes], now_ms: int) -> None:
-        """One request; its reply comes with a later Ready. Requests behind a parked one wait for it, those behind one
-        that closes the connection are not heard.
-        """
+        """Run one request; its reply comes with a later Ready, after those of the client's earlier requests."""
         self.execute_all(client_id, [argv], now_ms)
 
     def execute_all(self, client_id: int, requests: list[list[bytes]], now_ms: int) -> None:
-        """Requests that came at once, one after the other."""
+        """Run requests that arrived together, in order."""
         self._set_clock(now_ms)
         self.serving.execute(client_id, requests)
 
+    def is_behind(self) -> bool:
+        """True if the next turn already has work."""
+        return self.serving.is_behind()
+
+    def behind_bytes(self) -> int:
+        """The size of the requests that wait for the next turn."""
+        return self.serving.behind_bytes()
+
     def refuse(self, client_id: int, reply: bytes) -> None:
-        """A last reply to a client that broke the protocol; its connection closes behind it."""
+        """Send a last reply to a client that violated the protocol, and then close its connection."""
         self.serving.refuse(client_id, reply)
 
     def ended(self, client_id: int) -> None:
-        """The client will say nothing more; it may still read what it asked for."""
+        """The client will send nothing more; it may still read replies that are due."""
         self.serving.end(client_id)
 
-    # What the runtime tells
+    # The bulk port
+
+    def begin_slice(self, now_ms: int) -> None:
+        """Call before a slice of work of the bulk port, which runs between two commands."""
+        self._set_clock(now_ms)
+        if self.replica.deadlines.next_ms < now_ms:
+            self.serving.expire()
+
+    def end_slice(self) -> None:
+        """Call after a slice: clients that wait for a key or watch it learn of its change before the next command."""
+        if len(self.context.parking) or len(self.context.watches):
+            self.serving.wake()
+
+    # Questions of the runtime
+
+    @property
+    def settings(self) -> Config:
+        """The current settings, including changes by CONFIG SET."""
+        return self.context.config
+
+    @property
+    def limits(self) -> Limits:
+        return self.context.limits
+
+    @property
+    def is_writable(self) -> bool:
+        """False if the runtime last reported that the disk is full."""
+        return self.context.writable
+
+    @property
+    def memory_short(self) -> bool:
+        return self.context.memory_short
+
+    @property
+    def forgotten_keys(self) -> int:
+        """How many keys were forgotten since the start; their memory can be returned to the system."""
+        return self.replica.collection.forgotten
+
+    def is_serving(self) -> bool:
+        """True if nothing in membership keeps clients from being served."""
+        return self.membership.serving()
+
+    def is_staging(self) -> bool:
+        """True while a state transfer to this region is running."""
+        return self.exchange.fetching.staging is not None
+
+    def welcomes(self, hello: Hello) -> bool:
+        """True if a session with a peer that sends this greeting would open."""
+        return self.exchange.welcomes(hello)
+
+    # Reports from the runtime
+
+    def time_with(self, stopwatch: Stopwatch) -> None:
+        """Time commands with this stopwatch, for statistics only."""
+        self.context.stopwatch = stopwatch
 
     def observe(self, memory_bytes: int, cpu_user_s: float, cpu_system_s: float) -> None:
-        """What the process uses now."""
-        about = self.context.about
-        about.memory_bytes = memory_bytes
-        about.cpu_user_s, about.cpu_system_s = cpu_user_s, cpu_system_s
-        self.context.measure_memory()
+        """Record what the process uses now."""
+        self.context.observe(memory_bytes, cpu_user_s, cpu_system_s)
 
     def config_rewritten(self, failure: str) -> None:
-        """The settings are in their file, or why not; who waits for it is told."""
+        """The settings were written to their file, or the reason why not; the clients that wait for it are told."""
         self.context.rewrite_wanted = False
         self.context.rewrite_failure = failure
         self.serving.wake_keyless()
 
     # Links
 
-    def link_opened(self, link_id: int, dialled: bool, now_ms: int) -> None:
+    def link_opened(self, link_id: int, dialled: bool, now_ms: int) -> None:  # noqa: ARG002 - of the LinkNode protocol
         self.exchange.open(link_id, now_ms)
 
     def peer_met(self, address: str, region: int) -> None:
-        """That region greets from a configured peer's address."""
-        self.birth.met(address, region)
-        self._tell_birth()
+        """A region answered at a configured peer's address; it greets on the link that is opened next."""
+        self.membership.met(address, region)
+        self.contacts.note_answer(address, region)
+
+    def peer_failed(self, address: str, reason: str) -> None:
+        """A dial to that configured peer failed, or the link that it opened was closed, for this reason."""
+        self.contacts.note_failure(address, reason)
 
     def link_closed(self, link_id: int, reason: str, now_ms: int) -> None:
-        self.exchange.close(link_id)
+        region = self.exchange.close(link_id)
+        if region:
+            self.contacts.note_end(region, reason, now_ms)
         self._show_peers(now_ms)
 
     def link_verdict(self, link_id: int) -> str | None:
-        """Why the link must be closed, or None."""
+        """The reason why the link must be closed, or None."""
         return self.exchange.verdict(link_id)
 
     def receive(self, link_id: int, message: Message, now_ms: int) -> None:
         self._set_clock(now_ms)
-        self.membership.hear(message)
         self.exchange.receive(link_id, message, now_ms)
         self._tell_birth()
         if len(self.context.parking):
@@ -238,46 +361,67 @@ class Node:
         return self.exchange.outgoing(link_id, bytes_max, now_ms)
 
     def _tell_birth(self) -> None:
-        """Once this region has an origin, it writes under that origin's slot; until then commands are refused."""
-        self.membership.advance()
-        self.context.loading = self.birth.waiting_for()
-        self.context.applicant = self.membership.applies()
+        """Advance membership and starting over; commands are rejected until this region has an origin and is ready."""
+        if self.start_over.is_idle and self.membership.is_settled():
+            return
+        before = self.membership.admitted
+        self.start_over.advance(self.context.now_ms)
+        self.membership.advance(self.context.now_ms)
+        self.context.loading = self.membership.waiting_for() or self.start_over.waiting_for()
         self.context.origin = self.birth.origin
+        origin, is_ready = self.birth.origin, not self.context.loading
+        founds = origin in self.birth.founders
+        self.chronicle.observe(origin, self.replica.members, founds, self.membership.admitted, is_ready)
+        if self.membership.admitted and not before and len(self.context.parking):
+            self.serving.wake_keyless()
 
     def _show_peers(self, now_ms: int) -> None:
-        linked = [linked_peer(session, now_ms) for session in self.exchange.sessions()]
-        unlinked = [(region_of(slot), slot) for slot in self.exchange.unlinked()]
-        named = [Peer(region, self.exchange.name_of(region), "", NOT_LINKED, 0, slot) for region, slot in unlinked]
-        self.context.peers = sorted(linked + named, key=lambda peer: peer.region)
+        self.contacts.observe(self.exchange.greeted(), now_ms)
+        self.context.peers = shown_peers(self.exchange, self.contacts, now_ms)
 
     # Turns
 
     def _set_clock(self, now_ms: int) -> None:
-        """When the clock was set back, who waits goes on waiting no longer than it asked for."""
+        """Set the time; deadlines move with a clock that was set back, so that no client waits longer than it asked."""
         if now_ms < self.context.now_ms:
             self.context.parking.shift(now_ms - self.context.now_ms)
             self.context.set_back_ms = now_ms
         self.context.now_ms = self.replica.now_ms = now_ms
 
+    def reseed(self, seed: int) -> None:
+        """Derive the number of the next origin, if there will be one, from this seed."""
+        self.birth.reseed(seed)
+
     def tick(self, now_ms: int) -> None:
-        """Time passes: deadlines, heartbeats, peers that went silent."""
+        """Advance time: deadlines, heartbeats, silent peers."""
         context = self.context
         self._set_clock(now_ms)
         context.statistics.sample(now_ms)
-        self.exchange.config = context.config
+        self.exchange.view.config = context.config
         if context.limits.client_idle_s_max:
             self.serving.close_idle(context.limits.client_idle_s_max * 1000)
-        self.serving.expire()
-        self.serving.expire_waiting()
+        self.stages.sweep(now_ms, context.limits.bulk_stage_idle_s_max * 1000)
         self.exchange.tick(now_ms)
         self._heed_damage()
         self._tell_birth()
-        if self.replica.collection.waiting and not context.loading:
-            self.replica.collect(self.exchange.stable(), context.limits.collected_keys_max)
+        # After `_tell_birth`: a region that has just become ready deletes its expired keys before it serves anything.
+        self.serving.expire()
+        self.serving.expire_waiting()
+        if self.membership.admitted:
+            self._forget_stable(now_ms)
+        elif self.replica.collection.waiting:
+            # Only an admitted origin may forget tombstones, so ask for the admission.
+            self.membership.wanted = True
         self._show_peers(now_ms)
 
+    def _forget_stable(self, now_ms: int) -> None:
+        stable = self.exchange.stable()
+        self.collecting.tick(now_ms, stable, self.context.limits.collected_keys_max, self.context.writable)
+        self.replica.members.forget(stable)
+        self.replica.forget_contexts(stable)
+
     def _heed_damage(self) -> None:
-        """What a checkpoint holds is needed from the log no more, by a start and by peers that take a state."""
+        """Request a checkpoint if the log was damaged: what a checkpoint covers is not needed from the log any more."""
         known, damages = self.context.damages, self.history.damages()
         if len(known) < len(damages):
             known += [f"{damage.file}:{damage.offset}" for damage in damages[len(known) :]]
@@ -287,32 +431,47 @@ class Node:
         return self.context.parking.next_deadline_ms()
 
     def writable(self, flag: bool) -> None:
-        """False: the disk has no room, so nothing that needs a record is taken, from clients or peers."""
+        """False: the disk is full, so nothing that needs a log record is accepted, from clients or peers."""
         self.context.writable = flag
         self.exchange.writable = flag
 
     def ready(self) -> Ready | None:
-        """What there is to do now; None when nothing is."""
+        """End the turn; returns what to do, or None. Requests beyond the turn's bounds run in the next one, so the
+        runtime yields to other work while `is_behind()`.
+        """
+        if self.membership.wanted:
+            self._tell_birth()
+            self.membership.wanted = False
+            self.serving.wake_keyless()
         self._close_turn()
         records = self.turn.take()
+        if self.start_over.replaced:
+            # These vectors describe the state that was replaced; reporting one as durable now would be wrong.
+            self._marks.clear()
         if self.exchange.transfers.wanted and not records:
             self.exchange.take_snapshots()
         if records:
             self._marks.append((self.turn.last_position, self.replica.vector.copy()))
             if not self.outputs.holds:
-                self.exchange.served_position = self.turn.last_position
+                self.exchange.view.served_position = self.turn.last_position
         replies = self.outputs.due(self.turn.last_position, self._synced)
         closing = self.serving.take_closing()
-        if not records and not replies and not closing:
+        if not records and not replies and not closing and not self.serving.is_behind():
             return None
-        return Ready(records, replies, closing, self.exchange.awaits_births() or self.birth.unsynced())
+        return Ready(records, replies, closing, self._is_urgent())
+
+    def _is_urgent(self) -> bool:
+        """True if the state was replaced or members changed: an admission waits until such a change is durable."""
+        replaced, self.start_over.replaced = self.start_over.replaced, False
+        changes, self._member_changes = self._member_changes, self.replica.members.changes
+        return replaced or changes != self._member_changes
 
     def _close_turn(self) -> None:
         if len(self.context.parking):
             self.serving.wake()
-            self.serving.resume()
         else:
             self.context.take_changes()
+        self.serving.resume()
         self.replica.acknowledge_all()
         self.turn.cut()
 
@@ -325,25 +484,16 @@ class Node:
         while self._marks and self._marks[0][0] <= position:
             durable = self._marks.popleft()[1]
         if self.outputs.holds:
-            self.exchange.served_position = position
-        self.birth.synced(position)
-        self.exchange.synced(position, durable)
+            self.exchange.view.served_position = position
+        self.exchange.note_durable(durable)
         self._tell_birth()
 
     def check(self) -> None:
-        """All invariants of all parts; for tests and the simulator."""
+        """Check the invariants of all parts; for tests and the simulator."""
         self.replica.check()
+        assert self.replica.vector.descends(self.exchange.view.durable_vector), "more is durable than is applied"
         self.exchange.check()
+        self.serving.check()
+        self.stages.check()
         self.context.parking.check()
         self.context.watches.check()
-
-
-def linked_peer(session: Session, now_ms: int) -> Peer:
-    slot = 0 if session.peer_origin is None else session.peer_origin.slot
-    shown = session.handover.shown()
-    link = session.state if shown is None else LINK_TRANSFER
-    peer = Peer(session.peer_region, session.peer_name, "", link, session.silent_ms(now_ms), slot)
-    peer.sent_bytes = session.sent_bytes
-    if shown is not None:
-        peer.transfer = TransferShown(*shown)
-    return peer

@@ -1,20 +1,21 @@
-"""Faults on real regions: `python -m nemesis` runs three `crdtstream serve` processes and breaks what lies around them.
+"""Faults on real regions: `python -m nemesis` runs three `crdtstream serve` processes and breaks their environment.
 
-Each region lives in a network namespace of its own on a disk of its own; a user-space switch joins the namespaces, and
-drops or delays packets as a fault says. Clients write, read, acknowledge and remove all the time and record what they
-were answered. After each fault the regions heal, come to rest and must agree, and a checker names every entry that the
-record cannot explain.
+Each region has its own network namespace and its own disk; a switch in user space connects the namespaces and drops or
+delays packets as a fault demands. Clients write, read, acknowledge and remove all the time and record every reply.
+After each fault the regions heal, come to rest and must agree, and a checker reports every entry that the record cannot
+explain.
 
-    region_process   one `crdtstream serve` process and its clients; tests of processes use it too
+    region_process   one `crdtstream serve` process and its clients; also used by tests of processes
     network          namespaces and the switch between them
-    loopback         relays between regions on loopback, where namespaces cannot be made
+    loopback         relays between regions on loopback, for machines without namespaces
     disks            a small disk for each region
-    cluster          three regions, their network and disks, owned together and removed together
-    history          what clients asked and were answered
+    cluster          three regions with their network and disks, created and removed together
+    history          what clients requested, and the replies
     load             the clients
-    checker          pure: what a history and the final state say is wrong
-    faults           what can be done to a cluster, and undone
+    checker          pure: the anomalies in a history and a final state
+    faults           the faults of a cluster, and how each is undone
     run              rounds of one fault each, and their table
+    spark_kills      a Spark streaming query that is killed during its batches
 
-Nothing here is imported by the package; it sees regions as clients and operators do.
+The package never imports anything here; nemesis sees regions as clients and operators do.
 """

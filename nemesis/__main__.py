@@ -1,5 +1,6 @@
-"""`python -m nemesis`: break what lies around three real regions, and show what became of it; exits 1 when anything is
-wrong."""
+"""`python -m nemesis`: breaks the environment of three real regions and reports the results; exits with 1 if anything
+is wrong.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ progress = Console(stderr=True)
 
 
 class Fsync(StrEnum):
-    """What is run: one policy, or one after the other."""
+    """The policies to run: one, or one after the other."""
 
     ALWAYS = "always"
     EVERYSEC = "everysec"
@@ -46,19 +47,25 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 @app.command()
 def main(
-    seconds: Annotated[float, typer.Option(min=0, help="How long, for each policy; a round is never cut short.")] = 300,
-    fault_s: Annotated[float, typer.Option(min=0, help="How long a fault lasts, half of it more or less.")] = 8,
-    seed: Annotated[int | None, typer.Option(help="Order and victims of the faults, and what clients do.")] = None,
-    fsync: Annotated[Fsync, typer.Option(help="Policy of the regions; `both`: always, then everysec.")] = Fsync.BOTH,
+    seconds: Annotated[float, typer.Option(min=0, help="Duration for each policy; a round is never cut short.")] = 300,
+    fault_s: Annotated[float, typer.Option(min=0, help="Duration of a fault, plus or minus half of it.")] = 8,
+    seed: Annotated[
+        int | None, typer.Option(help="Determines order and victims of faults, and the clients' commands.")
+    ] = None,
+    fsync: Annotated[
+        Fsync, typer.Option(help="Policy of the regions; `both` runs always, then everysec.")
+    ] = Fsync.BOTH,
     faults: Annotated[str, typer.Option(help="Faults by name, separated by commas; all by default.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-    loopback: Annotated[bool, typer.Option("--loopback", help="Relays in place of namespaces; fewer faults.")] = False,
-    source: Annotated[Path, typer.Option(help="What the regions run: a checkout, perhaps a broken one.")] = ROOT,
-    keep: Annotated[Path | None, typer.Option(help="Where records of rounds that went wrong are put.")] = None,
+    loopback: Annotated[
+        bool, typer.Option("--loopback", help="Use relays instead of namespaces; fewer faults.")
+    ] = False,
+    source: Annotated[Path, typer.Option(help="The checkout that the regions run, perhaps a broken one.")] = ROOT,
+    keep: Annotated[Path | None, typer.Option(help="Directory for the records of failed rounds.")] = None,
 ) -> None:
-    """Three regions in network namespaces, on small disks, under load and faults."""
-    for each in (signal.SIGTERM, signal.SIGINT):  # a job in the background begins with SIGINT ignored
-        signal.signal(each, signal.default_int_handler)  # so that nothing is left behind
+    """Run three regions in network namespaces, on small disks, under load and faults."""
+    for each in (signal.SIGTERM, signal.SIGINT):  # a background job starts with SIGINT ignored
+        signal.signal(each, signal.default_int_handler)  # so that the clean-up runs
     chosen = [name.strip() for name in faults.split(",")] if faults else list(FAULTS)
     unknown = [name for name in chosen if name not in FAULTS]
     if unknown:
@@ -84,7 +91,7 @@ def main(
 
 
 def kind_of(loopback: bool, chosen: list[str]) -> tuple[str, list[str]]:
-    """What joins the regions here, and the faults that it can do."""
+    """Return how the regions are connected here, and which of the faults that permits."""
     reason = "" if loopback else reason_for_none()
     if not loopback and not reason:
         return PACKETS, chosen
@@ -114,7 +121,7 @@ def show(rows: list[Row], seed: int, as_json: bool) -> None:
 
 
 def table_of(rows: list[Row], seed: int) -> Table:
-    """A row for each policy and fault: sums over its rounds, and of what takes time the longest."""
+    """One row for each policy and fault: sums over its rounds, and the longest of its times."""
     table = Table(title=f"nemesis, seed {seed}")
     for heading in ("fsync", "fault"):
         table.add_column(heading)

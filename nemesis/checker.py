@@ -1,23 +1,24 @@
-"""What is wrong with a run, from the record of its clients and the entries that each region holds at the end. Pure.
+"""The anomalies of a run, from the record of its clients and the entries that each region holds at the end. Pure.
 
-The record of one key is judged by what the product promises, no more: an entry that anybody saw stays until a removal
-that may have seen it; a removal undoes what its region had shown before; an ID is given once; a group gives every entry
-to every region unless another one acknowledged it, and gives no entry twice in one region; IDs ascend inside a reply,
-and so do, from reply to reply, those of one origin. Whatever is UNKNOWN may have happened or not.
+The record of one key is judged by what the product promises, and no more: an entry that anybody saw stays until a
+removal that may have seen it; a removal removes what its region had shown before; an ID is used once; a group delivers
+every entry in every region unless it was acknowledged in another one, and delivers no entry twice in one region; IDs
+ascend within a reply, and those of one origin also from reply to reply. Operations that are UNKNOWN may or may not have
+happened.
 
-    lost         an entry that was acknowledged or shown, and that no removal may cover, is missing in a region
-    duplicate    one write under two IDs, one ID for two writes, or an entry that one region's group gave twice
-    resurrected  an entry is shown after its removal, or though its write was refused or never made
-    skipped      a live entry that a region's group never gave, and that no other region acknowledged
-    reordered    a reply whose IDs do not ascend; entries of one origin out of their order, or with a hole
+    lost         an entry that was acknowledged or shown, and that no removal can cover, is missing in a region
+    duplicate    one write under two IDs, one ID for two writes, or an entry that a group delivered twice in one region
+    resurrected  an entry is shown after its removal, or although its write was rejected or never made
+    skipped      a live entry that a group never delivered in a region, and that no other region acknowledged
+    reordered    a reply whose IDs do not ascend; entries of one origin out of order, or with a hole
 
-A region whose disk is gone for good begins another life with an empty directory; what it answered before is a life of
-its own, whose region has the negative number. What only that life knew went with the disk: writes of its own that
-nobody else ever showed (`perished`), and removals that no other region was seen to know (`undone`). They are counted,
-and are no anomaly; all the rest must be there, because another region had it.
+A region whose disk is lost for good begins a new life with an empty directory. Its replies before that count as another
+life, whose region has the negative number. What only that life knew was lost with the disk: its own writes that no
+other life ever showed (`perished`), and removals that no other region was seen to know (`undone`). Both are counted and
+are no anomalies; everything else must be there, because another region had it.
 
-The clients give what makes this decidable: every write carries a token of its own, IDs are minted in strict mode, and
-one client of each region reads a group, so that its reads are in order.
+The clients make this decidable: every write carries a unique token, IDs are minted in strict mode, and one client in
+each region reads a group, so its reads are ordered.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ from nemesis.history import (
     EntryID,
     Loss,
     Operation,
+    lane_of,
     region_of,
-    slot_of,
     text_of,
 )
 
@@ -57,7 +58,7 @@ KINDS = (LOST, DUPLICATE, RESURRECTED, SKIPPED, REORDERED)
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """One entry that the record cannot explain, in one region."""
+    """One entry in one region that the record cannot explain."""
 
     kind: str
     key: str
@@ -70,14 +71,14 @@ class Anomaly:
 
 
 def by_life(operation: Operation, loss: Loss | None) -> Operation:
-    """What a region answered before it lost its disk is told from what it answers since."""
+    """Attribute an operation from before the loss of the disk to the region's earlier life."""
     if loss is None or operation.region != loss.region or operation.begun_s > loss.at_s:
         return operation
     return replace(operation, region=-loss.region)
 
 
 class Record:
-    """The operations on one key in order of their beginning, and what each region holds of it at the end."""
+    """The operations on one key by start time, and what each region holds of it at the end."""
 
     def __init__(
         self, key: str, operations: Iterable[Operation], held: dict[int, list[Entry]], loss: Loss | None = None
@@ -105,7 +106,7 @@ class Record:
         return [each for each in self.operations if each.kind == kind and each.outcome == DONE]
 
     def _tokens(self) -> dict[EntryID, str]:
-        """Every ID that was answered or shown to anybody."""
+        """Return every ID that was returned or shown to anybody, with its token."""
         known = {at: each.token for each in self.adds for at in each.ids}
         for _, entries in self.shown():
             for at, token in entries:
@@ -113,20 +114,22 @@ class Record:
         return known
 
     def _reused(self) -> set[str]:
-        """A DEL begins a stream anew, so an ID may come again in its millisecond: of such a one nothing is known."""
+        """Return IDs used twice: a DEL restarts a stream, so an ID may recur within its millisecond, and proves
+        nothing.
+        """
         answered = {(at, each.token) for each in self.adds for at in each.ids}
         pairs = answered | {entry for _, entries in self.shown() for entry in entries}
         return {text_of(at) for at, token in pairs if self.tokens[at] != token}
 
     def shown(self) -> Iterator[tuple[int, Iterable[Entry]]]:
-        """By region: what any reply showed, and what is there at the end."""
+        """Yield by region what any reply showed and what is held at the end."""
         for each in self.operations:
             if each.entries:
                 yield each.region, each.entries
         yield from self.held.items()
 
     def _perished(self) -> Iterator[EntryID]:
-        """Written by the lost life, known to no other one, and not removed by anybody."""
+        """Yield IDs written by the lost life, known to no other life, and removed by nobody."""
         elsewhere = {at for region, entries in self.shown() if region != self.lost_life for at, _ in entries}
         elsewhere |= {at for each in self.adds if each.region != self.lost_life for at in each.ids}
         for at in self.tokens.keys() - elsewhere:
@@ -134,14 +137,14 @@ class Record:
                 yield at
 
     def _undone(self) -> Iterator[EntryID]:
-        """Removed in the lost life alone, not seen to be removed elsewhere, and there at the end."""
+        """Yield IDs removed only in the lost life, not known to be removed elsewhere, and held at the end."""
         there = {at for entries in self.held.values() for at, _ in entries}
         removed = [(region == self.lost_life, at) for region, at, _ in sure_removals(self) if at in there]
         elsewhere = {at for by_lost_life, at in removed if not by_lost_life} | self._witnessed()
         yield from {at for by_lost_life, at in removed if by_lost_life} - elsewhere
 
     def _witnessed(self) -> set[EntryID]:
-        """What another region had shown, and then lacked in a range that would have it."""
+        """Return entries that another region had shown and then lacked in a range that would include them."""
         shown_s: dict[int, dict[EntryID, float]] = defaultdict(dict)
         gone: set[EntryID] = set()
         for each in self.operations:
@@ -156,7 +159,9 @@ class Record:
         return gone
 
     def may_be_removed(self, at: EntryID) -> bool:
-        """Some removal may have seen it: one that names it, or a DEL that ended after its write began."""
+        """Return whether a removal may have covered the entry: one that names it, or a DEL that ended after its write
+        began.
+        """
         begun_s = self.begun_of.get(self.tokens[at], -NEVER_S)
         return at in self.named_removed or begun_s < self.last_delete_s
 
@@ -165,7 +170,7 @@ class Record:
 
 
 def check(record: Record, drained: bool) -> list[Anomaly]:
-    """Everything that is wrong; `drained` says that every region's group was read to its end."""
+    """Return all anomalies; `drained` says that every region's group was read to its end."""
     found = [*lost(record), *duplicate(record), *resurrected(record), *reordered(record)]
     if drained:
         found += skipped(record)
@@ -187,7 +192,7 @@ def duplicate(record: Record) -> Iterator[Anomaly]:
         if each.fresh:
             for at, _ in each.entries:
                 if at in given[each.region]:
-                    yield record.anomaly(DUPLICATE, each.region, at, "the group gave it twice as new")
+                    yield record.anomaly(DUPLICATE, each.region, at, "the group delivered it twice as new")
                 given[each.region].add(at)
 
 
@@ -214,13 +219,15 @@ def _never_written(record: Record) -> Iterator[Anomaly]:
     for region, entries in record.shown():
         for at, token in entries:
             if token in refused:
-                yield record.anomaly(RESURRECTED, region, at, f"the write of {token} was refused")
+                yield record.anomaly(RESURRECTED, region, at, f"the write of {token} was rejected")
             elif token not in record.begun_of:
                 yield record.anomaly(RESURRECTED, region, at, f"nobody wrote {token!r}")
 
 
 def _after_removal(record: Record) -> Iterator[Anomaly]:
-    """A removal is sure of what its region had shown before; its region knows at once, the others in the end."""
+    """Yield removed entries that reappear. A removal certainly covers what its region had shown before: in that region
+    at once, elsewhere in the end.
+    """
     gone: dict[int, dict[EntryID, float]] = defaultdict(dict)
     for region, at, ended_s in sure_removals(record):
         gone[region].setdefault(at, ended_s)
@@ -228,7 +235,7 @@ def _after_removal(record: Record) -> Iterator[Anomaly]:
     for region, entries in record.held.items():
         for at, _ in entries:
             if at in everywhere:
-                yield record.anomaly(RESURRECTED, region, at, "it is there at the end though it was removed")
+                yield record.anomaly(RESURRECTED, region, at, "it is held at the end although it was removed")
     for each in record.operations:
         for at, _ in each.entries:
             if gone[each.region].get(at, NEVER_S) < each.begun_s:
@@ -258,7 +265,7 @@ def _after_acknowledgement(record: Record) -> Iterator[Anomaly]:
     for each in record.done(READ):
         for at, _ in each.entries:
             if acknowledged[each.region].get(at, NEVER_S) < each.begun_s:
-                yield record.anomaly(RESURRECTED, each.region, at, "the group gave it after its acknowledgement")
+                yield record.anomaly(RESURRECTED, each.region, at, "the group delivered it after its acknowledgement")
 
 
 def skipped(record: Record) -> Iterator[Anomaly]:
@@ -273,7 +280,9 @@ def skipped(record: Record) -> Iterator[Anomaly]:
         elsewhere = {at for other, ids in acknowledged.items() if other != region for at in ids}
         for at, _ in entries:
             if at not in given[region] and at not in elsewhere:
-                yield record.anomaly(SKIPPED, region, at, "the group never gave it, and nobody else acknowledged it")
+                yield record.anomaly(
+                    SKIPPED, region, at, "the group never delivered it, and no other region acknowledged it"
+                )
 
 
 def reordered(record: Record) -> Iterator[Anomaly]:
@@ -288,7 +297,7 @@ def reordered(record: Record) -> Iterator[Anomaly]:
 
 
 def _adds_out_of_order(record: Record) -> Iterator[Anomaly]:
-    """IDs that a region gives ascend, as long as no DEL begins the stream anew."""
+    """Yield minted IDs out of order: a region's IDs ascend as long as no DEL restarts the stream."""
     if record.deletes:
         return
     latest: dict[int, EntryID] = {}
@@ -309,23 +318,23 @@ def _origins_out_of_order(record: Record) -> Iterator[Anomaly]:
     latest: dict[tuple[int, int], EntryID] = {}
     for each in record.done(READ):
         for at, _ in each.entries if each.fresh else ():
-            before = latest.get((each.region, slot_of(at)), (0, 0))
+            before = latest.get((each.region, lane_of(at)), (0, 0))
             if at < before:
                 yield record.anomaly(
-                    REORDERED, each.region, at, f"the group gave {text_of(before)} of its origin first"
+                    REORDERED, each.region, at, f"the group delivered {text_of(before)} of its origin first"
                 )
-            latest[each.region, slot_of(at)] = max(at, before)
+            latest[each.region, lane_of(at)] = max(at, before)
 
 
 def _holes(record: Record) -> Iterator[Anomaly]:
-    """Effects of an origin come in order: who shows an entry shows those before it, unless they were removed."""
+    """Yield holes: effects of an origin arrive in order, so a reply with an entry has all lasting ones before it."""
     lasting: dict[int, list[EntryID]] = defaultdict(list)
     for at in sorted(record.tokens):
         if not record.may_be_removed(at):
-            lasting[slot_of(at)].append(at)
+            lasting[lane_of(at)].append(at)
     for each in record.done(RANGE):
         shown = {at for at, _ in each.entries}
-        last = {slot_of(at): at for at, _ in each.entries}
+        last = {lane_of(at): at for at, _ in each.entries}
         for slot, at in last.items():
             ids = lasting[slot]
             for expected in ids[bisect_left(ids, each.low) : bisect_left(ids, at)]:

@@ -1,4 +1,4 @@
-"""Three regions in namespaces and on disks of their own, or on loopback; who owns them leaves nothing behind."""
+"""Three regions in namespaces and on disks of their own, or on loopback; the owner removes everything at the end."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -27,7 +28,7 @@ SERVING_S = 60.0
 REDIS_PORT = 6379
 REPLICATION_PORT = 16379
 
-# Small enough that segments, checkpoints and reconnections all happen within seconds.
+# Limits small enough that segments, checkpoints and reconnections all occur within seconds.
 SETTINGS = """
 insecure_replication = true
 
@@ -42,7 +43,7 @@ RELAYS = "loopback and relays"
 
 
 class Region(RegionProcess):
-    """A region by name; it ends when its maker does."""
+    """A region by name; its process ends with the process that started it."""
 
     def __init__(self, number: int, directory: Path) -> None:
         super().__init__(number, directory)
@@ -58,15 +59,15 @@ class Region(RegionProcess):
         os.kill(self.process.pid, number)
 
     def effects(self) -> int:
-        """How many it has applied, its own ones included."""
+        """Return how many effects it has applied, including its own."""
         return sum(pairs(pairs(self.ask("CRDT.VECTOR"))[b"applied"]).values())
 
     def took_state(self) -> bool:
-        """Since it was started the last time."""
+        """Return whether it joined a state transfer since its last start."""
         return "is joined" in self.log().rpartition("disk read")[2]
 
     def open_links(self) -> set[str]:
-        """The names of the peers that it hears."""
+        """Return the names of the linked peers."""
         try:
             rows = [pairs(row) for row in self.ask("CRDT.REGIONS")]
         except redis.RedisError:
@@ -75,7 +76,7 @@ class Region(RegionProcess):
 
 
 class NamespacedRegion(Region):
-    """All its sockets are in its namespace."""
+    """A region whose sockets are all in its namespace."""
 
     def __init__(self, number: int, directory: Path, namespace: Namespace) -> None:
         super().__init__(number, directory)
@@ -95,7 +96,7 @@ class NamespacedRegion(Region):
 
 
 class RelayedRegion(Region):
-    """It dials its peers through relays."""
+    """A region that dials its peers through relays."""
 
     def __init__(self, number: int, directory: Path, loopback: Loopback) -> None:
         super().__init__(number, directory)
@@ -107,14 +108,14 @@ class RelayedRegion(Region):
 
 
 class Cluster:
-    """The regions by name; `kind` says what joins them, `source` where the package is that they run."""
+    """The regions by name; `kind` says how they are connected, `source` is the checkout that they run."""
 
     def __init__(self, directory: Path, fsync: str, seed: int, kind: str = PACKETS, source: Path = ROOT) -> None:
         self.regions: dict[str, Region] = {}
         self._owned = ExitStack()
         self._settings: dict[str, Any] = {"fsync": fsync, "config": directory / "settings.toml"}
         try:
-            (directory / "settings.toml").write_text(SETTINGS)
+            (directory / "settings.toml").write_text(settings_for(source))
             if kind == PACKETS:
                 self._join_namespaces(directory, seed)
             else:
@@ -145,7 +146,7 @@ class Cluster:
 
     @property
     def packets(self) -> Network:
-        """For what only namespaces can do."""
+        """The network with the features that only namespaces have."""
         assert isinstance(self.network, Network), "this fault needs network namespaces"
         return self.network
 
@@ -163,7 +164,7 @@ class Cluster:
         return [other for other in self.regions.values() if other is not region]
 
     def cut(self, one: Region, other: Region) -> None:
-        """Both directions."""
+        """Cut both directions."""
         self.network.cut(one.number, other.number)
         self.network.cut(other.number, one.number)
 
@@ -195,13 +196,24 @@ class Cluster:
         self._owned.close()
 
 
+def settings_for(source: Path) -> str:
+    """Return the settings file. Regions in namespaces are not on loopback, so each needs the list of allowed regions,
+    which older versions do not know.
+    """
+    asked = [sys.executable, "-c", "from crdtstream.config import Config; print(*Config.__annotations__)"]
+    known = subprocess.run(asked, cwd=source, check=True, capture_output=True, text=True).stdout.split()
+    if "allowed_regions" not in known:
+        return SETTINGS
+    return f"allowed_regions = {list(NAMES)}\n{SETTINGS}"
+
+
 def is_serving(region: Region) -> bool:
     return region.state() == "ok"
 
 
 @contextmanager
 def workplace() -> Iterator[Path]:
-    """A directory for a cluster, removed at the end; those of makers that were killed are removed first."""
+    """Provide a directory for a cluster and remove it at the end; directories of killed processes are removed first."""
     for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}-*"):
         found = re.fullmatch(rf"{PREFIX}-(\d+)-\w+", path.name)
         if found and not Path(f"/proc/{found[1]}").exists():

@@ -1,4 +1,4 @@
-"""A disk of its own for a region: a small tmpfs, which can be filled and freed."""
+"""A separate disk for a region: a small tmpfs that can be filled and freed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ CHUNK_BYTES = 1 << 16
 
 
 class DiskError(Exception):
-    """Why there is no small disk here."""
+    """A small disk cannot be created here; the text says why."""
 
 
 @contextmanager
 def small_disk(folder: Path, size_kib: int) -> Iterator[None]:
-    """Mounted on the folder, which it makes."""
+    """Create the folder and mount a small disk on it."""
     folder.mkdir()
     done = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", f"size={size_kib}k", "tmpfs", str(folder)], capture_output=True, text=True
@@ -33,7 +33,7 @@ def small_disk(folder: Path, size_kib: int) -> Iterator[None]:
 
 
 def fill(folder: Path) -> None:
-    """Leave no room on its disk."""
+    """Fill the disk."""
     with open(folder / BALLAST, "ab", buffering=0) as ballast:
         try:
             while os.write(ballast.fileno(), bytes(CHUNK_BYTES)):
@@ -43,7 +43,7 @@ def fill(folder: Path) -> None:
 
 
 def wipe(folder: Path) -> None:
-    """Leave nothing on its disk."""
+    """Delete everything on the disk."""
     for path in folder.iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 

@@ -1,6 +1,6 @@
-"""What can be done to a cluster under load, and undone.
+"""The faults of a cluster under load, and how each is undone.
 
-A fault does its harm and returns how to undo it, and which regions must go on taking writes meanwhile.
+A fault does its harm and returns how to undo it, and which regions must continue to accept writes meanwhile.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ALONE_EFFECTS = 500
 
 @dataclass(frozen=True)
 class Harm:
-    """What a fault did, to whom; `undo` ends it; what went with a disk stays gone."""
+    """What a fault did and where. `undo` ends it, but what was lost with a disk stays lost."""
 
     where: str
     undo: Callable[[], None]
@@ -39,21 +39,21 @@ Fault = Callable[[Cluster, random.Random], Harm]
 
 
 def cut_link(cluster: Cluster, chance: random.Random) -> Harm:
-    """The other two links carry everything on."""
+    """Cut one link; the other two carry everything."""
     one, other = pick(cluster, chance, 2)
     cluster.cut(one, other)
     return Harm(f"{one.name}-{other.name}", cluster.network.heal, names(cluster))
 
 
 def cut_one_way(cluster: Cluster, chance: random.Random) -> Harm:
-    """What one says is lost, what it hears comes."""
+    """Cut one direction: what the source sends is lost, what it receives arrives."""
     source, sink = pick(cluster, chance, 2)
     cluster.packets.cut(source.number, sink.number)
     return Harm(f"{source.name}>{sink.name}", cluster.network.heal, names(cluster))
 
 
 def deafen_region(cluster: Cluster, chance: random.Random) -> Harm:
-    """Both of its links, inward only."""
+    """Cut both links of a region, inward only."""
     [region] = pick(cluster, chance, 1)
     for other in cluster.others(region):
         cluster.packets.cut(other.number, region.number)
@@ -93,7 +93,7 @@ def kill_region(cluster: Cluster, chance: random.Random) -> Harm:
 
 
 def kill_again_and_again(cluster: Cluster, chance: random.Random) -> Harm:
-    """Every time as soon as it serves."""
+    """Kill a region each time it serves again."""
     [region] = pick(cluster, chance, 1)
     for _ in range(KILLS):
         region.kill()
@@ -115,7 +115,7 @@ def kill_all(cluster: Cluster, chance: random.Random) -> Harm:
 
 
 def kill_cut_off(cluster: Cluster, chance: random.Random) -> Harm:
-    """After it was told something that nobody else heard; it comes back before its links do, and serves alone."""
+    """Kill a region that was written to while cut off; it restarts before its links return, and serves alone."""
     [region] = pick(cluster, chance, 1)
     cluster.cut_off(region)
     await_effects(region)
@@ -126,7 +126,7 @@ def kill_cut_off(cluster: Cluster, chance: random.Random) -> Harm:
 
 
 def stop_region(cluster: Cluster, chance: random.Random) -> Harm:
-    """Its connections stay open and silent."""
+    """Suspend a region: its connections stay open and silent."""
     [region] = pick(cluster, chance, 1)
     region.signal(signal.SIGSTOP)
     return Harm(region.name, lambda: region.signal(signal.SIGCONT), names(cluster, region))
@@ -139,7 +139,7 @@ def fill_disk(cluster: Cluster, chance: random.Random) -> Harm:
 
 
 def kill_with_full_disk(cluster: Cluster, chance: random.Random) -> Harm:
-    """It comes back while there is no room yet."""
+    """Kill a region with a full disk; it restarts while the disk is still full."""
     [region] = pick(cluster, chance, 1)
     fill_until_refused(region)
     region.kill()
@@ -148,7 +148,7 @@ def kill_with_full_disk(cluster: Cluster, chance: random.Random) -> Harm:
 
 
 def lose_disk(cluster: Cluster, chance: random.Random) -> Harm:
-    """It comes back with an empty directory, as another origin, and takes from the others what they hold."""
+    """Lose a disk: the region returns with an empty directory, as another origin, and receives the others' state."""
     [region] = pick(cluster, chance, 1)
     return take_disk(cluster, region)
 
@@ -161,7 +161,7 @@ def take_disk(cluster: Cluster, region: Region) -> Harm:
 
 
 def lose_disk_cut_off(cluster: Cluster, chance: random.Random) -> Harm:
-    """What it was told while it was alone is gone."""
+    """Lose the disk of a region that was written to while cut off: those writes are gone."""
     [region] = pick(cluster, chance, 1)
     cluster.cut_off(region)
     await_effects(region)
@@ -171,7 +171,7 @@ def lose_disk_cut_off(cluster: Cluster, chance: random.Random) -> Harm:
 
 
 def lose_disk_behind_logs(cluster: Cluster, chance: random.Random) -> Harm:
-    """The others cut their logs before it asks, so that it takes a whole state if these were long."""
+    """Lose a disk while the others cut their logs, so that a full state transfer is needed if the logs were long."""
     harm = lose_disk(cluster, chance)
 
     def undo() -> None:
@@ -212,13 +212,13 @@ def await_serving(region: Region) -> None:
 
 
 def await_effects(region: Region) -> None:
-    """It prepares some."""
+    """Wait until the region has applied more effects."""
     goal = region.effects() + ALONE_EFFECTS
     until(lambda: region.effects() >= goal, lambda: f"{region.name} is written to: {region.log()[-1500:]}", SERVING_S)
 
 
 def fill_until_refused(region: Region) -> None:
-    """The log has room ahead, so a full disk is felt only after some writes."""
+    """Fill the disk and wait until writes are rejected: the log has preallocated space, so that takes some writes."""
     fill(region.data)
     until(partial(refuses, region), lambda: f"{region.name} refuses writes: {region.log()[-1500:]}", SERVING_S)
 

@@ -1,7 +1,7 @@
-"""What clients asked of regions and what they were answered, as the checker reads it.
+"""What clients requested of regions and the replies, as the checker reads it.
 
-Times are of one monotonic clock that all clients share. An operation whose answer never came is UNKNOWN and may take
-effect at any later time, so its end is infinite; one that was REFUSED has no effect at all.
+Times are of one monotonic clock shared by all clients. An operation without a reply is UNKNOWN and may take effect at
+any later time, so its end is infinite; a REFUSED operation has no effect at all.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ NEVER_S = math.inf
 
 EntryID = tuple[int, int]
 Entry = tuple[EntryID, str]
-ORIGIN_SLOTS = 1 << 16
-REGION_SLOTS = 1 << 8
+LANES = 1 << 16
+REGIONS = 1 << 8
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One command at one region.
+    """One command in one region.
 
-    `ids` are those that it names, or for an XADD the one that it was given; `token` is what an XADD wrote, different
-    in each; `count` is the number that XDEL, DEL or XACK answered; `entries` are what a reading gave, in order; `fresh`
-    says that an XREADGROUP asked for `>`, `low` where an XRANGE began.
+    `ids` are those that it names, or for an XADD the one that it returned; `token` is what an XADD wrote, different in
+    each; `count` is the reply of XDEL, DEL or XACK; `entries` are what a read returned, in order; `fresh` says that an
+    XREADGROUP asked for `>`; `low` is where an XRANGE began.
     """
 
     region: int
@@ -52,13 +52,13 @@ class Operation:
     error: str = ""
 
     def row(self) -> dict[str, Any]:
-        """For JSON, which has no infinity."""
+        """Convert to JSON, which has no infinity."""
         return asdict(self) | {"ended_s": None if self.ended_s == NEVER_S else self.ended_s}
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """The disk of a region was gone for good at this time, and with it whatever no other region held."""
+    """The disk of a region was lost for good at this time, with everything that no other region held."""
 
     region: int
     at_s: float
@@ -73,11 +73,13 @@ def text_of(at: EntryID) -> str:
     return f"{at[0]}-{at[1]}"
 
 
-def slot_of(at: EntryID) -> int:
-    """The origin that minted an ID in strict mode."""
-    return at[1] % ORIGIN_SLOTS
+def lane_of(at: EntryID) -> int:
+    """Return the lane in which an ID was minted in strict mode; a region's origins share a lane only after
+    256 of them.
+    """
+    return at[1] % LANES
 
 
 def region_of(at: EntryID) -> int:
-    """The region of that origin."""
-    return slot_of(at) % REGION_SLOTS
+    """Return the region of the ID's lane."""
+    return lane_of(at) % REGIONS

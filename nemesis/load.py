@@ -1,7 +1,7 @@
-"""A client of one region that writes, reads, acknowledges and removes, and records what it was answered.
+"""A client of one region that writes, reads, acknowledges and removes, and records every reply.
 
-It comes back after whatever happens to its connection. Two keys: `orders` has a group and loses single entries only,
-`churn` is deleted now and then. Values carry the token that tells every write from every other.
+It reconnects after any failure. It uses two keys: `orders` has a group and loses only single entries, `churn` is
+deleted now and then. Values carry a token that distinguishes every write.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LOST_CONNECTION = (redis.ConnectionError, redis.TimeoutError, OSError)
 
 
 class Load(threading.Thread):
-    """Works between `resume` and `rest`; `written` counts the acknowledged writes."""
+    """Works between `resume` and `rest`; `written` counts acknowledged writes."""
 
     def __init__(self, region: RegionProcess, seed: int) -> None:
         super().__init__(name=f"load {region.name}", daemon=True)
@@ -76,10 +76,10 @@ class Load(threading.Thread):
         self._resting = True
         self._ended = False
 
-    # For whoever directs it
+    # Called by the run
 
     def resume(self, orders: str, churn: str) -> None:
-        """Go on, with new keys and nothing recorded."""
+        """Resume with new keys and an empty record."""
         with self._turned:
             self.orders, self.churn = orders, churn
             self.operations = []
@@ -88,7 +88,7 @@ class Load(threading.Thread):
             self._turned.notify_all()
 
     def rest(self) -> None:
-        """Returns once nothing is under way."""
+        """Pause; return once no operation is running."""
         with self._turned:
             self._running = False
             self._turned.notify_all()
@@ -96,7 +96,7 @@ class Load(threading.Thread):
                 raise AssertionError(f"the client of {self.region.name} does not come to rest: {self.last_failure}")
 
     def await_written(self, count: int, deadline_s: float) -> None:
-        """As many more, acknowledged."""
+        """Wait until this many more writes are acknowledged."""
         goal = self.written + count
         until(
             lambda: self.written >= goal or self.error is not None,
@@ -111,14 +111,14 @@ class Load(threading.Thread):
         self.join()
 
     def drain(self) -> None:
-        """Take all that the group still has for this region. The client must rest."""
+        """Read everything that the group still has in this region. The client must be at rest."""
         end_s = time.monotonic() + DRAIN_TIMEOUT_S
         with self.region.client(DRAIN_TIMEOUT_S) as client:
             while any([self._read(client, "0", 1.0), self._read(client, ">", 1.0)]):
                 if time.monotonic() > end_s:
-                    raise AssertionError(f"the group of {self.region.name} never ends")
+                    raise AssertionError(f"the group of {self.region.name} does not run empty")
 
-    # On its thread
+    # On the client's thread
 
     def run(self) -> None:
         try:
@@ -201,7 +201,7 @@ class Load(threading.Thread):
         self._read(client, "0", ACKNOWLEDGED_AT_ONCE)
 
     def _read(self, client: Any, start: str, acknowledged: float) -> int:
-        """Take what the group gives, and acknowledge a share of it; how many rows came."""
+        """Read from the group and acknowledge a share of the entries; return the number of rows."""
         begun_s = time.monotonic()
         reply = client.execute_command(
             "XREADGROUP", "GROUP", GROUP, "anna", "COUNT", READ_COUNT, "STREAMS", self.orders, start
@@ -224,7 +224,7 @@ class Load(threading.Thread):
         self._record(RANGE, key, begun_s, DONE, time.monotonic(), entries=entries, low=low)
 
     def _do(self, client: Any, kind: str, key: str, arguments: tuple[str, ...], **rest: Any) -> None:
-        """A command whose reply is a number."""
+        """Run a command whose reply is a number."""
         begun_s = time.monotonic()
         try:
             count = client.execute_command(kind, key, *arguments)
@@ -241,7 +241,7 @@ class Load(threading.Thread):
 
 
 def entries_of(rows: list[Any]) -> Iterator[Entry]:
-    """Those that are still there: a group also names what was removed since it gave it."""
+    """Yield existing entries: a group also lists entries that were removed after their delivery."""
     for at, fields in rows:
         if fields is not None:
             yield entry_id(at), fields[1].decode()
@@ -252,7 +252,7 @@ def held_by(region: RegionProcess, key: str) -> list[Entry]:
 
 
 def range_of(region: RegionProcess, key: str) -> Operation:
-    """All that it shows now, as an operation of a client."""
+    """Read everything that the region shows now, as an operation of a client."""
     begun_s = time.monotonic()
     entries = tuple(held_by(region, key))
     return Operation(region.number, RANGE, key, begun_s, time.monotonic(), entries=entries)

@@ -1,6 +1,7 @@
-"""Where namespaces cannot be made: regions on loopback, a relay of the demo on each way between them.
+"""For machines without namespaces: regions on loopback, with a relay of the demo for each direction of dialling.
 
-A relay can only be open or cut, and says so to both ends; packets, one direction alone, and delays are for namespaces.
+A relay can only be open or cut, and a cut is visible to both ends. Faults of packets, of one direction alone, and
+delays need namespaces.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from crdtstream.demo.link import Link
 
 
 class Loopback:
-    """A relay for each ordered pair of region numbers: for what the first one dials."""
+    """A relay for each ordered pair of region numbers, used when the first dials the second."""
 
     def __init__(self, numbers: Iterable[int]) -> None:
         self._links = {pair: Link() for pair in itertools.permutations(numbers, 2)}
 
     def lead(self, number: int, port: int) -> None:
-        """Where the region with that number listens; its relays open."""
+        """Set the port on which this region listens, and open the relays to it."""
         for (_, sink), link in self._links.items():
             if sink == number:
                 link.lead_to(port)

@@ -1,10 +1,10 @@
 """Network namespaces, one for each region, and a switch in user space between them.
 
-Every namespace has one interface, a TUN device, whose packets the `Switch` reads and writes: so a direction can be cut
-(packets vanish, as on a real network, without a word), made slow or made to lose packets, on any Linux that has TUN and
-without a rule in its firewall. Nothing outside reaches a namespace: clients make their sockets `inside` it.
+Every namespace has one interface, a TUN device whose packets the `Switch` reads and writes. So a direction can be cut
+(packets vanish silently, as on a real network), slowed down or made lossy, on any Linux that has TUN and without
+firewall rules. Nothing outside can reach a namespace: clients create their sockets `inside` it.
 
-A namespace is named after the process that made it; what a process left behind that was killed is removed by the next.
+A namespace is named after the process that created it; the next run removes what a killed process left behind.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class NetworkError(Exception):
-    """Why there are no namespaces here."""
+    """Namespaces cannot be created here; the text says why."""
 
 
 def run(*argv: str) -> str:
@@ -52,7 +52,7 @@ def run(*argv: str) -> str:
 
 
 def reason_for_none() -> str:
-    """Why namespaces cannot be made here; empty when they can."""
+    """Return why namespaces cannot be created here; empty if they can."""
     try:
         with Namespace("probe", 1):
             return ""
@@ -62,7 +62,7 @@ def reason_for_none() -> str:
 
 @contextmanager
 def entered(name: str) -> Iterator[None]:
-    """The calling thread is in that namespace; a socket made there stays there."""
+    """Move the calling thread into that namespace; a socket created there stays there."""
     with open("/proc/thread-self/ns/net", "rb") as outside, open(f"/run/netns/{name}", "rb") as within:
         try:
             _enter(within.fileno())
@@ -78,7 +78,7 @@ def _enter(descriptor: int) -> None:
 
 
 class Namespace:
-    """One region's namespace: `descriptor` is the other end of its only interface. A context."""
+    """The namespace of one region, a context manager; `descriptor` is the other end of its only interface."""
 
     def __init__(self, label: str, number: int) -> None:
         self.name = f"{PREFIX}-{os.getpid()}-{label}"
@@ -113,8 +113,10 @@ class Namespace:
 
 
 def remove(name: str) -> None:
-    """A namespace and what still runs in it: whoever was interrupted may not know of a process that it started."""
-    with suppress(NetworkError):  # somebody else removes it too
+    """Delete a namespace and kill what still runs in it: an interrupted run may not know all processes that
+    it started.
+    """
+    with suppress(NetworkError):  # another process may remove it at the same time
         for process_id in {int(word) for word in run("ip", "netns", "pids", name).split()} - {os.getpid()}:
             with suppress(ProcessLookupError):
                 os.kill(process_id, signal.SIGKILL)
@@ -122,7 +124,7 @@ def remove(name: str) -> None:
 
 
 def remove_leftovers() -> None:
-    """The namespaces of makers that are dead, and what runs in them."""
+    """Remove the namespaces of dead processes, and what runs in them."""
     for line in run("ip", "netns", "list").splitlines():
         name = line.split()[0]
         found = re.fullmatch(rf"{PREFIX}-(\d+)-\w+", name)
@@ -131,7 +133,7 @@ def remove_leftovers() -> None:
 
 
 class Direction:
-    """What befalls the packets from one region to another."""
+    """What happens to packets from one region to another."""
 
     __slots__ = ("cut", "delay_s", "loss")
 
@@ -145,7 +147,7 @@ class Direction:
 
 
 class Switch(threading.Thread):
-    """Carries packets between namespaces, as each direction permits."""
+    """Carries packets between namespaces, subject to the faults of each direction."""
 
     def __init__(self, namespaces: dict[int, Namespace], seed: int) -> None:
         super().__init__(name="switch", daemon=True)
@@ -200,7 +202,7 @@ class Switch(threading.Thread):
             self._deliver(sink, packet)
 
     def _deliver(self, sink: int, packet: bytes) -> None:
-        with suppress(OSError):  # its queue is full: lost, as on a real network
+        with suppress(OSError):  # the queue is full: the packet is lost, as on a real network
             os.write(self._ends[sink], packet)
 
     def _deliver_late(self) -> None:
@@ -211,7 +213,7 @@ class Switch(threading.Thread):
 
 
 class Network:
-    """A namespace for each region number, and the switch; `close` leaves nothing."""
+    """A namespace for each region number, and the switch; `close` removes everything."""
 
     def __init__(self, labels: dict[int, str], seed: int = 0) -> None:
         self._owned = ExitStack()

@@ -1,8 +1,8 @@
-"""Regions as processes of their own, for whoever kills them, and what one waits with.
+"""Regions as separate processes, for tests that kill them, and helpers that wait for them.
 
-A `Regions` owns every process that a test starts and leaves none behind. Regions are on loopback unless their maker
-says otherwise. Ports are free ones below the range that the kernel gives to outgoing connections, so that no dialler
-takes one while a region is down.
+A `Regions` owns every process that a test starts and leaves none behind. Regions are on loopback by default. Ports are
+free ones below the range that the kernel uses for outgoing connections, so that no dialler takes one while a region is
+down.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import redis
 from redis.backoff import NoBackoff
+from redis.exceptions import TryAgainError
 from redis.retry import Retry
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,7 +32,7 @@ _given: set[int] = set()
 
 
 def free_port() -> int:
-    """Never the same one twice."""
+    """Return a free port, never the same one twice."""
     while True:
         port = random.randrange(*PORTS)
         if port in _given:
@@ -45,7 +47,7 @@ def free_port() -> int:
 
 
 def until(condition: Callable[[], Any], what: str | Callable[[], str], deadline_s: float = DEADLINE_S) -> Any:
-    """What the condition gives once that is true; fails with `what` after the deadline."""
+    """Return the condition's value once it is true; fail with `what` after the deadline."""
     end = time.monotonic() + deadline_s
     while True:
         value = condition()
@@ -56,11 +58,20 @@ def until(condition: Callable[[], Any], what: str | Callable[[], str], deadline_
         time.sleep(0.01)
 
 
+def creates(ask: Callable[..., Any], key: str, group: str, start: str = "0") -> bool:
+    """Create the group; False if the region cannot create it yet."""
+    try:
+        ask("XGROUP", "CREATE", key, group, start, "MKSTREAM")
+    except (TryAgainError, redis.BusyLoadingError):
+        return False
+    return True
+
+
 Inside = Callable[[], AbstractContextManager[None]]
 
 
 class _Connection(redis.Connection):
-    """Connects inside a context; a pipeline has a connection of its own, made later."""
+    """Connects inside a context, also for the connections that a pipeline opens later."""
 
     def __init__(self, inside: Inside, **settings: Any) -> None:
         super().__init__(**settings)  # type: ignore[no-untyped-call]
@@ -72,7 +83,7 @@ class _Connection(redis.Connection):
 
 
 def client_of(port: int, timeout_s: float = DEADLINE_S, inside: Inside = nullcontext) -> Any:
-    """Connected; replies are as the wire has them."""
+    """Return a connected client whose replies are as on the wire."""
     pool = redis.ConnectionPool(
         connection_class=_Connection,
         inside=inside,
@@ -88,7 +99,7 @@ def client_of(port: int, timeout_s: float = DEADLINE_S, inside: Inside = nullcon
 
 
 class RegionProcess:
-    """One region; `start` runs `crdtstream serve` over its directory, again and again if need be."""
+    """One region; `start` runs `crdtstream serve` on its directory, repeatedly if needed."""
 
     def __init__(self, number: int, directory: Path) -> None:
         self.number = number
@@ -103,15 +114,15 @@ class RegionProcess:
 
     @property
     def address(self) -> str:
-        """Where its peers dial it."""
+        """The address at which its peers dial it."""
         return f"127.0.0.1:{self.replication_port}"
 
     def launcher(self) -> list[str]:
-        """What starts the process that it is followed by; the process keeps its ID."""
+        """Return a command prefix that starts the process; the process keeps its ID."""
         return []
 
     def inside(self) -> AbstractContextManager[None]:
-        """Sockets that are made in it reach the region."""
+        """Return a context in which created sockets reach the region."""
         return nullcontext()
 
     def start(self, *peers: RegionProcess, **settings: object) -> None:
@@ -137,26 +148,32 @@ class RegionProcess:
             )
 
     def path_to(self, peer: RegionProcess) -> str:
-        """The address at which this region dials that one."""
+        """The address at which this region dials the peer."""
         return peer.address
 
     def client(self, timeout_s: float = DEADLINE_S) -> Any:
-        """A connection that is the caller's to close."""
+        """Return a connection that the caller closes."""
         return client_of(self.port, timeout_s, self.inside)
 
     def connect(self, timeout_s: float = DEADLINE_S) -> Any:
-        """A connection that ends with the region."""
+        """Return a connection that is closed with the region."""
         client = self.client(timeout_s)
         self._clients.append(client)
         return client
 
     def ask(self, *argv: str | bytes | int) -> Any:
-        """One command on a connection of its own."""
+        """Run one command on its own connection."""
         with self.client() as client:
             return client.execute_command(*argv)
 
+    def create_group(self, key: str, group: str, start: str = "0") -> None:
+        """Create a group, and the stream if needed; a region that has just started may have to be admitted first."""
+        until(
+            partial(creates, self.ask, key, group, start), lambda: f"{self.name} creates a group; {self.log()[-2000:]}"
+        )
+
     def state(self) -> str:
-        """`ok`, the text of the error that PING and XLEN get, or `down`."""
+        """Return `ok`, the text of a LOADING error, or `down`."""
         assert self.process is not None
         if self.process.poll() is not None:
             raise AssertionError(f"{self.name} ended with {self.process.returncode}: {self.log()[-2000:]}")
@@ -174,14 +191,14 @@ class RegionProcess:
         return self
 
     def kill(self) -> None:
-        """As a crash of the process does it."""
+        """Kill the process, as a crash would."""
         if self.process is not None and self.process.poll() is None:
             os.kill(self.process.pid, signal.SIGKILL)
             self.process.wait(DEADLINE_S)
         self.disconnect()
 
     def terminate(self) -> int:
-        """Ask it to stop; its exit code."""
+        """Ask the process to stop; return its exit code."""
         assert self.process is not None
         self.process.terminate()
         code = self.process.wait(DEADLINE_S)
@@ -193,13 +210,13 @@ class RegionProcess:
             client.close()
         self._clients.clear()
 
-    # What it says of itself
+    # What it reports about itself
 
     def log(self) -> str:
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
     def origin(self) -> str:
-        """`region.incarnation` of the origin under which it writes."""
+        """The name of the origin under which it writes."""
         row = pairs(self.ask("CRDT.REGIONS")[0])
         return str(row[b"origin"].decode())
 
@@ -208,7 +225,7 @@ class RegionProcess:
 
 
 def pairs(flat: list[Any]) -> dict[bytes, Any]:
-    """A RESP2 map: key, value, key, value."""
+    """Convert a RESP2 map: key, value, key, value."""
     return dict(zip(flat[::2], flat[1::2], strict=True))
 
 

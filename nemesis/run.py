@@ -1,4 +1,4 @@
-"""Rounds: load, one fault, healing, rest, agreement, and the checker's word on what the clients recorded."""
+"""Rounds: load, one fault, healing, rest, agreement, and the checker's verdict on the recorded operations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -25,9 +25,10 @@ HEALED_WRITES = 100
 
 @dataclass
 class Row:
-    """What became of one fault; `problems` is what kept the round from its end.
+    """The result of one fault; `problems` is what kept the round from completing.
 
-    `perished` counts the writes, `undone` the removals, that were answered and went with a disk before others had them.
+    `perished` counts acknowledged writes, and `undone` acknowledged removals, that were lost with a disk before other
+    regions had them.
     """
 
     fault: str
@@ -64,8 +65,10 @@ def rounds(
     keep: Path,
     kind: str = PACKETS,
     source: Path = ROOT,
-) -> Iterator[Row]:
-    """One row for each fault, in an order of the seed's, again and again until the time is over; at least one."""
+) -> Generator[Row, None, None]:
+    """Yield one row for each fault, in an order drawn from the seed, repeatedly until the time is over; at
+    least one.
+    """
     chance = random.Random(f"{seed} {fsync}")
     end_s = time.monotonic() + seconds
     with (
@@ -99,7 +102,7 @@ def loads_of(cluster: Cluster, seed: int) -> Iterator[dict[str, Load]]:
 
 
 class Round:
-    """One fault on keys of its own."""
+    """One fault, on its own keys."""
 
     def __init__(self, cluster: Cluster, loads: dict[str, Load], fsync: str, number: int) -> None:
         self._cluster = cluster
@@ -118,7 +121,7 @@ class Round:
 
     def _run(self, row: Row, fault_s: float, chance: random.Random) -> None:
         cluster, loads = self._cluster, self._loads
-        cluster.regions["east"].ask("XGROUP", "CREATE", self._orders, GROUP, "0", "MKSTREAM")
+        cluster.regions["east"].create_group(self._orders, GROUP)
         cluster.await_agreement()
         for load in loads.values():
             load.resume(self._orders, self._churn)
@@ -135,7 +138,7 @@ class Round:
         cluster.regions[chance.choice(list(cluster.regions))].ask("DEL", self._orders, self._churn)
 
     def _hold(self, row: Row, harm: Harm, fault_s: float) -> None:
-        """Those that the fault does not touch must go on."""
+        """Wait out the fault; regions that it does not affect must continue to accept writes."""
         time.sleep(fault_s)
         for name in harm.serving:
             try:
@@ -157,7 +160,7 @@ class Round:
         row.agree = True
 
     def _witness(self, loss: Loss) -> list[Operation]:
-        """What the others show when a disk is gone had reached them, and must stay."""
+        """Read what the other regions show after a disk is lost: it had reached them and must stay."""
         others = [region for region in self._cluster.regions.values() if region.number != loss.region]
         return [range_of(region, key) for region in others for key in (self._orders, self._churn)]
 
@@ -189,7 +192,7 @@ class Round:
 
 
 def save(folder: Path, row: Row, cluster: Cluster, loads: dict[str, Load]) -> None:
-    """All that is needed to find out why."""
+    """Save everything needed to find the cause."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "row.json").write_text(json.dumps(row.row(), indent=1))
     with (folder / "history.jsonl").open("w") as history:

@@ -1,5 +1,5 @@
 """The deterministic simulator: the node, its log and its sessions on a simulated disk, network and clock.
 
-Everything here is a twin of a port in `crdtstream` with faults as options. Nothing reads a clock or a random source
-of its own: each takes the `Random` that it may draw from, so a seed repeats a run.
+Every module here is the twin of a port in `crdtstream`, with faults as options. None reads a clock or a random source
+of its own: each is given the `Random` from which it may draw, so a seed reproduces a run.
 """

@@ -1,10 +1,10 @@
-"""All that must hold of a run, and how to have it looked after."""
+"""All invariants of a run, and how to check them."""
 
 from __future__ import annotations
 
 from simulations.checking import Checker
 from simulations.collection_checkers import ForgetsInTheEnd, ForgetsOnlyStable
-from simulations.expiry_checkers import BeginsAnew, ExpiresInTime, LongestExpiry
+from simulations.expiry_checkers import ExpiresInTime, LongestExpiry, RestartsEmpty
 from simulations.history_checkers import AcknowledgedOnly, DeliveredAtLeastOnce, NoLostWrite, UniqueDots, UniqueIds
 from simulations.state_checkers import (
     AuditsAgree,
@@ -36,7 +36,7 @@ def all_checkers() -> list[Checker]:
         Convergence(),
         ObservedRemove(),
         LongestExpiry(),
-        BeginsAnew(),
+        RestartsEmpty(),
         DeleteWins(),
         UnionOfRuns(),
         NoLostWrite(),
@@ -49,7 +49,7 @@ def all_checkers() -> list[Checker]:
 
 
 def watch(world: World, checkers: list[Checker]) -> None:
-    """Have each checker hear what it asks for, and nothing else."""
+    """Register each checker for the hooks that it overrides, and no others."""
     for checker in checkers:
         for hook in ("turned", "sent", "received", "stopping", "started", "ticked"):
             if getattr(type(checker), hook) is not getattr(Checker, hook):
@@ -57,7 +57,7 @@ def watch(world: World, checkers: list[Checker]) -> None:
 
 
 def run_checked(world: World, checkers: list[Checker] | None = None) -> None:
-    """Run a world under these checkers, or all; raises the first Violation."""
+    """Run a world under these checkers, by default all; raises the first Violation."""
     if checkers is None:
         checkers = all_checkers()
     watch(world, checkers)

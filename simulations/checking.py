@@ -1,6 +1,6 @@
-"""What a checker is: one invariant of a run, as a class with a name.
+"""The base of checkers: one invariant of a run, as a class with a name.
 
-A checker may look after every turn, at every message, before a process stops, after it started, and at the end, when
+A checker may run after every turn, at every message, before a process stops, after it has started, and at the end, when
 every fault is healed and the regions are quiet. It raises Violation with what it saw.
 """
 
@@ -23,19 +23,19 @@ class Checker:
         """A region has finished a turn."""
 
     def sent(self, world: World, connection: Connection, sender: int, message: Message) -> None:
-        """A message leaves."""
+        """A message is being sent."""
 
     def received(self, world: World, connection: Connection, receiver: int, message: Message) -> None:
-        """A message is about to be taken."""
+        """A message is about to be handled."""
 
     def stopping(self, world: World, number: int, fault: str) -> None:
         """A process is about to end."""
 
     def started(self, world: World, number: int, fault: str) -> None:
-        """A process has recovered from its disk; what had ended it."""
+        """A process has recovered from its disk; `fault` is what had ended it."""
 
     def ticked(self, world: World, number: int) -> None:
-        """A region has done what was due by its clock."""
+        """A region has handled a tick."""
 
     def at_end(self, world: World) -> None:
         """The run is over."""
@@ -45,7 +45,7 @@ class Checker:
 
 
 class Sampled(Checker):
-    """Looks at one region every so many turns, and at all at the end."""
+    """Checks one region every `LOOK_EVERY` turns, and all regions at the end."""
 
     def __init__(self) -> None:
         self._turns = 0
@@ -60,4 +60,4 @@ class Sampled(Checker):
             self.look(world, number)
 
     def look(self, world: World, number: int) -> None:
-        """Look at one region."""
+        """Check one region."""

@@ -1,8 +1,8 @@
-"""Checkers of what regions forget: only what every member has on disk, and all of that in the end."""
+"""Checkers of forgetting: regions forget only what every member has on disk, and finally all of it."""
 
 from __future__ import annotations
 
-from crdtstream.core.causality import Dot
+from crdtstream.core.causality import Dot, VersionVector
 from crdtstream.core.effects import Key
 from crdtstream.core.members import Members
 from simulations.checking import Checker
@@ -17,7 +17,7 @@ Tombstone = tuple[Key, bytes, Dot]
 
 
 class ForgetsOnlyStable(Checker):
-    """A tombstone goes only when every member has it on disk, or when a later one takes its place."""
+    """A tombstone may only be forgotten when every member has it on disk, or when a later one replaces it."""
 
     name = "collection"
 
@@ -31,7 +31,7 @@ class ForgetsOnlyStable(Checker):
         machine = world.machines[number]
         before = self._known.get(number)
         if before == set() and not machine.logged:
-            return  # only what is applied leaves a tombstone
+            return  # only applied effects can create a tombstone
         known = tombstones(machine)
         if before and not machine.logged:
             for key, group, dot in sorted(before - known):
@@ -42,8 +42,8 @@ class ForgetsOnlyStable(Checker):
 
 
 class ForgetsInTheEnd(Checker):
-    """Where all are up and nothing happens any more, no tombstone stays; looked at in some worlds, because it takes
-    virtual time.
+    """When all regions are up and nothing happens any more, tombstones and the contexts of ended origins are forgotten.
+    Checked only in some worlds, because it takes virtual time.
     """
 
     name = "bounded memory"
@@ -52,18 +52,25 @@ class ForgetsInTheEnd(Checker):
         if world.seed % WAITS_ONCE_IN_SEEDS:
             return
         try:
-            world.run_until(lambda: world.quiet() and not any_tombstone(world), world.now_ms + FORGET_BOUND_MS)
+            world.run_until(lambda: world.quiet() and not any_left(world), world.now_ms + FORGET_BOUND_MS)
         except Violation:
-            left = {number: sorted(tombstones(machine)) for number, machine in world.machines.items()}
+            left = {number: left_in(machine) for number, machine in world.machines.items()}
             self.fail(f"{FORGET_BOUND_MS} ms after everything was quiet these are left: {left}")
 
 
-def any_tombstone(world: World) -> bool:
-    return any(map(tombstones, world.machines.values()))
+def any_left(world: World) -> bool:
+    """Return whether a region that may forget still has something to forget."""
+    return any(left_in(machine) for machine in world.machines.values() if machine.node.membership.admitted)
+
+
+def left_in(machine: Machine) -> list[Tombstone | int]:
+    """Return the tombstones, and the ended origins whose contexts are kept."""
+    replica = machine.node.replica
+    return [*sorted(tombstones(machine)), *filter(replica.members.is_evicted, sorted(replica.contexts))]
 
 
 def tombstones(machine: Machine) -> set[Tombstone]:
-    """Of DELs, with an empty name, and of destroys."""
+    """Return the tombstones of DELs, with an empty group name, and those of destroys."""
     found: set[Tombstone] = set()
     for name, stream in machine.node.replica.databases[0].items():
         found.update(((0, name), b"", dot) for dot in stream.deleted.items())
@@ -73,21 +80,24 @@ def tombstones(machine: Machine) -> set[Tombstone]:
 
 
 def lacks(world: World, number: int, other: int, dot: Dot) -> bool:
-    """The other region counts and has not got it on its disk; one that lost its disk had it once, and is admitted anew.
-    Whoever is no member yet for this region must have applied it before it serves and creates groups.
+    """Return whether the other region counts as a member and does not have the dot on its disk. A region that lost its
+    disk had it once, and must be admitted again. An origin that is no member yet here must apply it before it creates
+    groups.
     """
     machine = world.machines[other]
-    if other in world.nemesis.disks_lost or not machine.node.birth.serving() or machine.node.membership.applies():
+    if other in world.adversary.disks_lost or not machine.node.membership.admitted:
         return False
     replica, members = machine.node.replica, world.machines[number].node.replica.members
-    held = machine.node.exchange.durable_vector if members.is_joined(replica.slot) else replica.vector
-    return not held.contains(*dot) and not is_void(replica.slot, members, replica.members)
+    held = machine.node.exchange.view.durable_vector if members.is_joined(replica.slot) else replica.vector
+    is_founder = replica.slot in machine.node.birth.founders
+    return not held.contains(*dot) and not is_void(replica.slot, is_founder, members, replica.members)
 
 
-def is_void(slot: int, members: Members, known: Members) -> bool:
-    """By an eviction that one of both knows of, the origin has ended, or the Join that it follows is worthless: what it
-    creates is nothing.
+def is_void(slot: int, is_founder: bool, members: Members, known: Members) -> bool:
+    """Return whether the origin counts for nothing, by an eviction that either region knows: it has ended, or the Join
+    that would admit it is void. If it has not recorded its admission yet, no Join that could admit it may count.
     """
     both = Members.of_rows(members.rows())
-    both.join(known)
-    return both.is_evicted(slot)
+    both.join(known, VersionVector(), VersionVector())
+    unsaid = not is_founder and not both.is_admitted(slot)
+    return both.has_ended(slot) or (unsaid and both.sponsor_of(slot) is None)

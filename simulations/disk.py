@@ -1,19 +1,17 @@
 """A disk in memory that forgets what was not synced.
 
-Twin of `crdtstream.storage.disk.RealDisk`, behind the same port. Each file has two states, what a reader sees now and
-what a power loss leaves for certain; so has the directory. `crash` decides the difference with the `Random` that it
-is given: each page that was written since the last sync survives or not, each on its own, and so does each change of
-a file's size and each name that was created or deleted since the last `sync_directory`. Syncing a file does not save
-its name.
+The twin of `crdtstream.storage.disk.RealDisk`, behind the same port. Each file has two states, what a reader sees now
+and what certainly survives a power loss; so has the directory. `crash` decides the difference with the given `Random`:
+each page written since the last sync survives or not, independently, and so does each change of a file's size, and each
+name created or deleted since the last `sync_directory`. Syncing a file does not save its name.
 
-Power may also go in the middle of something: `lose_power_at` lets so many writes and syncs succeed, leaves the first
-bytes of the next write, or some of the pages of the next sync, and raises PowerLost; `crash` comes after it.
+Power may also fail during an operation: `lose_power_at` lets a number of writes and syncs succeed, then performs the
+first bytes of the next write, or some pages of the next sync, and raises PowerLost; `crash` must follow.
 
-A sync that was told to fail loses the pages that it should have saved and calls them clean, as Linux does: a retry
+A sync that was told to fail loses the pages that it should have saved and marks them clean, as Linux does: a retry
 would succeed and save nothing.
 
-Invariant: a page that is neither dirty nor lost is the same in both states. Pages that a file does not hold are
-zeros.
+Invariant: a page that is neither dirty nor lost is the same in both states. Pages that a file does not hold are zeros.
 """
 
 from __future__ import annotations
@@ -29,11 +27,11 @@ _SURVIVAL_ODDS = (0.0, 0.1, 0.5, 0.9, 1.0)
 
 
 class PowerLost(Exception):
-    """The machine is gone in the middle of a write or a sync; nothing that called may go on."""
+    """Power was lost during a write or a sync; the calling process must not continue."""
 
 
 class _File:
-    """Pages as a reader sees them, pages as they are for certain, and which of them may differ (dirty) or do (lost)."""
+    """Pages as a reader sees them, durable pages, and which of them may differ (dirty) or do differ (lost)."""
 
     __slots__ = ("dirty", "durable", "durable_size", "lost", "pages", "size")
 
@@ -92,7 +90,7 @@ class _File:
             self.durable.pop(page, None)
 
     def save_some(self, random: Random) -> None:
-        """The part of a sync that was done."""
+        """Perform a part of a sync."""
         for page in sorted(self.dirty):
             if random.random() < 0.5:
                 self._save(page)
@@ -142,21 +140,28 @@ class SimulatedDisk:
         self._power: Random | None = None
         self._steps_left = 0
 
+    def copy(self) -> SimulatedDisk:
+        """Return another disk with what a reader sees here, all of it durable."""
+        disk = SimulatedDisk()
+        for name, file in self._files.items():
+            disk.replace(name, file.read(0, file.size))
+        return disk
+
     # Faults
 
     def lose_power_at(self, steps: int, random: Random) -> None:
-        """After so many more writes and syncs the next one tears."""
+        """Tear the next write or sync after this many more steps."""
         self._power = random
         self._steps_left = steps
 
     def heal(self) -> None:
-        """Nothing fails any more that has not failed yet."""
+        """Cancel all faults that have not occurred yet."""
         self._power = None
         self._append_fails = self._sync_fails = False
         self.capacity_bytes = None
 
     def _tears(self) -> Random | None:
-        """What decides how much of this step is done, when power goes in the middle of it."""
+        """Return the random source that tears this step, or None if it completes."""
         if self._power is not None:
             self._steps_left -= 1
             if self._steps_left < 0:
@@ -164,7 +169,7 @@ class SimulatedDisk:
         return None
 
     def crash(self, random: Random, odds: float | None = None) -> None:
-        """Power is lost: what was not synced survives or not, page by page and name by name, with these odds or any."""
+        """Lose power: each unsynced page and name survives or not, with these odds or drawn ones."""
         self._power = None
         odds = random.choice(_SURVIVAL_ODDS) if odds is None else odds
         names: dict[str, _File] = {}
@@ -178,14 +183,14 @@ class SimulatedDisk:
         self._durable_names = dict(names)
 
     def fail_next_append(self) -> None:
-        """The next write leaves a part of its bytes and fails."""
+        """Let the next write fail after a part of its bytes."""
         self._append_fails = True
 
     def fail_next_sync(self) -> None:
         self._sync_fails = True
 
     def flip_bit(self, name: str, offset: int, bit: int = 0) -> None:
-        """The medium rots: both states change and no sync brings the bit back."""
+        """Flip a bit on the medium: both states change, and no sync restores the bit."""
         file = self._file(name)
         page, start = divmod(offset, PAGE_BYTES)
         file.pages.setdefault(page, bytearray(PAGE_BYTES))[start] ^= 1 << bit
@@ -250,7 +255,7 @@ class SimulatedDisk:
         self._file(name).truncate(size_bytes)
 
     def replace(self, name: str, data: bytes) -> None:
-        """Held with the old content until the new one is durable, so it needs room for both."""
+        """Keeps the old content until the new one is durable, so it needs space for both."""
         self._refuse_beyond_capacity(name, len(data))
         if self._tears() is not None:
             raise PowerLost(f"before {name} is replaced")

@@ -1,4 +1,4 @@
-"""Checkers of keys that expire: when, and that they go when their time has come."""
+"""Checkers of key expiry: its time, and that expired keys are deleted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simulations.world import World
 
 
 class LongestExpiry(Checker):
-    """Each region lets a key expire when the longest of the concurrent expiries says so."""
+    """Each region lets a key expire at the longest of the concurrent expiries."""
 
     name = "longest expiry"
 
@@ -22,8 +22,8 @@ class LongestExpiry(Checker):
                     self.fail(f"region {number}, {key}: expires at {held.expires_ms}, not {expected.expires_ms}")
 
 
-class BeginsAnew(Checker):
-    """Nothing is added to a key that had expired, nor a group created in it: whoever wrote deleted it first."""
+class RestartsEmpty(Checker):
+    """Nothing is added to an expired key, and no group is created in it: the writer deletes it first."""
 
     name = "hidden key"
 
@@ -34,7 +34,9 @@ class BeginsAnew(Checker):
 
 
 class ExpiresInTime(Checker):
-    """A region that can write has no key left that it let expire itself, and after `expiry_takeover_ms` none at all."""
+    """A writable region deletes keys at the expiry that it set itself, and all expired keys after
+    `expiry_takeover_ms`.
+    """
 
     name = "expiry"
 

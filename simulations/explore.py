@@ -1,15 +1,15 @@
-"""Every short history, on the real core.
+"""All short histories, on the real core.
 
-A *move* is one command in one region, one sync in one direction ("b applies all that a has"), or a power loss: the last
-record of a region's log is gone and it starts again as a new origin. Regions are replicas with the records that their
-logs would hold; what they exchange went through the codec. There is one key, one group, one consumer for each region.
+A *move* is one command in one region, one sync in one direction ("b applies everything that a has"), a restart, after
+which a region is a new origin, or a power loss, which is a restart without the last record of the log. Regions are
+replicas with the records that their logs would hold; everything they exchange goes through the codec. There is one key,
+one group, and one consumer for each region.
 
-A *state* is what all logs say, since replaying a log rebuilds its region exactly; so histories that differ only in the
-order of independent moves, or in the names of regions, are one state, looked at once. (Another naming turns the order
-of two concurrent IDs around, nothing else.) In every state:
+A *state* is the content of all logs, since replaying a log rebuilds its region exactly. Histories that differ only in
+the order of independent moves, or in the names of regions, are therefore one state, which is checked once. (Renaming
+reverses the order of two concurrent IDs and changes nothing else.) In every state:
 
-    rebuilt         a region made anew from its records has the same state, local parts too: a clean restart anywhere
-                    changes nothing, and is therefore no move
+    rebuilt         a region rebuilt from its records has the same state, including local parts
     invariants      every structure passes its own check
     convergence     after everything is exchanged all digests are equal
     specification   and every region holds what simulations/oracle.py expects
@@ -42,11 +42,11 @@ from simulations.oracle import Oracle, actual
 KEY = (0, b"x")
 GROUP = b"g"
 NOW_MS = 100
-INCARNATION = 256
+NEXT_ORIGIN = 256
 ROUNDS_MAX = 20
 CHUNK = 200
 
-ADD, XDEL, TRIM, DEL, CREATE, CREATE_NEW, DESTROY, READ, ACK_LOW, ACK_HIGH, LOSE, SYNC = range(12)
+ADD, XDEL, TRIM, DEL, CREATE, CREATE_NEW, DESTROY, READ, ACK_LOW, ACK_HIGH, LOSE, RESTART, SYNC = range(13)
 NAMES = {
     "add": (ADD,),
     "xdel": (XDEL,),
@@ -57,11 +57,12 @@ NAMES = {
     "read": (READ,),
     "ack": (ACK_LOW, ACK_HIGH),
     "crash": (LOSE,),
+    "restart": (RESTART,),
     "sync": (SYNC,),
 }
-BATCH, FACTS, BIRTH = range(3)
+BATCH, FACTS, START = range(3)
 
-# What is done, the region that does it, and for a sync the region that gives.
+# The action, the region that performs it, and for a sync the region that sends.
 Move = tuple[int, int, int]
 Path = tuple[Move, ...]
 
@@ -82,7 +83,7 @@ class Site:
         self.hashes.append(tuple(hash(pair) for pair in zip(self.hashes[-1], tokens, strict=True)))
 
     def rebuilt(self) -> Replica:
-        """The region as its records make it."""
+        """Rebuild the region from its records."""
         replica = Replica(self.region)
         replica.now_ms = NOW_MS
         slot = self.region
@@ -92,7 +93,7 @@ class Site:
             elif kind == FACTS:
                 replica.replay_facts(*codec.decode_facts(payload))
             else:
-                slot += INCARNATION
+                slot += NEXT_ORIGIN
                 replica.drop_waiting_facts()
                 replica.slot = slot
         replica.drop_waiting_facts()
@@ -100,7 +101,7 @@ class Site:
 
 
 class Explored:
-    """A few regions, and every batch that was ever made."""
+    """A few regions, and every batch ever made."""
 
     def __init__(self, regions: int) -> None:
         self.namings = list(permutations(range(1, regions + 1)))
@@ -113,7 +114,7 @@ class Explored:
         return self.sites[region - 1]
 
     def key(self) -> int:
-        """One number for all that differ in the names of regions only."""
+        """Return one number for all states that differ only in the names of regions."""
         keys: list[int] = []
         for at, naming in enumerate(self.namings):
             renamed = sorted(zip(naming, (site.hashes[-1][at] for site in self.sites), strict=True))
@@ -127,7 +128,7 @@ class Explored:
     # Moves
 
     def moves(self, actions: frozenset[int]) -> list[Move]:
-        """What would change something now."""
+        """Return the moves that would change something now."""
         found: list[Move] = []
         for site in self.sites:
             found += [(action, site.region, 0) for action in possible(site) if action in actions]
@@ -146,7 +147,10 @@ class Explored:
             self._sync(self.site(giver), site)
         elif action == LOSE:
             self.text.append(f"  power-loss {region}")
-            self._lose(site)
+            self._restart(site, action)
+        elif action == RESTART:
+            self.text.append(f"  kill {region}")
+            self._restart(site, action)
         else:
             command = b" ".join(act(site.replica, action)).decode()
             self.text.append(f"  {region}> {command}")
@@ -160,7 +164,7 @@ class Explored:
         if taken.facts:
             site.append(FACTS, codec.encode_facts(taken.facts, taken.through), same)
         if taken.batch is not None:
-            payload = codec.encode_batch(taken.batch, 1)
+            payload = codec.encode_batch(taken.batch)
             site.append(BATCH, payload, same)
             named = [naming[site.region - 1] for naming in self.namings]
             self.names_of_batches[payload] = tuple(hash(pair) for pair in zip(named, site.hashes[-1], strict=True))
@@ -176,27 +180,28 @@ class Explored:
                     taker.append(BATCH, payload, self.names_of_batches[payload])
         self._end_turn(taker, SYNC)
 
-    def _lose(self, site: Site) -> None:
-        site.records.pop()
-        site.hashes.pop()
-        site.append(BIRTH, b"", (LOSE,) * len(self.namings))
+    def _restart(self, site: Site, action: int) -> None:
+        if action == LOSE:
+            site.records.pop()
+            site.hashes.pop()
+        site.append(START, b"", (action,) * len(self.namings))
         site.replica = site.rebuilt()
-        self._end_turn(site, LOSE)
+        self._end_turn(site, action)
 
     def exchange(self) -> None:
-        """Everybody hears everything."""
+        """Sync all regions with each other."""
         for _ in range(ROUNDS_MAX):
             pairs = [(a, b) for a in self.sites for b in self.sites if self._gives(a, b)]
             if not pairs:
                 return
             for giver, taker in pairs:
                 self._sync(giver, taker)
-        raise Violation("convergence", "the regions never stop talking")
+        raise Violation("convergence", "the regions never become quiet")
 
     # Checks
 
     def check(self) -> None:
-        """Raises Violation; the regions have exchanged everything afterwards."""
+        """Check this state; raises Violation. Afterwards the regions have exchanged everything."""
         for site in self.sites:
             check_rebuilt(site)
         self.exchange()
@@ -229,18 +234,18 @@ def check_rebuilt(site: Site) -> None:
     rebuilt.acknowledge_all()
     taken = rebuilt.take()
     if taken.facts or taken.batch is not None:
-        raise Violation("rebuilt", f"region {site.region} has something new to say after a restart")
+        raise Violation("rebuilt", f"region {site.region} prepares something new after a restart")
     if whole(rebuilt) != whole(site.replica):
         raise Violation("rebuilt", f"region {site.region}: {whole(rebuilt)} from the log, {whole(site.replica)} live")
 
 
 def whole(replica: Replica) -> list[object]:
-    """All that a replica knows of the key, local parts too."""
+    """Return everything that a replica knows about the key, including local parts."""
     parts: list[object] = [replica.slot, replica.vector.as_dict(), digest_replica(replica)]
     stream = replica.databases[0].get(KEY[1])
     if stream is not None:
         parts += [stream.destroyed, stream.deleted, stream.length, stream.top]
-        parts += [sorted(stream.vector().items()), stream.entries_added()]
+        parts += [sorted((slot, meta.add_counter) for slot, meta in stream.metas.items()), stream.entries_added()]
         parts += [whole_group(group) for _, group in sorted(stream.groups.items())]
     return parts
 
@@ -259,11 +264,12 @@ def whole_group(group: Group) -> list[object]:
 
 
 def possible(site: Site) -> Iterator[int]:
-    """Which commands would change something here, and whether there is something to lose."""
+    """Yield the commands that would change something here, and whether a restart would."""
     yield ADD
     stream = site.replica.find(KEY)
-    if site.records and site.records[-1][0] != BIRTH:
+    if site.records and site.records[-1][0] != START:
         yield LOSE
+        yield RESTART
     if stream is None:
         yield CREATE
         return
@@ -279,7 +285,7 @@ def possible(site: Site) -> Iterator[int]:
             yield CREATE_NEW
         return
     yield DESTROY
-    if group.has_wanted(stream.trees):
+    if group.has_wanted(stream.chains):
         yield READ
     if group.pending.count:
         yield ACK_LOW
@@ -288,7 +294,7 @@ def possible(site: Site) -> Iterator[int]:
 
 
 def act(replica: Replica, action: int) -> list[bytes]:
-    """Prepare a command as the node does; returns its words."""
+    """Prepare a command as the node does; return its words."""
     name = KEY[1]
     if action == ADD:
         known = replica.known(KEY)
@@ -326,9 +332,8 @@ def create(replica: Replica, at_end: bool) -> list[bytes]:
 
 
 def remove_last(replica: Replica, stream: Stream) -> list[bytes]:
-    """XDEL of the newest entry; TRIM takes the oldest."""
-    slices = {slot: tree.slices(ID_MIN, ID_MAX, 1, True) for slot, tree in stream.trees.items()}
-    newest = merge(slices, 1, reverse=True)[0]
+    """XDEL of the newest entry; TRIM removes the oldest."""
+    newest = merge(stream.strands(ID_MIN, ID_MAX, 1, True), 1, reverse=True)[0]
     entry_id = newest.block.id_at(newest.low)
     ranges = {}
     for slot in stream.slots_holding(entry_id):
@@ -339,10 +344,10 @@ def remove_last(replica: Replica, stream: Stream) -> list[bytes]:
 
 
 def consume(replica: Replica, stream: Stream, action: int) -> list[bytes]:
-    """A read of all that is wanted, or the acknowledgement of the lowest or the highest pending ID."""
+    """Read everything wanted, or acknowledge the lowest or highest pending ID."""
     group = stream.groups[GROUP]
     if action == READ:
-        delivery = group.next_entries(stream.trees, -1)
+        delivery = group.next_entries(stream.chains, -1)
         replica.record(fx.EntriesDelivered(KEY, GROUP, b"c", NOW_MS, delivery.intervals, False, UNKNOWN_ENTRIES_READ))
         return [b"XREADGROUP", b"GROUP", GROUP, b"c", b"STREAMS", KEY[1], b">"]
     rows = group.pending.rows(ID_MIN, ID_MAX, -1, None)
@@ -356,7 +361,7 @@ def consume(replica: Replica, stream: Stream, action: int) -> list[bytes]:
 
 @dataclass
 class Visit:
-    """What a worker found in one state: a violation, or where each move leads."""
+    """The result for one state: a violation, or where each move leads."""
 
     path: Path
     violation: str = ""
@@ -426,7 +431,7 @@ def visits(
 
 
 def explore(regions: int, operations: int, workers: int = 1, names: tuple[str, ...] = tuple(NAMES)) -> Exploration:
-    """All histories of at most so many moves; stops after the level of the first violation."""
+    """Explore all histories of at most this many moves; stop after the level of the first violation."""
     actions = frozenset(action for name in names for action in NAMES[name])
     if workers == 1:
         return search(None, regions, operations, actions)
@@ -435,8 +440,8 @@ def explore(regions: int, operations: int, workers: int = 1, names: tuple[str, .
 
 
 def search(pool: Executor | None, regions: int, operations: int, actions: frozenset[int]) -> Exploration:
-    """Each state is visited where it is reached first; `edges` say how many histories reach it later again, which a
-    power loss can bring about.
+    """Visit each state where it is first reached. `edges` count the histories that reach a state again later, which is
+    possible through a power loss.
     """
     result = Exploration(regions)
     root = Explored(regions).key()
@@ -464,7 +469,7 @@ def search(pool: Executor | None, regions: int, operations: int, actions: frozen
 
 
 def followed(edges: dict[int, list[int]], histories: dict[int, int]) -> dict[int, int]:
-    """How many histories end in each state one move later."""
+    """Count the histories that end in each state one move later."""
     later: dict[int, int] = {}
     for key, count in histories.items():
         for reached in edges[key]:
@@ -473,7 +478,7 @@ def followed(edges: dict[int, list[int]], histories: dict[int, int]) -> dict[int
 
 
 def scenario_of(regions: int, path: Path, title: str) -> str:
-    """The history as a scenario text, without replies: `--rewrite` of the scenarios fills them in."""
+    """Return the history as a scenario without replies; running the scenarios with `--rewrite` fills them in."""
     world = Explored(regions)
     try:
         world.run(path)

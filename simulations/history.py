@@ -1,4 +1,4 @@
-"""What the clients of a run were told: the ground truth that checkers compare the regions with."""
+"""What the clients of a run were told: the ground truth with which checkers compare the regions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Violation(Exception):
 
 @dataclass
 class Added:
-    """An XADD that was answered: where, and which dot it became."""
+    """An answered XADD: its region, and the dot that it became."""
 
     region: int
     key: Key
@@ -33,7 +33,7 @@ class Added:
 
 @dataclass
 class Lost:
-    """A region came back with `counter` of its slot: what it had written above is gone from there."""
+    """A region came back with `counter` of its slot: what it had written above that is lost there."""
 
     slot: int
     counter: int
@@ -47,8 +47,8 @@ class Lost:
 
 @dataclass
 class History:
-    """Answers by kind. `removals` and `deletes` hold the vectors that the remover had seen; what was delivered and
-    acknowledged is kept for each create dot that the group had then.
+    """Replies by kind. `removals` and `deletes` hold the vectors that the remover had seen; deliveries and
+    acknowledgements are kept for each create dot that the group had at the time.
     """
 
     added: list[Added] = field(default_factory=list)
@@ -63,8 +63,8 @@ class History:
     def note(
         self, region: int, argv: list[bytes], value: Value, dot: Dot, seen: VersionVector, creates: list[Dot]
     ) -> None:
-        """One answered command; `seen` is the vector before it, `dot` that of its entry, or the last of the own origin
-        after it.
+        """Record one answered command. `seen` is the vector before it; `dot` is that of its entry, or the last of the
+        region's own origin after it.
         """
         if isinstance(value, ReplyError):
             return
@@ -83,7 +83,7 @@ class History:
             self._note_read(argv, value, creates)
 
     def note_unanswered(self, argv: list[bytes], dot: Dot, seen: VersionVector, creates: list[Dot]) -> None:
-        """A command that may have happened or not."""
+        """Record a command that may or may not have happened."""
         name = argv[0]
         if name in (b"XDEL", b"XTRIM", b"DEL") or b"MAXLEN" in argv:
             after = seen.copy()
@@ -95,7 +95,7 @@ class History:
             self.maybe_read.add(((0, argv[-2]), argv[2]))
 
     def joined_with(self, group: GroupName, creates: Iterable[Dot]) -> set[Dot]:
-        """The creates that lived together with these, or with one that did."""
+        """Return the creates that existed together with these, directly or through others."""
         joined = set(creates)
         for together in self._together.get(group, []):
             if joined & together:
@@ -103,7 +103,7 @@ class History:
         return joined
 
     def note_together(self, group: GroupName, creates: list[Dot]) -> None:
-        """These creates live in one group: what is acknowledged is acknowledged under all of them."""
+        """Record that these creates exist in one group: an acknowledgement counts for all of them."""
         if len(creates) > 1 and set(creates) not in self._together.setdefault(group, []):
             self._together[group] = merged([*self._together[group], set(creates)])
 
@@ -130,7 +130,7 @@ class History:
 
 
 def merged(sets: list[set[Dot]]) -> list[set[Dot]]:
-    """Sets that share a member become one."""
+    """Merge sets that share a member."""
     left: list[set[Dot]] = []
     for fresh in sets:
         meeting = [known for known in left if known & fresh]
@@ -140,7 +140,7 @@ def merged(sets: list[set[Dot]]) -> list[set[Dot]]:
 
 
 def ids_of(value: list[Value]) -> list[EntryId]:
-    """The IDs in a reply of XREADGROUP."""
+    """Return the IDs in a reply of XREADGROUP."""
     ids: list[EntryId] = []
     for stream in value:
         assert isinstance(stream, list)

@@ -1,10 +1,10 @@
-"""One region of a world: production code on a disk that can fail, under a clock that can lie.
+"""One region of a world: production code on a disk that can fail, under a clock that can be wrong.
 
-A machine may be down, paused or full. Its log is synced when the node asks for it, when the world's second hand comes
-round, and under `fsync = always` soon after each turn: `sync_wait_ms` of 0 is the runtime's way, more leaves a moment
-in which something is appended and not yet durable, which the node's contract allows and power losses aim at.
+A machine may be down, paused or full. Its log is synced when the node asks for it, at the intervals of `everysec`, and
+under `fsync = always` soon after each turn. A `sync_wait_ms` of 0 is what the runtime does; a larger value leaves a
+moment in which something is appended and not yet durable, which the node's contract permits and power losses target.
 
-A command of a client is `Unanswered` until its reply is out; a client waits for it before it asks again.
+A client command is `Unanswered` until its reply is out; a client sends the next command only after that.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections import Counter
 from functools import lru_cache
 from itertools import pairwise
 from random import Random
+from zlib import crc32
 
 from crdtstream.config import ALWAYS, Config
 from crdtstream.core.causality import Dot, VersionVector, region_of
@@ -22,6 +23,7 @@ from crdtstream.protocols import codec
 from crdtstream.storage.disk import DiskFull
 from crdtstream.storage.segment import HEADER_BYTES, Window, first_of, scan, segment_name, segment_names
 from simulations.cluster import CLIENT, SALT, Region
+from simulations.disk import SimulatedDisk
 from simulations.oracle import Oracle
 
 ROOM_BYTES = 1 << 12
@@ -29,7 +31,7 @@ CLIENTS = tuple(range(CLIENT, CLIENT + 8))
 
 
 class Unanswered:
-    """A command that has no reply yet: what it saw before, the last own dot after it, the creates of its group."""
+    """A command without a reply yet: the vector before it, the last own dot after it, and the creates of its group."""
 
     __slots__ = ("argv", "creates", "dot", "seen")
 
@@ -41,12 +43,23 @@ class Unanswered:
 
 
 class Machine(Region):
-    """A region's process and what it runs on; `logged` are this turn's batches, and what joined states brought.
-    `happened` counts what is no fault: states that were joined, keys that were deleted for their expiry.
+    """A region's process and what it runs on. `logged` holds this turn's batches and the vectors of joined states.
+    `happened` counts events that are no faults: joined states, and keys deleted because they expired.
     """
 
-    def __init__(self, config: Config, oracle: Oracle, now_ms: int, sync_wait_ms: int, sync_interval_ms: int) -> None:
+    def __init__(
+        self,
+        config: Config,
+        oracle: Oracle,
+        now_ms: int,
+        sync_wait_ms: int,
+        sync_interval_ms: int,
+        number: int = 0,
+        disk: SimulatedDisk | None = None,
+        starts: int = 0,
+    ) -> None:
         self.oracle = oracle
+        self.number = number or config.region
         self.up = True
         self.paused = False
         self.skew_ms = 0
@@ -55,10 +68,11 @@ class Machine(Region):
         self.sync_planned = False
         self.vouched = 0
         self.flipped: set[str] = set()
+        self.copied: SimulatedDisk | None = None
         self.unanswered: dict[int, Unanswered] = {}
         self.logged: list[Batch | VersionVector] = []
         self.happened: Counter[str] = Counter()
-        super().__init__(config, now_ms)
+        super().__init__(config, now_ms, disk, starts)
 
     def start(self, now_ms: int) -> None:
         self.unanswered.clear()
@@ -70,9 +84,19 @@ class Machine(Region):
         for client_id in CLIENTS[1:]:
             self.connect(client_id, now_ms)
 
+    def not_cloned(self) -> dict[int, object]:
+        return {**super().not_cloned(), id(self.oracle): self.oracle}
+
+    def seed(self) -> int:
+        """Return the seed of the next origin: the first origin of a region is its number, all others are in
+        no order.
+        """
+        first = self.starts == 1 and self.number == self.config.region
+        return 0 if first else crc32(b"%d %d" % (self.number, self.starts))
+
     @property
     def wants_sync(self) -> bool:
-        """Under `always`: something is appended and not durable yet."""
+        """Return whether, under `always`, something is appended and not durable yet."""
         return self.config.fsync == ALWAYS and self.log.synced_position < self.log.last_position
 
     def _perform_one(self, ready: Ready) -> None:
@@ -97,7 +121,7 @@ class Machine(Region):
             self._expired_keys = expired_keys
 
     def look_for_room(self) -> None:
-        """What the runtime asks before each turn."""
+        """Check for disk space, as the runtime does before each turn."""
         room = self.log.has_room(ROOM_BYTES)
         if room != self.node.context.writable:
             self.node.writable(room)
@@ -105,10 +129,22 @@ class Machine(Region):
     def idle_client(self) -> int | None:
         return next((client_id for client_id in CLIENTS if client_id not in self.unanswered), None)
 
+    # Copies
+
+    def keep_copy(self) -> None:
+        """Keep a copy of the directory as it is now."""
+        self.copied = self.disk.copy()
+
+    def put_back(self) -> None:
+        """Replace the directory by the copy, as `cp` or a rename would."""
+        assert self.copied is not None
+        self.disk = self.copied.copy()
+        self.flipped.clear()
+
     # Checkpoints
 
     def save(self, units: int) -> bool:
-        """A step of a checkpoint; true when it is complete or was given up."""
+        """Continue a checkpoint; True when it is complete or was abandoned."""
         try:
             return self.checkpoint_step(units)
         except DiskFull as error:
@@ -123,11 +159,11 @@ class Machine(Region):
         self.flipped.clear()
 
     def rot(self, rng: Random) -> str:
-        """Flip one bit of what is certainly durable; returns where, or nothing when nothing is."""
+        """Flip one bit of data that is certainly durable; return where, or an empty text if there is none."""
         return self._flip(rng, self._checkpoint_files() + self._log_ranges())
 
     def rot_old(self, rng: Random) -> str:
-        """The same in the last of the segments that are kept for peers alone: a start reads them no more."""
+        """Do the same in the last segment that is kept for peers only: a start no longer reads it."""
         needed = 0 if self.checkpointer.manifest is None else self.checkpointer.manifest.begun + 1
         firsts = self.log.segment_firsts()
         old = {segment_name(first) for first, after in pairwise(firsts) if after <= needed}
@@ -149,7 +185,7 @@ class Machine(Region):
         return [(name, 0, self.disk.size(name)) for name in names if self.disk.size(name)]
 
     def _log_ranges(self) -> list[tuple[str, int, int]]:
-        """Frames that a later frame vouches for: nothing else can be told from a torn tail."""
+        """Return the frames that a later frame vouches for: damage in any other cannot be told from a torn tail."""
         ranges: list[tuple[str, int, int]] = []
         for name in segment_names(self.disk):
             end = HEADER_BYTES
@@ -164,5 +200,5 @@ class Machine(Region):
 
 @lru_cache(maxsize=1 << 10)
 def batch_of(payload: bytes) -> Batch:
-    """Every region logs the same bytes, and nobody changes what they say."""
+    """Decode a batch, cached: every region logs the same bytes, and nobody changes the decoded value."""
     return codec.decode_batch(payload)

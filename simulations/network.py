@@ -1,9 +1,9 @@
-"""Virtual time and what connects the machines of a world.
+"""Virtual time, and the connections between the machines of a world.
 
-Events of one moment happen in the order in which they were planned. Connections are dialled again after a delay;
-messages keep their order within one and are lost with it. Two may join one pair of regions for a while, and what is
-sent on both arrives in any order. A side is pulled `pull_ms` after it may have something to say, so that what a busy
-moment gathers goes as one message.
+Events at one moment happen in the order in which they were planned. Connections are dialled again after a delay;
+messages keep their order within a connection and are lost with it. Two connections may exist between a pair of regions
+for a while; messages of both arrive in any order. A side is pulled `pull_ms` after it may have something to send, so
+that what accumulates in a busy moment is sent as one message.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, cast
 from zlib import crc32
 
 from crdtstream.replication.wire_pb2 import Message
@@ -22,11 +21,7 @@ from crdtstream.storage.recovery import LogDamaged, LogError
 from simulations.disk import PowerLost
 from simulations.history import Violation
 from simulations.machine import Machine
-from simulations.recorder import Recorder
 from simulations.settings import Settings, pairs_of
-
-if TYPE_CHECKING:
-    from simulations.world import World
 
 START_MS = 2**33
 Pair = tuple[int, int]
@@ -37,7 +32,7 @@ def address_of(number: int) -> str:
 
 
 class Connection:
-    """One link's life: two directions, each in order."""
+    """The life of one link: two directions, each in order."""
 
     def __init__(self, number: int, ends: Pair) -> None:
         self.number = number
@@ -52,31 +47,16 @@ class Connection:
         return self.ends[1] if end == self.ends[0] else self.ends[0]
 
 
-class Hooks:
-    """Who looks at a run while it goes on."""
-
-    def __init__(self) -> None:
-        self.turned: list[Callable[[World, int], None]] = []
-        self.sent: list[Callable[[World, Connection, int, Message], None]] = []
-        self.received: list[Callable[[World, Connection, int, Message], None]] = []
-        self.stopping: list[Callable[[World, int, str], None]] = []
-        self.started: list[Callable[[World, int, str], None]] = []
-        self.ticked: list[Callable[[World, int], None]] = []
-
-
 class Network:
-    """Machines, their connections, and the events to come."""
+    """Machines, their connections, and the events to come; a world overrides the methods that hear what happens."""
 
-    def __init__(self, seed: int, rng: Random, settings: Settings, recorder: Recorder) -> None:
+    def __init__(self, seed: int, rng: Random, settings: Settings) -> None:
         self.seed = seed
         self.rng = rng
         self.settings = settings
-        self.recorder = recorder
-        self.whole = cast("World", self)  # what recorders and hooks are shown
         self.now_ms = START_MS
         self.trace: list[str] = []
         self.wire_checksum = 0
-        self.hooks = Hooks()
         self.statistics = {"commands": 0, "messages": 0, "bytes": 0, "connections": 0, "faults": 0}
         self.pairs = pairs_of(settings.topology, settings.regions)
         self.cut: set[Pair] = set()
@@ -104,13 +84,33 @@ class Network:
             if at_ms > bound_ms:
                 raise Violation("convergence", f"not quiet in time after everything was healed: {self.state()}")
             action(*words)
-            self.recorder.looked(self.whole)
+            self.looked()
 
     def state(self) -> str:
         return "; ".join(
-            f"{number} {m.node.replica.vector.as_dict()} {m.node.birth.waiting_for()}"
+            f"{number} {m.node.replica.vector.as_dict()} {m.node.membership.waiting_for()}"
             for number, m in self.machines.items()
         )
+
+    # What happens
+
+    def looked(self) -> None:
+        """One planned event is over."""
+
+    def crashed(self, number: int, fault: str, reason: str) -> None:
+        """The process has ended by itself."""
+
+    def opened(self, connection: Connection) -> None:
+        """Two regions are joined by a connection."""
+
+    def sent(self, connection: Connection, sender: int, message: Message, data: bytes) -> None:
+        """A message left."""
+
+    def arrived(self, connection: Connection, receiver: int, message: Message, data: bytes) -> None:
+        """A message is about to be received."""
+
+    def closed(self, connection: Connection, end: int, reason: str) -> None:
+        """One end of a connection is gone."""
 
     # A machine's turns
 
@@ -122,7 +122,7 @@ class Network:
         return machine.up and not machine.paused
 
     def act(self, number: int, action: Callable[[], None]) -> None:
-        """Something that a process does, unless it ends in the middle of it."""
+        """Perform an action of a process, which may end during it."""
         try:
             action()
         except PowerLost as error:
@@ -132,17 +132,12 @@ class Network:
         except (DiskError, LogError) as error:
             self.crashed(number, "disk-error", str(error))
 
-    def crashed(self, number: int, fault: str, reason: str) -> None:
-        """The process has ended by itself."""
-
     def turn(self, number: int) -> None:
         self.machines[number].perform()
         self.turned(number)
 
     def turned(self, number: int) -> None:
-        """A turn was performed."""
-        for hook in self.hooks.turned:
-            hook(self.whole, number)
+        """Finish a turn: wake connections."""
         self.machines[number].logged.clear()
         for connection in self.connections_of(number):
             self._wake(connection, number)
@@ -153,8 +148,9 @@ class Network:
         return [c for c in self.connections.values() if number in c.ends and c.open[number]]
 
     def peers_of(self, number: int) -> tuple[str, ...]:
-        """Where the neighbours answer."""
-        return tuple(address_of(a if b == number else b) for a, b in self.pairs if number in (a, b))
+        """Return the addresses of the neighbours that are meant to exist."""
+        neighbours = [low + high - number for low, high in self.pairs if number in (low, high)]
+        return tuple(address_of(other) for other in neighbours if other <= self.settings.regions)
 
     def between(self, pair: Pair) -> list[Connection]:
         return [c for c in self.connections.values() if c.ends == pair]
@@ -174,19 +170,20 @@ class Network:
             self.connect(pair)
 
     def connect(self, pair: Pair) -> None:
-        """Join two regions that run, once more if they are joined already."""
+        """Connect two running regions, even if they are connected already."""
         self.statistics["connections"] += 1
         connection = Connection(self.statistics["connections"], pair)
         self.connections[connection.number] = connection
         self.note(f"link {pair} opens")
-        self.recorder.opened(self.whole, connection)
+        self.opened(connection)
         for index, end in enumerate(pair):
-            self.machines[end].node.peer_met(address_of(pair[1 - index]), pair[1 - index])
+            other = pair[1 - index]
+            self.machines[end].node.peer_met(address_of(other), self.machines[other].config.region)
             self.machines[end].node.link_opened(connection.number, index == 0, self.clock_ms(end))
             self._wake(connection, end)
 
     def _wake(self, connection: Connection, sender: int) -> None:
-        """One side may have something to say."""
+        """Plan a pull: this side may have something to send."""
         if not connection.busy[sender]:
             connection.busy[sender] = True
             self.plan(self.settings.pull_ms, self._pull, connection, sender)
@@ -202,13 +199,11 @@ class Network:
         if message is None:
             self.obey_verdict(connection, sender)
             return
-        for hook in self.hooks.sent:
-            hook(self.whole, connection, sender, message)
         data = message.SerializeToString(deterministic=True)
         self.wire_checksum = crc32(data, self.wire_checksum)
         self.statistics["messages"] += 1
         self.statistics["bytes"] += len(data)
-        self.recorder.sent(self.whole, connection, sender, data)
+        self.sent(connection, sender, message, data)
         self._send(connection, sender, data)
         self._wake(connection, sender)
 
@@ -227,7 +222,7 @@ class Network:
         self._read(connection, receiver)
 
     def _read(self, connection: Connection, receiver: int) -> None:
-        """Who is paused reads later, in the same order."""
+        """Deliver messages that have arrived; a paused machine reads them later, in the same order."""
         arrived = connection.arrived[receiver]
         while arrived and connection.open[receiver] and not self.machines[receiver].paused:
             data = arrived.popleft()
@@ -241,10 +236,8 @@ class Network:
     def _receive(self, connection: Connection, receiver: int, data: bytes) -> None:
         machine = self.machines[receiver]
         machine.look_for_room()
-        self.recorder.arrived(self.whole, connection, receiver, data)
         message = Message.FromString(data)
-        for hook in self.hooks.received:
-            hook(self.whole, connection, receiver, message)
+        self.arrived(connection, receiver, message, data)
         machine.node.receive(connection.number, message, self.clock_ms(receiver))
         self.turn(receiver)
         self.obey_verdict(connection, receiver)
@@ -268,14 +261,14 @@ class Network:
         if not connection.open[end]:
             return
         connection.open[end] = False
-        self.recorder.closed(self.whole, connection, end, reason)
+        self.closed(connection, end, reason)
         if self.machines[end].up:
             self.machines[end].node.link_closed(connection.number, reason, self.clock_ms(end))
             self.act(end, lambda: self.turn(end))
         self.forget_closed()
 
     def forget_closed(self) -> None:
-        """Connections that are closed on both sides; a pair that has none left dials again."""
+        """Drop connections that are closed on both sides; a pair without any left dials again."""
         for connection in [c for c in self.connections.values() if not any(c.open.values())]:
             del self.connections[connection.number]
             if not self.between(connection.ends):

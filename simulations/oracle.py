@@ -1,11 +1,14 @@
-"""The specification: what a set of effects means, said without any of the core's structures.
+"""The specification: the meaning of a set of effects, defined without any of the core's structures.
 
-The oracle hears every batch at its origin and answers, for the effects that a vector covers, which entries live, which
-creates of which groups survive, and which runs are acknowledged. It follows the definitions, not the order of arrival:
+The oracle receives every batch at its origin and determines, for the effects that a vector covers, which entries live,
+which creates of which groups survive, and which runs are acknowledged. It follows the definitions, not the order of
+arrival:
 
     an entry lives        unless an EntriesRemoved names it, or a StreamDeleted of its key has seen it
-    a create survives     when its context covers every GroupDestroyed of its group and every StreamDeleted of its key,
-                          and neither it nor the Join that its origin follows lies beyond a MemberEvicted
+    a create survives     if its context covers every GroupDestroyed of its group and every StreamDeleted of its key,
+                          and neither it nor the Join that admits its origin is beyond a MemberEvicted; if all members
+                          had to hold that Join, no operator's eviction is concurrent with it and its admission, and
+                          no other origin admitted in that way evicted the same origin to take its place
     runs of a create      the union of the Acknowledged that name it
     a key expires         at the longest ExpirySet that neither a later one of its key nor a StreamDeleted has seen
 """
@@ -20,7 +23,7 @@ from crdtstream.core.effects import Batch, Effect, Key
 from crdtstream.core.entry_id import EntryId
 from crdtstream.core.expiry import NO_EXPIRY, VOID_EXPIRY
 from crdtstream.core.intervals import IntervalSet
-from crdtstream.core.members import EVICTED, FOLLOWED, MemberRow
+from crdtstream.core.members import ADMITTED, ADMITTED_BY_ALL, JOINED, PAST, MemberRow
 from crdtstream.core.stream import Stream
 
 Entry = tuple[EntryId, int, int]
@@ -29,8 +32,8 @@ Row = tuple[Dot, VersionVector, Effect]
 
 @dataclass
 class Expected:
-    """What one key must hold: entries as (ID, slot, counter), creates of each group, the runs of each create, and when
-    it expires.
+    """What one key must hold: entries as (ID, slot, counter), the creates of each group, the runs of each create, and
+    its expiry.
     """
 
     entries: set[Entry] = field(default_factory=set)
@@ -40,26 +43,30 @@ class Expected:
 
 
 class Oracle:
-    """Every batch of every origin, by its first counter, and the origin's clock when it was made."""
+    """Every batch of every origin, by its first counter, with the origin's clock when it was made."""
 
     def __init__(self) -> None:
         self._batches: dict[int, dict[int, Batch]] = {}
+        self._contexts: dict[int, VersionVector] = {}
         self._made_ms: dict[Dot, int] = {}
 
     def note(self, batch: Batch, now_ms: int = 0) -> None:
-        """What comes back from peers to the region that made it was made before."""
+        """Record a batch, unless it is known: a region may receive its own earlier batches from peers."""
         batches = self._batches.setdefault(batch.slot, {})
         if batch.first not in batches:
-            batches[batch.first] = batch
+            batches[batch.first] = self._whole(batch)
             self._made_ms[(batch.slot, batch.first)] = now_ms
 
-    def forget_above(self, slot: int, counter: int) -> None:
-        """The origin lost these and will use their counters again."""
-        kept = {first: batch for first, batch in self._batches.get(slot, {}).items() if first <= counter}
-        self._batches[slot] = kept
+    def _whole(self, batch: Batch) -> Batch:
+        """Return the batch with its full context."""
+        context = self._contexts.get(batch.slot, VersionVector()).copy()
+        context.merge(batch.context)
+        context.advance(batch.slot, batch.first - 1)
+        self._contexts[batch.slot] = context
+        return Batch(batch.slot, batch.first, batch.last, context, batch.effects)
 
     def expected(self, vector: VersionVector) -> dict[Key, Expected]:
-        """For each key what the effects that the vector covers mean."""
+        """Return for each key the meaning of the effects that the vector covers."""
         known = self.effects(vector)
         ends = ends_of(known)
         by_key: dict[Key, list[Row]] = {}
@@ -69,19 +76,21 @@ class Oracle:
                 by_key.setdefault(effect.key, []).append((dot, context, effect))
         return {key: evaluate(rows) for key, rows in by_key.items()}
 
-    def members(self, vector: VersionVector) -> set[MemberRow]:
-        """What the table of members says: every Join, whom each follows, and where evictions end."""
+    def members(self, vector: VersionVector) -> list[MemberRow]:
+        """Return the final rows of every table of members: who belongs, and where the admitted origins ended."""
         known = self.effects(vector)
-        rows = {(effect.slot, *dot) for dot, _, effect in known if isinstance(effect, fx.MemberJoined)}
-        evicted = [effect for _, _, effect in known if isinstance(effect, fx.MemberEvicted)]
-        rows |= {(one.slot, EVICTED, min(e.through for e in evicted if e.slot == one.slot)) for one in evicted}
+        ends = ends_of(known)
+        rows: list[MemberRow] = []
         for dot, _, effect in known:
-            if isinstance(effect, fx.MemberAdmitted):
-                rows |= {(dot[0], FOLLOWED + effect.slot, effect.counter), (dot[0], FOLLOWED, dot[1])}
-        return rows
+            if isinstance(effect, fx.MemberJoined) and effect.slot not in ends:
+                rows.append((JOINED, effect.slot, *dot, 0))
+            elif isinstance(effect, fx.MemberAdmitted):
+                kind = ADMITTED_BY_ALL if effect.by_all else ADMITTED
+                rows.append((kind, dot[0], effect.slot, effect.counter, dot[1]))
+        return sorted(rows + [(PAST, slot, 0, 0, end) for slot, end in ends.items()])
 
     def late_effects(self, vector: VersionVector) -> list[Row]:
-        """Of the effects that the vector covers: those on keys that had expired by the clock of who made them."""
+        """Return the effects under the vector on keys that had expired by the clock of their origin."""
         expiring: dict[Key, list[Row]] = {}
         known = [row for row in self.effects(vector) if not isinstance(row[2], fx.MemberEffect)]
         for row in known:
@@ -100,7 +109,7 @@ class Oracle:
         return self._made_ms[(slot, max(first for first in self._batches[slot] if first <= counter))]
 
     def effects(self, vector: VersionVector) -> list[Row]:
-        """Those that the vector covers."""
+        """Return the effects that the vector covers."""
         rows: list[Row] = []
         for slot in sorted(self._batches):
             for first in sorted(self._batches[slot]):
@@ -111,32 +120,46 @@ class Oracle:
 
 
 def ends_of(rows: list[Row]) -> dict[int, int]:
-    """For each evicted origin the last counter at which its creates count; 0 for who follows a Join that is worthless:
-    made beyond the sponsor's end, or by a sponsor that was nobody, or that stood for an evicted origin of its region.
-    """
+    """Return for each ended origin the last counter at which its creates count; 0 if its admission is void."""
     ends: dict[int, int] = {}
-    names: set[int] = set()
-    admitted: dict[int, tuple[int, Dot]] = {}
-    for dot, _, effect in rows:
+    admissions = [row for row in rows if isinstance(row[2], fx.MemberAdmitted)]
+    for _, _, effect in rows:
         if isinstance(effect, fx.MemberEvicted):
             ends[effect.slot] = min(effect.through, ends.get(effect.slot, effect.through))
-        if isinstance(effect, fx.MemberAdmitted):
-            admitted.setdefault(dot[0], (dot[1], (effect.slot, effect.counter)))
-        elif isinstance(effect, fx.MemberEffect):
-            names.add(effect.slot)
-    evicted = ends.copy()
-    for _ in admitted:
-        for slot, (_, (sponsor, counter)) in admitted.items():
-            older = max((name for name in names if name % 256 == sponsor % 256 and name < sponsor), default=0)
-            was_member = sponsor in admitted and admitted[sponsor][0] < counter
-            nobody = ends.get(sponsor) == 0 if was_member else older in ends
-            if nobody or counter > evicted.get(sponsor, counter):
-                ends[slot] = 0
+    ends.update({row[0][0]: 0 for row in admissions if is_unaware(row, rows) or is_rival(row, rows)})
+    for _ in admissions:
+        for dot, _, effect in admissions:
+            assert isinstance(effect, fx.MemberAdmitted)
+            if not effect.by_all and effect.counter > ends.get(effect.slot, effect.counter):
+                ends[dot[0]] = 0
     return ends
 
 
+def is_unaware(admission: Row, rows: list[Row]) -> bool:
+    """Return whether an admission by all and an operator's eviction did not know of each other's beginnings."""
+    (slot, _), context, effect = admission
+    assert isinstance(effect, fx.MemberAdmitted)
+    joins = [dot for dot, _, one in rows if isinstance(one, fx.MemberJoined) and one.slot == slot]
+    evictions = [row for row in rows if isinstance(row[2], fx.MemberEvicted) and not row[2].successor]
+    unknown = [seen for dot, seen, _ in evictions if not context.contains(*dot)]
+    return effect.by_all and any(not any(seen.contains(*join) for join in joins) for seen in unknown)
+
+
+def is_rival(admission: Row, rows: list[Row]) -> bool:
+    """Return whether this origin and another one, both admitted by all, evicted the same origin in favour of
+    themselves.
+    """
+    (slot, _), _, _ = admission
+    by_all = {dot[0]: dot[1] for dot, _, effect in rows if isinstance(effect, fx.MemberAdmitted) and effect.by_all}
+    taken: dict[int, set[int]] = {}
+    for (at, counter), _, effect in rows:
+        if isinstance(effect, fx.MemberEvicted) and effect.successor == at and by_all.get(at, counter) < counter:
+            taken.setdefault(effect.slot, set()).add(at)
+    return any(slot in rivals and len(rivals) > 1 for rivals in taken.values())
+
+
 def unfold(batch: Batch) -> list[Row]:
-    """Each effect with its first dot and its own context."""
+    """Return each effect with its first dot and its own context."""
     rows: list[Row] = []
     counter = batch.first
     for effect in batch.effects:
@@ -148,7 +171,7 @@ def unfold(batch: Batch) -> list[Row]:
 
 
 def evaluate(rows: list[Row]) -> Expected:
-    """The meaning of one key's effects."""
+    """Evaluate the effects of one key."""
     expected = Expected()
     removed: set[Dot] = set()
     deletes: list[tuple[Dot, VersionVector]] = []
@@ -170,7 +193,7 @@ def evaluate(rows: list[Row]) -> Expected:
 
 
 def expiry_of(rows: list[Row]) -> int:
-    """The longest that was not replaced; `VOID_EXPIRY` only replaces."""
+    """Return the longest expiry that was not replaced; `VOID_EXPIRY` only replaces others."""
     replacing = [context for _, context, effect in rows if isinstance(effect, fx.ExpirySet | fx.StreamDeleted)]
     longest = VOID_EXPIRY
     for dot, _, effect in rows:
@@ -206,7 +229,7 @@ def _join_runs(runs: dict[int, IntervalSet], fresh: dict[int, list[fx.Interval]]
 
 
 def actual(stream: Stream) -> Expected:
-    """What a replica holds of a key, in the oracle's terms."""
+    """Return what a replica holds of a key, in the oracle's terms."""
     held = Expected(expires_ms=stream.expires_ms)
     for slot, tree in stream.trees.items():
         for low, high in tree.counter_ranges():

@@ -1,8 +1,9 @@
-"""Everything that a node knows, as plain values: two nodes with equal portraits go on alike.
+"""Everything that a node knows, as plain values: two nodes with equal portraits behave alike.
 
-Classes are walked by their fields, so one that is added later is compared too, compiled or not. Trees are shown as
-their entries, pending entries as rows: how they lie in blocks and spans may differ. Times of consumers are kept in
-memory only, and so is the last use of a stream.
+Classes are walked by their fields, so a field that is added later is compared too, compiled or not. Trees are shown as
+their entries and pending entries as rows, because their layout in blocks and spans may differ. Times of consumers and
+the last use of a stream are kept in memory only. Redundant structures that `check()` verifies are left out: chains and
+other indexes of the same trees and metadata, and what a group remembers to avoid work.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from crdtstream.core.block import Block
 from crdtstream.core.entry_id import ID_MAX, ID_MIN
 from crdtstream.core.entry_tree import EntryTree
-from crdtstream.core.group import Consumer
+from crdtstream.core.group import Consumer, Group
 from crdtstream.core.pending import PendingEntries
 from crdtstream.core.stream import Stream
 from crdtstream.node import Node
@@ -25,8 +26,9 @@ def portrait(node: Node) -> dict[str, Any]:
     return {
         "vector": node.replica.vector.as_dict(),
         "slot": node.replica.slot,
-        "origins": {slot: plain(origin) for slot, origin in node.birth.known.items()},
-        "own": plain(node.birth.origin),
+        "contexts": {slot: context.as_dict() for slot, context in node.replica.contexts.items()},
+        "founders": dict(node.birth.founders),
+        "members": node.replica.members.lasting_rows(),
         "databases": [
             {name: plain(stream) for name, stream in database.items()} for database in node.replica.databases
         ],
@@ -36,8 +38,13 @@ def portrait(node: Node) -> dict[str, Any]:
 
 
 def lasting(node: Node) -> dict[str, Any]:
-    """As `portrait`, without what was collected or may be: a replay brings it back for a while."""
+    """As `portrait`, without anything that was or may be collected, because a replay restores it for a while. The same
+    holds for the contexts of ended origins, and for ended founders.
+    """
     held = portrait(node)
+    ended = node.replica.members.is_evicted
+    for part in ("contexts", "founders"):
+        held[part] = {slot: known for slot, known in held[part].items() if not ended(slot)}
     for index, database in enumerate(held["databases"]):
         names = node.replica.known_keys(index)
         held["databases"][index] = {name: uncollected(database[name]) for name in names}
@@ -45,7 +52,7 @@ def lasting(node: Node) -> dict[str, Any]:
 
 
 def uncollected(stream: dict[str, Any]) -> dict[str, Any]:
-    """A stream's portrait without what collection may take away (core/collection.py), and without empty trees."""
+    """Return a stream's portrait without what collection may remove (core/collection.py), and without empty trees."""
     kept = {part: value for part, value in stream.items() if part not in ("deleted", "destroyed")}
     gone = {"trimmed_to": 0, "first": 0, "added": 0, "voided": 0}
     metas = {
@@ -73,12 +80,11 @@ def plain(value: Any) -> Any:
     names = fields_of(type(value))
     if not names or isinstance(value, array | Block):
         return value
-    left_out = {"used_ms"} if isinstance(value, Stream) else set()
-    return {name: plain(getattr(value, name)) for name in names if name not in left_out}
+    return {name: plain(getattr(value, name)) for name in names if name not in LEFT_OUT.get(type(value), ())}
 
 
 def fields_of(kind: type[object]) -> list[str]:
-    """The instance attributes of a class of ours; others are values as they are."""
+    """Return the instance attributes of a class of this project; other objects are compared as they are."""
     name = f"{kind.__module__}.{kind.__qualname__}"
     if name not in _FIELDS:
         members = [member for parent in kind.__mro__ for member in vars(parent).items()]
@@ -87,6 +93,10 @@ def fields_of(kind: type[object]) -> list[str]:
     return _FIELDS[name]
 
 
+LEFT_OUT: dict[type[object], tuple[str, ...]] = {
+    Stream: ("used_ms", "chains", "writers", "_counters", "_expiring"),
+    Group: ("_nothing_to", "_unsettled"),
+}
 FIELD = (GetSetDescriptorType, MemberDescriptorType)
 _FIELDS: dict[str, list[str]] = {}
 

@@ -1,4 +1,4 @@
-"""RESP2 replies as Python values, and as the text of a scenario."""
+"""RESP2 replies as Python values, and as scenario text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ReplyError:
-    """An error reply: its text, code included."""
+    """An error reply with its full text, including the code."""
 
     text: str
 
@@ -17,14 +17,14 @@ WIDTH_MAX = 100
 
 
 def read_reply(data: bytes) -> Value:
-    """The one reply in `data`."""
+    """Parse the only reply in `data`."""
     value, end = _read(data, 0)
     assert end == len(data), f"more than one reply: {data!r}"
     return value
 
 
 def read_replies(data: bytes) -> list[Value]:
-    """All the replies in `data`."""
+    """Parse all replies in `data`."""
     values: list[Value] = []
     end = 0
     while end < len(data):
@@ -67,7 +67,7 @@ def show(value: Value) -> str:
 
 
 def show_reply(value: Value) -> list[str]:
-    """One line, or one line for each element where that would be too long."""
+    """Format a reply on one line, or with one line for each element if that would be too long."""
     line = show(value)
     if not isinstance(value, list) or len(line) <= WIDTH_MAX:
         return [line]

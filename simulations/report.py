@@ -1,8 +1,8 @@
-"""The space-time diagram of a run, as one HTML file that needs nothing else.
+"""The space-time diagram of a run, as one self-contained HTML file.
 
-`Drawing` hears a run and keeps rows; `model` makes one JSON object of them; `page` puts it into the page of
-`simulations/page/`, whose scripts draw it. Times are milliseconds since the run began. Text of clients reaches the page
-only as JSON in which no `<` stands, and the scripts write it as text, never as markup.
+`Drawing` records a run as rows; `model` turns them into one JSON object; `page` embeds it into the page of
+`simulations/page/`, whose scripts draw it. Times are milliseconds since the beginning of the run. Text from clients
+reaches the page only as JSON without any `<`, and the scripts insert it as text, never as markup.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from crdtstream.core.effects import Batch, Effect
 from crdtstream.core.entry_id import format_id
 from crdtstream.protocols import codec
 from crdtstream.replication.wire_pb2 import Message
+from simulations.network import START_MS, Connection, Network
 from simulations.recorder import Recorder
 from simulations.reply import ReplyError, Value, show
-from simulations.world import START_MS, Connection, World
+from simulations.world import World
 
 FOLDER = Path(__file__).parent / "page"
 STYLES = ("page.css",)
@@ -41,7 +42,7 @@ KINDS = {
     "XAUTOCLAIM": "ack",
 }
 KEYLESS = frozenset({"PING", "INFO", "WAIT", "TIME", "CRDT.DIGEST", "CONFIG"})
-# What a part of a message is for: data first, because a message is named by the first that it has.
+# The parts of a message by purpose; data comes first, because a message is labelled by the first that it has.
 CARRIES_DATA = frozenset({"batches", "chunk", "part"})
 ONLY_PROGRESS = frozenset({"progress"})
 
@@ -62,7 +63,7 @@ class Drawing(Recorder):
         self._stopped_by: dict[int, str] = {}
         self._arrivals: list[tuple[int, Row]] = []
 
-    def commanded(self, world: World, number: int, argv: list[bytes], value: Value) -> None:
+    def commanded(self, world: Network, number: int, argv: list[bytes], value: Value) -> None:
         words = [text(word) for word in argv]
         key = key_of(words)
         self.commands.append(
@@ -78,7 +79,7 @@ class Drawing(Recorder):
             }
         )
 
-    def sent(self, world: World, connection: Connection, sender: int, data: bytes) -> None:
+    def sent(self, world: Network, connection: Connection, sender: int, data: bytes) -> None:
         row: Row = {
             "at": world.now_ms - START_MS,
             "arrived": None,
@@ -91,7 +92,7 @@ class Drawing(Recorder):
         self.messages.append(row)
         self._flying[id(data)] = (data, row)
 
-    def arrived(self, world: World, connection: Connection, receiver: int, data: bytes) -> None:
+    def arrived(self, world: Network, connection: Connection, receiver: int, data: bytes) -> None:
         known = self._flying.get(id(data))
         if known is None:
             return
@@ -102,15 +103,15 @@ class Drawing(Recorder):
         row["arrived"] = world.now_ms - START_MS
         self._arrivals.append((receiver, row))
 
-    def stopped(self, world: World, number: int, fault: str) -> None:
+    def stopped(self, world: Network, number: int, fault: str) -> None:
         self._stopped_by[number] = fault
 
-    def opened(self, world: World, connection: Connection) -> None:
+    def opened(self, world: Network, connection: Connection) -> None:
         row: Row = {"at": world.now_ms - START_MS, "until": None, "ends": list(connection.ends)}
         self._joined[connection.number] = row
         self.links.append(row)
 
-    def closed(self, world: World, connection: Connection, end: int, reason: str) -> None:
+    def closed(self, world: Network, connection: Connection, end: int, reason: str) -> None:
         at_ms = world.now_ms - START_MS
         joined = self._joined.pop(connection.number, None)
         if joined is not None:
@@ -118,8 +119,8 @@ class Drawing(Recorder):
         row: Row = {"at": at_ms, "until": at_ms, "kind": "closed", "region": end, "to": connection.other(end)}
         self.faults.append({**row, "text": f"connection {connection.number} ends here: {reason}"})
 
-    def looked(self, world: World) -> None:
-        """What is wrong now, against what was wrong before."""
+    def looked(self, world: Network) -> None:
+        """Compare the present faults with the previous ones."""
         for receiver, row in self._arrivals:
             row["vector"] = vector_of(world, receiver)
         self._arrivals.clear()
@@ -132,12 +133,12 @@ class Drawing(Recorder):
                 self._present[name] = {"at": at_ms, "until": None, **row}
                 self.faults.append(self._present[name])
 
-    def _wrong(self, world: World) -> Iterator[tuple[str, Row]]:
+    def _wrong(self, world: Network) -> Iterator[tuple[str, Row]]:
         for number, machine in world.machines.items():
             if not machine.up:
                 kind = self._stopped_by.get(number, "kill")
                 yield f"down {number}", {"kind": kind, "region": number, "text": DOWN.get(kind, kind)}
-            elif not machine.node.birth.serving():
+            elif not machine.node.membership.serving():
                 yield f"birth {number}", {"kind": "birth", "region": number, "text": "not serving: asks who it was"}
             if machine.paused:
                 yield f"pause {number}", {"kind": "pause", "region": number, "text": "paused"}
@@ -173,7 +174,7 @@ def short(line: str, most: int = TEXT_MAX) -> str:
 
 
 def key_of(words: list[str]) -> str | None:
-    """The key that a command is about."""
+    """Return the key of a command."""
     name = words[0].upper()
     if name in KEYLESS or len(words) < 2:
         return None
@@ -185,13 +186,13 @@ def key_of(words: list[str]) -> str | None:
     return words[1]
 
 
-def vector_of(world: World, number: int) -> str:
+def vector_of(world: Network, number: int) -> str:
     rows = world.machines[number].node.replica.vector.as_dict()
     return " ".join(f"{slot}:{counter}" for slot, counter in sorted(rows.items()))
 
 
-def state_of(world: World, number: int, key: bytes) -> str:
-    """What the region holds of the key, in one line."""
+def state_of(world: Network, number: int, key: bytes) -> str:
+    """Describe in one line what the region holds of the key."""
     stream = world.machines[number].node.replica.find((0, key))
     if stream is None:
         return "no such key"
@@ -200,7 +201,7 @@ def state_of(world: World, number: int, key: bytes) -> str:
 
 
 def described(data: bytes) -> Row:
-    """What a message carries: a kind, the keys that it touches, a line for each part."""
+    """Describe a message: its kind, the keys that it touches, a line for each part."""
     try:
         message = Message.FromString(data)
     except DecodeError:
@@ -243,7 +244,7 @@ def effect_text(effect: Effect) -> str:
 
 
 def model(world: World, drawing: Drawing, violation: str) -> Row:
-    """All that the page shows."""
+    """Return everything that the page shows."""
     end_ms = world.now_ms - START_MS
     for row in [*drawing.faults, *drawing.links]:
         row["until"] = end_ms if row["until"] is None else row["until"]
@@ -269,7 +270,7 @@ def model(world: World, drawing: Drawing, violation: str) -> Row:
 
 
 def violated(violation: str, at_ms: int) -> Row | None:
-    """Where and when the first invariant did not hold; the region and the keys only where the text names them."""
+    """Return where and when the first invariant was violated; region and keys only if the text names them."""
     if not violation:
         return None
     checker, _, what = violation.partition(": ")
@@ -285,13 +286,13 @@ def violated(violation: str, at_ms: int) -> Row | None:
 
 
 def embedded(value: object) -> str:
-    """JSON that may stand inside a script element: no `<`, `>` or `&`, and only ASCII."""
+    """Return JSON that is safe inside a script element: without `<`, `>` and `&`, and ASCII only."""
     line = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
     return line.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def page(shown: Row) -> str:
-    """The file."""
+    """Return the HTML file."""
     template = (FOLDER / "page.html").read_text(encoding="utf-8")
     parts = {
         "{{style}}": "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in STYLES),

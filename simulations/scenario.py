@@ -1,6 +1,6 @@
-"""Scenarios: texts with commands, what moves between regions, and the replies that must come.
+"""Scenarios: texts with commands, movements between regions, and the expected replies.
 
-    # A title, then what was corrected against the published table, one line each
+    # A title, then corrections of the published table, one line each
     regions 2
     id-mode liberal
 
@@ -10,32 +10,39 @@
     t2
       sync
 
-`N>` runs a command in region N; the lines below it, indented deeper, are its reply. Other lines are steps:
+`N>` runs a command in region N; the more deeply indented lines below it are its reply, or `(waits)` if there is none
+yet; `N<` is where that reply is expected. Other lines are steps:
 
-    sync              everything moves until all is quiet
+    sync              deliver everything until all is quiet
     sync 1 2          the same between two regions
-    1 -> 2            region 2 hears all that region 1 has to say; nothing goes back
-    send 1 2          a message of region 1 leaves for region 2; `arrive 1 2`, or any other way to 2, delivers it first
+    1 -> 2            deliver to region 2 everything that region 1 has to send, and nothing back
+    send 1 2          send a message from region 1 to region 2; `arrive 1 2`, or any delivery to 2, delivers it first
     cut 1 2, heal 1 2
     fsync 1           region 1 syncs its log, as `everysec` does each second
     checkpoint 1      region 1 takes a checkpoint and cuts its log
     cut-log 1         the same, and region 1 keeps no more of its log than a restart needs
     kill 1            region 1's process ends and starts again
-    power-loss 1      region 1 loses all that was not synced and starts again
-    disk-loss 1 N     region 1 starts with an empty disk as incarnation N
-    disk-full 1       region 1 has no room for writes, until `disk-room 1`
-    clock MS          the time in all regions
-    absent 3          region 3 is not there (before any step), until `new 3 2` starts it with an empty disk, and region
-                      2 as the peer that it asks for its origin
+    power-loss 1      region 1 loses everything that was not synced and starts again
+    disk-loss 1 N     region 1 starts with an empty disk and `--incarnation N`
+    copy 1            copy region 1's disk; `put-back 1` starts region 1 from the copy, `twin 4 1` starts it on a second
+                      machine, called 4 in the scenario, beside region 1 and without links
+    clone 4 1         copy region 1's memory and disk: a second process, called 4 in the scenario, continues beside it
+                      as the same origin, and without links
+    stop 1            region 1 stops, and does not return
+    disk-full 1       region 1 has no space for writes, until `disk-room 1`
+    clock MS          set the time in all regions
+    pass MS           let everything continue for this long: time, messages, and syncs of the logs
+    absent 3          region 3 does not exist (before any step), until `new 3 2` starts it with an empty disk and with
+                      region 2 as the peer that it waits for; `new 4 2 1` starts region 1 so, on a machine called 4
     collect 1         region 1 forgets the tombstones that are stable as far as it knows
-    remembers 1 N     that is how many tombstones region 1 has
-    turn 1            the commands below, indented deeper, run in one turn of region 1; their replies are not shown
-    check NAME        the checker of that name holds (simulations/checkers.py); `sync` comes before, so that all agree
+    remembers 1 N     region 1 must have N tombstones
+    turn 1            run the more deeply indented commands below in one turn of region 1, without showing replies
+    check NAME        the checker of that name must hold (simulations/checkers.py); `sync` must precede it
 
-Settings come first: `regions N`, `id-mode`, `topology` (mesh, ring, line, hub), `fsync` (for all, or one for each).
+Settings come first: `regions N`, `id-mode`, `topology` (mesh, ring, line, hub), `fsync` (one for all, or one for each).
 
-Replies: `nil`, numbers and texts as they are, `! ` before an error, lists in brackets. `rewrite` gives the text with
-the replies that came, for `--rewrite`: the difference is reviewed like code.
+Replies: `nil`, numbers and texts as they are, `! ` before an error, lists in brackets. `rewritten` returns the text
+with the actual replies, for `--rewrite`: the difference is reviewed like code.
 """
 
 from __future__ import annotations
@@ -53,23 +60,26 @@ from simulations.settings import pairs_of
 from simulations.stage import Stage
 
 COMMAND = re.compile(r"^(\s*)(\d+)> (.*)$")
+ANSWER = re.compile(r"^(\s*)(\d+)<$")
 CARRY = re.compile(r"^(\d+) -> (\d+)$")
 CHECK = re.compile(r"^check (.+)$")
 KEYS_MAX = 1_000
+PASS_MS = 100
 CHECKERS = [checker.name for checker in all_checkers()]
 
 
 class ScenarioError(Exception):
-    """A scenario text that cannot be read, with its line."""
+    """A scenario text that cannot be parsed, with its line."""
 
 
 @dataclass
 class Line:
-    """One line of the text, and for a command what came and what was expected."""
+    """One line of the text, and for a command the actual and the expected reply."""
 
     number: int
     text: str
     region: int = 0
+    # Empty if the reply to an earlier command is expected.
     command: str = ""
     expected: list[str] | None = None
     actual: list[str] | None = None
@@ -78,7 +88,7 @@ class Line:
 
 
 class Scenario:
-    """A parsed scenario; `run` fills in what came."""
+    """A parsed scenario; `run` fills in the actual replies."""
 
     def __init__(self, text: str) -> None:
         self.lines: list[Line] = []
@@ -90,10 +100,13 @@ class Scenario:
         for number, raw in enumerate(text.splitlines(), 1):
             stripped = raw.strip()
             depth = len(raw) - len(raw.lstrip())
-            command = COMMAND.match(raw)
+            command, answer = COMMAND.match(raw), ANSWER.match(raw)
             if command is not None:
                 indent = depth
                 self.lines.append(Line(number, raw, int(command[2]), command[3], []))
+            elif answer is not None:
+                indent = depth
+                self.lines.append(Line(number, raw, int(answer[2]), "", []))
             elif stripped and depth > indent >= 0:
                 self._read_below(self.lines[-1], stripped)
             elif stripped.startswith("turn "):
@@ -104,7 +117,7 @@ class Scenario:
                 self._read_step(number, raw, stripped)
 
     def _read_below(self, line: Line, stripped: str) -> None:
-        """A reply below its command, or a command below its turn."""
+        """Add a reply to its command, or a command to its turn."""
         below = line.expected if line.turn is None else line.turn
         assert below is not None
         below.append(stripped)
@@ -128,7 +141,7 @@ class Scenario:
 
     def _checker(self, line: Line, name: str) -> str:
         if name not in CHECKERS:
-            raise ScenarioError(f"line {line.number}: no checker is called {name!r}: {', '.join(CHECKERS)}")
+            raise ScenarioError(f"line {line.number}: no checker is called {name!r}: use one of {', '.join(CHECKERS)}")
         return name
 
     def run(self) -> Cluster:
@@ -144,7 +157,10 @@ class Scenario:
         return cluster
 
     def _execute(self, cluster: Cluster, line: Line) -> list[str]:
-        reply = cluster.execute(line.region, self._argv(line, line.command))
+        if line.command:
+            reply = cluster.execute(line.region, self._argv(line, line.command))
+        else:
+            reply = cluster.take_reply(line.region)
         return ["(waits)"] if reply is None else show_reply(read_reply(reply))
 
     def _argv(self, line: Line, command: str) -> list[bytes]:
@@ -172,7 +188,7 @@ class Scenario:
         step(cluster, [int(word) for word in words])
 
     def differences(self) -> list[str]:
-        """A line for each reply that is not the expected one."""
+        """Return a line for each reply that differs from the expected one."""
         return [
             f"line {line.number}: {line.text.strip()}: expected {line.expected}, got {line.actual}"
             for line in self.lines
@@ -180,7 +196,7 @@ class Scenario:
         ]
 
     def rewritten(self) -> str:
-        """The text with the replies that came."""
+        """Return the text with the actual replies."""
         out: list[str] = []
         for line in self.lines:
             out.append(line.text)
@@ -223,6 +239,15 @@ def _clock(cluster: Cluster, words: list[int]) -> None:
     cluster.tick(words[0] - cluster.now_ms)
 
 
+def _pass(cluster: Cluster, words: list[int]) -> None:
+    end_ms = cluster.now_ms + words[0]
+    while cluster.now_ms < end_ms:
+        cluster.tick(min(PASS_MS, end_ms - cluster.now_ms))
+        for region in cluster.regions.values():
+            region.sync()
+        cluster.sync()
+
+
 STEPS: dict[str, Callable[[Cluster, list[int]], object]] = {
     "sync": _sync,
     "cut": lambda cluster, words: cluster.cut(words[0], words[1]),
@@ -237,8 +262,14 @@ STEPS: dict[str, Callable[[Cluster, list[int]], object]] = {
     "disk-loss": lambda cluster, words: cluster.lose_disk(words[0], words[1]),
     "disk-full": lambda cluster, words: _room(cluster, words, False),
     "disk-room": lambda cluster, words: _room(cluster, words, True),
+    "copy": lambda cluster, words: cluster.copy(words[0]),
+    "put-back": lambda cluster, words: cluster.put_back(words[0]),
+    "twin": lambda cluster, words: cluster.twin(words[0], words[1]),
+    "clone": lambda cluster, words: cluster.clone(words[0], words[1]),
+    "stop": lambda cluster, words: cluster.stop(words[0]),
     "clock": _clock,
-    "new": lambda cluster, words: cluster.add(words[0], words[1]),
+    "pass": _pass,
+    "new": lambda cluster, words: cluster.add(*words),
     "collect": _collect,
     "remembers": _remembers,
 }

@@ -1,7 +1,7 @@
-"""What kind of run: drawn from the seed unless it is given.
+"""The settings of a run, drawn from the seed unless they are given.
 
-A default world is short in time and rich in what happens: about as many commands whatever the number of regions, a
-fault every few hundred milliseconds of virtual time, timeouts and files small enough that all of them are met.
+A default world is short in time and eventful: a similar number of commands whatever the number of regions, a fault
+every few hundred milliseconds of virtual time, and timeouts and files so small that all of them matter.
 """
 
 from __future__ import annotations
@@ -17,17 +17,33 @@ TOPOLOGIES = ("mesh", "ring", "line", "hub")
 REGIONS = (2, 2, 2, 3, 3, 3, 3, 3, 4, 4, 5, 6, 7)
 
 FAULTS_OF_LINKS = ("cut", "clog", "slow", "double")
-FAULTS_OF_MACHINES = ("kill", "power", "torn", "disk-error", "rot", "disk-loss", "disk-full", "pause", "clock", "evict")
+FAULTS_OF_MACHINES = (
+    "kill",
+    "power",
+    "torn",
+    "disk-error",
+    "rot",
+    "disk-loss",
+    "disk-full",
+    "pause",
+    "clock",
+    "evict",
+    "put-back",
+)
 FAULTS = (*FAULTS_OF_LINKS, *FAULTS_OF_MACHINES)
-ODDS = {"evict": 0.3}
+ODDS = {"evict": 0.3, "put-back": 0.3}
 LATE_ODDS = 0.2
+TWIN_ODDS = 0.15
+COPY = "copy"
+NEWCOMER = "newcomer"
 SHORT_LOGS_ODDS = 0.3
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What kind of run; `profile` names what the clients do most. With `late` the last region joins when the others are
-    at work. A `log_retention_bytes` of 0 keeps what members lack.
+    """The settings of a run; `profile` names what the clients do most. With `late` the last region joins while the
+    others are running. A `twin` is an additional process with the number of region 1, on a copy of its disk or an empty
+    one. A `log_retention_bytes` of 0 keeps everything that members need.
     """
 
     regions: int
@@ -44,15 +60,18 @@ class Settings:
     keeper: int = 1
     late: bool = False
     log_retention_bytes: int = 0
+    twin: str = ""
 
     def spares(self, number: int) -> bool:
-        """Where regions are evicted, one of them never is, and loses nothing: somebody must be left who can admit."""
+        """Return whether this region must be spared: with evictions, one region is never evicted and loses nothing, so
+        that somebody remains who can admit others.
+        """
         return "evict" in self.faults and number == self.keeper
 
 
 def draw_settings(rng: Random, duration_ms: int = 3_000) -> Settings:
-    """The default world: mostly two or three regions, mostly strict, about half of the faults. Some regions join late,
-    and some logs are so short that peers fall behind them.
+    """Draw the default world: mostly two or three regions, mostly strict, about half of the faults. Some regions join
+    late, and some logs are so short that peers fall behind them.
     """
     regions = rng.choice(REGIONS)
     commands = rng.choice([60, 120, 180])
@@ -73,11 +92,12 @@ def draw_settings(rng: Random, duration_ms: int = 3_000) -> Settings:
         keeper=rng.randrange(1, regions),
         late=rng.random() < LATE_ODDS,
         log_retention_bytes=rng.choice([1, 1 << 12, 1 << 13]) if short_logs else 0,
+        twin=rng.choice([COPY, COPY, NEWCOMER]) if rng.random() < TWIN_ODDS else "",
     )
 
 
 def draw_limits(rng: Random, log_retention_bytes: int = 0) -> Limits:
-    """One region's limits: regions may differ in most of these."""
+    """Draw the limits of one region; regions may differ in most of them."""
     return Limits(
         message_bytes=rng.choice([256, 1024, 4096]),
         message_bytes_max=8192,

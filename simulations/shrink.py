@@ -1,9 +1,9 @@
-"""From a seed that fails to the shortest scenario that fails in the same way.
+"""Reduces a failing seed to the shortest scenario that fails in the same way.
 
-The run is told as a story (simulations/story.py), on a cluster without clocks, and must violate the same checker; then
-`minimise` leaves out whatever the violation does without, and `simpler` says in fewer words what is left. Every attempt
-is a run of the whole scenario, so what comes out fails by itself. Time passes only where nothing fails without it. A
-violation that needs what a scenario cannot say is not retold.
+The run is converted to a story (simulations/story.py), on a cluster without clocks, and must violate the same checker.
+Then `minimise` removes every step that the violation does not need, and `simpler` simplifies the rest. Every attempt
+runs the whole scenario, so the result fails by itself. Time passes only if nothing fails without it. A violation that a
+scenario cannot express is not reproduced.
 
 Reference: Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input" (2002).
 """
@@ -14,11 +14,11 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from simulations.adversary import draw_world
 from simulations.checkers import run_checked
 from simulations.history import Violation
 from simulations.settings import Settings
 from simulations.story import CLOCK, CRASH, Step, Story, Told, crash_name
-from simulations.world import World
 
 RUNS_MAX = 3_000
 LONG_NUMBER = re.compile(r"(?<![\w-])\d{7,}(?=-|\s|$)")
@@ -31,7 +31,9 @@ Fails = Callable[[list[Step]], bool]
 
 
 def minimise(steps: list[Step], fails: Fails) -> list[Step]:
-    """A part of the steps that fails and of which no step can go; leaves out halves, then ever smaller pieces."""
+    """Return a part of the steps that fails and of which no step can be removed; tries halves, then ever smaller
+    pieces.
+    """
     size = max(1, len(steps) // 2)
     while steps:
         smaller = _without_pieces(steps, size, fails)
@@ -44,7 +46,7 @@ def minimise(steps: list[Step], fails: Fails) -> list[Step]:
 
 
 def _without_pieces(steps: list[Step], size: int, fails: Fails) -> list[Step]:
-    """From the end, since most of what follows the cause is noise."""
+    """Remove pieces from the end, since most of what follows the cause is noise."""
     end = len(steps)
     while end > 0:
         shorter = steps[: max(0, end - size)] + steps[end:]
@@ -58,7 +60,7 @@ def _without_pieces(steps: list[Step], size: int, fails: Fails) -> list[Step]:
 
 
 def simpler(steps: list[Step]) -> Iterator[list[Step]]:
-    """Other tellings, each simpler in one way."""
+    """Yield variants of the steps, each simpler in one respect."""
     yield from _whole(steps)
     for at, step in enumerate(steps):
         for text in _simpler_texts(step):
@@ -83,7 +85,7 @@ def carried_text(step: Step) -> str:
 
 
 def renumbered(steps: list[Step]) -> list[Step]:
-    """Long numbers, which are times, as small ones in the same order."""
+    """Replace long numbers, which are times, by small ones in the same order."""
     found = {int(number) for step in steps if step.is_command for number in LONG_NUMBER.findall(step.text)}
     names = {str(number): str(100 * (at + 1)) for at, number in enumerate(sorted(found))}
     return [
@@ -106,7 +108,7 @@ def _simpler_texts(step: Step) -> Iterator[str]:
 
 
 def fewer_regions(story: Story) -> Iterator[Story]:
-    """A mesh where that will do, and only of regions that do something, named anew."""
+    """Yield variants with a mesh if possible, and only with regions that do something, renumbered."""
     if story.settings.topology != "mesh":
         yield replace(story, settings=replace(story.settings, topology="mesh"))
     if story.fsync:
@@ -127,7 +129,7 @@ def regions_of(step: Step) -> list[int]:
 
 
 def renamed(step: Step, names: dict[int, int]) -> Step:
-    """Strict IDs end with the slot of the region that made them."""
+    """Rename regions in a step; strict IDs end with the number of the region that minted them."""
     if step.is_command:
         text = ID.sub(lambda found: renamed_id(found[0], names), step.text)
         text = EVICT.sub(lambda found: str(names[int(found[0])]), text)
@@ -150,7 +152,7 @@ def renamed_id(text: str, names: dict[int, int]) -> str:
 
 @dataclass
 class Shrunk:
-    """What became of a seed; `story` is None when its violation could not be retold."""
+    """The result for a seed; `story` is None if its violation could not be reproduced."""
 
     violation: str
     steps_before: int = 0
@@ -159,7 +161,7 @@ class Shrunk:
 
 
 class Shrinker:
-    """Looks for a shorter story with the same violation, in so many runs."""
+    """Searches for a shorter story with the same violation, within `runs_max` runs."""
 
     def __init__(self, story: Story, wanted: str, runs_max: int = RUNS_MAX) -> None:
         self.story = story
@@ -177,7 +179,7 @@ class Shrinker:
         return story.violated() == self.wanted
 
     def shrink(self) -> bool:
-        """False when the story does not fail as it should."""
+        """Shrink the story; False if it does not fail as expected."""
         if not self._begin():
             return False
         before: list[Step] = []
@@ -188,7 +190,9 @@ class Shrinker:
         return True
 
     def _begin(self) -> bool:
-        """The plan as it was, or with whole exchanges instead of single messages, or with IDs that regions choose."""
+        """Find a failing start: the plan as it was, with whole exchanges instead of single messages, or with minted
+        IDs.
+        """
         chosen = [replace(step, text=step.sent or step.text) for step in self.story.steps]
         for steps in [self.story.steps, *_whole(self.story.steps), chosen]:
             if self.fails(steps):
@@ -212,9 +216,9 @@ class Shrinker:
 
 
 def shrink(seed: int, settings: Settings | None = None, runs_max: int = RUNS_MAX) -> Shrunk | None:
-    """The shortest story that fails as the seed does; None when the seed does not fail."""
+    """Return the shortest story that fails as the seed does; None if the seed does not fail."""
     told = Told()
-    world = World(seed, settings, told)
+    world = draw_world(seed, settings, told)
     try:
         run_checked(world)
     except Violation as violation:

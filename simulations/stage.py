@@ -1,7 +1,7 @@
-"""A cluster under the checkers of a world: what the `check` step of a scenario looks at.
+"""A cluster under the checkers of a world, for the `check` step of a scenario.
 
-The regions are machines whose batches the oracle hears; a world that plans nothing holds them and the history, and is
-what the checkers are shown. They look after each step of the scenario, and `verify` asks one what holds at the end.
+The regions are machines whose batches the oracle receives. A world that plans nothing holds them and the history, and
+is passed to the checkers. They run after each step of the scenario, and `verify` runs one as at the end of a run.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from random import Random
 from crdtstream.config import Config
 from crdtstream.core.effects import Key
 from crdtstream.replication.wire_pb2 import Message
+from simulations.adversary import Adversary
 from simulations.checkers import all_checkers, watch
 from simulations.checking import Sampled
-from simulations.cluster import CLIENT, Cluster, Link
+from simulations.cluster import CLIENT, Cluster, Link, starts_of
+from simulations.disk import SimulatedDisk
 from simulations.history import Violation
 from simulations.machine import Machine, Unanswered
 from simulations.network import Connection, Network
@@ -28,17 +30,17 @@ STEP_MS = 100
 
 
 class Shell(World):
-    """A world of machines that somebody else makes and moves."""
+    """A world whose machines are created and moved by a stage."""
 
     def __init__(self, settings: Settings, stage: Stage) -> None:
-        super().__init__(0, replace(settings, regions=0))
+        super().__init__(0, Adversary, replace(settings, regions=0))
         self.settings = settings
         self.stage = stage
         self.oracle = stage.oracle
         self.machines = stage.machines
 
     def run_until(self, done: Callable[[], bool], bound_ms: int) -> None:
-        """Time passes, logs are synced, and everything moves."""
+        """Let time pass, sync logs, and deliver everything."""
         while not done():
             if self.now_ms >= bound_ms:
                 raise Violation("convergence", f"not in time: {self.state()}")
@@ -49,12 +51,12 @@ class Shell(World):
             self.now_ms = self.stage.now_ms
 
     def expected(self) -> dict[Key, Expected]:
-        """Asked anew: a scenario goes on after a check."""
+        """Computed at each call, because a scenario continues after a check."""
         return self.oracle.expected(self.vector())
 
 
 class Stage(Cluster):
-    """Regions that checkers watch."""
+    """Regions watched by checkers."""
 
     def __init__(
         self, regions: int, id_mode: str, fsync: str, pairs: list[tuple[int, int]], checked: list[str]
@@ -66,12 +68,14 @@ class Stage(Cluster):
         self.connections: dict[int, Connection] = {}
         self.world = Shell(Settings(regions, "mesh", id_mode, 0, (), 0, 0), self)
         self._fault = ""
+        # Commands of the only client that have no reply yet.
+        self._asked: dict[int, list[Unanswered]] = {}
         super().__init__(regions, id_mode, fsync, pairs)
         watch(self.world, self.watching)
 
-    def region(self, config: Config) -> Machine:
-        machine = Machine(config, self.oracle, self.now_ms, 0, 1000)
-        self.machines[config.region] = machine
+    def region(self, number: int, config: Config, disk: SimulatedDisk | None = None) -> Machine:
+        machine = Machine(config, self.oracle, self.now_ms, 0, 1000, number, disk, starts_of(number, config))
+        self.machines[number] = machine
         return machine
 
     # Commands
@@ -80,14 +84,18 @@ class Stage(Cluster):
         return self.execute_turn(number, [argv])
 
     def execute_turn(self, number: int, commands: list[list[bytes]]) -> bytes | None:
-        machine, asked = self.machines[number], []
+        machine, asked = self.machines[number], self._asked.setdefault(number, [])
         for argv in commands:
             asked.append(Unanswered(argv, machine.node.replica.vector.copy(), creates_of(machine, argv)))
             machine.node.execute(CLIENT, argv, self.now_ms)
             asked[-1].dot = dot_after(machine.node.replica, argv)
         machine.perform()
-        reply = machine.take_reply()
-        for one, value in zip(asked, read_replies(reply or b""), strict=False):
+        return self.take_reply(number)
+
+    def take_reply(self, number: int) -> bytes | None:
+        reply, asked = super().take_reply(number), self._asked.setdefault(number, [])
+        for value in read_replies(reply or b""):
+            one = asked.pop(0)
             self.world.history.note(number, one.argv, value, one.dot, one.seen, one.creates)
         return reply
 
@@ -138,6 +146,16 @@ class Stage(Cluster):
         self._stop(number, "disk-loss")
         super().lose_disk(number, incarnation)
 
+    def put_back(self, number: int) -> None:
+        """Restart from the copy; what was done since the copy may be lost everywhere."""
+        self._stop(number, "disk-loss")
+        super().put_back(number)
+
+    def stop(self, number: int) -> None:
+        self._stop(number, "kill")
+        super().stop(number)
+        del self.machines[number]
+
     def _stop(self, number: int, fault: str) -> None:
         self._look()
         for hook in self.world.hooks.stopping:
@@ -148,17 +166,16 @@ class Stage(Cluster):
         machine = self.machines[number]
         slot, policy = machine.node.replica.slot, machine.config.fsync
         super().start(number)
+        self._asked[number] = []
         recovered = machine.node.replica.vector.get(slot)
         self.world.history.note_lost(slot, recovered, self._fault, policy)
-        if machine.node.replica.slot == slot:
-            self.oracle.forget_above(slot, recovered)
         for hook in self.world.hooks.started:
             hook(self.world, number, self._fault)
 
     # Checks
 
     def check(self) -> None:
-        """After each step; whether the structures are sound is asked where `check invariants` stands."""
+        """Run the watching checkers after each step; the structures are only checked by `check invariants`."""
         self._look()
 
     def _look(self) -> None:
@@ -169,7 +186,7 @@ class Stage(Cluster):
                     checker.look(self.world, number)
 
     def verify(self, name: str) -> None:
-        """The checker holds, now that the scenario is over."""
+        """Run a checker as at the end of a run."""
         self._look()
         self.world.now_ms = self.now_ms
         self.checkers[name].at_end(self.world)

@@ -1,4 +1,4 @@
-"""Checkers that compare what regions hold: with each other, with the specification, with what they held before."""
+"""Checkers that compare what regions hold: with each other, with the specification, and with what they held before."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Invariants(Sampled):
 
 
 class DamageIsRot(Checker):
-    """No region calls a record unreadable that nobody harmed."""
+    """No region reports an undamaged record as unreadable."""
 
     name = "damage"
 
@@ -43,13 +43,13 @@ class DamageIsRot(Checker):
 
 
 class Convergence(Checker):
-    """All regions have one digest, hold the same groups with the same runs, and reply alike."""
+    """All regions have the same digest, hold the same groups with the same runs, and reply alike."""
 
     name = "convergence"
 
     def at_end(self, world: World) -> None:
         for words in ([b"CRDT.DIGEST"], *([b"XRANGE", key, b"-", b"+"] for key in KEYS)):
-            answers = {number: world.ask(number, *words) for number in world.machines}
+            answers = {number: world.ask(number, *words) for number in world.served()}
             if len(set(answers.values())) > 1:
                 shown = {number: read_reply(answer) for number, answer in answers.items()}
                 self.fail(f"{b' '.join(words).decode()}: {shown}")
@@ -65,7 +65,7 @@ class Convergence(Checker):
 
 
 class AuditsAgree(Checker):
-    """Whenever regions compared the sums of their state at equal vectors, these were equal."""
+    """Whenever regions compared the sums of their state at equal vectors, the sums were equal."""
 
     name = "audit"
 
@@ -82,7 +82,7 @@ def held_of(world: World, number: int, key: Key) -> Expected:
 
 
 class ObservedRemove(Checker):
-    """Exactly those entries live that no effect has removed which saw them."""
+    """Exactly those entries live that no effect which had seen them has removed."""
 
     name = "observed remove"
 
@@ -96,7 +96,7 @@ class ObservedRemove(Checker):
 
 
 class DeleteWins(Checker):
-    """A group lives exactly when its create follows every destroy and every DEL."""
+    """A group exists exactly if its create follows every destroy and every DEL."""
 
     name = "delete wins"
 
@@ -109,7 +109,7 @@ class DeleteWins(Checker):
 
 
 class UnionOfRuns(Checker):
-    """The runs of a create are those that were acknowledged under it, and dead creates have none."""
+    """The runs of a create are those acknowledged under it, and dead creates have none."""
 
     name = "runs"
 
@@ -153,7 +153,7 @@ def live_dots(streams: dict[bytes, Stream]) -> set[tuple[Key, int, int]]:
 
 
 class Recovered(Checker):
-    """A process that was killed comes back with all that it had, local state included; and so would one of the regions
+    """A killed process recovers everything that it had, including local state; so would one of the regions
     at the end.
     """
 
@@ -175,7 +175,7 @@ class Recovered(Checker):
     def at_end(self, world: World) -> None:
         number = 1 + world.seed % len(world.machines)
         machine = world.machines[number]
-        self._compare(number, kept(machine.node), kept(started_anew(machine)))
+        self._compare(number, kept(machine.node), kept(started_again(machine)))
 
     def _compare(self, number: int, before: dict[str, object], after: dict[str, object]) -> None:
         for part, value in before.items():
@@ -183,17 +183,17 @@ class Recovered(Checker):
                 self.fail(f"region {number}, {part}: had {value}, has {after[part]}")
 
 
-def started_anew(machine: Machine) -> Node:
-    """Another node from the same disk; what it would log is not written."""
+def started_again(machine: Machine) -> Node:
+    """Start another node from the same disk, without writing what it would log."""
     now_ms = machine.node.context.now_ms
     node = Node(machine.config, now_ms)
     log, _ = open_storage(machine.disk, node, salt=SALT, segment_bytes_max=machine.config.limits.segment_bytes_max)
-    node.start(log, b"boot-%d" % machine.boots, machine.node.birth.nonce(), now_ms)
+    node.start(log, machine.seed() + 1, now_ms)
     node.ready()
     return node
 
 
 def kept(node: Node) -> dict[str, object]:
-    """What a log keeps: its position goes on, the births of others may be told again."""
+    """Return what a log preserves; its position advances, and births of other origins may be received again."""
     held = lasting(node)
-    return {part: held[part] for part in ("vector", "slot", "databases", "deadlines")}
+    return {part: held[part] for part in ("vector", "databases", "deadlines")}

@@ -1,10 +1,10 @@
-"""A run told as a scenario.
+"""Converts a run to a scenario.
 
-`Told` hears a run and writes down its plan as steps of a scenario: each command in its turn, each message that leaves
-and arrives, each fault. A `Story` is such a plan, or a part of it, as a text that can be run.
+`Told` observes a run and writes it down as steps of a scenario: each command in its turn, each message sent and
+received, each fault. A `Story` is such a plan, or a part of it, as a text that can be run.
 
-What a scenario cannot say is left out: clocks that lie, the first greeting of a connection, which pages of an unsynced
-write survived, that a region was late, that a log is kept shorter than members need.
+A scenario cannot express everything. Left out are wrong clocks, the first greeting of a connection, which pages of an
+unsynced write survived, late regions, and logs shorter than members need.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from crdtstream.config import ALWAYS
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.entry_id import STRICT
 from simulations.history import Violation
+from simulations.network import START_MS, Connection, Network
 from simulations.recorder import Recorder
 from simulations.reply import Value
 from simulations.scenario import Scenario
 from simulations.settings import Settings, pairs_of
-from simulations.world import START_MS, Connection, World
 
 NEEDS_QUOTES = re.compile(r"[\s'\"\\]")
 CRASH = "crash"
@@ -35,9 +35,9 @@ SEEN_MAX = 110
 
 @dataclass
 class Step:
-    """One line of the plan: a command of `region` in turn `turn`, or a step that the scenario language has.
+    """One line of the plan: a command of `region` in turn `turn`, or a step of the scenario language.
 
-    `sent` is the command as the client sent it, where `text` asks for the ID that it got.
+    `sent` is the command as the client sent it, if `text` asks for the ID that it received.
     """
 
     text: str
@@ -67,7 +67,7 @@ class Told(Recorder):
     _had: dict[int, list[tuple[Step, VersionVector]]] = field(default_factory=dict)
     _policies: dict[int, str] = field(default_factory=dict)
 
-    def asked(self, world: World, number: int, argv: list[bytes]) -> None:
+    def asked(self, world: Network, number: int, argv: list[bytes]) -> None:
         last = self.steps[-1] if self.steps else None
         if last is None or last.turn != self._turn or last.region != number:
             self._turn += 1
@@ -75,8 +75,8 @@ class Told(Recorder):
         self.steps.append(step)
         self._asked[id(argv)] = (argv, step)
 
-    def commanded(self, world: World, number: int, argv: list[bytes], value: Value) -> None:
-        """An ID that the region chose is asked for: the clock has no part in it then."""
+    def commanded(self, world: Network, number: int, argv: list[bytes], value: Value) -> None:
+        """Ask for the ID that the region chose, so that the clock plays no part in it."""
         known = self._asked.pop(id(argv), None)
         if known is not None and argv[0] == b"XADD" and b"*" in argv and isinstance(value, str):
             chosen = value.split("-")[0] if world.settings.id_mode == STRICT else value
@@ -84,30 +84,30 @@ class Told(Recorder):
             known[1].sent = known[1].text
             known[1].text = words_of([*argv[:at], chosen.encode(), *argv[at + 1 :]])
 
-    def sent(self, world: World, connection: Connection, sender: int, data: bytes) -> None:
+    def sent(self, world: Network, connection: Connection, sender: int, data: bytes) -> None:
         if (connection.number, sender) in self._greeted:
             self.steps.append(Step(f"send {sender} {connection.other(sender)}"))
         else:
             self._greeted.add((connection.number, sender))
             self._greetings.append(data)
 
-    def arrived(self, world: World, connection: Connection, receiver: int, data: bytes) -> None:
+    def arrived(self, world: Network, connection: Connection, receiver: int, data: bytes) -> None:
         if not any(data is greeting for greeting in self._greetings):
             self.steps.append(Step(f"arrive {connection.other(receiver)} {receiver}"))
 
-    def opened(self, world: World, connection: Connection) -> None:
+    def opened(self, world: Network, connection: Connection) -> None:
         joined = self._open.setdefault(connection.ends, set())
         if not joined:
             self.steps.append(Step(f"heal {connection.ends[0]} {connection.ends[1]}"))
         joined.add(connection.number)
 
-    def closed(self, world: World, connection: Connection, end: int, reason: str) -> None:
+    def closed(self, world: Network, connection: Connection, end: int, reason: str) -> None:
         joined = self._open.get(connection.ends, set())
         if joined == {connection.number}:
             self.steps.append(Step(f"cut {connection.ends[0]} {connection.ends[1]}"))
         joined.discard(connection.number)
 
-    def stopped(self, world: World, number: int, fault: str) -> None:
+    def stopped(self, world: Network, number: int, fault: str) -> None:
         self._stopped_by[number] = fault
         if world.machines[number].config.fsync == ALWAYS:
             self._forget_unanswered(number)
@@ -117,11 +117,11 @@ class Told(Recorder):
                 self.steps.append(Step(f"cut {ends[0]} {ends[1]}"))
 
     def _forget_unanswered(self, number: int) -> None:
-        """Told again, a command under `always` would be answered and durable at once."""
+        """Drop unanswered commands: when repeated under `always`, they would be answered and durable at once."""
         unanswered = [step for _, step in self._asked.values() if step.region == number]
         self.steps = [step for step in self.steps if not any(step is gone for gone in unanswered)]
 
-    def started(self, world: World, number: int) -> None:
+    def started(self, world: Network, number: int) -> None:
         fault = self._stopped_by.get(number, "kill")
         if fault == "disk-loss":
             self._unborn[number] = Step("")
@@ -134,29 +134,28 @@ class Told(Recorder):
         self._had[number] = [(self.steps[-1], world.machines[number].node.replica.vector.copy())]
 
     def _save_what_came_back(self, number: int, recovered: VersionVector) -> None:
-        """The last sync is told where the region held no more than came back: a power loss then costs as much."""
+        """Move the last sync to where the region held no more than it recovered: a power loss then loses as much."""
         kept = {id(step) for step, had in self._had.get(number, []) if recovered.descends(had)}
         after = max((at + 1 for at, step in enumerate(self.steps) if id(step) in kept), default=0)
         sync = Step(f"fsync {number}")
         self.steps[after:] = [sync, *(step for step in self.steps[after:] if step.text != sync.text)]
 
-    def synced(self, world: World, number: int) -> None:
+    def synced(self, world: Network, number: int) -> None:
         if self.steps and self.steps[-1].text != f"fsync {number}":
             self.steps.append(Step(f"fsync {number}"))
 
-    def saved(self, world: World, number: int) -> None:
+    def saved(self, world: Network, number: int) -> None:
         self.steps.append(Step(f"checkpoint {number}"))
 
-    def looked(self, world: World) -> None:
+    def looked(self, world: Network) -> None:
         self._turn += 1
         now_ms = world.now_ms - START_MS
         if now_ms >= self._clock_ms + CLOCK_MS:
             self._clock_ms = now_ms
             self.steps.append(Step(f"{CLOCK}{now_ms}"))
         for number in list(self._unborn):
-            birth = world.machines[number].node.birth
-            if birth.serving():
-                self._unborn.pop(number).text = f"disk-loss {number} {world.machines[number].node.replica.slot >> 8}"
+            if world.machines[number].node.membership.serving():
+                self._unborn.pop(number).text = f"disk-loss {number} {world.machines[number].starts - 1}"
         for number, machine in world.machines.items():
             self._policies.setdefault(number, machine.config.fsync)
         full = {number for number, machine in world.machines.items() if machine.disk.capacity_bytes is not None}
@@ -169,11 +168,11 @@ class Told(Recorder):
                 rows.append((self.steps[-1], vector.copy()))
 
     def plan(self, clocks: bool = False) -> list[Step]:
-        """The steps, with or without those that only let time pass."""
+        """Return the steps, with or without those that only let time pass."""
         return [step for step in self.steps if step.text and (clocks or not step.text.startswith(CLOCK))]
 
     def fsync(self) -> tuple[str, ...]:
-        """The policies that the regions began with."""
+        """Return the initial fsync policies of the regions."""
         return tuple(policy for _, policy in sorted(self._policies.items()))
 
 
@@ -187,7 +186,7 @@ def words_of(argv: list[bytes]) -> str:
 
 @dataclass
 class Story:
-    """A plan and what it is told under; `check` names the checker that it violates."""
+    """A plan and its settings; `check` names the checker that it violates."""
 
     settings: Settings
     steps: list[Step]
@@ -215,7 +214,7 @@ class Story:
                 yield f"  {steps[0].region}> {steps[0].text}" if steps[0].is_command else f"  {steps[0].text}"
 
     def _healed(self) -> list[str]:
-        """What the steps leave broken is mended. Links of a full region, or of one that was late, begin anew."""
+        """Return steps that heal what the plan leaves broken. Links of a full or late region are opened again."""
         cut: set[str] = set()
         full: set[str] = set()
         refused: set[str] = set()
@@ -238,7 +237,7 @@ class Story:
         return [*room, *again, *(f"  heal {link}" for link in sorted(refused | cut))]
 
     def violated(self) -> str:
-        """The checker that this story violates when it is told, or where it crashes; empty when it ends well."""
+        """Run the story; return the checker that it violates, or where it crashes, or an empty text."""
         try:
             Scenario(self.text()).run()
         except Violation as violation:
@@ -248,7 +247,7 @@ class Story:
         return ""
 
     def replied(self) -> str:
-        """The text with the replies that came until it failed, and what was seen then."""
+        """Return the text with the replies up to the failure, and the failure itself."""
         scenario = Scenario(self.text())
         try:
             scenario.run()
@@ -264,6 +263,6 @@ def shorten(text: str, most: int) -> str:
 
 
 def crash_name(error: Exception) -> str:
-    """Where a crash happened, so that another one is not taken for it."""
+    """Return where a crash happened, to distinguish it from other crashes."""
     where = traceback.extract_tb(error.__traceback__)[-1]
     return f"{CRASH} {type(error).__name__} in {where.name}"

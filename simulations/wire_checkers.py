@@ -1,4 +1,4 @@
-"""Checkers of what regions send each other, and of the order in which they apply it."""
+"""Checkers of the messages between regions, and of the order in which batches are applied."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simulations.world import World
 
 
 class OriginOrder(Checker):
-    """Every region applies each origin's batches without a gap, and none before what it had seen."""
+    """Every region applies each origin's batches without a gap, and each after its context."""
 
     name = "origin order"
 
@@ -21,7 +21,9 @@ class OriginOrder(Checker):
         self._applied: dict[int, VersionVector] = {}
 
     def started(self, world: World, number: int, fault: str) -> None:
-        """A start may write at once, an acknowledgement that the crash kept back; that is looked at with its turn."""
+        """Note the recovered vector. A start may prepare a batch at once (an acknowledgement kept back by the crash),
+        which is checked with its turn.
+        """
         machine = world.machines[number]
         recovered = machine.node.replica.vector.as_dict()
         for batch in reversed(machine.logged):
@@ -43,7 +45,7 @@ class OriginOrder(Checker):
 
 
 class NoEcho(Checker):
-    """On one connection no batch is sent twice, nor to who has sent it here."""
+    """On one connection no batch is sent twice, or back to the peer that sent it."""
 
     name = "echo"
 
@@ -71,7 +73,7 @@ class NoEcho(Checker):
 
 
 class ResumesFromLog(Checker):
-    """No state is offered to a peer whose greeting covered all that the log has lost."""
+    """No state is offered to a peer whose Hello covered everything that the log has lost."""
 
     name = "resume"
 
@@ -80,7 +82,7 @@ class ResumesFromLog(Checker):
 
     def received(self, world: World, connection: Connection, receiver: int, message: Message) -> None:
         if message.HasField("hello"):
-            self._greeted[(connection.number, receiver)] = to_vector(message.hello.origins)
+            self._greeted[(connection.number, receiver)] = to_vector(message.hello.vector)
 
     def sent(self, world: World, connection: Connection, sender: int, message: Message) -> None:
         if not message.HasField("offer") or not message.offer.vector:
@@ -95,7 +97,9 @@ class ResumesFromLog(Checker):
 
 
 def missing_in_log(machine: Machine) -> VersionVector:
-    """What the region has and its log can no longer tell: below the last whole row of batches of each origin."""
+    """Return what the region has and its log no longer holds: effects before the last contiguous batches of each
+    origin.
+    """
     missing = VersionVector()
     told = VersionVector()
     first = position = machine.log.first_position

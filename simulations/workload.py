@@ -1,8 +1,8 @@
-"""What the clients of a simulated cluster do: commands drawn from one random source, few keys, so that they meet.
+"""The commands of simulated clients, drawn from one random source, on few keys, so that they conflict.
 
-Groups `g` and `h` are read and acknowledged only; `s` may also skip (SETID, LASTID, DELCONSUMER), so what must be
-delivered is asked of `g` and `h` alone. IDs to delete and to acknowledge are drawn from what the region holds: blind
-ones would miss.
+Groups `g` and `h` are only read and acknowledged; `s` may also skip entries (SETID, LASTID, DELCONSUMER), so delivery
+is checked for `g` and `h` only. IDs to delete and to acknowledge are drawn from what the region holds, because random
+IDs would rarely exist.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KINDS = (
     *("add", "read", "ack", "delete", "trim", "create", "destroy", "drop", "claim", "skip", "look", "rebirth", "run"),
     "expire",
 )
-# The weight of each kind, in the order of KINDS, how many of the keys are used, and which groups.
+# The weight of each kind in the order of KINDS, the number of keys used, and the groups.
 PROFILES = {
     "mixed": ((40, 22, 22, 6, 3, 5, 1, 1, 3, 2, 4, 1, 2, 4), 3, (*READ_GROUPS, SKIP_GROUP)),
     "groups": ((25, 25, 25, 3, 1, 10, 1, 1, 2, 2, 1, 1, 12, 0), 1, READ_GROUPS),
@@ -46,7 +46,7 @@ class Workload:
         self.id_mode = id_mode
 
     def draw(self, replica: Replica) -> list[Argv]:
-        """What a client of this region sends next, all at once."""
+        """Draw the commands that a client of this region sends next, all at once."""
         rng = self.rng
         kind = rng.choices(KINDS, self.weights)[0]
         key = rng.choice(self.keys)
@@ -59,7 +59,7 @@ class Workload:
         return [self._draw_one(kind, key, group, stream)]
 
     def draw_rebirth(self) -> list[Argv]:
-        """A group ends and begins again, whatever the profile."""
+        """Destroy and create a group, whatever the profile."""
         key, group = self.rng.choice(self.keys), self.rng.choice(self.groups)
         return [[b"XGROUP", b"DESTROY", key, group], create(self.rng, key, group)]
 
@@ -87,7 +87,7 @@ def create(rng: Random, key: bytes, group: bytes) -> Argv:
 
 
 def expire(rng: Random, key: bytes) -> Argv:
-    """Within moments, within the time that a fault may last, or perhaps not before the end."""
+    """Draw an expiry: very soon, within the duration of a fault, or perhaps not before the end."""
     if rng.random() < 0.2:
         return [b"PERSIST", key]
     within_ms = rng.choice([60, 800, 3_000])
@@ -96,7 +96,7 @@ def expire(rng: Random, key: bytes) -> Argv:
 
 
 def rebirth(rng: Random, key: bytes, group: bytes, stream: Stream | None) -> list[Argv]:
-    """A group acknowledges, ends and begins again, as one turn or nearly."""
+    """Acknowledge in a group, then destroy and create it, in about one turn."""
     acks = [] if stream is None else [[b"XACK", key, group, *pending_ids(rng, stream, group)]]
     end = [b"XGROUP", b"DESTROY", key, group] if rng.random() < 0.7 else [b"DEL", key]
     rest = [end, create(rng, key, group), read(rng, key, group)]
@@ -104,7 +104,7 @@ def rebirth(rng: Random, key: bytes, group: bytes, stream: Stream | None) -> lis
 
 
 def run(rng: Random, key: bytes, group: bytes, id_mode: str) -> list[Argv]:
-    """Adds, reads and trims in turns: effects and local facts that must be replayed in this order."""
+    """Draw alternating adds, reads and trims: effects and local facts that must be replayed in this order."""
     commands: list[Argv] = []
     for _ in range(rng.randrange(1, 4)):
         commands += [add(rng, key, id_mode), read(rng, key, group)]
@@ -130,7 +130,7 @@ def read(rng: Random, key: bytes, group: bytes) -> Argv:
 
 
 def on_stream(rng: Random, kind: str, key: bytes, group: bytes, stream: Stream) -> Argv:
-    """Commands that aim at what is there."""
+    """Draw a command that addresses existing data."""
     if kind == "delete":
         return [b"XDEL", key, *some_ids(rng, stream, 3)]
     if kind == "destroy":

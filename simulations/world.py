@@ -1,24 +1,27 @@
 """One simulated run: everything that happens follows from one seed.
 
 The nodes, logs, checkpoints, sessions and codecs are the production code; clients, network, disks and clocks are
-simulated. A run has two phases. In the first, clients write and read while faults come and go (`nemesis`). In the
-second, every fault is healed, the clients stop, and the regions must agree within a bound of virtual time.
+simulated. A run has two phases. In the first, clients write and read while faults come and go (`adversary`). In the
+second, every fault is healed, the clients stop, and the regions must agree within a limit of virtual time.
 
-Virtual time is in milliseconds. The trace is the run as text: two runs of one seed have the same, byte for byte.
+Virtual time is in milliseconds. The trace is the run as text; two runs of one seed have identical traces.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from random import Random
+from typing import Protocol
 
 from crdtstream.config import ALWAYS, FSYNC_POLICIES, Config
 from crdtstream.core.causality import Dot, VersionVector
 from crdtstream.core.effects import Key, StreamDeleted
 from crdtstream.core.replica import Replica
-from simulations.cluster import CLIENT
+from crdtstream.replication.wire_pb2 import Message
 from simulations.history import History
 from simulations.machine import Machine, Unanswered
-from simulations.nemesis import Nemesis
 from simulations.network import START_MS, Connection, Network, Pair, address_of
 from simulations.oracle import Expected, Oracle
 from simulations.recorder import Recorder
@@ -28,22 +31,63 @@ from simulations.workload import Workload
 
 __all__ = ["START_MS", "Connection", "Pair", "World"]
 
+ASKER = 1000
 TICK_MS = 50
 QUIET_BOUND_MS = 20_000
 CHECKPOINT_STEP_MS = 5
 
 
-class World(Network):
-    """A run; `run` raises Violation when an invariant does not hold."""
+class Faults(Protocol):
+    """What a world knows of the adversary that injects its faults."""
 
-    def __init__(self, seed: int, settings: Settings | None = None, recorder: Recorder | None = None) -> None:
+    healing: bool
+    injected: Counter[str]
+    disks_lost: set[int]
+
+    def begin(self) -> None: ...
+
+    def stop(self, number: int, fault: str) -> None: ...
+
+    def start(self, number: int) -> None: ...
+
+    def crashed(self, number: int, fault: str, reason: str) -> None: ...
+
+    def heal_everything(self) -> None: ...
+
+
+class Hooks:
+    """Who looks at a run while it goes on."""
+
+    def __init__(self) -> None:
+        self.turned: list[Callable[[World, int], None]] = []
+        self.sent: list[Callable[[World, Connection, int, Message], None]] = []
+        self.received: list[Callable[[World, Connection, int, Message], None]] = []
+        self.stopping: list[Callable[[World, int, str], None]] = []
+        self.started: list[Callable[[World, int, str], None]] = []
+        self.ticked: list[Callable[[World, int], None]] = []
+
+
+class World(Network):
+    """A run; `run` raises Violation when an invariant does not hold. `adversary.draw_world` makes one from its seed."""
+
+    def __init__(
+        self,
+        seed: int,
+        adversary: Callable[[World], Faults],
+        settings: Settings | None = None,
+        recorder: Recorder | None = None,
+    ) -> None:
         rng = Random(seed)
-        super().__init__(seed, rng, settings or draw_settings(rng), recorder or Recorder())
+        super().__init__(seed, rng, settings or draw_settings(rng))
+        self.recorder = recorder or Recorder()
+        self.hooks = Hooks()
         self.oracle = Oracle()
         self.history = History()
-        self.nemesis = Nemesis(self)
+        self.adversary = adversary(self)
         self.workload = Workload(rng, self.settings.profile, self.settings.id_mode)
         self.machines = {number: self._machine(number) for number in range(1, self.settings.regions + 1)}
+        if self.settings.twin:
+            self._add_twin(self.settings.regions + 1)
         self._looks = 0
         self._expected: dict[Key, Expected] | None = None
 
@@ -61,8 +105,17 @@ class World(Network):
         )
         return Machine(config, self.oracle, self.now_ms, self.rng.choice([0, 5, 20]), self.rng.choice([200, 1000]))
 
+    def _add_twin(self, number: int) -> None:
+        """Add a process with the number of region 1, linked to some of its neighbours, that does not run yet."""
+        neighbours = [low + high - 1 for low, high in self.pairs if 1 in (low, high)]
+        linked = self.rng.sample(neighbours, self.rng.randrange(1, len(neighbours) + 1))
+        self.pairs = [*self.pairs, *((other, number) for other in sorted(linked))]
+        original = self.machines[1].config
+        config = replace(original, name="twin", peers=tuple(address_of(other) for other in sorted(linked)))
+        self.machines[number] = Machine(config, self.oracle, self.now_ms, 0, 1000, number)
+
     def run(self) -> None:
-        """Both phases."""
+        """Run both phases."""
         for number in self.machines:
             self.plan(self.rng.randrange(TICK_MS), self.tick, number)
             self.plan(self.rng.randrange(self.machines[number].sync_interval_ms), self._sync, number)
@@ -71,15 +124,17 @@ class World(Network):
                 self.plan(self.rng.randrange(self.settings.checkpoint_interval_ms), self._save, number)
         for pair in self.pairs:
             self.plan_dial(pair)
-        self.nemesis.begin()
+        self.adversary.begin()
         end_ms = START_MS + self.settings.duration_ms
         self.run_until(lambda: self.now_ms >= end_ms, end_ms + QUIET_BOUND_MS)
-        self.nemesis.heal_everything()
+        self.adversary.heal_everything()
         self.run_until(self.quiet, self.now_ms + QUIET_BOUND_MS)
         self.note(f"quiet, {self.statistics} wire {self.wire_checksum:08x}")
 
     def quiet(self) -> bool:
-        """Every region serves, belongs to the cluster, and has applied what every other has; nothing has to expire."""
+        """Return whether every region serves, is a member, and has applied the same as the others, and no expiry is
+        due.
+        """
         self._looks += 1
         if self._looks % 16:
             return False
@@ -87,15 +142,39 @@ class World(Network):
         return all(vector == vectors[0] for vector in vectors) and all(map(self._is_settled, self.machines.values()))
 
     def _is_settled(self, machine: Machine) -> bool:
+        """Return whether a region is settled; of two processes with one region number, one must be a member."""
         node = machine.node
-        evicted = node.replica.members.is_evicted(node.replica.slot)
-        belongs = machine.up and node.birth.serving() and not evicted and not node.membership.applies()
+        ended = node.replica.members.has_ended(node.replica.slot)
+        others = [one for one in self.machines.values() if one.config.region == machine.config.region]
+        admitted = any(one.up and one.node.membership.admitted for one in others)
+        belongs = machine.up and not ended and admitted
         return belongs and all(expires_ms >= self.now_ms for expires_ms in node.replica.deadlines.times.values())
 
-    # Turns
+    # What happens
+
+    def looked(self) -> None:
+        self.recorder.looked(self)
 
     def crashed(self, number: int, fault: str, reason: str) -> None:
-        self.nemesis.crashed(number, fault, reason)
+        self.adversary.crashed(number, fault, reason)
+
+    def opened(self, connection: Connection) -> None:
+        self.recorder.opened(self, connection)
+
+    def sent(self, connection: Connection, sender: int, message: Message, data: bytes) -> None:
+        for hook in self.hooks.sent:
+            hook(self, connection, sender, message)
+        self.recorder.sent(self, connection, sender, data)
+
+    def arrived(self, connection: Connection, receiver: int, message: Message, data: bytes) -> None:
+        self.recorder.arrived(self, connection, receiver, data)
+        for hook in self.hooks.received:
+            hook(self, connection, receiver, message)
+
+    def closed(self, connection: Connection, end: int, reason: str) -> None:
+        self.recorder.closed(self, connection, end, reason)
+
+    # Turns
 
     def turned(self, number: int) -> None:
         self._take_replies(number)
@@ -103,6 +182,8 @@ class World(Network):
         if machine.wants_sync and not machine.sync_planned:
             machine.sync_planned = True
             self.plan(machine.sync_wait_ms, self._sync_soon, number, machine.starts)
+        for hook in self.hooks.turned:
+            hook(self, number)
         super().turned(number)
 
     def _sync_soon(self, number: int, starts: int) -> None:
@@ -143,9 +224,9 @@ class World(Network):
             self.obey_verdict(connection, number)
 
     def _save(self, number: int) -> None:
-        """A step of a checkpoint; the next one soon, or a new checkpoint later."""
+        """Continue a checkpoint: the next step soon, or a new checkpoint later."""
         done = [True]
-        if self.runs(number) and self.machines[number].node.birth.serving():
+        if self.runs(number) and self.machines[number].node.membership.serving():
             self.act(number, lambda: self._save_one(number, done))
         interval_ms = self.settings.checkpoint_interval_ms
         self.plan(1 + self.rng.randrange(2 * interval_ms) if done[0] else CHECKPOINT_STEP_MS, self._save, number)
@@ -160,12 +241,12 @@ class World(Network):
     # Clients
 
     def _command(self, number: int) -> None:
-        """The commands of one turn, and the next one planned."""
-        if self.nemesis.healing:
+        """Run the commands of one turn, and plan the next one."""
+        if self.adversary.healing:
             return
         count = self.rng.randrange(1, self.settings.turn_commands_max + 1)
         self.plan(1 + self.rng.randrange(2 * self.settings.command_interval_ms) * count, self._command, number)
-        if self.runs(number) and self.machines[number].node.birth.serving():
+        if self.runs(number) and self.machines[number].node.membership.serving():
             self.act(number, lambda: self._execute_some(number, count))
 
     def _execute_some(self, number: int, count: int) -> None:
@@ -178,7 +259,7 @@ class World(Network):
         self.turn(number)
 
     def execute(self, number: int, argv: list[bytes]) -> None:
-        """One command in a turn of its own."""
+        """Run one command in a turn of its own."""
         self._take_command(number, argv)
         self.turn(number)
 
@@ -213,7 +294,7 @@ class World(Network):
                 self.history.note(number, asked.argv, value, asked.dot, asked.seen, asked.creates)
 
     def forget_unanswered(self, number: int) -> None:
-        """The process is gone: replies that left count, all else may have happened or not."""
+        """Settle the commands of an ended process: sent replies count, all others may or may not have happened."""
         machine = self.machines[number]
         self._take_replies(number)
         for client_id in sorted(machine.unanswered):
@@ -222,36 +303,42 @@ class World(Network):
             self.history.note_unanswered(asked.argv, asked.dot, asked.seen, asked.creates)
         machine.unanswered.clear()
 
-    # Asking
+    # Queries
 
     def expected(self) -> dict[Key, Expected]:
-        """What every region must hold, once the run is quiet."""
+        """Return what every region must hold once the run is quiet."""
         if self._expected is None:
             self._expected = self.oracle.expected(self.vector())
         return self._expected
 
     def expired(self, key: Key) -> list[VersionVector]:
-        """What those had seen who deleted the key because it had expired."""
+        """Return the vectors seen by those DELs of the key that were caused by its expiry."""
         late = self.oracle.late_effects(self.vector())
         return [context for _, context, effect in late if isinstance(effect, StreamDeleted) and effect.key == key]
 
     def vector(self) -> VersionVector:
-        """What all regions have applied, once the run is quiet."""
+        """Return the common applied vector once the run is quiet."""
         return self.machines[1].node.replica.vector
 
+    def served(self) -> list[int]:
+        """Return the regions that serve; a second process with one number may have to wait for ever."""
+        return [number for number, machine in self.machines.items() if machine.node.membership.serving()]
+
     def ask(self, number: int, *words: bytes) -> bytes:
-        """The reply to a command that no client is told of."""
+        """Return the reply to a command that is not recorded in the history."""
         machine = self.machines[number]
-        reply = machine.execute(list(words), self.clock_ms(number), CLIENT)
+        if ASKER not in machine.node.context.clients:
+            machine.connect(ASKER, self.clock_ms(number))
+        reply = machine.execute(list(words), self.clock_ms(number), ASKER)
         if reply is None:
             machine.sync()
-            reply = machine.take_reply(CLIENT)
+            reply = machine.take_reply(ASKER)
         assert reply is not None, words
         return reply
 
 
 def dot_after(replica: Replica, argv: list[bytes]) -> Dot:
-    """The own origin's last dot; after an XADD that of its entry, which a trim may follow."""
+    """Return the own origin's last dot; after an XADD that of its entry, which a trim may follow."""
     stream = replica.known((0, argv[1])) if argv[0] == b"XADD" else None
     tree = None if stream is None else stream.trees.get(replica.slot)
     last_id = None if tree is None else tree.last_id()
@@ -259,7 +346,7 @@ def dot_after(replica: Replica, argv: list[bytes]) -> Dot:
 
 
 def creates_of(machine: Machine, argv: list[bytes]) -> list[Dot]:
-    """The create dots of the group that a read or an acknowledgement is made under, unless its key is due to expire."""
+    """Return the create dots under which a read or acknowledgement is made, unless its key is due to expire."""
     name = argv[0]
     if name not in (b"XREADGROUP", b"XACK"):
         return []

@@ -11,7 +11,7 @@ from pathlib import Path
 from crdtstream.config import Config, Limits
 from crdtstream.protocols import replies
 from crdtstream.runtime.loop import Loop
-from crdtstream.servers.resp_server import RespServer
+from crdtstream.runtime.resp_server import RespServer
 from nemesis.region_process import free_port
 
 DEADLINE_S = 60.0
@@ -70,7 +70,8 @@ class Running:
 
 
 def config_of(directory: Path, limits: Limits | None = None, **settings: object) -> Config:
-    small = replace(limits or Limits(), segment_bytes_max=SEGMENT_BYTES)
+    """Without limits of its own no checkpoint is taken before a stop: tests read the whole log."""
+    small = replace(limits or Limits(stop_checkpoint_ms_max=0), segment_bytes_max=SEGMENT_BYTES)
     base = Config(name="east", region=1, cluster="c", data=str(directory / "data"), replication_port=0, incarnation=0)
     return replace(base, port=free_port(), limits=small, **settings)  # type: ignore[arg-type]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from crdtstream import __version__
+from crdtstream import __version__, cli
 from crdtstream.cli import FAILURE, USAGE_ERROR, app, load_config
-from crdtstream.config import ConfigError
-from crdtstream.servers.resp_server import why
+from crdtstream.config import Config, ConfigError
+from crdtstream.runtime.resp_server import why
 
 ROOT = Path(__file__).resolve().parent.parent
 GOOD = ["--name", "east", "--region", "1", "--cluster", "c"]
@@ -32,8 +32,24 @@ def test_version() -> None:
     assert text in (f"crdtstream {__version__} ({core} core)\n" for core in ("interpreted", "compiled"))
 
 
-def test_check_passes_what_works() -> None:
-    assert run("serve", *GOOD, "--peer", "west:7101", "--check") == (0, "The settings are valid.\n")
+def test_check_passes_what_works(tmp_path: Path) -> None:
+    data = tmp_path / "new" / "data"
+    checked = run("serve", *GOOD, "--peer", "127.0.0.1:7101", "--data", str(data), "--check")
+    assert checked == (0, "The settings are valid.\n")
+    assert not data.parent.exists(), "nothing is made"
+
+
+def test_check_names_each_thing_that_keeps_a_region_from_starting(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    flags = ["--requirepass-file", str(tmp_path / "gone"), "--peer", "host.invalid:1", "--data", str(file / "data")]
+    code, output = run("serve", *GOOD, *flags, "--insecure-replication", "--check")
+    assert code == FAILURE
+    lines = output.splitlines()
+    assert [line.split(": ")[0] for line in lines] == ["crdtstream"] * 3
+    texts = ("password file", "peer host.invalid:1 cannot be resolved", "cannot be created")
+    for line, text in zip(lines, texts, strict=True):
+        assert text in line
 
 
 @pytest.mark.parametrize(
@@ -62,10 +78,11 @@ def test_check_names_what_does_not(arguments: list[str], text: str) -> None:
         ("region = true", "region must be int, not True"),
         ("incarnation = 'x'", "incarnation must be int, not 'x'"),
         ("insecure-replication = 1", "insecure_replication must be bool, not 1"),
+        ("replace = 'yes'", "replace must be bool, not 'yes'"),
         ("colour = 'red'", "unknown setting 'colour'"),
-        ("peers = 'west:7101'", "peers must be a list of texts"),
-        ("peers = [7101]", "peers must be a list of texts"),
-        ("peers = 7101", "peers must be a list of texts"),
+        ("peers = 'west:7101'", "peers must be a list of strings"),
+        ("peers = [7101]", "peers must be a list of strings"),
+        ("peers = 7101", "peers must be a list of strings"),
         ("limits = 3", "limits must be a table"),
         ("limits = [1]", "limits must be a table"),
         ("[limits]\ncolours = 3", "unknown limit 'colours'"),
@@ -94,6 +111,41 @@ def test_flags_override_the_file(tmp_path: Path) -> None:
     config = load_config(file, {"region": 2})
     assert (config.name, config.region, config.id_mode, config.peers) == ("east", 2, "liberal", ("a:1", "b:2"))
     assert config.limits.clients_max == 9
+
+
+@pytest.mark.parametrize(("arguments", "expected"), [([], False), (["--replace"], True), (["--no-replace"], False)])
+def test_a_start_may_replace_another_process(
+    arguments: list[str], expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Config] = []
+    monkeypatch.setattr(cli, "run_region", seen.append)
+    assert run("serve", *GOOD, *arguments)[0] == 0
+    assert [config.replace for config in seen] == [expected]
+
+
+def test_the_password_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Config] = []
+    monkeypatch.setattr(cli, "run_region", seen.append)
+    monkeypatch.setenv("CRDTSTREAM_REQUIREPASS", "secret")
+    assert run("serve", *GOOD)[0] == 0
+    assert run("serve", *GOOD, "--requirepass", "other")[0] == 0
+    assert [config.requirepass for config in seen] == ["secret", "other"]
+
+
+def test_regions_that_are_allowed_are_numbers(tmp_path: Path) -> None:
+    assert load_config(None, {"name": "e", "region": 1, "cluster": "c"}).allowed_regions == ()
+    file = tmp_path / "settings.toml"
+    file.write_text("name='east'\nregion=1\ncluster='c'\nallowed-regions=[2, 3]")
+    assert load_config(file, {}).allowed_regions == (2, 3)
+    for wrong, reason in (("'2'", "list of region numbers"), ("[300]", "allow-region 300")):
+        file.write_text(f"name='east'\nregion=1\ncluster='c'\nallowed-regions={wrong}")
+        with pytest.raises(ConfigError, match=reason):
+            load_config(file, {})
+
+
+def test_two_passwords_are_refused() -> None:
+    code, output = run("serve", *GOOD, "--requirepass", "a", "--requirepass-file", "b")
+    assert code == USAGE_ERROR and "give only one of them" in output
 
 
 def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:

@@ -18,8 +18,10 @@ import zstandard
 
 from crdtstream.protocols.codec import FORMAT_VERSION
 from crdtstream.replication import wire_pb2 as wire
+from crdtstream.replication.authorisation import NONCE_BYTES
 from crdtstream.replication.greeting import PROTOCOL_VERSION
 from crdtstream.runtime.envelope import Packer
+from crdtstream.runtime.handshake import NONCE_KEY, REGION_KEY
 from nemesis.region_process import RegionProcess, Regions, regions_in, until
 
 GROWTH_BYTES_MAX = 96 << 20
@@ -38,7 +40,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RegionProce
 
 def linked(regions: Regions, **settings: object) -> tuple[RegionProcess, RegionProcess]:
     east, west = regions.make(1, 2)
-    east.start(west, incarnation=0, **settings)
+    east.start(west, incarnation=0, allow_region=STRANGER, **settings)
     west.start(east, incarnation=0, **settings)
     for region in (east, west):
         region.await_serving()
@@ -166,7 +168,7 @@ def test_noise_on_the_redis_port(pair: tuple[RegionProcess, RegionProcess]) -> N
 
 
 def exchange(port: int, envelopes: Iterable[bytes]) -> None:
-    """What a stranger says in one stream, until the region ends it, or has had time to hear all."""
+    """What a stranger that is allowed says in one stream, until the region ends it, or has had time to hear all."""
     ended = threading.Event()
 
     def said() -> Iterator[bytes]:
@@ -174,7 +176,11 @@ def exchange(port: int, envelopes: Iterable[bytes]) -> None:
         ended.wait(HOLD_S)
 
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-        call = channel.stream_stream("/crdtstream.replication.Replication/Exchange")(said(), timeout=REPLY_S)
+        streamed: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
+            "/crdtstream.replication.Replication/Exchange"
+        )
+        metadata = ((REGION_KEY, str(STRANGER)), (NONCE_KEY, bytes(NONCE_BYTES)))
+        call = streamed(said(), timeout=REPLY_S, metadata=metadata)
         with suppress(grpc.RpcError):
             for _ in call:
                 pass
@@ -196,8 +202,8 @@ def hello(**changes: Any) -> wire.Message:
         id_mode="strict",
     )
     for name, value in changes.items():
-        if name in ("origin", "origins", "direct_slots"):
-            made.MergeFrom(wire.Hello(**{name: value}))
+        if isinstance(value, list):
+            getattr(made, name).extend(value)
         else:
             setattr(made, name, value)
     return wire.Message(hello=made)
@@ -244,19 +250,25 @@ ABSURD_HELLOS = [
     hello(region=1),
     hello(name="n" * 100_000),
     hello(cluster="c" * 1_000_000),
-    hello(direct_slots=[(1 << 32) - 1]),
-    hello(direct_slots=[STRANGER] * 500_000),
-    hello(origins=[wire.OriginRow(slot=0, nonce=1, counter=1)]),
-    hello(origins=[wire.OriginRow(slot=(1 << 32) - 1, nonce=1, counter=1)]),
-    *(hello(origins=[wire.OriginRow(slot=1, nonce=1, counter=far)]) for far in FAR),
-    hello(origin=wire.Origin(region=STRANGER, incarnation=1 << 31, nonce=1)),
-    hello(origin=wire.Origin(region=2, incarnation=0, nonce=1)),
+    hello(origin=STRANGER, direct_slots=[FAR[1]]),
+    hello(origin=STRANGER, direct_slots=[STRANGER] * 500_000),
+    hello(origin=STRANGER, vector=[wire.VectorRow(slot=0, counter=1)]),
+    hello(origin=STRANGER, vector=[wire.VectorRow(slot=FAR[1], counter=1)]),
+    hello(origin=STRANGER, births=[wire.BirthRow(slot=256, count=1)]),
+    hello(origin=STRANGER, predecessors=[FAR[0]]),
+    hello(origin=STRANGER, predecessors=[2]),
+    *(hello(origin=far) for far in FAR),
+    hello(origin=0),
+    hello(origin=2),
 ]
-GREETED = hello(origin=wire.Origin(region=STRANGER, incarnation=0, nonce=77))
+GREETED = hello(origin=STRANGER)
 AFTER_HELLO = [
     GREETED,
-    wire.Message(birth=wire.Birth(origin=wire.Origin(region=2, incarnation=3, nonce=1))),
-    wire.Message(birth_synced=wire.BirthSynced(slot=(1 << 32) - 1)),
+    wire.Message(met=wire.Met(births=[wire.BirthRow(slot=258, count=(1 << 32) - 1)])),
+    wire.Message(met=wire.Met(births=[wire.BirthRow(slot=FAR[1], count=1)])),
+    wire.Message(met=wire.Met(neighbours=[wire.NeighbourRow(slot=STRANGER, regions=[1, 2, (1 << 32) - 1])])),
+    wire.Message(deferred=wire.Deferred(other=1, told_by="somebody")),
+    wire.Message(deferred=wire.Deferred(other=FAR[1])),
     wire.Message(links=wire.Links(restart=(1 << 32) - 1, vector=[wire.VectorRow(slot=1, counter=FAR[1])])),
     wire.Message(links=wire.Links(direct_slots=[0])),
     wire.Message(progress=wire.Progress(consumed_bytes=FAR[1])),
@@ -266,6 +278,7 @@ AFTER_HELLO = [
         )
     ),
     wire.Message(progress=wire.Progress(rows=[wire.ProgressRow(slot=1 << 20)])),
+    wire.Message(progress=wire.Progress(rows=[wire.ProgressRow(slot=1, life=FAR[1])])),
     wire.Message(part=wire.Part(index=5, count=9, payload=b"x")),
     wire.Message(part=wire.Part(index=0, count=(1 << 32) - 1, payload=b"x")),
     *(batches(noise(seed, 300)) for seed in range(20)),
@@ -284,7 +297,7 @@ def test_a_stranger_with_an_absurd_hello(pair: tuple[RegionProcess, RegionProces
 
 
 def test_a_stranger_with_a_sound_hello(pair: tuple[RegionProcess, RegionProcess]) -> None:
-    """Whoever knows the cluster's name is let in where there is no TLS; what it says then is judged one by one."""
+    """It is allowed, and knows the cluster's name; what it says then is judged one by one."""
     east, west = pair
     with unharmed(east, west):
         for message in AFTER_HELLO:
@@ -293,7 +306,7 @@ def test_a_stranger_with_a_sound_hello(pair: tuple[RegionProcess, RegionProcess]
 
 def batch_at(first: int, effects: bytes = b"") -> bytes:
     """One of the stranger's, with nothing in its context."""
-    return bytes(msgpack.packb((STRANGER, 77, first, first, b""))) + effects
+    return bytes(msgpack.packb((STRANGER, first, first, b""))) + effects
 
 
 def numbered(slots: range) -> list[wire.VectorRow]:
@@ -323,10 +336,10 @@ def progress() -> Iterator[wire.Message]:
 
 
 FLOODS = [
-    (parts, "a batch of more than batch_bytes_max = 8388608 bytes"),
-    (gaps, "more than inbox_bytes_max = 8388608 bytes wait for what they follow"),
+    (parts, "a batch exceeds batch_bytes_max = 8388608 bytes"),
+    (gaps, "batches that wait for missing ones exceed inbox_bytes_max = 8388608 bytes"),
     (repeats, ""),
-    (progress, "region stranger (9) tells progress beyond progress_rows_max = 20000 rows in all"),
+    (progress, "region stranger (9) sends more progress than progress_rows_max = 20000 rows allow: raise the limit"),
 ]
 
 
@@ -351,5 +364,5 @@ def test_what_was_logged_meanwhile_is_replayed(pair: tuple[RegionProcess, Region
         exchange(east.replication_port, packed(GREETED, message))
     with unharmed(east, west):
         east.kill()
-        east.start(west, incarnation=0)
+        east.start(west, incarnation=0, allow_region=STRANGER)
         east.await_serving()

@@ -6,8 +6,9 @@ import dataclasses
 
 import pytest
 
-from crdtstream.commands.command import Command
-from crdtstream.commands.context import Client, Context, Reply
+from crdtstream.clients.client import Client
+from crdtstream.clients.command import Command
+from crdtstream.clients.context import Context, Reply
 from crdtstream.commands.table import TABLE
 from crdtstream.config import Config, Limits
 from crdtstream.core.entry_id import STRICT
@@ -201,11 +202,11 @@ def test_ids_ascend_while_the_clock_is_set_back() -> None:
 # Faults
 
 
-def harmless(context: Context, client: Client, argv: list[bytes]) -> Reply:
+def harmless(_context: Context, _client: Client, _argv: list[bytes]) -> Reply:
     raise ZeroDivisionError("a fault of ours")
 
 
-def harmful(context: Context, client: Client, argv: list[bytes]) -> Reply:
+def harmful(context: Context, _client: Client, _argv: list[bytes]) -> Reply:
     context.replica.add_entry((0, b"x"), (5, 1), [b"f", b"v"])
     raise ZeroDivisionError("too late")
 
@@ -216,7 +217,8 @@ def faulty(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(TABLE, name, Command(name.decode().lower(), -1, (), 0, 0, 0, function))
 
 
-def test_a_command_that_fails_is_answered(faulty: None) -> None:
+@pytest.mark.usefixtures("faulty")
+def test_a_command_that_fails_is_answered() -> None:
     region = region_of()
     run(region, "XADD x * f v")
     said = feed(region, 2, "PING", "HARMLESS", "PING")
@@ -230,7 +232,8 @@ def test_a_command_that_fails_is_answered(faulty: None) -> None:
     region.node.check()
 
 
-def test_a_command_that_fails_after_it_changed_something_leaves_the_node(faulty: None) -> None:
+@pytest.mark.usefixtures("faulty")
+def test_a_command_that_fails_after_it_changed_something_leaves_the_node() -> None:
     """Memory and log may differ from here on; the log has nothing of it."""
     region = region_of()
     run(region, "XADD x * f v")
@@ -245,7 +248,7 @@ def test_a_command_that_fails_after_it_changed_something_leaves_the_node(faulty:
 
 
 def test_output_of_one_turn_is_bounded() -> None:
-    region = region_of(output_bytes_max=1 << 20)
+    region = region_of(output_bytes_max=1 << 20, turn_reply_bytes_max=8 << 20)
     region.execute([b"XADD", b"x", b"*", b"f", bytes(100_000)], START_MS)
     for _ in range(50):
         region.node.execute(2, b"XRANGE x - +".split(), START_MS)
@@ -273,7 +276,22 @@ def test_commands_are_refused_until_there_is_an_origin() -> None:
     region = Region(dataclasses.replace(config, limits=Limits(segment_bytes_max=1 << 20)), START_MS)
     said = region.execute(b"XADD x * f v".split(), START_MS)
     assert said is not None and said.startswith(b"-LOADING ") and b"127.0.0.1:1" in said
-    assert region.execute([b"PING"], START_MS) == replies.PONG
+    assert region.execute([b"PING"], START_MS) == said, "balancers send nothing to a region that cannot serve"
+    assert region.execute([b"ECHO", b"x"], START_MS) == replies.bulk(b"x")
+
+
+def test_peers_that_are_not_linked_are_shown_with_the_reason() -> None:
+    config = Config(name="east", region=1, cluster="c", peers=("west:1", "north:1"), incarnation=0)
+    region = Region(dataclasses.replace(config, limits=Limits(segment_bytes_max=1 << 20)), START_MS)
+    region.node.peer_met("west:1", 2)
+    region.node.peer_failed("west:1", "the peer refused: another cluster")
+    region.node.tick(START_MS + 5_000)
+    shown = [(peer.region, peer.address, peer.link, peer.unlinked_ms) for peer in region.node.context.peers]
+    assert shown == [(0, "north:1", "none", 5_000), (2, "west:1", "none", 5_000)]
+    assert [peer.reason for peer in region.node.context.peers] == [
+        "it has not been reached yet",
+        "the peer refused: another cluster",
+    ]
 
 
 def test_a_stop_ends_with_its_mark() -> None:
@@ -297,6 +315,7 @@ def test_a_blocked_reader_is_woken_by_another_region() -> None:
 
 def test_only_what_is_synced_is_served_under_always() -> None:
     cluster = Cluster(2, STRICT, "always")
+    cluster.sync()  # what regions say of each other as members is synced at once
     cluster.regions[1].sync_policy = False
     cluster.execute(1, b"XADD x * f v".split())
     cluster.sync()

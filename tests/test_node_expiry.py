@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from crdtstream.config import Limits
@@ -96,6 +98,23 @@ def test_a_region_takes_over() -> None:
     cluster.tick(1)
     assert not knows(cluster, 2)
     assert not knows(cluster, 3)
+
+
+def test_a_region_takes_over_in_the_tick_in_which_it_begins_to_serve() -> None:
+    """Region 2 is new, and waits while its sponsor has no room for a Join; then it is told not to wait."""
+    cluster = Cluster(2, STRICT, absent=(2,))
+    run(cluster, 1, "XADD x * f v")
+    run(cluster, 1, "PEXPIREAT x 1000")
+    cluster.node(1).writable(False)
+    cluster.add(2, 1)
+    cluster.sync()
+    node = cluster.node(2)
+    later_ms = 1001 + node.context.limits.expiry_takeover_ms
+    node.tick(later_ms - 1)
+    assert knows(cluster, 2) and not node.membership.serving()
+    node.context.config = replace(node.context.config, incarnation=0)
+    node.tick(later_ms)
+    assert node.membership.serving() and not knows(cluster, 2)
 
 
 def test_many_keys_take_several_turns() -> None:

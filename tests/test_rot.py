@@ -12,7 +12,7 @@ import pytest
 from crdtstream.core.entry_id import STRICT
 from crdtstream.storage.segment import FRAME_BYTES, HEADER_BYTES, segment_names
 from simulations.cluster import Cluster
-from tests.test_state_transfer import LIMITS, add, assert_equal, run, settle, told
+from tests.state_transfers import LIMITS, add, assert_equal, run, settle, told
 
 ROT_LIMITS = replace(LIMITS, segment_bytes_max=500)
 

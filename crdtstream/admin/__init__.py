@@ -1,1 +1,1 @@
-"""Admin calls to one region or to all, side by side: a client of the Redis ports."""
+"""Admin commands for one or all regions, side by side: a client of the Redis ports."""

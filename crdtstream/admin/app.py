@@ -1,12 +1,13 @@
-"""`crdtstream admin`: what regions hold, asked of one or of all, side by side.
+"""`crdtstream admin`: queries one or all regions and shows their replies side by side.
 
-Exit codes, for scripts: 0 all answered alike, 1 they differ, 2 wrong usage, or an eviction refused, 3 a region did not
-answer.
+Exit codes, for scripts: 0 all regions replied alike, 1 they differ, 2 wrong usage, or an eviction or a start-over was
+rejected, 3 a region did not answer.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from typing import Annotated, Any
 
 import typer
@@ -18,16 +19,19 @@ from rich.table import Table
 from crdtstream.admin.comparison import AGREE, Answer, Comparison, Row, compare, named_rows, text_of
 from crdtstream.admin.regions import Regions
 
-app = typer.Typer(no_args_is_help=True, help="Ask one region or all of them, side by side; differences are marked.")
+app = typer.Typer(no_args_is_help=True, help="Query one or all regions, side by side; differences are marked.")
 
 Key = Annotated[str, typer.Argument(help="Name of the stream.")]
 Group = Annotated[str, typer.Argument(help="Name of the consumer group.")]
-EACH = frozenset({"link", "silent-ms", "lag", "durable-lag", "address", "origin", "held-back-bytes"})
+EACH = frozenset(
+    ("link", "silent-ms", "lag", "durable-lag", "address", "origin", "held-back-bytes", "unlinked-ms", "reason")
+)
 REFUSED = 2
+POLL_S = 0.2
 
 
 class Settings:
-    """What the options before the sub-command say."""
+    """The options before the subcommand."""
 
     def __init__(self, nodes: list[str], password: str | None, as_json: bool) -> None:
         self.regions = Regions(nodes, password)
@@ -38,11 +42,13 @@ class Settings:
 @app.callback()
 def settings(
     context: typer.Context,
-    node: Annotated[list[str], typer.Option(help="HOST:PORT of a region's Redis port; repeat it.")],
-    password: Annotated[str | None, typer.Option(envvar="CRDTSTREAM_PASSWORD", help="Password of the ports.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    node: Annotated[list[str], typer.Option(help="HOST:PORT of a region's Redis port; may be repeated.")],
+    password: Annotated[
+        str | None, typer.Option(envvar="CRDTSTREAM_PASSWORD", help="Password of the Redis ports.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Ask one region or all of them, side by side; differences are marked."""
+    """Query one or all regions, side by side; differences are marked."""
     for address in node:
         host, colon, port = address.rpartition(":")
         if not (host and colon and port.isdigit() and 0 < int(port) <= 65535):
@@ -52,7 +58,7 @@ def settings(
 
 @app.command()
 def xlen(context: typer.Context, key: Key) -> None:
-    """How many entries the stream has in each region."""
+    """Show the number of entries of a stream in each region."""
     ask(context, f"XLEN {key}", "XLEN", key)
 
 
@@ -62,9 +68,9 @@ def xrange(
     key: Key,
     start: Annotated[str, typer.Argument(help="First ID, '-' for the beginning.")] = "-",
     end: Annotated[str, typer.Argument(help="Last ID, '+' for the end.")] = "+",
-    count: Annotated[int, typer.Option(help="At most so many entries.", min=1)] = 20,
+    count: Annotated[int, typer.Option(help="Maximum number of entries.", min=1)] = 20,
 ) -> None:
-    """The entries, a row for each ID."""
+    """Show entries, one row for each ID."""
     ask(context, f"XRANGE {key} {start} {end} COUNT {count}", "XRANGE", key, start, end, "COUNT", count)
 
 
@@ -75,14 +81,14 @@ def xinfo(
     key: Key,
     group: Annotated[str | None, typer.Argument(help="Name of the group, for consumers.")] = None,
 ) -> None:
-    """XINFO STREAM, GROUPS or CONSUMERS; what is local to a region is shown and not compared."""
+    """Show XINFO STREAM, GROUPS or CONSUMERS; fields that are local to a region are not compared."""
     words = [what.upper(), key] + ([group] if group is not None else [])
     ask(context, "XINFO " + " ".join(words), "XINFO", *words)
 
 
 @app.command()
 def xpending(context: typer.Context, key: Key, group: Group) -> None:
-    """Pending entries: local to each region."""
+    """Show pending entries; they are local to each region."""
     found = state(context).regions.ask("XPENDING", key, group)
     answers = [pending_answer(answer) for answer in found]
     finish(context, f"XPENDING {key} {group}", compare(answers, frozenset({"count", "first", "last", "consumers"})))
@@ -97,13 +103,13 @@ def pending_answer(answer: Answer) -> Answer:
 
 @app.command()
 def regions(context: typer.Context) -> None:
-    """Each region's links: who hears whom, since when, and what the other lacks."""
+    """Show the links of each region: linked peers and what they lack, unlinked ones with time and reason."""
     finish(context, "CRDT.REGIONS", compare(links(context), EACH))
 
 
 @app.command()
 def members(context: typer.Context) -> None:
-    """Who belongs to the cluster: what each origin lacks, and how much of each region's log is kept for it."""
+    """Show the members of the cluster: what each origin lacks, and how much of each region's log is kept for it."""
     answers = state(context).regions.ask("CRDT.MEMBERS")
     finish(context, "CRDT.MEMBERS", compare(named_rows(answers, b"origin"), EACH))
 
@@ -112,11 +118,11 @@ def members(context: typer.Context) -> None:
 def evict(
     context: typer.Context,
     region: Annotated[str, typer.Argument(help="Name or number of a region, or one origin as REGION.INCARNATION.")],
-    force: Annotated[bool, typer.Option("--force", help="Also when the region is linked now.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Even if the region is linked now.")] = False,
 ) -> None:
-    """End a region's membership for ever; the first region named with --node is asked, and tells the others.
+    """End a region's membership for ever. The first region given with --node performs it and informs the others.
 
-    Shows each origin that was evicted, with the last of its effects that counts for groups.
+    Shows each evicted origin with the last of its effects that counts for groups.
     """
     words = ["CRDT.EVICT", region] + (["FORCE"] if force else [])
     answer = state(context).regions.ask_first(*words)
@@ -125,9 +131,42 @@ def evict(
     finish(context, " ".join(words), Comparison(comparison.regions, comparison.rows, refused))
 
 
+@app.command("start-over")
+def start_over(
+    context: typer.Context,
+    source: Annotated[str, typer.Option("--from", help="Name or number of the region whose state replaces this one.")],
+) -> None:
+    """Replace the state of the first region given with --node by another region's, and hand over what only it had.
+
+    Clients get -LOADING meanwhile. When this returns, the region's origin has ended and it continues as another one.
+    """
+    words = ["CRDT.STARTOVER", source]
+    regions = state(context).regions
+    done = int(regions.fields_of_first().get("start_overs", "0"))
+    answer = regions.ask_first(*words)
+    answer = answer if answer.error else started_over(regions, done)
+    comparison = compare([answer])
+    refused = REFUSED if answer.error and not answer.unreachable else comparison.code
+    finish(context, " ".join(words), Comparison(comparison.regions, comparison.rows, refused))
+
+
+def started_over(regions: Regions, done: int) -> Answer:
+    """Wait for the end; return the new origin, or an error if the start-over was abandoned."""
+    while True:
+        fields = regions.fields_of_first()
+        name = fields.get("region_name", "")
+        if not fields:
+            return Answer(name, error="the region no longer answers: see its log", unreachable=True)
+        if int(fields["start_overs"]) > done:
+            return Answer(name, [b"origin", fields["origin"].encode(), b"left", fields["start_over"].encode()])
+        if not fields["start_over"]:
+            return Answer(name, error="the start-over was abandoned: see the log of the region for the reason")
+        time.sleep(POLL_S)
+
+
 @app.command()
 def lag(context: typer.Context) -> None:
-    """Effects that a column's region holds and a row's region has not applied, and not stored."""
+    """Show how many effects of a column's region a row's region has not applied, and not stored."""
     wanted = ("lag", "durable-lag", "link")
     comparison = compare(links(context), EACH)
     rows = [row for row in comparison.rows if row.field.rpartition(" ")[2] in (*wanted, "error")]
@@ -135,17 +174,17 @@ def lag(context: typer.Context) -> None:
 
 
 def links(context: typer.Context) -> list[Answer]:
-    """CRDT.REGIONS with each row named by its region's name."""
+    """CRDT.REGIONS with each row labelled by its region's name."""
     return named_rows(state(context).regions.ask("CRDT.REGIONS"))
 
 
 @app.command()
 def digest(
     context: typer.Context,
-    key: Annotated[str | None, typer.Argument(help="One stream; all of them when it is left out.")] = None,
+    key: Annotated[str | None, typer.Argument(help="One stream; all streams by default.")] = None,
     each: Annotated[bool, typer.Option("--each", help="Compare stream by stream and show those that differ.")] = False,
 ) -> None:
-    """Whether the regions hold the same."""
+    """Compare digests: equal digests mean equal state."""
     if key is not None:
         ask(context, f"CRDT.DIGEST {key}", "CRDT.DIGEST", key)
     elif each:
@@ -155,7 +194,7 @@ def digest(
 
 
 def compare_each(settings: Settings) -> Comparison:
-    """A row for each stream whose digests differ."""
+    """Return a row for each stream whose digests differ."""
     rows = []
     code = AGREE
     names: list[str] = []
@@ -169,7 +208,7 @@ def compare_each(settings: Settings) -> Comparison:
     return Comparison(names, rows, code)
 
 
-# Showing
+# Output
 
 
 def state(context: typer.Context) -> Settings:
@@ -183,7 +222,7 @@ def ask(context: typer.Context, title: str, *words: str | int) -> None:
 
 
 def finish(context: typer.Context, title: str, comparison: Comparison) -> None:
-    """Show, and exit with the comparison's code."""
+    """Print the comparison and exit with its code."""
     settings = state(context)
     if settings.as_json:
         typer.echo(json.dumps(as_json(title, comparison), ensure_ascii=False, indent=2))

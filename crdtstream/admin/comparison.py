@@ -1,8 +1,7 @@
-"""Answers of several regions as one table: a row for each field, a column for each region, differences marked. Pure.
+"""Replies of several regions as one table: a row for each field, a column for each region, differences marked. Pure.
 
-A reply becomes fields: a map-like reply its pairs, a list of entries or rows a field for each element named by its ID,
-anything else one field. Fields that only one region can know (consumers, pending, idle times) are local, and never
-count as different.
+A map-like reply becomes a field for each pair, a list of entries or rows a field for each element named by its ID, and
+any other reply a single field. Fields with local state (consumers, pending, idle times) never count as different.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ MISSING = "-"
 
 @dataclass(frozen=True)
 class Answer:
-    """What one region replied, or the error: `unreachable` when nobody answered at all."""
+    """The reply of one region or its error; `unreachable` if it did not answer at all."""
 
     region: str
     value: Any = None
@@ -43,7 +42,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Row:
-    """One field in every region; `differs` is never true of a local field."""
+    """One field in every region; `differs` is always false for a local field."""
 
     field: str
     cells: list[str]
@@ -52,7 +51,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A table of answers, and the exit code that it stands for."""
+    """A table of replies and the resulting exit code."""
 
     regions: list[str]
     rows: list[Row]
@@ -60,7 +59,7 @@ class Comparison:
 
 
 def text_of(value: Any) -> str:
-    """A reply as one line."""
+    """Format a reply as one line."""
     if value is None:
         return "nil"
     if isinstance(value, bytes):
@@ -71,7 +70,7 @@ def text_of(value: Any) -> str:
 
 
 def fields_of(value: Any) -> dict[str, str]:
-    """Name -> text: see the module."""
+    """Return the fields of a reply, name -> text; see the module docstring."""
     if not isinstance(value, list):
         return {"value": text_of(value)}
     if value and all(isinstance(item, list) for item in value):
@@ -82,7 +81,7 @@ def fields_of(value: Any) -> dict[str, str]:
 
 
 def _named_elements(elements: list[list[Any]]) -> dict[str, str]:
-    """Entries by ID, maps with a name by that name and field; a second of one name gets a number."""
+    """Name entries by ID, and maps by their name and field; further elements with the same name get an apostrophe."""
     fields: dict[str, str] = {}
     for element in elements:
         if element and element[0] in (b"name", b"region"):
@@ -98,9 +97,9 @@ def _named_elements(elements: list[list[Any]]) -> dict[str, str]:
 
 
 def named_rows(answers: list[Answer], field: bytes = b"name") -> list[Answer]:
-    """Answers of map-like rows about regions, each row with its name in front.
+    """Put the region's name in front of each row, where rows are maps about regions.
 
-    Who was never linked to a region knows only its number; somebody else may know its name.
+    A region that was never linked to another knows only its number or address; a third region may know its name.
     """
     names = {row[b"region"]: row[field] for answer in answers for row in _maps(answer) if row.get(field)}
     return [
@@ -116,12 +115,12 @@ def _maps(answer: Answer) -> list[dict[bytes, Any]]:
 
 
 def _named(row: dict[bytes, Any], field: bytes, names: dict[Any, bytes]) -> list[Any]:
-    name = row.pop(field) or names.get(row[b"region"], b"region %d" % row[b"region"])
+    name = row.pop(field) or names.get(row[b"region"]) or row.get(b"address") or b"region %d" % row[b"region"]
     return [b"name", name, *(part for pair in row.items() for part in pair)]
 
 
 def compare(answers: list[Answer], local: frozenset[str] = LOCAL) -> Comparison:
-    """Side by side; a region that did not answer is a column of its error."""
+    """Compare replies side by side; a region that did not answer is a column with its error."""
     fields = [{} if answer.error else fields_of(answer.value) for answer in answers]
     names = list(dict.fromkeys(name for known in fields for name in known))
     rows = [_row(name, answers, fields, local) for name in names]

@@ -1,6 +1,6 @@
-"""Asking regions: the same command to each of them at once, over the Redis port.
+"""Sends the same command to several regions at once, over the Redis port.
 
-A region that does not answer is an answer too: its `error` says why.
+A region that does not answer gets an answer too, whose `error` says why.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TIMEOUT_S = 5.0
 
 
 class Region:
-    """One region's Redis port."""
+    """The Redis port of one region."""
 
     def __init__(self, address: str, password: str | None, timeout_s: float = TIMEOUT_S) -> None:
         host, _, port = address.rpartition(":")
@@ -34,11 +34,15 @@ class Region:
         self._client.response_callbacks.clear()
 
     def introduce(self) -> None:
-        """Learn the region's name; an unreachable one keeps its address as its name."""
+        """Learn the region's name; an unreachable region keeps its address as its name."""
+        self.name = self.fields().get("region_name", self.name)
+
+    def fields(self) -> dict[str, str]:
+        """The fields of INFO replication; empty if the region does not answer."""
         answer = self.ask("INFO", "replication")
-        if isinstance(answer.value, bytes):
-            fields = dict(line.split(":", 1) for line in answer.value.decode().splitlines() if ":" in line)
-            self.name = fields.get("region_name", self.name)
+        if not isinstance(answer.value, bytes):
+            return {}
+        return dict(line.split(":", 1) for line in answer.value.decode().splitlines() if ":" in line)
 
     def ask(self, *words: str | int) -> Answer:
         try:
@@ -50,7 +54,7 @@ class Region:
 
 
 class Regions:
-    """Several regions, asked at once."""
+    """Several regions, queried at once."""
 
     def __init__(self, addresses: Sequence[str], password: str | None) -> None:
         self._regions = [Region(address, password) for address in addresses]
@@ -58,14 +62,17 @@ class Regions:
         list(self._pool.map(Region.introduce, self._regions))
 
     def ask(self, *words: str | int) -> list[Answer]:
-        """One answer for each region, in the order in which they were named."""
+        """Return the answer of each region, in the order in which they were named."""
         return list(self._pool.map(lambda region: region.ask(*words), self._regions))
 
     def ask_first(self, *words: str | int) -> Answer:
         return self._regions[0].ask(*words)
 
+    def fields_of_first(self) -> dict[str, str]:
+        return self._regions[0].fields()
+
     def keys(self) -> list[bytes]:
-        """The names of all keys of all regions that answer, ascending."""
+        """Return the names of all keys of all regions that answer, sorted."""
         found: dict[bytes, None] = {}
         for region in self._regions:
             found.update(dict.fromkeys(_scan(region)))

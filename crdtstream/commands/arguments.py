@@ -1,15 +1,15 @@
-"""Arguments that several stream commands share: IDs, ends of ranges, COUNT, trimming, what XREAD and XREADGROUP read.
+"""Arguments shared by several stream commands: IDs, range bounds, COUNT, trimming, and the streams that XREAD reads.
 
-A parser raises what Redis would say and changes nothing but the object that it fills. An option word counts only when
-enough arguments follow it; otherwise it is taken for what comes next, as in Redis. Ends of a range are closed: a `(`
-has been stepped over already.
+A parser raises Redis's error text and changes only the object that it fills. An option word counts as an option only if
+enough arguments come after it; otherwise it is taken as the next positional argument, as in Redis. Parsed bounds of a
+range are closed: an exclusive bound `(id` has been replaced by the next or previous ID.
 
 Reference: `streamGenericParseIDOrReply`, `streamParseAddOrTrimArgsOrReply` and `xreadCommand` of Redis.
 """
 
 from __future__ import annotations
 
-from crdtstream.commands.context import CommandError
+from crdtstream.clients.context import CommandError
 from crdtstream.commands.integers import deadline, integer
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, U64_MAX, EntryId, next_id, parse_id, parse_u64, previous_id
 
@@ -29,7 +29,7 @@ LIMIT_DEFAULT_MAX = 1_000_000
 
 
 def parse_entry_id(text: bytes, missing_seq: int = 0) -> EntryId:
-    """`ms-seq` or `ms`; neither `-` nor `+`."""
+    """`ms-seq` or `ms`; `-` and `+` are not accepted."""
     entry_id = parse_id(text, missing_seq)
     if entry_id is None:
         raise CommandError(INVALID_ID)
@@ -37,7 +37,7 @@ def parse_entry_id(text: bytes, missing_seq: int = 0) -> EntryId:
 
 
 def parse_entry_ids(argv: list[bytes], first: int) -> list[EntryId]:
-    """The IDs from this argument on, ascending, each once."""
+    """The IDs from argument `first` on, ascending, without duplicates."""
     ids: list[EntryId] = []
     ascending = True
     before = (-1, -1)
@@ -107,7 +107,7 @@ def parse_new_id(text: bytes) -> NewId:
 
 
 def parse_count(argv: list[bytes], at: int) -> int:
-    """`[COUNT n]` and nothing else from `at` on: COUNT_ALL when it is absent; a negative one counts as 0."""
+    """Parse `[COUNT n]`, the only option from `at` on: COUNT_ALL if it is absent; a negative count becomes 0."""
     count = COUNT_ALL
     while at < len(argv):
         if argv[at].upper() != b"COUNT" or at + 1 == len(argv):
@@ -118,7 +118,7 @@ def parse_count(argv: list[bytes], at: int) -> int:
 
 
 class TrimOptions:
-    """`MAXLEN|MINID [=|~] threshold [LIMIT n]`: `keep` or `min_id` is set, or neither; `limit` is None when absent."""
+    """`MAXLEN|MINID [=|~] threshold [LIMIT n]`: `keep` or `min_id` is set, or neither; `limit` is None if absent."""
 
     __slots__ = ("approximate", "keep", "limit", "min_id")
 
@@ -132,7 +132,7 @@ class TrimOptions:
         return self.keep is not None or self.min_id is not None
 
     def take(self, argv: list[bytes], at: int) -> int:
-        """Take the option at `at`: how many arguments it has, 0 when it is none of these."""
+        """Parse the option at `at`; returns how many arguments it takes, or 0 if it is not one of these."""
         if at + 1 == len(argv):
             return 0
         word = argv[at].upper()
@@ -162,14 +162,14 @@ class TrimOptions:
         return width
 
     def finish(self) -> None:
-        """All options are taken: refuse a LIMIT that limits nothing."""
+        """Call after the last option: reject a LIMIT that has nothing to limit."""
         if self.limit and not self.given():
             raise CommandError(LIMIT_ALONE)
         if self.limit is not None and not self.approximate:
             raise CommandError(LIMIT_EXACT)
 
     def removals_max(self, node_entries: int) -> int | None:
-        """How many entries one approximate trim may remove; None when all."""
+        """How many entries one approximate trim may remove; None for all."""
         if self.limit is not None:
             return self.limit or None
         if node_entries <= 0:
@@ -178,7 +178,7 @@ class TrimOptions:
 
 
 class AddOptions:
-    """What stands between XADD's key and its fields."""
+    """The arguments of XADD between its key and its fields."""
 
     __slots__ = ("fields_at", "new_id", "no_mkstream", "trim")
 
@@ -224,7 +224,9 @@ def parse_trim(argv: list[bytes]) -> TrimOptions:
 
 
 class ReadOptions:
-    """XREAD and XREADGROUP: `ids` are as given, one for each of `keys`; `count` is COUNT_ALL when absent or 0."""
+    """The options of XREAD and XREADGROUP: `ids` are unparsed, one for each of `keys`; `count` is COUNT_ALL if absent
+    or 0.
+    """
 
     __slots__ = ("blocking", "consumer", "count", "deadline_ms", "group", "grouped", "ids", "keys", "noack")
 
@@ -240,7 +242,7 @@ class ReadOptions:
         self.ids: list[bytes] = []
 
     def take(self, argv: list[bytes], at: int, now_ms: int, command: str) -> int:
-        """Take the option at `at`: how many arguments it has."""
+        """Parse the option at `at`; returns how many arguments it takes."""
         more = len(argv) - at - 1
         word = argv[at].upper()
         if word == b"BLOCK" and more:
@@ -283,7 +285,7 @@ def require_grouped(command: str, option: str) -> None:
 
 
 def parse_read(argv: list[bytes], now_ms: int, command: str) -> ReadOptions:
-    """`command` is `xread` or `xreadgroup`."""
+    """Parse XREAD or XREADGROUP; `command` is `xread` or `xreadgroup`."""
     options = ReadOptions()
     at = 1
     while at < len(argv):

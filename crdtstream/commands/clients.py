@@ -1,25 +1,17 @@
-"""CLIENT: who is connected, what they are called, and how one client ends another or its waiting.
+"""CLIENT: list and name connections, and close or unblock other clients.
 
-A client is closed through the context, which the node acts on after the turn; the reply of one that is unblocked goes
-to the outbox. One line describes a client, in Redis's format; what only a C server knows (file descriptor, buffers)
-reads 0.
+A client is closed through the context, and the node performs that after the turn; the reply to an unblocked client goes
+to the outbox. A client is described by one line in Redis's format; figures that only a C server has (file descriptor,
+buffers) are 0.
 
 Reference: `clientCommand` and `catClientInfoString` of Redis.
 """
 
 from __future__ import annotations
 
-from crdtstream.commands.command import Command
-from crdtstream.commands.context import (
-    REPLIES_OFF,
-    REPLIES_ON,
-    REPLIES_SKIP_NEXT,
-    Client,
-    CommandError,
-    Context,
-    Reply,
-    shown,
-)
+from crdtstream.clients.client import REPLIES_OFF, REPLIES_ON, REPLIES_SKIP_NEXT, Client
+from crdtstream.clients.command import Command
+from crdtstream.clients.context import CommandError, Context, Reply, shown
 from crdtstream.commands.integers import integer
 from crdtstream.commands.server import USER, check_name, printable
 from crdtstream.protocols import replies
@@ -102,7 +94,7 @@ def switch(text: bytes) -> bool:
 
 
 def set_reply_mode(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    """Dispatch hides replies, this one's too unless it says ON."""
+    """CLIENT REPLY. Dispatch suppresses the replies, including the one to this command unless the mode is ON."""
     mode = REPLY_MODES.get(argv[2].upper())
     if mode is None:
         raise CommandError(SYNTAX_ERROR)
@@ -123,7 +115,7 @@ def list_clients(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 
 def chosen(context: Context, argv: list[bytes]) -> list[Client]:
-    """[TYPE type | ID id ...]; the clients in the order in which they connected."""
+    """The clients that [TYPE type | ID id ...] selects, in the order in which they connected."""
     everyone = list(context.clients.values())
     if len(argv) == 2:
         return everyone
@@ -191,7 +183,7 @@ def flags_of(client: Client) -> bytes:
 
 
 class Filter:
-    """Which clients CLIENT KILL ends; None where it does not say."""
+    """Which clients CLIENT KILL closes; None means any."""
 
     __slots__ = ("address", "id", "local_address", "nobody", "skips_caller")
 
@@ -213,7 +205,9 @@ class Filter:
 
 
 def kill(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    """The old form names one address and may end the caller; the new one gives filters and counts."""
+    """CLIENT KILL. The old form gives one address and may close the caller; the new form gives filters and returns a
+    count.
+    """
     if len(argv) == 3:
         wanted = Filter()
         wanted.address, wanted.skips_caller = shown(argv[2]), False

@@ -1,19 +1,20 @@
-"""CONFIG GET SET REWRITE RESETSTAT: the settings at run time.
+"""CONFIG GET, SET, REWRITE and RESETSTAT: settings at run time.
 
-SET takes several pairs and changes all or nothing. REWRITE asks the runtime to write the file that the region was
-started from, and answers when that is done.
+SET takes several pairs and applies all of them or none. REWRITE asks the runtime to write the file that the region was
+started from, and replies when that is done.
 
 Reference: `configGetCommand`, `configSetCommand` and `rewriteConfig` of Redis.
 """
 
 from __future__ import annotations
 
-from crdtstream.commands.command import Command
-from crdtstream.commands.context import Client, CommandError, Context, Reply, shown
+from crdtstream.clients.client import Client
+from crdtstream.clients.command import Command
+from crdtstream.clients.context import CommandError, Context, Reply, Waiter, shown
+from crdtstream.clients.parking import NO_DEADLINE
+from crdtstream.clients.statistics import Statistics
 from crdtstream.commands.glob import matches, tokens_of
-from crdtstream.commands.parking import NO_DEADLINE, Waiter
 from crdtstream.commands.settings import IMMUTABLE, SETTINGS, Setting, SettingError, changed
-from crdtstream.commands.statistics import Statistics
 from crdtstream.config import ConfigError, validate_limits
 from crdtstream.protocols import replies
 
@@ -34,7 +35,7 @@ HELP = (
 
 
 def get(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    """Each setting once; one that is named in full is called as it was."""
+    """CONFIG GET: each setting once; a setting requested by its full name is returned in the caller's spelling."""
     found: dict[str, bytes] = {}
     for pattern in argv[2:]:
         for name in matching(pattern.lower()):
@@ -92,7 +93,7 @@ def reset_statistics(context: Context, client: Client, argv: list[bytes]) -> Rep
 
 
 class RewriteWaiter(Waiter):
-    """A client that waits until the file is written."""
+    """A client that waits until the settings file is written."""
 
     def __init__(self, client: Client) -> None:
         super().__init__(client, [], NO_DEADLINE)
@@ -105,7 +106,7 @@ class RewriteWaiter(Waiter):
         return replies.OK
 
     def expired(self, context: Context) -> bytes:
-        return replies.error(b"ERR the file may be written or not: nobody waited for it")
+        return replies.error(b"ERR the wait ended early: check whether the config file has been rewritten")
 
 
 def rewrite(context: Context, client: Client, argv: list[bytes]) -> Reply:

@@ -1,20 +1,21 @@
-"""SLOWLOG LATENCY MEMORY: what tools ask about the inside of the process.
+"""SLOWLOG, LATENCY and MEMORY: diagnostics of the process.
 
-Commands are timed one by one, for SLOWLOG and for INFO's commandstats, but nothing else is: there are no events of
-latency and no histograms, and CONFIG shows both as switched off.
+Commands are timed individually, for SLOWLOG and for INFO commandstats, and nothing else is timed: there are no latency
+events and no histograms, and CONFIG shows both as switched off.
 
-MEMORY USAGE is an estimate: the bytes of the entries, and what each entry, pending entry, consumer and group costs
-besides.
+MEMORY USAGE is an estimate: the bytes of the entries, plus a fixed overhead for each entry, pending entry, consumer and
+group.
 
 Reference: `slowlogCommand`, `latencyCommand` and `memoryCommand` of Redis.
 """
 
 from __future__ import annotations
 
-from crdtstream.commands.command import Command
-from crdtstream.commands.context import Client, CommandError, Context, Reply, shown
+from crdtstream.clients.client import Client
+from crdtstream.clients.command import Command
+from crdtstream.clients.context import CommandError, Context, Reply, shown
+from crdtstream.clients.slow_log import SlowCommand
 from crdtstream.commands.integers import integer
-from crdtstream.commands.slow_log import SlowCommand
 from crdtstream.core.group import Group
 from crdtstream.core.stream import Stream
 from crdtstream.protocols import replies
@@ -45,7 +46,7 @@ LATENCY_HELP = (
     b"DOCTOR",
     b"    Say that there are no samples.",
     b"HISTOGRAM [COMMAND ...], HISTORY <event>, LATEST",
-    b"    Return nothing: events are not monitored, see SLOWLOG and INFO commandstats.",
+    b"    Return nothing: latency events are not monitored, see SLOWLOG and INFO commandstats.",
     b"RESET [<event> ...]",
     b"    Return 0, the number of events that were reset.",
     b"HELP",
@@ -53,14 +54,14 @@ LATENCY_HELP = (
 )
 LATENCY_REPORT = (
     b"Latency monitoring is off (latency-monitor-threshold 0) and cannot be switched on: there are no samples."
-    b" SLOWLOG GET shows commands that took long, INFO commandstats what each command takes.\n"
+    b" SLOWLOG GET shows slow commands, INFO commandstats shows the time spent in each command.\n"
 )
 MEMORY_HELP = (
     b"MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     b"DOCTOR",
     b"    Return memory problems reports.",
     b"PURGE",
-    b"    Accepted; memory goes back to the system by itself.",
+    b"    Accepted; memory is returned to the system automatically.",
     b"STATS",
     b"    Return information about the memory usage of the server.",
     b"USAGE <key> [SAMPLES <count>]",
@@ -175,7 +176,7 @@ def memory_doctor(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if most:
         text = f"{used} bytes are resident, {used * 100 // most}% of maxmemory.\n"
     if context.memory_short:
-        text += "Commands that need more memory are refused: trim or delete streams, or raise maxmemory.\n"
+        text += "Commands that need more memory are rejected: trim or delete streams, or raise maxmemory.\n"
     return replies.verbatim(text.encode(), client.protocol)
 
 

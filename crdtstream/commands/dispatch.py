@@ -1,10 +1,11 @@
-"""One request: find its command, refuse what cannot run now, run it, answer, count.
+"""Dispatch of one request: find its command, reject it if it cannot run now, run it, reply, count.
 
-The order of refusals is Redis's: unknown, number of arguments, authentication, transaction, memory, disk, loading. A
-refusal leaves everything as it was and counts as rejected. After MULTI, what could run is queued instead.
+The checks are made in Redis's order: unknown command, number of arguments, authentication, transaction, memory, disk,
+loading. A rejected request changes nothing and counts as rejected. After MULTI, a command that could run is queued
+instead.
 
-After a write the client's `written_counter` covers all that the write made here, so that WAIT knows what to wait for;
-a group that it left dirty may still add one acknowledgement at the end of the turn.
+After a write the client's `written_counter` covers everything that the write made here, so that WAIT knows what to wait
+for; a group left dirty by the write may still add one acknowledgement at the end of the turn.
 
 Reference: `processCommand` of Redis.
 """
@@ -13,20 +14,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.commands.calling import call, error_reply
-from crdtstream.commands.command import Command
-from crdtstream.commands.context import (
-    REPLIES_OFF,
-    REPLIES_ON,
-    REPLIES_SKIP_NEXT,
-    Client,
-    CommandError,
-    Context,
-    Reply,
-    shown,
-)
+from crdtstream.clients.calling import call, error_reply
+from crdtstream.clients.client import REPLIES_OFF, REPLIES_ON, REPLIES_SKIP_NEXT, Client
+from crdtstream.clients.command import Command
+from crdtstream.clients.context import CommandError, Context, Reply, shown
+from crdtstream.clients.guard import hang_up, is_http
+from crdtstream.clients.transaction import Transaction
 from crdtstream.commands.table import TABLE
-from crdtstream.commands.watching import Transaction
 from crdtstream.protocols import replies
 
 SHOWN_BYTES: Final = 128
@@ -35,16 +29,17 @@ NOAUTH = "NOAUTH Authentication required."
 NO_MULTI = "ERR Command not allowed inside a transaction"
 OOM = "OOM command not allowed when used memory > 'maxmemory'."
 EXEC_REFUSED = "EXECABORT Transaction discarded because of:"
-DISK_FULL = "MISCONF The disk of this region takes no more: writes are refused until there is room, reads go on"
+DISK_FULL = "MISCONF The disk is full: writes are rejected until space on it is freed; reads still work"
 
 
 def dispatch(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    """The reply; None when the client was parked, empty when it wants none."""
+    """Returns the reply; None if the client was parked, empty if it wants no reply."""
     client.last_ms = context.replica.now_ms = context.now_ms
     mode = client.reply_mode
     command: Command | None = None
     try:
         command = find(argv)
+        # The usual request needs none of the checks in `admit`: testing for that here saves a call on each.
         if (
             client.transaction is not None
             or context.memory_short
@@ -55,19 +50,21 @@ def dispatch(context: Context, client: Client, argv: list[bytes]) -> Reply:
         ):
             admit(context, client, command, len(argv))
     except CommandError as error:
-        reply: Reply = refused(context, client, command, error)
+        if command is None and is_http(argv):
+            return hang_up(context, client)
+        reply: Reply = reject(context, client, command, error)
     else:
         if client.transaction is not None and command.queued:
-            reply = queued(context, client.transaction, command, argv)
+            reply = queue_request(context, client.transaction, command, argv)
         else:
             reply = call(context, client, command, argv)
             if command.writes:
                 client.written_counter = context.replica.written()
-    return reply if mode == REPLIES_ON and client.reply_mode == REPLIES_ON else muted(client, mode, reply)
+    return reply if mode == REPLIES_ON and client.reply_mode == REPLIES_ON else suppress(client, mode, reply)
 
 
 def find(argv: list[bytes]) -> Command:
-    """The command, or the subcommand, that a request names."""
+    """The command or subcommand that a request names."""
     command = TABLE.get(argv[0]) or TABLE.get(argv[0].upper())
     if command is None:
         raise CommandError(unknown_command(argv))
@@ -81,7 +78,7 @@ def find(argv: list[bytes]) -> Command:
 
 
 def unknown_command(argv: list[bytes]) -> str:
-    """As Redis: the name and as many arguments as begin within 128 bytes."""
+    """As in Redis: the name, and the arguments that start within 128 bytes."""
     arguments = b""
     for argument in argv[1:]:
         if len(arguments) >= SHOWN_BYTES:
@@ -91,8 +88,8 @@ def unknown_command(argv: list[bytes]) -> str:
 
 
 def admit(context: Context, client: Client, command: Command, count: int) -> None:
-    """Raise what keeps this command from running, or from being queued, now. EXEC needs what its commands need, and
-    after MULTI nothing is queued while memory is short.
+    """Raise if this command may not run now, or may not be queued. EXEC needs what its queued commands need; after
+    MULTI nothing is queued while memory is over its limit.
     """
     if not command.accepts(count):
         raise CommandError(f"ERR wrong number of arguments for '{command.name}' command")
@@ -114,19 +111,22 @@ def admit(context: Context, client: Client, command: Command, count: int) -> Non
         raise CommandError(f"LOADING {context.loading}")
 
 
-def queued(context: Context, transaction: Transaction, command: Command, argv: list[bytes]) -> bytes:
-    """What waits for EXEC is bounded as one request is."""
+def queue_request(context: Context, transaction: Transaction, command: Command, argv: list[bytes]) -> bytes:
+    """Queue a request until EXEC; a transaction has the same size limit as a single request."""
     transaction.queue(command, argv)
     limit = context.limits.query_bytes_max
     if transaction.byte_count <= limit:
         return replies.QUEUED
     transaction.requests.clear()
     transaction.refused = True
-    return error_reply(context, CommandError(f"ERR a transaction of more than query_bytes_max ({limit}) bytes"))
+    text = f"ERR the transaction exceeds query_bytes_max ({limit} bytes): split it, or raise that limit"
+    return error_reply(context, CommandError(text))
 
 
-def refused(context: Context, client: Client, command: Command | None, error: CommandError) -> bytes:
-    """The reply to what was not let in; an open transaction fails with it, at once if it is EXEC that is refused."""
+def reject(context: Context, client: Client, command: Command | None, error: CommandError) -> bytes:
+    """The reply to a request that was not admitted. An open transaction will fail; it fails at once if EXEC itself is
+    rejected.
+    """
     if command is not None:
         context.statistics.tally(command.name).rejected += 1
         if command.name == EXEC:
@@ -137,8 +137,10 @@ def refused(context: Context, client: Client, command: Command | None, error: Co
     return error_reply(context, error)
 
 
-def muted(client: Client, mode: int, reply: Reply) -> Reply:
-    """CLIENT REPLY: `mode` held when the command began; OFF and SKIP hide what follows them, ON shows its own reply."""
+def suppress(client: Client, mode: int, reply: Reply) -> Reply:
+    """Apply CLIENT REPLY, where `mode` is the mode before the command: OFF and SKIP suppress this reply or the next
+    ones, ON sends its own reply.
+    """
     if mode == REPLIES_SKIP_NEXT and client.reply_mode == REPLIES_SKIP_NEXT:
         client.reply_mode = REPLIES_ON
     silent = mode == REPLIES_SKIP_NEXT or client.reply_mode in (REPLIES_OFF, REPLIES_SKIP_NEXT)

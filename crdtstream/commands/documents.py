@@ -1,20 +1,21 @@
-"""What COMMAND DOCS says of each command: a line, the Redis version that brought it, its group, its arguments.
+"""The texts of COMMAND DOCS: for each command a summary, the Redis version that introduced it, its group, its
+arguments.
 
-Complexity is left out: clients take it as optional. Our own commands are since the first version. Arguments are written
-as `syntax` reads them; what Redis has and we do not is not there.
+Complexity is left out, because clients treat it as optional. Commands of our own exist since the first version.
+Arguments are written in the notation that `syntax` reads; arguments that Redis has and this server lacks are left out.
 
 Reference: Redis `COMMAND DOCS`.
 """
 
 from __future__ import annotations
 
-from crdtstream.commands.command import Command
+from crdtstream.clients.command import Command
 from crdtstream.commands.syntax import Argument, arguments_of, told
 from crdtstream.protocols import replies
 
 TEXT = """\
 auth|1.0.0|connection|Authenticates the connection.
-bgrewriteaof|1.0.0|server|Takes a checkpoint, which lets the log be cut.
+bgrewriteaof|1.0.0|server|Takes a checkpoint, so that the log can be truncated.
 bgsave|1.0.0|server|Takes a checkpoint in the background.
 client|2.4.0|connection|A container for client connection commands.
 client getname|2.6.9|connection|Returns the name of the connection.
@@ -46,11 +47,12 @@ config set|2.0.0|server|Sets configuration parameters in-flight.
 copy|6.2.0|generic|Copies a stream to a new key.
 crdt.digest||server|Returns a digest of the replicated state, of all or of one key.
 crdt.evict||server|Ends the membership of a region's origins for ever.
-crdt.members||server|Returns who belongs to the cluster, and what is kept for each.
+crdt.members||server|Returns the members of the cluster, and how much of the log is retained for each.
 crdt.regions||server|Returns the regions of the cluster as this one sees them.
-crdt.vector||server|Returns what this region has applied, and has on its disk.
+crdt.startover||server|Replaces this region's state by another region's, and hands over what only this region has.
+crdt.vector||server|Returns the vectors of what this region has applied, and of what is durable on its disk.
 dbsize|1.0.0|server|Returns the number of keys in the database.
-debug|1.0.0|server|Lets a connection sleep.
+debug|1.0.0|server|Makes a connection sleep.
 del|1.0.0|generic|Deletes one or more keys.
 discard|2.0.0|transactions|Discards a transaction.
 echo|1.0.0|connection|Returns the given string.
@@ -69,9 +71,9 @@ latency|2.8.13|server|A container for latency diagnostics commands.
 latency doctor|2.8.13|server|Returns a human-readable latency analysis report.
 latency graph|2.8.13|server|Returns a latency graph for an event.
 latency help|2.8.13|server|Returns helpful text about the different subcommands.
-latency histogram|7.0.0|server|Returns the distribution of latencies of commands: none are taken.
-latency history|2.8.13|server|Returns timestamp-latency samples for an event: none are taken.
-latency latest|2.8.13|server|Returns the latest latency samples for all events: none are taken.
+latency histogram|7.0.0|server|Returns the distribution of latencies of commands: none are recorded.
+latency history|2.8.13|server|Returns timestamp-latency samples for an event: none are recorded.
+latency latest|2.8.13|server|Returns the latest latency samples for all events: none are recorded.
 latency reset|2.8.13|server|Resets the latency data for one or more events.
 memory|4.0.0|server|A container for memory diagnostics commands.
 memory doctor|4.0.0|server|Outputs a memory problems report.
@@ -115,7 +117,7 @@ unlink|4.0.0|generic|Deletes one or more keys.
 unwatch|2.2.0|transactions|Forgets about watched keys of a transaction.
 wait|3.0.0|generic|Blocks until other regions have the connection's writes on their disks.
 watch|2.2.0|transactions|Monitors changes to keys to determine the execution of a transaction.
-xack|5.0.0|stream|Acknowledges messages that a consumer group was given.
+xack|5.0.0|stream|Acknowledges messages that were delivered to a consumer group.
 xadd|5.0.0|stream|Appends a new message to a stream. Creates the key if it doesn't exist.
 xautoclaim|6.2.0|stream|Changes, or acquires, ownership of idle messages in a consumer group.
 xclaim|5.0.0|stream|Changes, or acquires, ownership of a message in a consumer group.
@@ -142,7 +144,7 @@ xsetid|5.0.0|stream|Sets the last-generated ID of a stream.
 xtrim|5.0.0|stream|Deletes messages from the beginning of a stream.
 """
 
-# A command that is not here takes no arguments; a line that begins with a space goes on with the one before it.
+# A command that is not listed takes no arguments; an indented line continues the line before it.
 ARGUMENTS = """\
 auth: [username@6.0.0] password
 bgsave: [SCHEDULE@3.2.2]
@@ -166,6 +168,7 @@ config set: data:(parameter value)...
 copy: source destination [DB destination-db#] [REPLACE]
 crdt.digest: [stream]
 crdt.evict: member:<region# | origin> [FORCE]
+crdt.startover: region
 debug: SLEEP seconds
 del: key...
 echo: message
@@ -233,7 +236,7 @@ xtrim: key trim:(strategy:<MAXLEN | MINID@6.2.0> [operator:<= | ~>] threshold [L
 
 
 def rows_of(text: str) -> dict[str, tuple[str, str, str]]:
-    """Name to summary, version and group."""
+    """Command name -> summary, version and group."""
     found: dict[str, tuple[str, str, str]] = {}
     for line in text.splitlines():
         name, since, group, summary = line.split("|")
@@ -254,7 +257,7 @@ ARGUMENTS_BY_NAME = arguments_by_name(ARGUMENTS)
 
 
 def document(command: Command, protocol: int) -> bytes:
-    """The map that tells about one command, and about its subcommands."""
+    """The documentation of one command and of its subcommands, as a map."""
     summary, since, group = DOCUMENTS[command.name]
     items = [replies.bulk(text.encode()) for text in ("summary", summary, "since", since, "group", group)]
     if command.name in ARGUMENTS_BY_NAME:

@@ -1,16 +1,17 @@
-"""When keys expire: EXPIRE PEXPIRE EXPIREAT PEXPIREAT, their times told by TTL PTTL EXPIRETIME PEXPIRETIME, and
-PERSIST.
+"""Expiry of keys: EXPIRE PEXPIRE EXPIREAT PEXPIREAT set it, TTL PTTL EXPIRETIME PEXPIRETIME return it, PERSIST removes
+it.
 
-An expiry is replicated as the absolute time. Of concurrent ones the longest wins and PERSIST beats all; an expiry in
-the past is a DEL. A key is there up to its time and absent after it.
+An expiry is replicated as an absolute time. Of concurrent expiries the longest wins, and PERSIST beats all of them; an
+expiry in the past is a DEL. A key exists up to and including its time, and not after it.
 
 Reference: `expire.c` of Redis.
 """
 
 from __future__ import annotations
 
-from crdtstream.commands.command import Command
-from crdtstream.commands.context import Client, CommandError, Context, Reply, shown
+from crdtstream.clients.client import Client
+from crdtstream.clients.command import Command
+from crdtstream.clients.context import CommandError, Context, Reply, shown
 from crdtstream.commands.integers import I64_MAX, integer
 from crdtstream.core.expiry import NO_EXPIRY
 from crdtstream.core.stream import Stream
@@ -70,7 +71,7 @@ def conditions_of(argv: list[bytes]) -> list[bytes]:
 
 
 def allowed(conditions: list[bytes], expires_ms: int, current_ms: int) -> bool:
-    """No expiry counts as endless."""
+    """True if all conditions hold; a key without an expiry counts as never expiring."""
     for condition in conditions:
         if condition == b"NX":
             fits = current_ms == NO_EXPIRY
@@ -94,7 +95,7 @@ def persist(context: Context, client: Client, argv: list[bytes]) -> Reply:
     return replies.ONE
 
 
-# Telling
+# Returning times
 
 
 def ttl(context: Context, client: Client, argv: list[bytes]) -> Reply:
@@ -116,7 +117,7 @@ def pexpiretime(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 
 def time_reply(stream: Stream | None, since_ms: int, unit_ms: int) -> bytes:
-    """The expiry counted from `since_ms`, rounded to the unit."""
+    """The reply of TTL and the like: the expiry relative to `since_ms`, rounded to the unit."""
     if stream is None:
         return ABSENT
     if stream.expires_ms == NO_EXPIRY:

@@ -1,10 +1,11 @@
-"""Glob patterns of KEYS and SCAN, byte for byte as Redis matches them, in time that a hostile pattern cannot blow up.
+"""Glob patterns of KEYS and SCAN: matched byte for byte like Redis, in time that no hostile pattern can make explode.
 
-A pattern becomes one token for each byte that it stands for: the set of bytes allowed there, or `STAR`. Only the last
-star is ever tried again, which is enough for globs, so the time is at most pattern times name.
+A pattern becomes one token for each byte that it matches, which is the set of bytes allowed there, or `STAR`. A
+mismatch goes back to the last star only, which is sufficient for globs, so the time is at most pattern length times
+name length.
 
-Reference: `stringmatchlen` of Redis, its oddities included: an unterminated class ends with the pattern, ranges
-compare signed bytes, and no star matches an empty name.
+Reference: `stringmatchlen` of Redis, including its oddities: an unterminated class ends with the pattern, ranges
+compare signed bytes, and a star does not match an empty name.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def tokens_of(pattern: bytes) -> list[Token]:
 
 
 def class_at(pattern: bytes, at: int) -> tuple[bytes, int]:
-    """The bytes that a class allows, and the index of its last character; `at` is behind the bracket."""
+    """The bytes that a class allows, and the index of its last character; `at` is just after the opening bracket."""
     negated = pattern[at : at + 1] == b"^"
     if negated:
         at += 1
@@ -59,7 +60,7 @@ def class_at(pattern: bytes, at: int) -> tuple[bytes, int]:
 
 
 def range_of(one: int, other: int) -> list[int]:
-    """All bytes between two, in either order; bytes compare as signed ones."""
+    """All bytes between the two, in either order; bytes compare as signed."""
     low, high = sorted((signed(one), signed(other)))
     return [byte for byte in range(256) if low <= signed(byte) <= high]
 

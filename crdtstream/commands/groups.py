@@ -1,23 +1,24 @@
 """Consumer groups: XGROUP, XREADGROUP, XACK.
 
-A group is replicated, what its readers do is local: a delivery, a claim, a cursor is recorded as a local fact and never
-sent. A blocked reader looks its groups up again each time it is woken, so it sees that a group was destroyed, or made
-again, meanwhile. The ID of a history read is open: `0` reads from the first pending entry.
+A group is replicated, but what its readers do is local: deliveries, claims and cursors are recorded as local facts and
+never sent. A blocked reader looks its groups up again each time it is woken, so it notices a group that was destroyed
+or created again meanwhile. The ID of a history read is exclusive: `0` reads from the first pending entry.
 
-One ID may be pending in several origins (ID modes that allow duplicates): XACK acts on all and counts the ID once.
+One ID may be pending in several origins (in ID modes that allow duplicates): XACK acts on all of them and counts the ID
+once.
 
 Reference: `xgroupCommand`, `xreadCommand`, `xackCommand` of Redis 7.2.
 """
 
 from __future__ import annotations
 
+from crdtstream.clients.client import Client
+from crdtstream.clients.command import Command
+from crdtstream.clients.context import CommandError, Context, Reply, Waiter, shown
 from crdtstream.commands import arguments
 from crdtstream.commands.arguments import ReadOptions
-from crdtstream.commands.command import Command
-from crdtstream.commands.context import Client, CommandError, Context, Reply, shown
 from crdtstream.commands.integers import integer
 from crdtstream.commands.lag import entries_read_after
-from crdtstream.commands.parking import Waiter
 from crdtstream.commands.streams import stream_header, streams_header
 from crdtstream.core import effects as fx
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Key, Position
@@ -33,9 +34,10 @@ NO_KEY = (
     " Note that for CREATE you may want to use the MKSTREAM option to create an empty stream automatically."
 )
 BUSY = "BUSYGROUP Consumer Group name already exists"
-APPLICANT = (
-    "TRYAGAIN this region came back as a new origin, and creates groups once another region has admitted it;"
-    " CRDT.MEMBERS shows whom it waits for"
+NOT_ADMITTED = (
+    "TRYAGAIN this region has started as a new origin and cannot create groups until another region admits it:"
+    " try again; if this lasts, evict members that are down (CRDT.MEMBERS lists them, CRDT.EVICT evicts), and start"
+    " configured peers that were never reached (CRDT.REGIONS lists them) or remove them from the settings"
 )
 NEGATIVE_ENTRIES_READ = "ERR value for ENTRIESREAD must be positive or -1"
 HELP = (
@@ -73,7 +75,7 @@ def live_entry(stream: Stream, slot: int, entry_id: EntryId) -> bytes | None:
 
 
 class GroupOptions:
-    """`[MKSTREAM] [ENTRIESREAD n]` behind the ID of CREATE; SETID knows only the second."""
+    """The options `[MKSTREAM] [ENTRIESREAD n]` of CREATE; SETID has only the second one."""
 
     __slots__ = ("entries_read", "mkstream")
 
@@ -82,7 +84,7 @@ class GroupOptions:
         self.entries_read = UNKNOWN_ENTRIES_READ
 
     def take(self, argv: list[bytes], at: int, creating: bool) -> int:
-        """Take the option at `at`: how many arguments it has."""
+        """Parse the option at `at`; returns how many arguments it takes."""
         word = argv[at].upper()
         if creating and word == b"MKSTREAM":
             self.mkstream = True
@@ -123,7 +125,9 @@ def existing_group(context: Context, key: Key, name: bytes) -> tuple[Stream, Gro
 
 
 def seen_now(context: Context, stream: Stream | None) -> Position:
-    """`$`; what this region adds later lies above its top, so the top says as much of it as its last add."""
+    """`$`: what this region has seen. For this region's own origin the stream's last ID is used, which is at least its
+    last add, and which all its later adds will exceed.
+    """
     if stream is None:
         return Position()
     position = stream.seen_position()
@@ -134,7 +138,7 @@ def seen_now(context: Context, stream: Stream | None) -> Position:
 
 
 def bounded(entries_read: int, stream: Stream | None) -> int:
-    """ENTRIESREAD: nobody has read more than was added."""
+    """Limit ENTRIESREAD to entries-added: a group cannot have read more than that."""
     return min(entries_read, 0 if stream is None else stream.entries_added())
 
 
@@ -147,10 +151,43 @@ def xgroup_create(context: Context, client: Client, argv: list[bytes]) -> Reply:
     start = seen_now(context, stream) if argv[4] == b"$" else Position(arguments.parse_entry_id(argv[4]))
     if stream is not None and argv[3] in stream.groups:
         raise CommandError(BUSY)
-    if context.applicant:
-        raise CommandError(APPLICANT)
+    admission = context.admission
+    if admission is not None and not admission.admitted:
+        admission.wanted = True
+        return await_admission(context, client, argv)
+    if admission is not None:
+        admission.say_admitted()
     context.replica.create_group(key, argv[3], start, bounded(options.entries_read, stream))
     return replies.OK
+
+
+class Creator(Waiter):
+    """An XGROUP CREATE that waits until this region's origin is admitted, and is then executed from the start."""
+
+    def __init__(self, client: Client, argv: list[bytes], deadline_ms: int) -> None:
+        super().__init__(client, [], deadline_ms)
+        self.argv = argv
+
+    def serve(self, context: Context) -> bytes | None:
+        admission = context.admission
+        assert admission is not None
+        if not admission.admitted:
+            return None
+        reply = xgroup_create(context, self.client, self.argv)
+        self.client.written_counter = context.replica.written()
+        return reply
+
+    def expired(self, context: Context) -> bytes:
+        return replies.error(NOT_ADMITTED.encode())
+
+
+def await_admission(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    """Wait up to `admission_wait_ms`."""
+    wait_ms = context.limits.admission_wait_ms
+    if wait_ms == 0:
+        raise CommandError(NOT_ADMITTED)
+    context.park(Creator(client, argv, context.now_ms + wait_ms))
+    return None
 
 
 def xgroup_setid(context: Context, client: Client, argv: list[bytes]) -> Reply:
@@ -196,12 +233,12 @@ def xgroup_help(context: Context, client: Client, argv: list[bytes]) -> Reply:
 # XREADGROUP
 
 
-# `>`: Redis too keeps it as the highest ID.
+# The ID of `>`; Redis also represents it by the highest ID.
 NEW = ID_MAX
 
 
 def attend(context: Context, key: Key, name: bytes, consumer: bytes) -> None:
-    """The consumer asked for something: it exists from now on, and was seen now."""
+    """Note a request of this consumer: it is created if necessary, and was seen now."""
     group = group_of(context, key, name)
     assert group is not None
     if consumer in group.consumers:
@@ -211,7 +248,7 @@ def attend(context: Context, key: Key, name: bytes, consumer: bytes) -> None:
 
 
 class GroupReader(Waiter):
-    """An XREADGROUP; parked when it wants what is new, found nothing and may block."""
+    """An XREADGROUP; it is parked if it asks for new entries, found none and may block."""
 
     def __init__(self, client: Client, options: ReadOptions, keys: list[Key], after: list[EntryId]) -> None:
         super().__init__(client, keys, options.deadline_ms)
@@ -240,7 +277,7 @@ class GroupReader(Waiter):
 
     def read_new(self, context: Context, key: Key, stream: Stream, group: Group) -> tuple[int, list[bytes]]:
         options = self.options
-        delivery = group.next_entries(stream.trees, options.count)
+        delivery = group.next_entries(stream.chains, options.count)
         if delivery.count == 0:
             attend(context, key, options.group, options.consumer)
             return 0, []
@@ -255,7 +292,7 @@ class GroupReader(Waiter):
     def read_history(
         self, context: Context, key: Key, stream: Stream, group: Group, after: EntryId
     ) -> tuple[int, list[bytes]]:
-        """What this consumer holds above an ID; an entry that was deleted shows as its ID and nothing."""
+        """What this consumer holds above an ID; a deleted entry is shown as its ID without fields."""
         options = self.options
         attend(context, key, options.group, options.consumer)
         start = next_id(after)

@@ -1,6 +1,6 @@
-"""INFO: the region for people and tools, in Redis's sections and field names.
+"""INFO: the state of the region for people and tools, in Redis's sections and field names.
 
-Fields that only a C server knows are left out, except a few that tools read always; those are 0.
+Fields that only a C server has are left out, except a few that tools always read; those are 0.
 
 Reference: `genRedisInfoString` of Redis.
 """
@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from crdtstream import __version__
-from crdtstream.commands.command import Command
-from crdtstream.commands.context import Client, Context, Reply
+from crdtstream.clients.client import Client
+from crdtstream.clients.command import Command
+from crdtstream.clients.context import Context, Reply
+from crdtstream.clients.statistics import Tally
 from crdtstream.commands.members import held_back
 from crdtstream.commands.regions import LINK_OPEN, LINK_TRANSFER, lags_of, origin_text, vector_text
 from crdtstream.commands.server import REDIS_VERSION
-from crdtstream.commands.statistics import Tally
+from crdtstream.core.causality import origin_name
 from crdtstream.core.keyspace import DATABASES
 from crdtstream.protocols import replies
 
@@ -75,7 +77,7 @@ def client_fields(context: Context) -> list[Field]:
 
 
 def memory_fields(context: Context) -> list[Field]:
-    """What is used is what is resident, as the runtime last saw it."""
+    """Memory in use is the resident size, as the runtime last measured it."""
     about = context.about
     used, peak, most = about.memory_bytes, about.memory_peak_bytes, context.limits.memory_bytes_max
     return [
@@ -98,7 +100,7 @@ def memory_fields(context: Context) -> list[Field]:
 
 
 def human(count: int) -> str:
-    """Bytes for people, as Redis writes them."""
+    """A readable size, as Redis writes it."""
     if count < KIB:
         return f"{count}B"
     size = count / KIB
@@ -110,8 +112,8 @@ def human(count: int) -> str:
 
 
 def persistence_fields(context: Context) -> list[Field]:
-    """A checkpoint is shown as both, a background save and a rewrite of the log; `log_damages` counts the places of the
-    log that could not be read since the start, and `log_last_damage` is the file and byte of the last one.
+    """A checkpoint is shown both as a background save and as a rewrite of the log. `log_damages` counts the places in
+    the log that could not be read since the start; `log_last_damage` is the file and byte of the last one.
     """
     saving = context.saving
     status = "err" if saving.failure else "ok"
@@ -152,6 +154,9 @@ def statistics_fields(context: Context) -> list[Field]:
         ("latest_fork_usec", 0),
         ("total_forks", 0),
         ("total_error_replies", sum(statistics.errors.values())),
+        ("client_output_buffer_limit_disconnections", statistics.output_disconnections),
+        ("acl_access_denied_auth", statistics.denied_passwords),
+        ("http_clients_closed", statistics.http_clients),
     ]
 
 
@@ -167,17 +172,30 @@ def replication_fields(context: Context) -> list[Field]:
         ("region", about.region),
         ("region_name", about.name),
         ("origin", origin_text(context)),
+        ("admitted", int(context.admission is None or context.admission.admitted)),
         ("id_mode", context.id_mode),
+        ("vector_origins", replica.vector.slot_count()),
         ("vector", vector_text(replica.vector)),
         ("durable_vector", vector_text(context.durable)),
         ("peers", max(about.peers_configured, len(context.peers))),
         ("connected_regions", len([peer for peer in context.peers if peer.link in (LINK_OPEN, LINK_TRANSFER)])),
     ]
-    return fields + audit_fields(context) + peer_fields(context)
+    return fields + audit_fields(context) + start_over_fields(context) + peer_fields(context)
+
+
+def start_over_fields(context: Context) -> list[Field]:
+    """`start_over`: the progress of starting over, empty if it is not running; `start_overs`: how often this region
+    started over, as far as this process knows.
+    """
+    known = context.start_over
+    return [] if known is None else [("start_over", known.state()), ("start_overs", known.count)]
 
 
 def audit_fields(context: Context) -> list[Field]:
-    """`audit_rounds` of sums, `audit_comparisons` with peers at the same vector, `audit_differences` among them."""
+    """`audit_rounds`: how often the sums were computed; `audit_comparisons`: how often they were compared with a peer
+    at the same vector; `audit_differences`: how often they differed; `audit_shared_origins`: the origins under which
+    two regions hold different effects.
+    """
     audit = context.audit
     if audit is None:
         return []
@@ -186,12 +204,14 @@ def audit_fields(context: Context) -> list[Field]:
         ("audit_comparisons", audit.comparisons),
         ("audit_differences", audit.differences),
         ("audit_last_time", audit.last_ms // SECOND_MS),
+        ("audit_shared_origins", ";".join(map(origin_name, audit.shared_origins()))),
     ]
 
 
 def peer_fields(context: Context) -> list[Field]:
-    """`lag`: effects held here that the peer has not applied; `durable_lag`: that it has not on its disk;
-    `held_back_bytes`: what of the log is kept for it; `sent_bytes`: of batches, since the link opened.
+    """`lag`: effects held here that the peer has not applied; `durable_lag`: effects that are not durable there;
+    `held_back_bytes`: bytes of the log retained for the peer; `sent_bytes`: bytes of batches sent since the link
+    opened. A peer without a link also has `unlinked_ms`, for how long, and `reason`, why, at the end of the line.
     """
     fields: list[Field] = []
     for index, peer in enumerate(context.peers):
@@ -204,12 +224,19 @@ def peer_fields(context: Context) -> list[Field]:
         shown = peer.transfer
         if shown is not None:
             text += f",transfer={shown.direction},transfer_chunks={shown.chunks},transfer_bytes={shown.byte_count}"
+        if peer.unlinked_ms >= 0:
+            text += f",unlinked_ms={peer.unlinked_ms},reason={one_value(peer.reason)}"
         fields.append((f"peer{index}", text))
     return fields
 
 
+def one_value(text: str) -> str:
+    """The text without the characters that would end it in a line of comma-separated pairs."""
+    return " ".join(text.split()).replace(",", ";")
+
+
 def processor_fields(context: Context) -> list[Field]:
-    """Of the whole process, its threads included."""
+    """CPU time of the whole process, including its threads."""
     about = context.about
     return [
         ("used_cpu_sys", f"{about.cpu_system_s:.6f}"),
@@ -255,7 +282,7 @@ def keyspace_fields(context: Context) -> list[Field]:
 
 
 def times_left(context: Context, database: int) -> list[int]:
-    """Milliseconds, for each key that will expire."""
+    """For each key with an expiry, the milliseconds until then."""
     deadlines = context.replica.deadlines.times
     return [
         expires_ms - context.now_ms

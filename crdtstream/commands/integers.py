@@ -1,12 +1,12 @@
-"""Integers as Redis reads them from arguments: signed 64-bit decimal, no plus sign, no leading zero, no spaces.
+"""Integers as Redis parses them in arguments: signed 64-bit decimal, no plus sign, no leading zero, no spaces.
 
 Reference: `string2ll` and `getTimeoutFromObjectOrReply` of Redis.
 """
 
 from __future__ import annotations
 
-from crdtstream.commands.context import CommandError
-from crdtstream.commands.parking import NO_DEADLINE
+from crdtstream.clients.context import CommandError
+from crdtstream.clients.parking import NO_DEADLINE
 
 I64_MAX = 2**63 - 1
 DIGITS_MAX = 20
@@ -14,7 +14,7 @@ NOT_AN_INTEGER = "ERR value is not an integer or out of range"
 
 
 def integer(text: bytes, error: str = NOT_AN_INTEGER) -> int:
-    """A signed 64-bit integer, or CommandError with that text."""
+    """A signed 64-bit integer; raises CommandError with the given text if it is not one."""
     digits = text[1:] if text[:1] == b"-" else text
     if len(digits) > DIGITS_MAX or not digits.isdigit() or (digits[:1] == b"0" and text != b"0"):
         raise CommandError(error)
@@ -25,7 +25,7 @@ def integer(text: bytes, error: str = NOT_AN_INTEGER) -> int:
 
 
 def deadline(text: bytes, now_ms: int) -> int:
-    """When a timeout in milliseconds ends; 0 waits for ever."""
+    """When a timeout in milliseconds ends; a timeout of 0 never ends."""
     timeout_ms = integer(text, "ERR timeout is not an integer or out of range")
     if timeout_ms < 0:
         raise CommandError("ERR timeout is negative")

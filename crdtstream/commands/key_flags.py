@@ -1,8 +1,8 @@
 """Which arguments of a request are keys, and what the command does to each: COMMAND GETKEYS, GETKEYSANDFLAGS and INFO.
 
-A key is read (RO), changed (RW), overwritten (OW) or removed (RM); beyond that its value is used (access) or changed
-(update), or data comes (insert) or goes (delete). Most commands do the same to all their keys; those that do not have
-a specification for each.
+A key is read (RO), changed (RW), overwritten (OW) or removed (RM). In addition its value is used (access) or changed
+(update), or data is added (insert) or removed (delete). Most commands treat all their keys alike; the others have one
+specification for each key.
 
 Reference: key specifications of Redis.
 """
@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.commands.command import Command
-from crdtstream.commands.context import CommandError
+from crdtstream.clients.command import Command
+from crdtstream.clients.context import CommandError
 from crdtstream.protocols import replies
 
 KEYWORD: Final = b"STREAMS"
@@ -32,7 +32,7 @@ TEXT = {
 
 
 def flags_of(text: dict[str, str]) -> dict[str, list[list[str]]]:
-    """Name to the flags of each specification."""
+    """Command name -> the flags of each key specification."""
     found: dict[str, list[list[str]]] = {}
     for flags, names in text.items():
         for name in names.split():
@@ -43,7 +43,7 @@ def flags_of(text: dict[str, str]) -> dict[str, list[list[str]]]:
 KEY_FLAGS = flags_of(TEXT)
 
 
-# Of a request
+# Of one request
 
 
 def keys_of(command: Command, request: list[bytes]) -> list[bytes]:
@@ -56,7 +56,7 @@ def keys_of(command: Command, request: list[bytes]) -> list[bytes]:
 
 
 def stream_names(request: list[bytes]) -> list[bytes]:
-    """XREAD and XREADGROUP: the first half of what follows STREAMS."""
+    """The keys of XREAD and XREADGROUP: the first half of the arguments after STREAMS."""
     for i in range(1, len(request)):
         if request[i].upper() == KEYWORD:
             named_part = request[i + 1 :]
@@ -65,12 +65,12 @@ def stream_names(request: list[bytes]) -> list[bytes]:
 
 
 def flagged(command: Command, keys: list[bytes], protocol: int) -> bytes:
-    """Each key with its flags."""
+    """Each key of a request with its flags."""
     flags = KEY_FLAGS[command.name]
     rows: list[bytes] = []
     for at, key in enumerate(keys):
-        told = words(flags[min(at, len(flags) - 1)], protocol)
-        rows.append(replies.array([replies.bulk(key), told]))
+        own_flags = words(flags[min(at, len(flags) - 1)], protocol)
+        rows.append(replies.array([replies.bulk(key), own_flags]))
     return replies.array(rows)
 
 
@@ -82,7 +82,7 @@ def words(flags: list[str], protocol: int) -> bytes:
 
 
 def specifications(command: Command, protocol: int) -> bytes:
-    """Where the keys of a command begin, how many there are, and their flags."""
+    """The key specifications of a command: where keys begin, how many there are, and their flags."""
     flags = KEY_FLAGS.get(command.name, [])
     return replies.unordered([specification(command, at, flags[at], protocol) for at in range(len(flags))], protocol)
 
@@ -102,7 +102,7 @@ def beginning(command: Command, at: int, protocol: int) -> bytes:
 
 
 def extent(command: Command, protocol: int) -> bytes:
-    """One key, or all that follow, or the first half (`limit` 2) of all that follow."""
+    """`find_keys`: one key, or all remaining arguments, or the first half of them (`limit` 2)."""
     last, limit = (-1, 2) if command.name in KEYWORD_FROM else (min(0, command.last_key), 0)
     return search("range", number(b"lastkey", last) + number(b"keystep", 1) + number(b"limit", limit), protocol)
 

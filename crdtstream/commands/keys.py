@@ -1,10 +1,10 @@
-"""Commands about keys as such: DEL UNLINK EXISTS TOUCH TYPE OBJECT KEYS SCAN RANDOMKEY DBSIZE FLUSHDB FLUSHALL.
+"""Commands on keys: DEL UNLINK EXISTS TOUCH TYPE OBJECT KEYS SCAN RANDOMKEY DBSIZE FLUSHDB FLUSHALL.
 
-Every key is a stream. DEL removes what this region has seen and nothing else; FLUSHDB and FLUSHALL are DEL of each
-key that exists here, so an entry that another region adds meanwhile stays. A key whose expiry has passed is absent for
-all of them, and what removes keys removes it too.
+Every key is a stream. DEL removes what this region has seen and nothing else. FLUSHDB and FLUSHALL are a DEL of each
+key that exists here, so an entry that another region adds concurrently survives. For all of them an expired key does
+not exist; commands that delete keys delete it too.
 
-RANDOMKEY draws from the origin's nonce and a counter of draws: what a node answers follows from what it was given.
+RANDOMKEY derives its choice from the origin and a counter of draws, so a node's replies depend only on its inputs.
 
 Reference: `db.c` of Redis.
 """
@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from crdtstream.commands.command import Command
-from crdtstream.commands.context import Client, CommandError, Context, Reply
+from crdtstream.clients.client import Client
+from crdtstream.clients.command import Command
+from crdtstream.clients.context import CommandError, Context, Reply
 from crdtstream.commands.glob import Token, matches, tokens_of
 from crdtstream.commands.integers import integer
-from crdtstream.commands.scan import ScanOrder
 from crdtstream.core.entry_id import parse_u64
 from crdtstream.core.keyspace import DATABASES
 from crdtstream.core.replica import Replica
@@ -27,7 +27,8 @@ SYNTAX_ERROR = "ERR syntax error"
 SCAN_COUNT = 10
 STREAM_TYPE = b"stream"
 SECOND_MS = 1000
-DRAWS_MAX = 16
+DRAWS_MAX = 64
+DRAW_END = 1 << 62
 NO_FREQUENCY = (
     "ERR An LFU maxmemory policy is not selected, access frequency not tracked."
     " Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust."
@@ -60,13 +61,13 @@ def delete(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 
 def exists(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    """A key named twice counts twice."""
+    """EXISTS: a key named twice counts twice."""
     found = [name for name in argv[1:] if context.replica.peek((client.database, name)) is not None]
     return replies.integer(len(found))
 
 
 def touch(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    """As EXISTS, but the keys count as used."""
+    """TOUCH: like EXISTS, and marks the keys as used."""
     found = [name for name in argv[1:] if context.replica.find((client.database, name)) is not None]
     return replies.integer(len(found))
 
@@ -91,20 +92,13 @@ def database_size(context: Context, client: Client, argv: list[bytes]) -> Reply:
 def scan(context: Context, client: Client, argv: list[bytes]) -> Reply:
     cursor = cursor_of(argv[1])
     count, pattern, wanted = scan_options(argv[2:])
-    order = order_of(context, client.database)
-    following, names = order.page(cursor, count)
+    following, names = context.replica.orders[client.database].read(cursor, count)
     if wanted.lower() != STREAM_TYPE:
         names = []
     names = [name for name in names if context.replica.peek((client.database, name)) is not None]
     if pattern is not None:
         names = [name for name in names if matches(pattern, name)]
     return replies.array([replies.bulk(b"%d" % following), replies.bulk_array(names)])
-
-
-def order_of(context: Context, database: int) -> ScanOrder:
-    order = context.scans.setdefault(database, ScanOrder())
-    order.follow(context.replica.databases[database])
-    return order
 
 
 def cursor_of(text: bytes) -> int:
@@ -115,7 +109,7 @@ def cursor_of(text: bytes) -> int:
 
 
 def scan_options(options: list[bytes]) -> tuple[int, list[Token] | None, bytes]:
-    """COUNT, MATCH and TYPE."""
+    """Parse COUNT, MATCH and TYPE."""
     count, pattern, wanted = SCAN_COUNT, ALL, STREAM_TYPE
     for i in range(0, len(options), 2):
         option = options[i].upper()
@@ -136,21 +130,20 @@ def scan_options(options: list[bytes]) -> tuple[int, list[Token] | None, bytes]:
 
 
 def random_key(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    order = order_of(context, client.database)
+    order = context.replica.orders[client.database]
     for _ in range(DRAWS_MAX if len(order) else 0):
-        name = order.name_at(drawn(context, len(order)))
-        if context.replica.peek((client.database, name)) is not None:
+        name = order.drawn(draw(context, DRAW_END))
+        if name is not None and context.replica.peek((client.database, name)) is not None:
             return replies.bulk(name)
-    # Most of what is remembered is no key.
+    # Draws fail repeatedly only if most names belong to remembered or hidden keys: choose from the visible ones.
     names = context.replica.keys(client.database)
-    return replies.bulk(names[drawn(context, len(names))]) if names else replies.null_bulk(client.protocol)
+    return replies.bulk(names[draw(context, len(names))]) if names else replies.null_bulk(client.protocol)
 
 
-def drawn(context: Context, count: int) -> int:
-    """A number below `count`."""
+def draw(context: Context, count: int) -> int:
+    """The next pseudo-random number in [0, count)."""
     context.draws += 1
-    nonce = 0 if context.origin is None else context.origin.nonce
-    seed = b"%d %d" % (nonce, context.draws)
+    seed = b"%d %d" % (context.origin, context.draws)
     return int.from_bytes(blake2b(seed, digest_size=8).digest(), "big") % count
 
 
@@ -168,7 +161,7 @@ def object_references(context: Context, client: Client, argv: list[bytes]) -> Re
 
 
 def object_idle_time(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    """Seconds since a command used the key in this region, or since the start."""
+    """Seconds since a command in this region last used the key, or since the start of the process."""
     stream = context.replica.peek((client.database, argv[2]))
     if stream is None:
         return replies.null_bulk(client.protocol)
@@ -203,7 +196,7 @@ def flush_all(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 
 def check_flush_option(argv: list[bytes]) -> None:
-    """ASYNC and SYNC say how memory is given back, which is no matter here."""
+    """Accept ASYNC and SYNC, which in Redis select how memory is freed; they make no difference here."""
     if len(argv) > 2 or (len(argv) == 2 and argv[1].upper() not in (b"ASYNC", b"SYNC")):
         raise CommandError(SYNTAX_ERROR)
 

@@ -1,18 +1,18 @@
-"""How far a group is behind its stream, and how many entries it has passed: `lag` and `entries-read`.
+"""`lag` and `entries-read`: how far a group is behind its stream, and how many entries it has passed.
 
-There are two ways to know. **Counting** is exact: the lag is the number of wanted entries, and entries-read is what
-that leaves of entries-added. **Redis's rule** keeps a counter, entries-read, that goes on with each delivery: the lag
-is entries-added minus entries-read. Where an XDEL at or above the group's position may have made that wrong, only the
-ends of the stream tell where the group stands, and where they do not, nobody knows (nil).
+There are two ways to compute them. **Counting** is exact: the lag is the number of wanted entries, and entries-read is
+entries-added minus that. **Redis's rule** keeps a counter, entries-read, that each delivery increases: the lag is
+entries-added minus entries-read. If an XDEL at or above the group's last-delivered ID may have made the counter wrong,
+Redis falls back on the ends of the stream; if they do not determine the value either, it is unknown (nil).
 
-Clients of one region expect Redis's answers, nil included, so its rule is followed where its counter can be true: one
-origin wrote the stream, and all up to the last-delivered ID was passed by readers of this region. Elsewhere counting
-answers: entries arrive below the last-delivered ID, and acknowledgements of other regions pass entries that nobody
-read here. A delivery that the rule does not cover stores that entries-read is unknown, so no stale counter is ever
-shown.
+Clients of a single region expect Redis's answers, nil included. So Redis's rule is used where its counter can be
+correct: one origin wrote the stream, and readers of this region passed everything up to the last-delivered ID.
+Otherwise counting is used: entries may arrive below the last-delivered ID, and acknowledgements of other regions pass
+entries that were not read here. A delivery to which the rule does not apply stores that entries-read is unknown, so a
+stale counter is never shown.
 
-Where releases of Redis differ, this follows those that corrected the lag after a trim: a group below the first entry,
-with no XDEL above, lags by the length, and its counter starts anew from there; an empty stream has no lag.
+Where releases of Redis differ, this follows those with the corrected lag after a trim: for a group below the first
+entry, with no XDEL above it, the lag is the length, and its counter restarts from there; an empty stream has no lag.
 
 Reference: `streamReplyWithCGLag` and `streamEstimateDistanceFromFirstEverEntry` of Redis; redis/redis pull requests
 13473 and 13958.
@@ -20,18 +20,19 @@ Reference: `streamReplyWithCGLag` and `streamEstimateDistanceFromFirstEverEntry`
 
 from __future__ import annotations
 
+from crdtstream.core.delivery import Delivery
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ
 from crdtstream.core.entry_id import ID_MIN, EntryId
-from crdtstream.core.group import Delivery, Group
+from crdtstream.core.group import Group
 from crdtstream.core.stream import Stream
 
 
 def lag_of(stream: Stream, group: Group) -> int | None:
-    """How many entries the group has yet to deliver; None when Redis would not know."""
+    """The number of entries that the group has yet to deliver; None where Redis would answer nil."""
     if stream.length == 0:
         return 0
     if not follows_rule(stream, group):
-        return group.wanted_count(stream.trees)
+        return group.wanted_count(stream.chains)
     first, last_delivered = first_id(stream), group.last_delivered()
     if last_delivered < first and stream.max_deleted() < first:
         return stream.length
@@ -42,14 +43,14 @@ def lag_of(stream: Stream, group: Group) -> int | None:
 
 
 def entries_read_of(stream: Stream, group: Group) -> int | None:
-    """The logical position of the last-delivered entry among all that were ever added; None when unknown."""
+    """How many of all entries ever added are at or below the last-delivered ID; None if unknown."""
     if not follows_rule(stream, group):
-        return max(stream.entries_added() - group.wanted_count(stream.trees), 0)
+        return max(stream.entries_added() - group.wanted_count(stream.chains), 0)
     return None if group.entries_read == UNKNOWN_ENTRIES_READ else group.entries_read
 
 
 def entries_read_after(stream: Stream, group: Group, delivery: Delivery) -> int:
-    """What entries-read becomes with this delivery, which is not applied yet: to go into `EntriesDelivered`."""
+    """The entries-read that results from this delivery, which is not applied yet: the value for `EntriesDelivered`."""
     if delivery.count == 0:
         return group.entries_read
     if not follows_rule(stream, group):
@@ -65,13 +66,12 @@ def entries_read_after(stream: Stream, group: Group, delivery: Delivery) -> int:
 
 
 def follows_rule(stream: Stream, group: Group) -> bool:
-    """Whether Redis's counter can be true: see above."""
-    slots = [slot for slot, meta in stream.metas.items() if meta.added > meta.voided]
-    if len(slots) > 1:
+    """True if Redis's counter can be correct here: see the module docstring."""
+    if len(stream.writers) > 1:
         return False
-    if not slots:
+    if not stream.writers:
         return True
-    slot = slots[0]
+    slot = next(iter(stream.writers))
     passed = group.passed.get(slot)
     if passed is None:
         return True
@@ -88,9 +88,8 @@ def follows_rule(stream: Stream, group: Group) -> bool:
 
 
 def first_id(stream: Stream) -> EntryId:
-    """0-0 for a stream without entries."""
-    first = [tree.first_id() for tree in stream.trees.values()]
-    return min([entry_id for entry_id in first if entry_id is not None], default=ID_MIN)
+    """The first entry's ID; 0-0 for an empty stream."""
+    return stream.first_id() or ID_MIN
 
 
 def last_of(delivery: Delivery) -> EntryId:
@@ -98,13 +97,15 @@ def last_of(delivery: Delivery) -> EntryId:
 
 
 def removed_from(stream: Stream, entry_id: EntryId) -> bool:
-    """Whether an XDEL may have left a hole at or above this ID."""
+    """True if an XDEL may have removed an entry at or above this ID, between entries that remain."""
     max_deleted = stream.max_deleted()
     return max_deleted != ID_MIN and max_deleted >= entry_id and max_deleted >= first_id(stream)
 
 
 def estimate(stream: Stream, entry_id: EntryId) -> int | None:
-    """How many of all entries ever added lie at or below this ID, as far as the ends of the stream tell."""
+    """How many of all entries ever added are at or below this ID; None if the ends of the stream do not determine
+    it.
+    """
     added = stream.entries_added()
     if added == 0:
         return 0

@@ -1,12 +1,13 @@
-"""SAVE BGSAVE LASTSAVE BGREWRITEAOF SHUTDOWN DEBUG: what operators ask of the process.
+"""SAVE BGSAVE LASTSAVE BGREWRITEAOF SHUTDOWN DEBUG: operating the process.
 
-A save is a checkpoint, taken beside the turns: SAVE holds up nobody but its caller. So does DEBUG SLEEP: the caller's
-connection sleeps and the region goes on, because a region that stood still would look dead to the others. (Redis blocks
-its whole process.)
+A save is a checkpoint, taken beside the turns, so SAVE blocks only its caller. DEBUG SLEEP too lets only the caller's
+connection sleep, because a region that stood still would look dead to the others. (Redis blocks the whole process.)
 
-SHUTDOWN stops as SIGTERM does: the log is synced and marked, so nothing is lost whether it says SAVE or NOSAVE; SAVE
-takes a checkpoint first, so that the next start is quick. NOW changes nothing, and FORCE stops too when the checkpoint
-fails. The reply to a SHUTDOWN that succeeds is the end of the connection.
+SHUTDOWN stops as SIGTERM does: the log is synced and marked, so nothing is lost with SAVE or with NOSAVE. Without
+either, the runtime first takes a checkpoint if that shortens the next start and does not take too long. NOSAVE skips
+that checkpoint, even if the region is stopping already. SAVE waits for it however long it takes, and if it fails the
+region goes on serving unless FORCE is given. NOW has no effect. A SHUTDOWN that succeeds is answered by the end of the
+connection.
 
 Reference: `saveCommand`, `bgsaveCommand`, `shutdownCommand` and `debugCommand` of Redis.
 """
@@ -15,21 +16,22 @@ from __future__ import annotations
 
 import re
 
-from crdtstream.commands.command import Command
-from crdtstream.commands.context import Client, CommandError, Context, Reply, shown
-from crdtstream.commands.parking import NO_DEADLINE, Waiter
+from crdtstream.clients.client import Client
+from crdtstream.clients.command import Command
+from crdtstream.clients.context import CommandError, Context, Reply, Waiter, shown
+from crdtstream.clients.parking import NO_DEADLINE
 from crdtstream.protocols import replies
 
 SYNTAX_ERROR = "ERR syntax error"
 SECOND_MS = 1000
 STOP_FAILED = "ERR Errors trying to SHUTDOWN. Check logs."
-NOT_WAITED = b"UNBLOCKED the checkpoint goes on, nobody waits for it"
+NOT_WAITED = b"UNBLOCKED the wait was ended; the checkpoint continues"
 SHUTDOWN_WORDS = (b"SAVE", b"NOSAVE", b"NOW", b"FORCE", b"ABORT")
 SECONDS = re.compile(rb"\s*\+?(\d{1,9}(?:\.\d*)?|\.\d+)")
 DEBUG_HELP = (
     b"DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     b"SLEEP <seconds>",
-    b"    Let this connection wait for <seconds>; the region goes on. Decimals allowed.",
+    b"    Let this connection sleep for <seconds>; the region goes on. Decimals allowed.",
     b"HELP",
     b"    Prints this help.",
 )
@@ -38,7 +40,7 @@ DEBUG_HELP = (
 
 
 class SaveWaiter(Waiter):
-    """A client that waits for a checkpoint, by its number."""
+    """A client that waits for the checkpoint with this number."""
 
     def __init__(self, client: Client, number: int) -> None:
         super().__init__(client, [], NO_DEADLINE)
@@ -70,7 +72,7 @@ def save_beside(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 
 def rewrite_log(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    """What Redis wants from this, a log that is short, a checkpoint gives."""
+    """BGREWRITEAOF: a checkpoint has the purpose of Redis's rewrite, which is to shorten the log."""
     context.saving.request()
     return replies.simple(b"Background append only file rewriting started")
 
@@ -83,12 +85,13 @@ def last_save(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 
 class StopWaiter(Waiter):
-    """A SHUTDOWN; with a number it waits for that checkpoint first."""
+    """A SHUTDOWN; with a number it first waits for that checkpoint. With `at_once` the stop takes no further one."""
 
-    def __init__(self, client: Client, number: int, forced: bool) -> None:
+    def __init__(self, client: Client, number: int, forced: bool, at_once: bool) -> None:
         super().__init__(client, [], NO_DEADLINE)
         self.number = number
         self.forced = forced
+        self.at_once = at_once
 
     def serve(self, context: Context) -> bytes | None:
         if self.number and not context.saving.completed(self.number):
@@ -96,6 +99,7 @@ class StopWaiter(Waiter):
         if self.number and context.saving.failure and not self.forced:
             raise CommandError(STOP_FAILED)
         context.stop_wanted = True
+        context.stop_at_once = context.stop_at_once or self.at_once
         return None
 
     def expired(self, context: Context) -> bytes:
@@ -112,14 +116,14 @@ def shutdown(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if aborts:
         return abort_shutdown(context)
     number = context.saving.request() if b"SAVE" in words else 0
-    waiter = StopWaiter(client, number, b"FORCE" in words)
+    waiter = StopWaiter(client, number, b"FORCE" in words, number > 0 or b"NOSAVE" in words)
     context.park(waiter)
     waiter.serve(context)
     return None
 
 
 def abort_shutdown(context: Context) -> bytes:
-    """End the wait of each SHUTDOWN SAVE; what is stopping already stops."""
+    """End the wait of each SHUTDOWN SAVE; a stop that has begun cannot be aborted."""
     waiting = [waiter for waiter in context.parking.keyless() if isinstance(waiter, StopWaiter)]
     if not waiting or context.stop_wanted:
         raise CommandError("ERR No shutdown in progress.")

@@ -1,25 +1,32 @@
-"""CRDT.MEMBERS and CRDT.EVICT: who belongs to the cluster, what each member keeps others from forgetting, and its end.
+"""CRDT.MEMBERS, CRDT.EVICT and CRDT.STARTOVER: list members, evict a member, replace this region's state.
 
-A row for each origin that is known. `state`:
+CRDT.MEMBERS returns a row for each known origin. Its `state` is one of:
 
-    member      it joined; tombstones and the log wait until it has them on its disk
-    newcomer    it is known and has not joined yet; it counts too
-    followed    a newer origin of its region has joined, and soon speaks for it
-    evicted     it no longer counts; creates of groups above `through` are void
+    member      it belongs to the cluster; tombstones and the log are retained until it has them on its disk. This holds
+                for an origin whose admission is void (`through` is 0) too, until its region comes back
+    newcomer    it is known, and no region has sponsored it yet
+    followed    it has ended, because its region came back as another origin
+    evicted     it has ended by an operator's eviction; its group creates above `through` are void
 
-`held-back-bytes` is how much of this region's log is kept for it. An eviction cannot be taken back: the origin's region
-comes back as a new origin, with its data, and loses the groups that it created since this region last heard from it.
+`incarnation` is the number of earlier origins of its region. `held-back-bytes` is how much of this region's log is
+retained for it. An eviction cannot be undone: the region comes back as a new origin with its data, but loses the groups
+that it created after this region last heard from it.
+
+CRDT.STARTOVER replies as soon as starting over has begun; INFO replication shows the progress. Clients that wait are
+unblocked with an error, and commands of all clients are answered -LOADING until it is done.
 """
 
 from __future__ import annotations
 
-from crdtstream.commands.command import Command
-from crdtstream.commands.context import Client, CommandError, Context, Reply, shown
-from crdtstream.commands.regions import LINK_OPEN, LINK_SELF, LINK_TRANSFER, lacking, origin_name
-from crdtstream.core.causality import INCARNATION_MAX, REGION_MAX, incarnation_of, region_of
+from crdtstream.clients.client import Client
+from crdtstream.clients.command import Command
+from crdtstream.clients.context import CommandError, Context, Reply, shown
+from crdtstream.commands.regions import LINK_OPEN, LINK_SELF, LINK_TRANSFER, lacking
+from crdtstream.core.causality import REGION_MAX, origin_name, region_of
 from crdtstream.protocols import replies
 
-NOT_EVICTED = -1
+NOT_ENDED = -1
+UNKNOWN_COUNT = -1
 UNLINKED = "none"
 
 
@@ -28,19 +35,17 @@ def members(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 
 def known_slots(context: Context) -> list[int]:
-    """Members, evicted ones, this origin, and whoever was met."""
+    """The members, the evicted origins, this region's origin, and the origins that this region has linked to."""
     met = [peer.slot for peer in context.peers if peer.slot]
-    own = [context.replica.slot] if context.origin is not None else []
+    own = [context.origin] if context.origin else []
     return sorted({*context.replica.members.slots(), *met, *own}, key=lambda slot: (region_of(slot), slot))
 
 
 def state_of(context: Context, slot: int) -> str:
     table = context.replica.members
     if table.is_evicted(slot):
-        return "evicted"
-    if table.is_followed(slot):
-        return "followed"
-    return "member" if table.is_joined(slot) else "newcomer"
+        return "followed" if table.is_succeeded(slot) else "evicted"
+    return "member" if slot in table.joined() else "newcomer"
 
 
 def member_row(context: Context, slot: int, protocol: int) -> bytes:
@@ -48,20 +53,19 @@ def member_row(context: Context, slot: int, protocol: int) -> bytes:
     itself = slot == context.replica.slot
     durable = context.durable if itself else context.progress.durable_of(slot)
     applied = own if itself else context.progress.applied_of(slot)
-    evicted = table.is_evicted(slot)
     items = [
         replies.bulk(b"origin"),
         replies.bulk(origin_name(slot).encode()),
         replies.bulk(b"region"),
         replies.integer(region_of(slot)),
         replies.bulk(b"incarnation"),
-        replies.integer(incarnation_of(slot)),
+        replies.integer(context.counts.get(slot, UNKNOWN_COUNT)),
         replies.bulk(b"slot"),
         replies.integer(slot),
         replies.bulk(b"state"),
         replies.bulk(state_of(context, slot).encode()),
         replies.bulk(b"through"),
-        replies.integer(table.end_of(slot) if evicted else NOT_EVICTED),
+        replies.integer(table.end_of(slot) if table.has_ended(slot) else NOT_ENDED),
         replies.bulk(b"link"),
         replies.bulk(link_of(context, slot).encode()),
         replies.bulk(b"lag"),
@@ -81,7 +85,7 @@ def link_of(context: Context, slot: int) -> str:
 
 
 def held_back(context: Context, slot: int) -> int:
-    """Nothing is kept for this region itself, or for who was evicted."""
+    """Bytes of the log retained for an origin; 0 for this region's own and for ended origins."""
     table = context.replica.members
     if slot in (0, context.replica.slot) or table.is_evicted(slot) or context.retention is None:
         return 0
@@ -89,22 +93,28 @@ def held_back(context: Context, slot: int) -> int:
 
 
 def evict(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    """CRDT.EVICT region | origin [FORCE]: a map of each origin that was evicted, to the last counter that counts."""
+    """CRDT.EVICT region | origin [FORCE]: returns each evicted origin with the last counter at which its group creates
+    are valid.
+    """
     forced = len(argv) == 3 and argv[2].upper() == b"FORCE"
     if len(argv) > 3 or (len(argv) == 3 and not forced):
         raise CommandError("ERR syntax error: CRDT.EVICT region|origin [FORCE]")
     slots = named_slots(context, argv[1])
     table = context.replica.members
     leaving = [slot for slot in slots if not table.is_evicted(slot)]
+    if forced and not leaving:
+        # Two regions evicted each other: FORCE adds this region's own eviction of that region (membership.py).
+        leaving = [
+            slot for slot in slots if not table.is_succeeded(slot) and context.origin not in table.evictors_of(slot)
+        ]
     if not leaving:
-        raise CommandError(f"ERR {shown(argv[1])} was evicted already")
+        raise CommandError(f"ERR {shown(argv[1])} is already evicted")
     linked = [peer.name for peer in context.peers if peer.slot in leaving and peer.link in (LINK_OPEN, LINK_TRANSFER)]
     if linked and not forced:
         raise CommandError(
-            f"ERR region {linked[0]} is linked now: it would lose the groups that it has created and this region has"
-            " not heard of, and come back as a new origin; add FORCE if that is meant"
+            f"ERR region {linked[0]} is linked now: evicting it loses the groups that it created and this region has"
+            " not received, and it comes back as a new origin; add FORCE to evict it nevertheless"
         )
-    refuse_to_end_all(context, leaving)
     items: list[bytes] = []
     for slot in leaving:
         context.replica.evict_member(slot)
@@ -112,41 +122,50 @@ def evict(context: Context, client: Client, argv: list[bytes]) -> Reply:
     return replies.mapping(items, client.protocol)
 
 
-def refuse_to_end_all(context: Context, leaving: list[int]) -> None:
-    """Whoever was admitted by who leaves may have to be admitted anew: somebody must be left to do that."""
-    replica = context.replica
-    ends = {slot: replica.vector.get(slot) for slot in leaving}
-    if not replica.members.is_evicted(replica.slot) and not replica.members.left_after(ends, replica.slot):
-        gone = region_of(leaving[0])
+def start_over(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    """CRDT.STARTOVER region: replace this region's state by that region's, and hand over what only this region has."""
+    source = region_named(context, argv[1])
+    known = [context.about.region] + [peer.region for peer in context.peers]
+    if not source or source not in known:
         raise CommandError(
-            f"ERR region {gone} has admitted this origin, {origin_name(replica.slot)}, which would end with it, and no"
-            f" member would be left to admit it anew: start region {gone} again instead, with an empty data directory"
-            " if its own is lost; it comes back as a new origin that takes the old one's place"
+            f"ERR unknown region {shown(argv[1])}: give a region's name or number as listed by CRDT.REGIONS"
         )
+    assert context.start_over is not None
+    reason = context.start_over.begin(source, context.now_ms)
+    if reason is not None:
+        raise CommandError(f"ERR {reason}")
+    context.loading = context.start_over.waiting_for()
+    for waiter in context.parking.all():
+        context.unpark(waiter.client)
+        context.outbox.append((waiter.client, replies.error(b"UNBLOCKED " + context.loading.encode())))
+    return replies.OK
 
 
 def named_slots(context: Context, word: bytes) -> list[int]:
-    """The origins of a region, by its number or its name, or the one origin `region.incarnation`."""
-    number, dot, incarnation = word.partition(b".")
+    """The origins of a region given by number or name, or the one origin with this name."""
+    number, dot, _ = word.partition(b".")
     own = context.about
-    if dot and number.isdigit() and incarnation.isdigit():
+    if dot and number.isdigit() and len(number) <= 3:
         region = int(number)
         slots = [slot for slot in known_slots(context) if origin_name(slot).encode() == word]
     else:
         region = region_named(context, word)
         slots = [slot for slot in known_slots(context) if region_of(slot) == region]
     if region == own.region:
-        raise CommandError(f"ERR region {own.name} ({own.region}) cannot evict itself: ask another region to do it")
+        raise CommandError(
+            f"ERR region {own.name} ({own.region}) cannot evict itself: ask another region to do it, or restart this"
+            " one with --replace if another process of it is gone for good"
+        )
     if not slots:
         raise CommandError(
-            f"ERR no member is called {shown(word)}: name a region by its name or its number (1 to {REGION_MAX}), or an"
-            f" origin as REGION.INCARNATION (0 to {INCARNATION_MAX}); CRDT.MEMBERS lists them"
+            f"ERR unknown member {shown(word)}: give a region's name or number (1 to {REGION_MAX}), or an origin as"
+            " listed by CRDT.MEMBERS"
         )
     return slots
 
 
 def region_named(context: Context, word: bytes) -> int:
-    """0 when there is none of that name."""
+    """The number of the region with this name or number; 0 for a name that is not known."""
     names = {peer.name.encode(): peer.region for peer in context.peers if peer.name}
     names[context.about.name.encode()] = context.about.region
     return names.get(word, int(word) if word.isdigit() and len(word) <= 3 else 0)
@@ -155,4 +174,5 @@ def region_named(context: Context, word: bytes) -> int:
 COMMANDS: list[Command] = [
     Command("crdt.members", 1, ("readonly", "loading"), 0, 0, 0, members),
     Command("crdt.evict", -2, ("write", "admin", "no_multi"), 0, 0, 0, evict),
+    Command("crdt.startover", 2, ("write", "admin", "no_multi"), 0, 0, 0, start_over),
 ]

@@ -1,20 +1,21 @@
 """Commands on pending entries: XPENDING, XCLAIM, XAUTOCLAIM.
 
-A claim looks for the live entry first: a pending entry whose entry was removed leaves, as since Redis 7.0. What a
-command decides is recorded at its end, in one fact of each kind; until then the pending entries are as they were, and
-`Claims` keeps what was decided, for an ID that is named twice.
+A claim first looks for the live entry: a pending entry whose entry was removed leaves, as in Redis since 7.0. The
+decisions of a command are recorded at its end, in one fact of each kind. Until then the pending entries are unchanged,
+and `Claims` keeps the decisions, for an ID that is named twice.
 
-One ID may be pending in several origins (ID modes that allow duplicates): its rows are claimed together and count as
-one, or a cursor between them would never move on. Both ends of a range are closed.
+One ID may be pending in several origins (in ID modes that allow duplicates): its rows are claimed together and count as
+one, because a cursor between them could never advance. Both bounds of a range are closed.
 
 Reference: `xpendingCommand`, `xclaimCommand`, `xautoclaimCommand` of Redis 7.2.
 """
 
 from __future__ import annotations
 
+from crdtstream.clients.client import Client
+from crdtstream.clients.command import Command
+from crdtstream.clients.context import CommandError, Context, Reply, shown
 from crdtstream.commands import arguments
-from crdtstream.commands.command import Command
-from crdtstream.commands.context import Client, CommandError, Context, Reply, shown
 from crdtstream.commands.groups import attend, live_entry
 from crdtstream.commands.integers import I64_MAX, integer
 from crdtstream.core import effects as fx
@@ -44,7 +45,7 @@ def found_group(context: Context, key: Key, name: bytes) -> tuple[Stream, Group]
 
 
 class PendingScan:
-    """A walk over pending entries in ID order that fetches them page by page; the rows of one ID come together."""
+    """Reads pending entries in ID order, page by page; all rows of one ID are returned together."""
 
     __slots__ = ("_at", "_end", "_last_page", "_page", "_pending", "_start", "consumer")
 
@@ -58,7 +59,7 @@ class PendingScan:
         self.consumer = consumer
 
     def next_rows(self) -> list[Row]:
-        """The next ID's rows; empty at the end."""
+        """The rows of the next ID; empty at the end."""
         if self._at == len(self._page) and not self._fetch():
             return []
         first = self._at
@@ -77,7 +78,7 @@ class PendingScan:
             page = self._rows(limit)
         self._last_page = len(page) < limit
         if not self._last_page:
-            # The last ID may go on in the next page, so it is left for that one.
+            # The last ID of the page may have more rows, so it is read again as the first one of the next page.
             self._start = page[-1].entry_id
             while page[-1].entry_id == self._start:
                 page.pop()
@@ -113,7 +114,7 @@ def pending_summary(group: Group, protocol: int) -> bytes:
 
 
 class PendingOptions:
-    """`[IDLE ms] start end count [consumer]`; what follows the consumer is not looked at, as in Redis."""
+    """`[IDLE ms] start end count [consumer]`; arguments after the consumer are ignored, as in Redis."""
 
     __slots__ = ("consumer", "count", "end", "idle_ms", "start")
 
@@ -155,7 +156,7 @@ def pending_row(row: Row, context: Context) -> bytes:
 
 
 class Claims:
-    """What one claim has decided so far, on top of the pending entries as they were."""
+    """The decisions of one claim so far, on top of the unchanged pending entries."""
 
     __slots__ = (
         "_claimed",
@@ -181,7 +182,7 @@ class Claims:
         self.chunks: list[bytes] = []
 
     def state_of(self, slot: int, entry_id: EntryId) -> tuple[int, int] | None:
-        """When it was delivered, and how often; None when it is not pending."""
+        """Delivery time and delivery count of a pending entry; None if it is not pending."""
         known = self._claimed.get((slot, entry_id))
         if known is not None:
             return known
@@ -200,7 +201,7 @@ class Claims:
         self.chunks.append(replies.bulk(format_id(entry_id)) if self.just_id else entry)
 
     def take(self, slot: int, entry_id: EntryId, idle_ms: int, entry: bytes) -> bool:
-        """Claim a pending entry that was idle long enough."""
+        """Claim a pending entry if it was idle long enough; returns whether it was."""
         state = self.state_of(slot, entry_id)
         if state is None or self._context.idle_ms(state[0]) < idle_ms:
             return False
@@ -238,7 +239,7 @@ class ClaimOptions:
         self.retries: int | None = None
 
     def take(self, argv: list[bytes], at: int, now_ms: int) -> int:
-        """Take the option at `at`: how many arguments it has."""
+        """Parse the option at `at`; returns how many arguments it takes."""
         word = argv[at].upper()
         if word == b"FORCE":
             self.force = True
@@ -264,7 +265,7 @@ class ClaimOptions:
             self.retries = number if number >= 0 else None
 
     def delivered_at(self, now_ms: int) -> int:
-        """A time that cannot be is taken as now: clients count with their own clocks."""
+        """The delivery time to record. An impossible time becomes now, because clients use their own clocks."""
         given = self.delivered_ms
         return now_ms if given is None or given < 0 or given > now_ms else given
 
@@ -274,7 +275,7 @@ def minimum_idle(text: bytes, command: str) -> int:
 
 
 def parse_claimed_ids(argv: list[bytes]) -> list[EntryId]:
-    """The IDs from the sixth argument on; the first that is none begins the options."""
+    """The IDs from the sixth argument on; the first argument that is not an ID starts the options."""
     ids: list[EntryId] = []
     for text in argv[5:]:
         entry_id = parse_id(text, 0)
@@ -297,7 +298,7 @@ def xclaim(context: Context, client: Client, argv: list[bytes]) -> Reply:
     idle_ms = minimum_idle(argv[4], "XCLAIM")
     ids = parse_claimed_ids(argv)
     options = parse_claim(argv, 5 + len(ids), now_ms)
-    if options.last_id > group.last_delivered():
+    if options.last_id != ID_MIN and options.last_id > group.last_delivered():
         context.replica.record(fx.PositionRaised(key, argv[2], options.last_id))
     claims = Claims(context, group, argv[3], options.delivered_at(now_ms), options.just_id)
     claims.retries = options.retries
@@ -319,7 +320,7 @@ def claim_id(stream: Stream, group: Group, claims: Claims, entry_id: EntryId, id
         if claims.state_of(slot, entry_id) is not None:
             claims.take(slot, entry_id, idle_ms, entry)
         elif force:
-            # As in Redis, a forced pending entry begins as one that was delivered once, and the claim counts on.
+            # As in Redis, FORCE creates a pending entry with one delivery, to which the claim adds another.
             claims.claim(slot, entry_id, entry, 1)
 
 
@@ -365,7 +366,7 @@ def xautoclaim(context: Context, client: Client, argv: list[bytes]) -> Reply:
 def autoclaim(
     stream: Stream, scan: PendingScan, claims: Claims, idle_ms: int, count: int
 ) -> tuple[EntryId, list[EntryId]]:
-    """Claim up to `count` IDs, deleted ones among them; returns the cursor (0-0 when done) and what was deleted."""
+    """Claim up to `count` IDs, counting deleted ones; returns the cursor (0-0 at the end) and the deleted IDs."""
     attempts = count * ATTEMPTS_PER_COUNT
     deleted: list[EntryId] = []
     while True:
@@ -384,7 +385,7 @@ def autoclaim(
 
 
 def claim_rows(stream: Stream, claims: Claims, rows: list[Row], idle_ms: int) -> int:
-    """What became of one ID: the most that became of any of its rows."""
+    """Claim all rows of one ID; returns TAKEN if any was claimed, else LEFT if any stays, else GONE."""
     fate = GONE
     for row in rows:
         entry = live_entry(stream, row.slot, row.entry_id)

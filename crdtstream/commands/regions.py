@@ -1,17 +1,22 @@
-"""CRDT.REGIONS, CRDT.VECTOR and CRDT.DIGEST: what operators compare between regions.
+"""CRDT.REGIONS and CRDT.VECTOR, and CRDT.DIGEST (clients/digests.py): what operators compare between regions.
 
-While a whole state goes over a link, its row says `transfer`, in which direction, and how much has gone.
+While a state transfer is running on a link, the peer's row has `transfer` (its direction) and the amount transferred. A
+peer without a link has `unlinked-ms` (for how long) and `reason` (why). A configured address from which no region has
+answered yet has a row too, with region 0.
 
-An origin is shown as `region.incarnation`. Lag counts effects: what this region holds and a peer has not told to have
-applied (or to have on its disk); a peer not heard of lacks everything. Equal digests mean equal replicated state.
+An origin is shown as its region number and its random bits in hexadecimal: `2.1f3c08d29a4b71`.
+
+Lag counts effects: those that this region holds and the peer has not reported as applied (`lag`) or as durable
+(`durable-lag`). A peer that was never heard from lacks everything. Equal digests mean equal replicated state.
 """
 
 from __future__ import annotations
 
-from crdtstream.commands.command import Command
-from crdtstream.commands.context import Client, CommandError, Context, Peer, Reply
-from crdtstream.core.causality import VersionVector, incarnation_of, region_of
-from crdtstream.core.digest import digest_replica, digest_stream
+from crdtstream.clients.client import Client
+from crdtstream.clients.command import Command
+from crdtstream.clients.context import Context, Peer, Reply
+from crdtstream.clients.digests import digest
+from crdtstream.core.causality import VersionVector, origin_name
 from crdtstream.protocols import replies
 
 LINK_OPEN = "open"
@@ -19,22 +24,17 @@ LINK_SELF = "self"
 LINK_TRANSFER = "transfer"
 
 
-def origin_name(slot: int) -> str:
-    return f"{region_of(slot)}.{incarnation_of(slot)}"
-
-
 def vector_text(vector: VersionVector) -> str:
     return ",".join(f"{origin_name(slot)}={counter}" for slot, counter in vector.items())
 
 
 def origin_text(context: Context) -> str:
-    """Empty until this region has an origin."""
-    origin = context.origin
-    return "" if origin is None else f"{origin_name(origin.slot)}:{origin.nonce:016x}"
+    """The name of this region's origin; empty until it has one."""
+    return origin_name(context.origin) if context.origin else ""
 
 
 def lags_of(context: Context, peer: Peer) -> tuple[int, int]:
-    """How many effects the peer has not applied, and has not on its disk."""
+    """How many effects the peer has not applied, and how many are not durable there."""
     own = context.replica.vector
     if peer.slot == 0:
         return own.total(), own.total()
@@ -47,7 +47,7 @@ def lacking(own: VersionVector, other: VersionVector) -> int:
 
 
 def regions(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    """One map for each region, this one first."""
+    """CRDT.REGIONS: one map for each region, this one first."""
     own = context.replica.vector
     itself = Peer(context.about.region, context.about.name, "", LINK_SELF, 0, context.replica.slot)
     rows = [region_row(itself, (0, lacking(own, context.durable)), client.protocol)]
@@ -78,11 +78,14 @@ def region_row(peer: Peer, lags: tuple[int, int], protocol: int) -> bytes:
         items += [replies.bulk(b"transfer"), replies.bulk(peer.transfer.direction.encode())]
         items += [replies.bulk(b"transfer-chunks"), replies.integer(peer.transfer.chunks)]
         items += [replies.bulk(b"transfer-bytes"), replies.integer(peer.transfer.byte_count)]
+    if peer.unlinked_ms >= 0:
+        items += [replies.bulk(b"unlinked-ms"), replies.integer(peer.unlinked_ms)]
+        items += [replies.bulk(b"reason"), replies.bulk(peer.reason.encode("utf-8", "replace"))]
     return replies.mapping(items, protocol)
 
 
 def vectors(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    """The vector of what is applied here, and of what is on this region's disk."""
+    """CRDT.VECTOR: the vector of what is applied here, and of what is durable on this region's disk."""
     protocol = client.protocol
     items = [
         replies.bulk(b"applied"),
@@ -98,16 +101,6 @@ def vector_map(vector: VersionVector, protocol: int) -> bytes:
     for slot, counter in vector.items():
         items += [replies.bulk(origin_name(slot).encode()), replies.integer(counter)]
     return replies.mapping(items, protocol)
-
-
-def digest(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    """Of everything, or of one key in the selected database, hidden or not; null when that key does not exist."""
-    if len(argv) > 2:
-        raise CommandError("ERR wrong number of arguments for 'crdt.digest' command")
-    if len(argv) == 1:
-        return replies.bulk(digest_replica(context.replica).hex().encode())
-    stream = context.replica.known((client.database, argv[1]))
-    return replies.null_bulk(client.protocol) if stream is None else replies.bulk(digest_stream(stream).hex().encode())
 
 
 COMMANDS: list[Command] = [

@@ -1,16 +1,18 @@
-"""RENAME RENAMENX COPY: what a key holds, written anew under another name.
+"""RENAME RENAMENX COPY: the content of a key, written again under another name.
 
-RENAME is a DEL of the target, a copy, and a DEL of the source, all in one batch. The copy lies in this region's own
-tree and drops groups (see core/copying.py), where Redis keeps them; who waits in a group of the source is told that it
-is gone. Both cost time for each entry, so a stream of more than `copy_entries_max` entries is refused.
+RENAME is a DEL of the target, a copy, and a DEL of the source, all in one batch. The copy is written to the local
+origin's tree and has no groups (see core/copying.py), while Redis keeps them; clients waiting in a group of the source
+get an error that the group is gone. The cost is proportional to the number of entries, so streams of more than
+`copy_entries_max` entries are rejected.
 
 Reference: `renameGenericCommand` and `copyCommand` of Redis.
 """
 
 from __future__ import annotations
 
-from crdtstream.commands.command import Command
-from crdtstream.commands.context import Client, CommandError, Context, Reply
+from crdtstream.clients.client import Client
+from crdtstream.clients.command import Command
+from crdtstream.clients.context import CommandError, Context, Reply
 from crdtstream.commands.integers import integer
 from crdtstream.core.copying import copy_stream
 from crdtstream.core.effects import Key
@@ -60,8 +62,8 @@ def require_copyable(context: Context, stream: Stream) -> None:
     entries_max = context.limits.copy_entries_max
     if stream.length > entries_max:
         raise CommandError(
-            f"ERR the stream has {stream.length} entries, and RENAME and COPY, which write each of them again, take at"
-            f" most copy_entries_max = {entries_max}"
+            f"ERR the stream has {stream.length} entries; RENAME and COPY rewrite every entry and accept at most"
+            f" copy_entries_max = {entries_max}: raise that limit, or trim the stream"
         )
 
 

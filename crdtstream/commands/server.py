@@ -1,7 +1,7 @@
-"""Commands about the connection and the region as such: PING ECHO HELLO AUTH QUIT RESET SELECT TIME WAIT.
+"""Commands on the connection and the server: PING ECHO HELLO AUTH QUIT RESET SELECT TIME WAIT.
 
-WAIT counts the other regions that hold the caller's writes durably; a region that has the effects in memory only does
-not count, and this one never does.
+WAIT counts the other regions that hold the caller's writes durably. A region that has the effects only in memory does
+not count, and neither does this region.
 
 Reference: `helloCommand`, `authCommand`, `resetCommand` and `waitCommand` of Redis.
 """
@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from crdtstream.commands.command import Command
-from crdtstream.commands.context import REPLIES_ON, Client, CommandError, Context, Reply, shown
+from crdtstream.clients.client import REPLIES_ON, Client
+from crdtstream.clients.command import Command
+from crdtstream.clients.context import CommandError, Context, Reply, Waiter, shown
+from crdtstream.clients.guard import deny
 from crdtstream.commands.integers import deadline, integer
-from crdtstream.commands.parking import Waiter
 from crdtstream.core.causality import region_of
 from crdtstream.core.keyspace import DATABASES
 from crdtstream.protocols import replies
 
 REDIS_VERSION = b"7.2.4"
 USER = b"default"
-WRONGPASS = "WRONGPASS invalid username-password pair or user is disabled."
 NO_PASSWORD_SET = (
     "ERR AUTH <password> called without any password configured for the default user."
     " Are you sure your configuration is correct?"
@@ -61,7 +61,7 @@ def close(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 
 def reset(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    """The state of a new connection."""
+    """RESET: return to the state of a new connection."""
     context.end_transaction(client)
     client.database = 0
     client.protocol = replies.RESP2
@@ -81,16 +81,16 @@ def authenticate(context: Context, client: Client, argv: list[bytes]) -> Reply:
         raise CommandError("ERR syntax error")
     if len(argv) == 2 and not context.requirepass:
         raise CommandError(NO_PASSWORD_SET)
-    check_password(context, argv[1] if len(argv) == 3 else USER, argv[-1])
+    if not knows_password(context, argv[1] if len(argv) == 3 else USER, argv[-1]):
+        return deny(context, client)
     client.authenticated = True
     return replies.OK
 
 
-def check_password(context: Context, user: bytes, password: bytes) -> None:
-    """Digests are compared, so that the time tells nothing about the password; without one set, any will do."""
+def knows_password(context: Context, user: bytes, password: bytes) -> bool:
+    """Compare digests, so that timing reveals nothing about the password; if none is set, any password is accepted."""
     expected = context.requirepass
-    if user != USER or (expected and blake2b(password).digest() != blake2b(expected).digest()):
-        raise CommandError(WRONGPASS)
+    return user == USER and (not expected or blake2b(password).digest() == blake2b(expected).digest())
 
 
 def hello(context: Context, client: Client, argv: list[bytes]) -> Reply:
@@ -102,7 +102,8 @@ def hello(context: Context, client: Client, argv: list[bytes]) -> Reply:
             raise CommandError("NOPROTO unsupported protocol version")
     credentials, name = hello_options(argv)
     if credentials:
-        check_password(context, credentials[0], credentials[1])
+        if not knows_password(context, credentials[0], credentials[1]):
+            return deny(context, client)
         client.authenticated = True
     if not client.authenticated:
         raise CommandError(HELLO_NOAUTH)
@@ -113,7 +114,7 @@ def hello(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 
 def hello_options(argv: list[bytes]) -> tuple[list[bytes], bytes | None]:
-    """User and password (empty when not given), and the name."""
+    """The credentials (user and password, or empty if not given), and the name (None if not given)."""
     credentials: list[bytes] = []
     name: bytes | None = None
     at = 2
@@ -137,7 +138,7 @@ def check_name(name: bytes) -> None:
 
 
 def printable(text: bytes) -> bool:
-    """Only what is neither space nor control character; beyond ASCII nothing is."""
+    """True if all bytes are printable ASCII other than space."""
     return all(b"!"[0] <= byte <= b"~"[0] for byte in text)
 
 
@@ -165,7 +166,7 @@ def greeting(client: Client) -> bytes:
 
 
 class HoldersWaiter(Waiter):
-    """A client that waits until enough other regions hold what it wrote."""
+    """A client that waits until enough other regions hold its writes durably."""
 
     def __init__(self, client: Client, wanted: int, deadline_ms: int) -> None:
         super().__init__(client, [], deadline_ms)
@@ -193,7 +194,9 @@ def wait(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 
 def holder_count(context: Context, client: Client) -> int:
-    """An acknowledgement that the client's write might have added, and did not, is not waited for."""
+    """How many other regions hold the client's writes durably. `written_counter` allows for an acknowledgement that may
+    not have been made, so it is limited to the counters in use.
+    """
     replica = context.replica
     counter = min(client.written_counter, replica.counter())
     own = region_of(replica.slot)
@@ -204,7 +207,7 @@ CONNECTION = ("loading", "fast", "connection")
 STRANGER = (*CONNECTION, "no_auth")
 
 COMMANDS: list[Command] = [
-    Command("ping", -1, CONNECTION, 0, 0, 0, ping),
+    Command("ping", -1, ("fast", "connection"), 0, 0, 0, ping),
     Command("echo", 2, CONNECTION, 0, 0, 0, echo),
     Command("hello", -1, STRANGER, 0, 0, 0, hello),
     Command("auth", -2, STRANGER, 0, 0, 0, authenticate),

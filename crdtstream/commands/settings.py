@@ -1,11 +1,11 @@
-"""The settings that CONFIG shows and changes: Redis's names for what tools ask for, and a name of our own for each
+"""The settings that CONFIG shows and changes: Redis's names for those that tools expect, and a name of our own for each
 field of `Config` and `Limits`.
 
-Own names are the fields with dashes. What is read once, when the region starts or a link opens, cannot be changed; nor
-can what regions agree on. A few of Redis's names have one value only here; setting that value is accepted, so that a
-tool can write back what it read.
+Our names are the fields with dashes. A setting that is read only once, at the start or when a link opens, cannot be
+changed at run time, and neither can one on which all regions must agree. Some of Redis's names have a fixed value here;
+setting that value is accepted, so that a tool can write back what it read.
 
-Values are texts, as CONFIG has them: memory in bytes (written with Redis's units if one likes), flags `yes` and `no`.
+Values are texts, as in CONFIG: memory sizes in bytes (Redis's units are accepted), flags as `yes` and `no`.
 
 Reference: `config.c` of Redis.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from crdtstream.commands.context import Context
+from crdtstream.clients.context import Context
 from crdtstream.config import LIMITS_MIN, Config, Limits
 from crdtstream.core.keyspace import DATABASES
 
@@ -24,16 +24,21 @@ IMMUTABLE = "can't set immutable config"
 MEMORY = re.compile(rb"(\d{1,19})(b|k|kb|m|mb|g|gb|)", re.IGNORECASE)
 UNITS = {b"": 1, b"b": 1, b"k": 1000, b"kb": 1 << 10, b"m": 10**6, b"mb": 1 << 20, b"g": 10**9, b"gb": 1 << 30}
 
-# Limits that are read each time they are needed.
+# Limits that take effect at once, because they are read whenever they are needed.
 LIVE_LIMITS = frozenset(
     (
         "audit_entries_max",
         "audit_interval_ms",
+        "auth_failure_delay_ms",
         "blocked_clients_max",
+        "bulk_message_bytes",
+        "bulk_stage_bytes_max",
+        "bulk_stage_idle_s_max",
         "client_idle_s_max",
         "clients_max",
         "collected_keys_max",
         "copy_entries_max",
+        "digest_entries_max",
         "entry_bytes_max",
         "expired_keys_max",
         "expiry_takeover_ms",
@@ -41,26 +46,31 @@ LIVE_LIMITS = frozenset(
         "log_retention_bytes",
         "memory_bytes_max",
         "output_bytes_max",
+        "outputs_bytes_max",
         "peer_timeout_ms",
         "slow_command_us",
         "slow_log_entries_max",
+        "stop_checkpoint_log_bytes",
+        "stop_checkpoint_ms_max",
         "stream_node_bytes_max",
         "merged_ranges_bytes_max",
         "stream_node_entries_max",
+        "turn_ms_max",
+        "turn_reply_bytes_max",
     )
 )
-# Those that a connection takes when it is made.
+# Limits that take effect for new connections.
 CONNECTION_LIMITS = frozenset(("arguments_max", "bulk_bytes_max", "query_bytes_max"))
 LOG_LEVELS = {"debug": "debug", "verbose": "info", "notice": "info", "warning": "warning"}
 SHOWN_LEVELS = {"debug": "debug", "info": "notice", "warning": "warning", "error": "warning"}
 
 
 class SettingError(ValueError):
-    """Why a setting cannot have a value."""
+    """The reason why a setting cannot have a value."""
 
 
 class Setting:
-    """One name of CONFIG. `field` is what it stands for in `Limits` or `Config`; empty for a value that is fixed."""
+    """One name of CONFIG. `field` is the field of `Limits` or `Config` behind it; empty for a fixed value."""
 
     __slots__ = ("choices", "field", "high", "kind", "low", "name", "of_limits", "settable", "value")
 
@@ -86,7 +96,7 @@ class Setting:
         return text_of(value)
 
     def parse(self, text: bytes) -> object:
-        """The value of the field; raises SettingError."""
+        """Parse a value for the field; raises SettingError."""
         if self.kind == "integer":
             return bounded(self, whole_number(text))
         if self.kind == "memory":
@@ -107,7 +117,7 @@ def text_of(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):
-        return " ".join(value)
+        return " ".join(map(str, value))
     return "" if value is None else str(value)
 
 
@@ -197,7 +207,7 @@ def redis_settings() -> list[Setting]:
 
 
 def own_settings(taken: list[str]) -> list[Setting]:
-    """Every field by its own name, but for those that have it already."""
+    """A setting for every field under its own name, except for names already taken."""
     found: list[Setting] = []
     for field in dataclasses.fields(Config):
         name = field.name.replace("_", "-")
@@ -223,11 +233,13 @@ SETTINGS = table_of()
 
 
 def changed(config: Config, values: list[tuple[Setting, object]]) -> Config:
-    """The configuration with these values."""
+    """The configuration with these values changed."""
     own: dict[str, object] = {}
     limits: dict[str, object] = {}
     for setting, value in values:
         if setting.field:
             (limits if setting.of_limits else own)[setting.field] = value
+    if "requirepass" in own:
+        own["requirepass_file"] = ""  # the password no longer comes from the file
     own["limits"] = dataclasses.replace(config.limits, **limits)  # type: ignore[arg-type]
     return dataclasses.replace(config, **own)  # type: ignore[arg-type]

@@ -1,15 +1,16 @@
-"""XINFO: what a stream, its groups and their consumers look like from this region.
+"""XINFO: streams, groups and consumers as this region sees them.
 
-`radix-tree-keys` counts the blocks that hold the entries, and `radix-tree-nodes` one more, which is what Redis shows
-of a small tree. Groups, consumers and pending entries come in the order of their names and IDs.
+`radix-tree-keys` is the number of blocks that hold the entries, and `radix-tree-nodes` is one more, as Redis shows for
+a small tree. Groups and consumers are ordered by name, pending entries by ID.
 
 Reference: `xinfoCommand` of Redis 7.2.
 """
 
 from __future__ import annotations
 
-from crdtstream.commands.command import Command
-from crdtstream.commands.context import Client, CommandError, Context, Reply, shown
+from crdtstream.clients.client import Client
+from crdtstream.clients.command import Command
+from crdtstream.clients.context import CommandError, Context, Reply, shown
 from crdtstream.commands.integers import integer
 from crdtstream.commands.lag import entries_read_of, first_id, lag_of
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, format_id
@@ -68,7 +69,7 @@ def xinfo_stream(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 
 def properties(stream: Stream) -> list[bytes]:
-    """What both forms begin with."""
+    """The fields at the start of both forms of XINFO STREAM."""
     blocks = sum([tree.block_count() for tree in stream.trees.values()])
     return [
         replies.bulk(b"length"),
@@ -103,7 +104,9 @@ def summary(stream: Stream, protocol: int) -> bytes:
 
 
 def full(stream: Stream, count: int, protocol: int) -> bytes:
-    """The first `count` entries, and of each list of pending entries the first `count`; all when negative."""
+    """XINFO STREAM FULL: the first `count` entries, and of each list of pending entries the first `count` (all if
+    negative).
+    """
     taken, chunks = stream.range(ID_MIN, ID_MAX, count, False)
     groups = [full_group(stream, name, stream.groups[name], count, protocol) for name in sorted(stream.groups)]
     items = [

@@ -1,21 +1,21 @@
 """The stream commands without groups: XADD XLEN XRANGE XREVRANGE XREAD XDEL XTRIM XSETID.
 
-An XADD is refused at or below the stream's top, which a removed entry or an XSETID raises too. A trim or an XDEL
-becomes an effect that names what it removed. A reader that blocks on `$` waits by vector: it is served any entry above
-the counters that it saw, even one that arrives late with a smaller ID. A reader that names an ID is served what lies
-above it (open).
+An XADD is rejected at or below the stream's last ID, which removed entries and XSETID raise too. A trim or an XDEL
+becomes an effect that names what it removed. A reader that blocks on `$` waits by counters: it receives every entry
+added after those it has seen, even one that arrives late with a lower ID. A reader that gives an ID receives the
+entries above it (exclusive).
 
 Reference: Redis `t_stream.c`; minting is in core/entry_id.
 """
 
 from __future__ import annotations
 
+from crdtstream.clients.client import Client
+from crdtstream.clients.command import Command
+from crdtstream.clients.context import CommandError, Context, Reply, Waiter
 from crdtstream.commands import arguments
 from crdtstream.commands.arguments import COUNT_ALL, NewId, ReadOptions, TrimOptions
-from crdtstream.commands.command import Command
-from crdtstream.commands.context import Client, CommandError, Context, Reply
 from crdtstream.commands.integers import integer
-from crdtstream.commands.parking import Waiter
 from crdtstream.core.effects import CounterRange, Key
 from crdtstream.core.entry_id import (
     ID_MAX,
@@ -30,6 +30,8 @@ from crdtstream.core.entry_id import (
     next_id,
     previous_id,
 )
+from crdtstream.core.seen import Seen
+from crdtstream.core.strands import count_through
 from crdtstream.core.stream import Stream
 from crdtstream.protocols import replies
 
@@ -82,24 +84,24 @@ def add(context: Context, key: Key, entry_id: EntryId, fields: list[bytes]) -> b
 
 
 def top_of(context: Context, key: Key) -> EntryId:
-    """The local top, of a key too that is only remembered; one that is hidden will be deleted first."""
+    """The last ID of the key, even of one that is only remembered; 0-0 for a hidden key, which is deleted first."""
     stream = context.replica.databases[key[0]].get(key[1])
     return ID_MIN if stream is None or stream.expires_ms < context.now_ms else stream.top
 
 
 def minted(context: Context, top: EntryId) -> EntryId:
-    """`*`."""
+    """The ID for `*`."""
     if context.id_mode == LIBERAL:
         entry_id = mint_plain(context.now_ms, top)
     else:
-        entry_id = mint(context.now_ms, top, context.replica.slot)
+        entry_id = mint(context.now_ms, top, context.replica.lane)
     if entry_id is None:
         raise CommandError(EXHAUSTED)
     return entry_id
 
 
 def require_allowed(id_mode: str, new_id: NewId) -> None:
-    """What is wrong with an ID whatever the stream holds."""
+    """Raise if the given ID is not allowed, whatever the stream contains."""
     if new_id.kind == arguments.FULL and id_mode == STRICT:
         raise CommandError(STRICT_ID)
     plain = new_id.kind == arguments.FULL or (new_id.kind == arguments.MS_ONLY and id_mode == LIBERAL)
@@ -108,7 +110,7 @@ def require_allowed(id_mode: str, new_id: NewId) -> None:
 
 
 def chosen_id(context: Context, new_id: NewId, top: EntryId) -> EntryId:
-    """The entry's ID, as the ID mode has it."""
+    """The ID of the new entry under the current ID mode."""
     if top == ID_MAX:
         raise CommandError(EXHAUSTED)
     if new_id.kind == arguments.AUTO:
@@ -116,10 +118,10 @@ def chosen_id(context: Context, new_id: NewId, top: EntryId) -> EntryId:
     if new_id.kind == arguments.FULL:
         entry_id: EntryId | None = (new_id.ms, new_id.seq)
     elif context.id_mode != LIBERAL:
-        entry_id = mint_at(new_id.ms, top, context.replica.slot)
+        entry_id = mint_at(new_id.ms, top, context.replica.lane)
     elif new_id.kind == arguments.AUTO_SEQ and new_id.ms == top[0]:
         if top[1] == U64_MAX:
-            # As in Redis, whose text for a millisecond without another sequence number is this.
+            # As in Redis, which uses this text if the millisecond has no sequence number left.
             raise CommandError(TOO_LARGE)
         entry_id = (top[0], top[1] + 1)
     else:
@@ -176,22 +178,19 @@ def xdel(context: Context, client: Client, argv: list[bytes]) -> Reply:
         return replies.ZERO
     ids = [arguments.parse_entry_id(text) for text in argv[2:]]
     highest = ID_MIN
+    counters: dict[int, list[int]] = {}
+    for entry_id in ids:
+        for slot in stream.slots_holding(entry_id):
+            counters.setdefault(slot, []).append(stream.trees[slot].counter_of(entry_id))
+            highest = max(highest, entry_id)
     ranges: dict[int, list[CounterRange]] = {}
-    for slot in sorted(stream.trees):
-        tree = stream.trees[slot]
-        counters: list[int] = []
-        for entry_id in ids:
-            counter = tree.counter_of(entry_id)
-            if counter:
-                counters.append(counter)
-                highest = max(highest, entry_id)
-        if counters:
-            ranges[slot] = ranges_of(counters)
+    for slot in sorted(counters):
+        ranges[slot] = ranges_of(counters[slot])
     return replies.integer(context.replica.remove_entries(key, ranges, False, highest))
 
 
 def ranges_of(counters: list[int]) -> list[CounterRange]:
-    """As maximal closed ranges, ascending; a counter given twice counts once."""
+    """Counters as maximal closed ranges, ascending; a counter given twice counts once."""
     ranges: list[CounterRange] = []
     for counter in sorted(counters):
         if ranges and counter <= ranges[-1][1] + 1:
@@ -207,7 +206,7 @@ def xtrim(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 
 def trim(context: Context, key: Key, options: TrimOptions) -> int:
-    """How many entries left."""
+    """Trim the stream; returns how many entries were removed."""
     stream = context.replica.find(key)
     if stream is None:
         return 0
@@ -220,22 +219,17 @@ def trim(context: Context, key: Key, options: TrimOptions) -> int:
 
 
 def surplus_of(stream: Stream, options: TrimOptions) -> int:
-    """How many of the oldest entries lie beyond MAXLEN, or below MINID."""
+    """How many of the oldest entries exceed MAXLEN, or lie below MINID."""
     if options.min_id is None:
         assert options.keep is not None
         return stream.length - options.keep
     end = previous_id(options.min_id)
-    if end is None:
-        return 0
-    count = 0
-    for tree in stream.trees.values():
-        count += tree.count_in(ID_MIN, end)
-    return count
+    return 0 if end is None else count_through(stream.chains, end)
 
 
 def whole_nodes(surplus: int, length: int, options: TrimOptions, node_entries: int) -> int:
-    """`~`: as Redis, which drops whole nodes of its tree and stops before the one that would exceed LIMIT. The last one
-    is whole with fewer entries too.
+    """How many entries an approximate trim (`~`) removes. As in Redis, only whole nodes are dropped, up to the one that
+    would exceed LIMIT. The last node counts as whole even if it has fewer entries.
     """
     removals_max = options.removals_max(node_entries)
     if removals_max is not None and surplus > removals_max:
@@ -249,26 +243,26 @@ def whole_nodes(surplus: int, length: int, options: TrimOptions, node_entries: i
 
 
 class Wanted:
-    """What a reader wants of one stream: entries above an ID, or, where `after` is None, above the counters `seen`."""
+    """What a reader wants from one stream: entries above the ID `after`, or those that arrived after `seen`."""
 
     __slots__ = ("after", "key", "seen")
 
-    def __init__(self, key: Key, after: EntryId | None, seen: dict[int, int]) -> None:
+    def __init__(self, key: Key, after: EntryId | None, seen: Seen | None = None) -> None:
         self.key = key
         self.after = after
         self.seen = seen
 
     def entries(self, context: Context, stream: Stream, count: int) -> tuple[int, list[bytes]]:
-        if self.after is None:
+        if self.seen is not None:
             return stream.added_since(self.seen, count)
-        start = next_id(self.after)
+        start = None if self.after is None else next_id(self.after)
         if start is None:
             return 0, []
         return context.ranges.range(self.key, stream, start, ID_MAX, count, False)
 
 
 class LastWanted(Wanted):
-    """`+`: the last entry when the reader is served."""
+    """`+`: the last entry at the time the reader is served."""
 
     def entries(self, context: Context, stream: Stream, count: int) -> tuple[int, list[bytes]]:
         last = stream.last_entry()
@@ -278,7 +272,7 @@ class LastWanted(Wanted):
 
 
 class StreamReader(Waiter):
-    """An XREAD; parked when it found nothing and may block."""
+    """An XREAD; it is parked if it found nothing and may block."""
 
     def __init__(self, client: Client, wanted: list[Wanted], options: ReadOptions) -> None:
         super().__init__(client, [one.key for one in wanted], options.deadline_ms)
@@ -306,14 +300,14 @@ class StreamReader(Waiter):
 
 
 def streams_header(streams: int, protocol: int) -> bytes:
-    """Begins the reply of XREAD and XREADGROUP: a map of names to entries, in protocol 2 an array of pairs."""
+    """The start of the reply of XREAD and XREADGROUP: a map of names to entries, in protocol 2 an array of pairs."""
     if protocol == replies.RESP3:
         return replies.map_header(streams, protocol)
     return replies.array_header(streams)
 
 
 def stream_header(name: bytes, count: int, protocol: int) -> bytes:
-    """Begins one stream's part of that reply; `count` entries follow."""
+    """The start of one stream's part of that reply; `count` entries must be appended."""
     pair = b"" if protocol == replies.RESP3 else replies.array_header(2)
     return pair + replies.bulk(name) + replies.array_header(count)
 
@@ -333,17 +327,17 @@ def xread(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 def wanted_of(context: Context, key: Key, text: bytes) -> Wanted:
     if text == b"$":
-        return Wanted(key, None, vector_of(context, key))
+        return Wanted(key, None, seen_of(context, key))
     if text == b"+":
-        return LastWanted(key, None, {})
+        return LastWanted(key, None)
     if text == b">":
         raise CommandError(NEW_ONLY)
-    return Wanted(key, arguments.parse_entry_id(text), {})
+    return Wanted(key, arguments.parse_entry_id(text))
 
 
-def vector_of(context: Context, key: Key) -> dict[int, int]:
+def seen_of(context: Context, key: Key) -> Seen:
     stream = context.replica.databases[key[0]].get(key[1])
-    return {} if stream is None else stream.vector()
+    return Seen(None, None) if stream is None else stream.seen()
 
 
 # XSETID
@@ -389,7 +383,9 @@ def xsetid(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 
 def require_settable(stream: Stream, last_id: EntryId, options: SetIdOptions) -> None:
-    """The last ID never falls: below the top Redis allows what lies above the last entry, this does not."""
+    """Raise if XSETID would lower the last ID. Redis allows an ID below it that is above the last entry; replicated
+    state requires that the last ID never falls.
+    """
     if last_id < stream.max_deleted():
         raise CommandError(BELOW_MAX_DELETED)
     if last_id < stream.top:

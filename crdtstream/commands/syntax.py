@@ -1,12 +1,12 @@
-"""The arguments of commands, read from a line of syntax each and told as COMMAND DOCS tells them.
+"""A notation for the arguments of commands, parsed from one line for each command and returned by COMMAND DOCS.
 
-    key COUNT count [NOACK]         a value; a token and its value; a token that says all, which may be left out
-    count#  id...  key              an integer; one or more; `key` and other names in KEYS are keys, in their order
+    key COUNT count [NOACK]         a value; a token with its value; an optional argument that is only a token
+    count#  id...  key              an integer; one or more; `key` and the other names in KEYS are keys, in that order
     strategy:<MAXLEN | MINID>       one of several
     data:(field value)...           several that belong together
-    name=shown@7.0.0!7.2.0          what to show for it, since when it is there, since when it is not to be used
+    name=shown@7.0.0!7.2.0          display text, version that introduced it, version that deprecated it
 
-A word in capitals, or a sign in SIGNS, is a token: of the value or group that follows it, else for itself.
+A word in capitals, or a sign in SIGNS, is a token: it belongs to the value or group after it, or else stands alone.
 
 Reference: `commandDocsCommand` of Redis, and its commands' JSON files.
 """
@@ -29,11 +29,11 @@ GROUPS: Final = {"(": "block", "<": "oneof"}
 
 
 class SyntaxFault(ValueError):
-    """A line of syntax that cannot be read."""
+    """A line that does not follow the notation."""
 
 
 class Argument:
-    """One argument; a `oneof` or a `block` has `children`."""
+    """One argument; one of kind `oneof` or `block` has `children`."""
 
     __slots__ = (
         "children",
@@ -62,7 +62,7 @@ class Argument:
 
 
 class Reader:
-    """Reads one line from left to right."""
+    """A parser for one line, from left to right."""
 
     def __init__(self, line: str) -> None:
         self._line = line
@@ -72,11 +72,11 @@ class Reader:
     def whole(self) -> list[Argument]:
         found = self._sequence()
         if self._next():
-            raise SyntaxFault(f"{self._next()} closes nothing in: {self._line}")
+            raise SyntaxFault(f"unexpected {self._next()} in: {self._line}")
         return found
 
     def _next(self) -> str:
-        """The piece that comes next; empty at the end."""
+        """The next piece; empty at the end."""
         return self._pieces[self._at] if self._at < len(self._pieces) else ""
 
     def _take(self) -> str:
@@ -89,7 +89,7 @@ class Reader:
             raise SyntaxFault(f"{wanted} is missing in: {self._line}")
 
     def _sequence(self) -> list[Argument]:
-        """What stands side by side, up to what closes it."""
+        """The consecutive arguments up to a closing piece."""
         found: list[Argument] = []
         while self._next() and self._next() not in CLOSING:
             found.append(self._argument())
@@ -112,7 +112,7 @@ class Reader:
         return found
 
     def _begins_value(self) -> bool:
-        """Whether a value or a group follows, which the token before it is the token of."""
+        """True if the next piece starts a value or a group, to which the preceding token belongs."""
         piece = self._next()
         if not piece or piece in CLOSING or piece[0] in "[.@":
             return False
@@ -122,7 +122,7 @@ class Reader:
         found = self._sequence()
         self._expect("]")
         if len(found) != 1:
-            raise SyntaxFault(f"[ ] holds {len(found)} arguments, not one, in: {self._line}")
+            raise SyntaxFault(f"[ ] must hold one argument, not {len(found)}, in: {self._line}")
         found[0].optional = True
         return found[0]
 
@@ -147,10 +147,10 @@ class Reader:
 
 
 def argument_of(word: str) -> Argument:
-    """A word alone: a token, or a value whose name says its type."""
+    """A single word: a token, or a value whose type follows from its name."""
     match = WORD.fullmatch(word)
     if match is None or word == "...":
-        raise SyntaxFault(f"{word} is no argument")
+        raise SyntaxFault(f"{word} is not an argument")
     name = match[1]
     if name in SIGNS or name == name.upper():
         found = Argument(SIGNS.get(name, name.lower()), "pure-token")
@@ -175,7 +175,7 @@ def arguments_of(line: str) -> list[Argument]:
     return Reader(line).whole()
 
 
-# What COMMAND DOCS tells
+# The reply of COMMAND DOCS
 
 
 def told(arguments: list[Argument], protocol: int) -> bytes:

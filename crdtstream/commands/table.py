@@ -1,7 +1,7 @@
-"""The table of all commands, and COMMAND, which tells about it.
+"""The table of all commands, and COMMAND, which describes them.
 
-Commands of other data types are not in it, so they get Redis's unknown-command error. Names are found as clients
-usually write them, upper or lower case, without a conversion.
+Commands of other data types are not in the table, so they get Redis's error for an unknown command. A name written all
+in upper or all in lower case, as clients usually send it, is found without a conversion.
 
 Reference: Redis `COMMAND`, `COMMAND INFO`.
 """
@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from crdtstream.clients.client import Client
+from crdtstream.clients.command import Command
+from crdtstream.clients.context import CommandError, Context, Reply
 from crdtstream.commands import (
     clients,
     configuration,
@@ -28,8 +31,6 @@ from crdtstream.commands import (
     streams,
     transactions,
 )
-from crdtstream.commands.command import Command
-from crdtstream.commands.context import Client, CommandError, Context, Reply
 from crdtstream.commands.documents import documents
 from crdtstream.commands.glob import matches, tokens_of
 from crdtstream.commands.key_flags import flagged, keys_of, specifications
@@ -50,7 +51,7 @@ HELP = (
     b"GETKEYS <full-command>",
     b"    Return the keys from a full command.",
     b"GETKEYSANDFLAGS <full-command>",
-    b"    Return the keys from a full command, and what it does to each.",
+    b"    Return the keys from a full command, and the access flags of each.",
     b"HELP",
     b"    Prints this help.",
 )
@@ -119,7 +120,7 @@ def describe_all(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 
 def named(name: bytes) -> Command | None:
-    """`xadd`, or `xgroup|create`."""
+    """The command with a full name such as `xadd` or `xgroup|create`."""
     parent, bar, child = name.upper().partition(b"|")
     command = TABLE.get(parent)
     if command is None or not bar:
@@ -128,7 +129,7 @@ def named(name: bytes) -> Command | None:
 
 
 def described(command: Command, protocol: int) -> bytes:
-    """The ten fields of COMMAND INFO; tips are empty."""
+    """The ten fields of COMMAND INFO for one command; its tips are empty."""
     flags = [b"+%b\r\n" % flag.encode() for flag in command.flags if flag in TOLD_FLAGS]
     children = [described(child, protocol) for child in (command.subcommands or {}).values()]
     return replies.array(
@@ -155,7 +156,7 @@ def categories(command: Command) -> list[bytes]:
 
 
 def tell(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    """COMMAND DOCS: of all commands, or of those named that there are."""
+    """COMMAND DOCS: for all commands, or for those of the named commands that exist."""
     found = COMMANDS
     if len(argv) > 2:
         found = [command for command in map(named, argv[2:]) if command is not None]
@@ -167,18 +168,18 @@ def show_help(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 
 def key_names(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    """COMMAND GETKEYS: the keys that a whole request names."""
+    """COMMAND GETKEYS: the keys named by a complete request."""
     return replies.bulk_array(named_keys(argv[2:])[1])
 
 
 def key_names_and_flags(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    """COMMAND GETKEYSANDFLAGS: the keys, each with what the command does to it."""
+    """COMMAND GETKEYSANDFLAGS: the keys, each with the flags of its specification."""
     command, found = named_keys(argv[2:])
     return flagged(command, found, client.protocol)
 
 
 def named_keys(request: list[bytes]) -> tuple[Command, list[bytes]]:
-    """The command that a request names, and its keys."""
+    """The command named by a request, and its keys."""
     command = TABLE.get(request[0].upper())
     if command is not None and command.subcommands and len(request) > 1:
         command = command.subcommands.get(request[1].upper())
@@ -232,7 +233,7 @@ COMMANDS: list[Command] = [
 
 
 def table_of(commands: list[Command]) -> dict[bytes, Command]:
-    """Both usual spellings of each name."""
+    """Commands by name, in lower and in upper case."""
     table: dict[bytes, Command] = {}
     for command in commands:
         command.check()

@@ -1,26 +1,27 @@
 """MULTI EXEC DISCARD WATCH UNWATCH.
 
-EXEC runs what was queued in one go: the clock stands still, no other client, peer or tick comes between, and nothing
-closes the batch that gathers the effects, so a transaction lies in one batch and one turn of the log and is applied
-elsewhere, and recovered here, as a whole. Who waits for a key is served after EXEC and sees only its result. A command
-that would wait answers what it would answer at its deadline.
+EXEC runs the queued commands without interruption: the clock stands still, no other client, peer or tick intervenes,
+and the batch that collects the effects is not closed. So a transaction is in one batch and one turn of the log, and is
+applied elsewhere, and recovered here, as a whole. Clients waiting for a key are served after EXEC and see only its
+result. A command that would wait replies at once as it would at its deadline.
 
-A command that cannot run at all is refused when it is queued, and the transaction with it. One that fails while it runs
+A command that cannot run is rejected when it is queued, and the transaction fails. A command that fails during EXEC
 undoes nothing, as in Redis.
 
-A watched key counts as changed by every effect on it, of this region or another, but for acknowledgements: so XSETID
-and the making and destroying of a group count too, which Redis passes over. What is local counts as little as there:
-reads of a group, claims, XACK, cursors. A key that expired since WATCH counts although nothing was deleted yet.
+A watched key is changed by every effect on it, of this region or another, except acknowledgements. So XSETID and the
+creation and destruction of a group count too, which Redis ignores. Local facts do not count, as in Redis: reads of a
+group, claims, XACK, cursors. A key that has expired since WATCH counts as changed even if it is not deleted yet.
 
 Reference: `multi.c` of Redis.
 """
 
 from __future__ import annotations
 
-from crdtstream.commands.calling import call
-from crdtstream.commands.command import Command
-from crdtstream.commands.context import Client, CommandError, Context, Reply
-from crdtstream.commands.watching import Transaction
+from crdtstream.clients.calling import call
+from crdtstream.clients.client import Client
+from crdtstream.clients.command import Command
+from crdtstream.clients.context import CommandError, Context, Reply
+from crdtstream.clients.transaction import Transaction
 from crdtstream.protocols import replies
 
 EXECABORT = "EXECABORT Transaction discarded because of previous errors."
@@ -57,7 +58,7 @@ def execute(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 
 def watched_changed(context: Context, client: Client) -> bool:
-    """Whether a watched key changed, or was there and is hidden by its expiry now."""
+    """True if a watched key changed, or existed at WATCH and is hidden by its expiry now."""
     if not client.watched:
         return False
     context.watches.note(context.replica.touched())
@@ -66,11 +67,11 @@ def watched_changed(context: Context, client: Client) -> bool:
 
 
 def answer(context: Context, client: Client, command: Command, request: list[bytes]) -> bytes:
-    """One reply of the transaction's."""
+    """Run one command of the transaction and return its reply."""
     reply = call(context, client, command, request)
     if reply is None:
         waiter = context.unpark(client)
-        assert waiter is not None, f"{command.name} neither answers nor waits"
+        assert waiter is not None, f"{command.name} neither replied nor waits"
         reply = waiter.expired(context)
     return reply
 
@@ -79,7 +80,7 @@ def watch(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if client.transaction is not None:
         raise CommandError("ERR WATCH inside MULTI is not allowed")
     if not len(context.watches) and not len(context.parking):
-        # What changed before anybody watched or waited is of no interest, and must not count as a change from now on.
+        # Changes made before the first WATCH or wait were not collected by a client; they must not count from now on.
         context.replica.take_touched()
     for name in argv[1:]:
         key = (client.database, name)

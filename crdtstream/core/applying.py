@@ -1,12 +1,18 @@
-"""Effects applied, from anywhere: the state that they make, and what of it is news.
+"""Applying effects, whatever their source, and recording which keys and groups changed.
 
-An effect from another origin, one from the own log and one that is prepared just now are applied alike, so replaying
-the log rebuilds the state exactly. A whole state of another region is joined instead.
+An effect received from another origin, one replayed from this region's log and one that was just prepared here are
+applied by the same code, so replaying the log rebuilds the state exactly. A whole state received from another region
+is joined instead (core/joining.py).
 
-After a checkpoint was loaded, some keys are ahead of the vector: their state was captured while the node went on. Each
-is named with the position in the log that it includes, and what is replayed up to there passes it by.
+For each origin the context of its last batch is kept, because the next batch names only what its context gained. Every
+context names all earlier origins, so keeping all of them would cost memory quadratic in the number of starts: the
+contexts of ended origins are dropped.
 
-News are two: keys whose readers may find something new, and groups that are *dirty*, whose runs may have grown.
+Right after a checkpoint is loaded, some keys are ahead of the vector, because they were captured while the node went on
+serving. Each such key is recorded with the log position up to which it is complete, and replay skips it up to there.
+
+Two kinds of change are recorded: *touched* keys, whose readers may find something new, and *dirty* groups, whose runs
+may have grown.
 """
 
 from __future__ import annotations
@@ -19,19 +25,34 @@ from crdtstream.core.joining import join_stream
 from crdtstream.core.keyspace import Keyspace
 from crdtstream.core.members import Members
 from crdtstream.core.stream import Stream
+from crdtstream.core.whole_state import WholeState
 
 StampedFact = tuple[int, LocalFact]
 
 
 class Applied(Keyspace):
-    """The streams and members of one region as effects have made them, up to `vector`; `slot` is the own origin's."""
+    """The streams and members of one region with all effects up to `vector` applied; `slot` is this region's origin."""
 
-    __slots__ = ("_captured", "_dirty", "_touched", "_touching", "_waiting_facts", "members", "slot", "vector")
+    __slots__ = (
+        "_captured",
+        "_dirty",
+        "_news",
+        "_touched",
+        "_touching",
+        "_waiting_facts",
+        "contexts",
+        "members",
+        "slot",
+        "vector",
+    )
 
     def __init__(self, slot: int) -> None:
         super().__init__()
         self.slot = slot
         self.vector = VersionVector()
+        self.contexts: dict[int, VersionVector] = {}
+        # Origins from which something was applied since the last local batch: what the next context has gained.
+        self._news: dict[int, None] = {}
         self.members = Members()
         self._dirty: dict[tuple[Key, bytes], None] = {}
         self._touched: dict[Key, None] = {}
@@ -40,30 +61,30 @@ class Applied(Keyspace):
         self._captured: dict[Key, int] = {}
 
     def counter(self) -> int:
-        """The own origin's last counter."""
+        """The last counter of this region's origin."""
         return self.vector.get(self.slot)
 
     def take_touched(self) -> list[Key]:
-        """Keys whose readers may have something new, in the order in which they were touched."""
+        """Return and clear the keys whose readers may find something new, in the order in which they were touched."""
         touched = list(self._touched)
         self._touched.clear()
         self._touching = None
         return touched
 
     def touched(self) -> list[Key]:
-        """As `take_touched`, which may come later."""
+        """The same keys as `take_touched`, without clearing them."""
         return list(self._touched)
 
     # Batches and facts
 
     def apply_batch(self, batch: Batch, position: int = 0) -> None:
-        """A batch that passed both gates, from another origin, or from the own log, where it has this position."""
-        assert batch.first == self.vector.get(batch.slot) + 1, (
-            f"a gap before counter {batch.first} of slot {batch.slot}"
+        """Apply a batch that passed both gates of the inbox, or one read from the local log at this log position."""
+        assert self.vector.admits(batch.slot, batch.first, batch.context), (
+            f"batch {batch.first}..{batch.last} of slot {batch.slot} was applied before its predecessors"
         )
-        assert self.vector.descends(batch.context), "a batch was applied before its context"
-        context = batch.context.copy()
+        context = self._begin_context(batch)
         counter = batch.first
+        self._news[batch.slot] = None
         if self._waiting_facts and batch.slot == self.slot:
             self._release_facts()
         for effect in batch.effects:
@@ -75,10 +96,35 @@ class Applied(Keyspace):
             if self._waiting_facts and batch.slot == self.slot:
                 self._release_facts()
 
+    def _begin_context(self, batch: Batch) -> VersionVector:
+        """The context of the batch in full; it advances as the effects of the batch are applied."""
+        context = self.contexts.get(batch.slot)
+        if context is None:
+            assert batch.first == 1, f"the context of origin {batch.slot} before counter {batch.first} is not known"
+            context = self.contexts[batch.slot] = VersionVector()
+        context.merge(batch.context)
+        context.advance(batch.slot, batch.first - 1)
+        return context
+
+    def knows_context(self, slot: int, first: int) -> bool:
+        """True if a batch of this origin that starts at this counter can be applied: its full context is known."""
+        return first == 1 or slot in self.contexts
+
+    def forget_contexts(self, stable: VersionVector) -> None:
+        """Drop the contexts of ended origins once every counted member has all of their effects.
+
+        A directory that was away may still bring another batch of such an origin. Its context is then unknown, so the
+        peer that sends it is asked for a full state transfer (replication/transfer/handover.py).
+        """
+        for slot in [slot for slot in self.contexts if self.members.is_evicted(slot)]:
+            if stable.contains(slot, self.vector.get(slot)):
+                del self.contexts[slot]
+
     def replay_facts(self, facts: list[StampedFact], through: int, position: int = 0) -> None:
-        """Local facts from this position of the log: each waits until the own effects before it are applied, and all
-        wait for the batch of their turn, which ends at the own counter `through`: a turn is replayed whole or not at
-        all.
+        """Queue local facts read from the log at this log position.
+
+        Each waits until the local effects before it are applied. All of them wait for the batch of their turn, which
+        ends at local counter `through`: a turn is replayed as a whole or not at all.
         """
         if self._captured:
             facts = [fact for fact in facts if self._captured.get(fact[1].key, 0) < position]
@@ -87,7 +133,7 @@ class Applied(Keyspace):
             self._release_facts()
 
     def drop_waiting_facts(self) -> int:
-        """Facts whose batch the torn tail took with it; returns how many."""
+        """Discard the facts whose batch was lost with the torn end of the log; returns how many."""
         dropped = len(self._waiting_facts)
         self._waiting_facts.clear()
         return dropped
@@ -98,63 +144,113 @@ class Applied(Keyspace):
             self._apply_fact(self._waiting_facts.pop(0)[1])
 
     def end_replay(self) -> int:
-        """After recovery; returns how many facts were dropped."""
+        """End recovery; returns how many facts were discarded."""
         self._captured.clear()
         return self.drop_waiting_facts()
 
     # Join
 
-    def join(self, streams: dict[Key, Stream], vector: VersionVector, position: int = 0) -> None:
-        """Another region's replicated state, taken at exactly this vector; from the own log, where it has this
-        position. A key that is not named is absent there. The streams given are used up.
+    def join(self, state: WholeState, position: int = 0) -> None:
+        """Join another region's state, which is consumed; `position` is its log position if it is read from the
+        local log.
         """
+        self._join_streams(state.streams, state.vector, position)
+        self._join_contexts(state.contexts, state.vector)
+        # The table of members compares what each side knew, so it needs the vector as it was before the merge.
+        before = self.vector.copy()
+        self.vector.merge(state.vector)
+        self._join_members(state.members, before, state.vector)
+
+    def _join_streams(self, streams: dict[Key, Stream], vector: VersionVector, position: int) -> None:
         own = [(number, name) for number, database in enumerate(self.databases) for name in database]
         fresh = not any(self.vector.get(slot) for slot, _ in vector.items())
         for key in sorted({*own, *streams}):
             if not self._captured or self._captured.get(key, 0) < position:
                 self._join_key(key, streams.get(key) or Stream(), vector, fresh)
-        self.vector.merge(vector)
+
+    def _join_contexts(self, contexts: dict[int, VersionVector], vector: VersionVector) -> None:
+        """For each origin, take the last context from the side that has applied more of its batches."""
+        for slot, counter in vector.items():
+            if counter > self.vector.get(slot):
+                self._news[slot] = None
+                self.contexts.pop(slot, None)
+                if slot in contexts:
+                    self.contexts[slot] = contexts[slot]
 
     def _join_key(self, key: Key, theirs: Stream, vector: VersionVector, fresh: bool) -> None:
-        """`fresh`: nothing of theirs was ever seen here, so a key that is not here, without groups, is taken over."""
+        """Join one key. With `fresh`, nothing of that state was ever seen here: a key without groups that does not
+        exist here can be adopted as it is.
+        """
         if self.observers:
             self._announce(key)
         if fresh and not theirs.groups and key[1] not in self.databases[key[0]]:
-            stream = self.databases[key[0]][key[1]] = theirs
+            stream = self._place(key, theirs)
         else:
             stream = self._stream(key)
             join_stream(stream, self.vector, theirs, vector)
-        self.deadlines.follow(key, stream.expires_ms)
+        self.deadlines.schedule(key, stream.expires_ms)
         self._dirty_all(key, stream)
         self._touched[key] = None
         self._note_remains(key, stream)
 
-    def join_members(self, members: Members) -> None:
-        """Another region's table of members; after the streams of the same moment, whose creates may be void here."""
-        self.members.join(members)
-        self._void_ended({})
+    def _join_members(self, members: Members, vector: VersionVector, their_vector: VersionVector) -> None:
+        """Join the table of members; call it after the streams, whose group creates it may void."""
+        self.members.join(members, vector, their_vector)
+        self._void_ended(list(self.members.ends()))
+
+    # Starting over
+
+    def replace(self, state: WholeState, position: int = 0) -> None:
+        """Replace everything, local facts included, by another region's state, which is consumed; `position` is its log
+        position if it is read from the local log.
+        """
+        streams = state.streams
+        own = [(number, name) for number, database in enumerate(self.databases) for name in database]
+        for key in sorted({*own, *streams}):
+            if not self._captured or self._captured.get(key, 0) < position:
+                self._replace_key(key, streams.get(key) or Stream(), state.vector)
+        self.vector = state.vector.copy()
+        self.contexts = state.contexts
+        self.members = state.members
+        self._news.clear()
+        self._dirty.clear()
+        self._touching = None
+        self.drop_waiting_facts()
+
+    def _replace_key(self, key: Key, theirs: Stream, vector: VersionVector) -> None:
+        if self.observers:
+            self._announce(key)
+        stream = Stream()
+        join_stream(stream, VersionVector(), theirs, vector)
+        if key[1] in self.databases[key[0]]:
+            self.databases[key[0]][key[1]] = stream
+        else:
+            self._place(key, stream)
+        self.deadlines.schedule(key, stream.expires_ms)
+        self._touched[key] = None
+        self._note_remains(key, stream)
 
     # Checkpoints
 
     def restore(self, key: Key, stream: Stream | None, position: int) -> None:
-        """A key as a checkpoint has it, up to this position of the log; None when it was gone by then."""
+        """Load a key from a checkpoint that is complete up to this log position; None if the key no longer existed."""
         self._captured[key] = position
         if stream is not None:
-            self.databases[key[0]][key[1]] = stream
-            self.follow_expiry(key)
+            self._place(key, stream)
+            self.schedule_expiry(key)
             self._note_remains(key, stream)
 
-    def follow_expiry(self, key: Key) -> None:
-        """After the key's state was put in its place other than by an effect."""
+    def schedule_expiry(self, key: Key) -> None:
+        """Recompute the expiry of a key whose state was installed other than by an effect."""
         stream = self._stream(key)
         stream.choose_expiry()
-        self.deadlines.follow(key, stream.expires_ms)
+        self.deadlines.schedule(key, stream.expires_ms)
 
     # One effect, one fact
 
     def _apply(self, slot: int, counter: int, context: VersionVector, effect: Effect) -> None:
         if isinstance(effect, fx.MemberEffect):
-            self._apply_to_members((slot, counter), effect)
+            self._apply_to_members((slot, counter), effect, context)
             return
         key = effect.key
         if self.observers:
@@ -171,6 +267,7 @@ class Applied(Keyspace):
             if group is not None and group.apply_runs(effect.creates, effect.runs, slot == self.slot):
                 self._dirty[(key, effect.group)] = None
             self._note_remains(key, stream)
+            # No reader finds anything new after an acknowledgement, so the key is not touched.
             return
         elif isinstance(effect, fx.GroupCreated):
             if not self.members.voids(slot, counter):
@@ -179,33 +276,33 @@ class Applied(Keyspace):
             stream.apply_group_destroyed(slot, counter, context, effect.group)
         elif isinstance(effect, fx.StreamDeleted):
             stream.apply_deleted(slot, counter, context, effect.counts)
-            self.deadlines.follow(key, stream.expires_ms)
+            self.deadlines.schedule(key, stream.expires_ms)
         elif isinstance(effect, fx.StreamIdSet):
             stream.apply_id_set(slot, counter, effect.last_id, effect.max_deleted, effect.offset, effect.weight)
         elif isinstance(effect, fx.ExpirySet):
             stream.apply_expiry_set(slot, counter, context, effect.expires_ms)
-            self.deadlines.follow(key, stream.expires_ms)
+            self.deadlines.schedule(key, stream.expires_ms)
         elif isinstance(effect, fx.AddCounted):
             stream.apply_add_counted(slot, counter, effect.first, effect.before)
         else:
-            raise AssertionError(f"no way to apply {type(effect).__name__}")
+            raise AssertionError(f"no rule applies {type(effect).__name__}")
         self._touched[key] = None
         self._note_remains(key, stream)
 
-    def _apply_to_members(self, dot: Dot, effect: fx.MemberEffect) -> None:
+    def _apply_to_members(self, dot: Dot, effect: fx.MemberEffect, context: VersionVector) -> None:
+        members = self.members
         if isinstance(effect, fx.MemberEvicted):
-            before = self.members.ends()
-            self.members.apply_evicted(effect.slot, effect.through)
-            self._void_ended(before)
+            self._void_ended(members.apply_evicted(dot, effect.slot, effect.through, effect.successor, context))
         elif isinstance(effect, fx.MemberAdmitted):
-            self.members.apply_admitted(dot, (effect.slot, effect.counter))
+            self._void_ended(members.apply_admitted(dot, (effect.slot, effect.counter), effect.by_all, context))
         else:
-            self.members.apply_joined(dot, effect.slot)
+            members.apply_joined(dot, effect.slot)
 
-    def _void_ended(self, before: dict[int, int]) -> None:
-        """Creates of those whose membership has ended, or ended earlier than was known."""
-        for slot, end in self.members.ends().items():
-            if before.get(slot) != end:
+    def _void_ended(self, slots: list[int]) -> None:
+        """Void the group creates of origins that have ended, or that ended earlier than was known."""
+        for slot in slots:
+            end = self.members.end_of(slot)
+            if self.vector.get(slot) > end:
                 for key, group in self._void_creates(slot, end):
                     self._touched[key] = None
                     self._dirty[(key, group)] = None
@@ -225,4 +322,6 @@ class Applied(Keyspace):
     def check(self) -> None:
         self.vector.check()
         self.members.check()
+        for slot, context in self.contexts.items():
+            assert self.vector.descends(context), f"the context of origin {slot} exceeds what was applied"
         self.check_streams()

@@ -1,21 +1,21 @@
-"""Blocks: entries kept as the bytes that serve them.
+"""Blocks: entries stored as the bytes that are sent to clients.
 
-A *block* is a run of entries of one origin. IDs and counters both ascend, and entries are only ever appended at its
-end, so a slice `[low, high)` of a block (indexes, low inclusive, high exclusive) means the same entries for ever.
-Whoever removes an entry makes a new block; effects that refer to a slice of the old one keep it alive.
+A *block* holds consecutive entries of one origin. IDs and counters both ascend, and entries are only ever appended, so
+a slice `[low, high)` of a block (indexes; low inclusive, high exclusive) always means the same entries. Removing an
+entry makes a new block; an effect that refers to a slice of the old block keeps the old block alive.
 
 An *entry* is its RESP reply, the same in RESP2 and RESP3:
 
     *2\\r\\n $<n>\\r\\n<ms-seq>\\r\\n *<2k>\\r\\n $<n>\\r\\n<field>\\r\\n $<n>\\r\\n<value>\\r\\n ...
 
-`_ends[i]` is the offset in `data()` that follows entry i. The bytes lie in chunks until somebody reads them; entries
-from `_joined` on have one chunk each, so a few of the newest are read without joining the rest.
+`_ends[i]` is the offset in `data()` just after entry i. The bytes are kept in chunks until they are first read;
+entries from index `_joined` on have one chunk each, so the newest few are read without concatenating the rest.
 
-Counters are listed once they have a gap: that of entry i is `_counter_base + i`, or else `_counter_base + _listed[i]`.
-A sealed block is one piece of bytes, and keeps its columns narrow where they allow it; an ID's milliseconds are
-`ms_base + ms[i]`.
+Counters are listed only when they are not contiguous: the counter of entry i is `_counter_base + i`, or with a list
+`_counter_base + _listed[i]`. A sealed block is a single byte string whose columns are narrowed where possible
+(core/narrow.py); the milliseconds of ID i are `ms_base + ms[i]`.
 
-Reference: the RESP specification; blocks stand where Redis has the listpacks of its radix tree (`stream.h`).
+Reference: the RESP specification; blocks play the part of the listpacks in Redis' radix tree (`stream.h`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CHECKSUM_MODULUS: Final = 2**64
 _HEADER_SIZES: Final = 512
 _LOOSE_READ: Final = 16
 _CRLF: Final = b"\r\n"
-# Each part begins with the line end of the one before it: one part for a value and one for all that stands before it.
+# Each header starts with the line end of the element before it, so one join of header and value needs no separator.
 _BULK_HEADERS: Final = [b"\r\n$%d\r\n" % size for size in range(_HEADER_SIZES)]
 _ID_HEADERS: Final = [b"$%d\r\n" % size for size in range(42)]
 _ARRAY_HEADERS: Final = [b"\r\n*%d" % size for size in range(_HEADER_SIZES)]
@@ -47,12 +47,12 @@ def encode_entry(entry_id: EntryId, fields: list[bytes]) -> bytes:
 
 
 def id_reply(text: bytes) -> bytes:
-    """An ID's text as a reply, less the line end."""
+    """An ID's text as a RESP bulk string, without the final line end."""
     return _ID_HEADERS[len(text)] + text
 
 
 def encode_named(name: bytes, fields: list[bytes]) -> bytes:
-    """As `encode_entry`; the ID is given as `id_reply` has it."""
+    """Like `encode_entry`, with the ID already encoded by `id_reply`."""
     count = len(fields)
     if count == 2:
         field, value = fields
@@ -70,8 +70,12 @@ def encode_named(name: bytes, fields: list[bytes]) -> bytes:
 
 
 def entry_fields(entry: bytes) -> list[bytes]:
-    """field, value, field, value, ... of an encoded entry."""
-    start = _after_id(entry)
+    """The fields of an encoded entry: field, value, field, value, ..."""
+    return fields_at(entry, _after_id(entry))
+
+
+def fields_at(entry: bytes, start: int) -> list[bytes]:
+    """The fields whose array header starts at this offset."""
     end = entry.index(_CRLF, start)
     fields: list[bytes] = []
     offset = end + 2
@@ -84,13 +88,14 @@ def entry_fields(entry: bytes) -> list[bytes]:
 
 
 def _after_id(entry: bytes) -> int:
-    """The offset of the `*` that begins the fields: behind the lines `*2`, `$<n>` and the ID."""
+    """The offset of the `*` that starts the fields: it follows the lines `*2`, `$<n>` and the ID."""
     start = entry.index(_CRLF, 4) + 2
     return entry.index(_CRLF, start) + 2
 
 
-def entry_checksum(entry: bytes) -> int:
-    return int.from_bytes(blake2b(entry, digest_size=8).digest(), "little")
+def entry_checksum(counter: int, entry: bytes) -> int:
+    """The checksum of one entry: a hash of its bytes, salted with the counter of its dot."""
+    return int.from_bytes(blake2b(entry, digest_size=8, salt=counter.to_bytes(8, "little")).digest(), "little")
 
 
 def lower_bound(ms: array[int], seq: array[int], entry_id: EntryId) -> int:
@@ -112,7 +117,7 @@ def upper_bound(ms: array[int], seq: array[int], entry_id: EntryId) -> int:
 
 
 class Block:
-    """A run of entries of one origin, append-only; a sealed block takes no more."""
+    """Consecutive entries of one origin, append-only; a sealed block accepts no more entries."""
 
     __slots__ = (
         "_counter_base",
@@ -144,7 +149,7 @@ class Block:
         self.count = 0
         self.byte_count = 0
         self.sealed = False
-        # Where a checkpoint's file holds the first `stored_count` entries, and in how many bytes.
+        # Where the first `stored_count` entries lie in the checkpoint's block file, and how many bytes they take there.
         self.place = 0
         self.stored_count = 0
         self.stored_bytes = 0
@@ -154,7 +159,9 @@ class Block:
 
     @staticmethod
     def of_columns(ms: array[int], seq: array[int], counters: Sequence[int], ends: array[int], data: bytes) -> Block:
-        """A block that takes these wide columns as its own, unchecked: who reads them from outside calls `check()`."""
+        """A block that takes ownership of these wide columns without checking them; a caller that received them from
+        outside calls `check()`.
+        """
         block = Block()
         block.ms, block.seq, block._ends = ms, seq, ends
         block.chunks = [data]
@@ -165,7 +172,7 @@ class Block:
 
     @staticmethod
     def of_kept(ms_base: int, counter_base: int, columns: list[array[int]], data: bytes) -> Block:
-        """The block of which `kept` gave this: sealed if a column is narrow."""
+        """The inverse of `kept`; the block is sealed if any column is narrow."""
         block = Block()
         block.ms_base, block._counter_base = ms_base, counter_base
         block.ms, block.seq, listed, block._ends = columns
@@ -219,7 +226,7 @@ class Block:
             self._ends.fromlist([end + shift for end in ends])
 
     def _take_counters(self, counters: Sequence[int]) -> None:
-        """Append these, which ascend."""
+        """Append these ascending counters."""
         if self.count == 0:
             self._counter_base = counters[0]
         if self._listed is None:
@@ -229,14 +236,16 @@ class Block:
         self._list_counters().extend(counters)
 
     def _list_counters(self) -> array[int]:
-        """The list of counters, from now on the only place where they are."""
+        """The explicit list of counters, created if necessary; from then on `_counter_base + index` no longer
+        applies.
+        """
         if self._listed is None:
             self._listed = array("Q", self.counters(0, self.count))
             self._counter_base = 0
         return self._listed
 
     def seal(self) -> None:
-        """Take no more entries, and keep in less room what is there."""
+        """Stop accepting entries, and compact what is there."""
         if self.sealed:
             return
         self.sealed = True
@@ -254,7 +263,7 @@ class Block:
                 self._listed, self._counter_base = narrowed(self._listed), base
 
     def without(self, indexes: Iterable[int]) -> Block | None:
-        """A new block that lacks the entries at these ascending indexes; None when it would be empty."""
+        """A copy without the entries at these ascending indexes; None if nothing remains."""
         rest = Block()
         low = 0
         for index in indexes:
@@ -266,7 +275,7 @@ class Block:
     # Reading
 
     def data(self) -> bytes:
-        """All entries, one after the other."""
+        """The bytes of all entries, concatenated."""
         if len(self.chunks) != 1:
             self.chunks = [b"".join(self.chunks)]
         self._joined = self.count
@@ -279,7 +288,7 @@ class Block:
         return self.entry_slice(index, index + 1)
 
     def entry_slice(self, low: int, high: int) -> bytes:
-        """The entries [low, high), one after the other: the body of a reply."""
+        """The bytes of the entries [low, high), concatenated: the body of a reply."""
         if low >= high:
             return b""
         if low >= self._joined and high - low <= _LOOSE_READ:
@@ -292,6 +301,12 @@ class Block:
     def byte_size(self, low: int, high: int) -> int:
         return self.start_of(high) - self.start_of(low)
 
+    def fitting(self, low: int, high: int, bytes_max: int) -> int:
+        """The end of the longest slice [low, end) with end <= `high` that has at most `bytes_max` bytes; the slice has
+        at least one entry, even a larger one.
+        """
+        return max(bisect_right(self._ends, self.start_of(low) + bytes_max, low, high), low + 1)
+
     def id_at(self, index: int) -> EntryId:
         return (self.ms_base + self.ms[index], self.seq[index])
 
@@ -301,6 +316,14 @@ class Block:
 
     def counter_at(self, index: int) -> int:
         return self._counter_base + (index if self._listed is None else self._listed[index])
+
+    def lies_above(self, index: int, other: Block) -> bool:
+        """True if both the ID and the counter of this entry exceed those of the last entry of `other`."""
+        last = other.count - 1
+        ms, other_ms = self.ms_base + self.ms[index], other.ms_base + other.ms[last]
+        if ms < other_ms or (ms == other_ms and self.seq[index] <= other.seq[last]):
+            return False
+        return self.counter_at(index) > other.counter_at(last)
 
     def lower_bound(self, entry_id: EntryId) -> int:
         """The first index whose ID is >= entry_id."""
@@ -339,27 +362,27 @@ class Block:
         return [ms, seq, array("Q", self.counters(0, count)), self.ends(0, count)]
 
     def kept(self, count: int) -> tuple[int, int, list[array[int]]]:
-        """Both bases, and the columns of the first `count` entries as they are; that of counters may be empty."""
+        """Both bases, and the first `count` rows of each column as stored; the counters are empty if contiguous."""
         columns = [self.ms, self.seq, array("Q") if self._listed is None else self._listed, self._ends]
         return self.ms_base, self._counter_base, [column[:count] for column in columns]
 
     # Checking
 
     def checksum(self) -> int:
-        """The sum of all entries' checksums mod 2**64, summed once and carried on over what was appended since."""
+        """The sum of all entry checksums mod 2**64; entries appended since the last call are added to the kept sum."""
         if self._summed < self.count:
             self._sum = (self._sum + self.checksum_of(self._summed, self.count)) % CHECKSUM_MODULUS
             self._summed = self.count
         return self._sum
 
     def unsummed(self) -> int:
-        """How many entries the next `checksum` looks at."""
+        """How many entries the next call of `checksum` has to hash."""
         return self.count - self._summed
 
     def checksum_of(self, low: int, high: int) -> int:
         total = 0
         for index in range(low, high):
-            total += entry_checksum(self.entry(index))
+            total += entry_checksum(self.counter_at(index), self.entry(index))
         return total % CHECKSUM_MODULUS
 
     def check(self) -> None:
@@ -380,3 +403,20 @@ class Block:
         for index, entry_id in enumerate(ids):
             entry = self.entry(index)
             assert entry == encode_entry(entry_id, entry_fields(entry)), f"entry {index} is not the reply of its ID"
+
+
+def add_counter_ranges(ranges: list[tuple[int, int]], block: Block, low: int) -> None:
+    """Extend ascending ranges by a block's counters from index `low` on; contiguous counters take a single step."""
+    first, last = block.counter_at(low), block.counter_at(block.count - 1)
+    if last - first == block.count - 1 - low:
+        _add_range(ranges, first, last)
+        return
+    for counter in block.counters(low, block.count):
+        _add_range(ranges, counter, counter)
+
+
+def _add_range(ranges: list[tuple[int, int]], first: int, last: int) -> None:
+    if ranges and ranges[-1][1] + 1 == first:
+        ranges[-1] = (ranges[-1][0], last)
+    else:
+        ranges.append((first, last))

@@ -1,26 +1,37 @@
-"""Forgetting what nobody needs any more: tombstones that are causally stable, and streams of which nothing is left.
+"""Garbage collection: forgetting tombstones that are causally stable, and streams of which nothing is left.
 
-A tombstone `(slot, counter)` kills creates of groups that do not follow it. Once every member holds it on disk, as far
-as progress that passed the second gate tells, every create that does not follow it is here already, and dead: what a
-member prepares from now on follows it, also after it lost what it had not synced. (What an evicted origin prepared
-beyond its eviction is void; core/members.py has that, and why a joiner follows its sponsor.) So it is forgotten, by
-each region when it gets to know that; a region that still has it kills nothing by it that lives elsewhere.
+A tombstone `(slot, counter)` voids every group create whose context does not cover it. The tombstone is *stable* once
+every member has it on disk, according to progress reports that passed the second gate of the inbox. Then every such
+create has arrived here and was voided, and whatever a member prepares later covers the tombstone, even after that
+member lost unsynced effects. (What an evicted origin prepared beyond its end is void, and a new member's context covers
+its sponsor's: see core/members.py.) So each region drops the tombstone when it learns that it is stable; a region that
+still keeps it voids nothing that survives elsewhere.
 
-A stream is forgotten when it does not exist, has no tombstone, and no register: an XSETID, an XDEL or an expiry that no
-DEL has seen still decides what the next entry's ID may be. What is lost with it is the same everywhere, whoever forgets
-first and whatever is written to the key meanwhile:
+A stream is dropped when it does not exist, has no tombstone and has no register: a last ID, max-deleted ID or expiry
+set by XSETID, XDEL or EXPIRE and not yet covered by a DEL still decides which ID the next entry may get. What `forget`
+does with a key:
 
-    counts of adds   All are voided, or the key would exist. An add says how many its count had before; whoever has
-                     forgotten them knows that they were voided. A DEL that names a count finds it as voided elsewhere,
-                     and here not at all.
+    tombstones left    the key exists    registers left    the stream           waits in the queue
+    yes                -                 -                 stays                yes
+    no                 yes               -                 stays                no
+    no                 no                yes               stays                yes
+    no                 no                no                is dropped           no
+
+The state lost with a dropped stream is the same everywhere, whichever region drops it first and whatever is written to
+the key meanwhile:
+
+    counts of adds   All are voided, or the key would exist. An add says how many adds its count had before, so a region
+                     that dropped them knows that they were voided. A DEL that names a count finds it voided in other
+                     regions and missing here; both have the same effect.
     trees, groups    Empty.
-    `trimmed_to`     A maximum that says nothing about entries yet to come, whose counters lie above it.
+    `trimmed_to`     A maximum that says nothing about future entries, whose counters lie above it.
 
-No record tells the log of it. A replay builds tombstones anew, kills by them what was dead, and they are collected
-anew; a checkpoint holds what is left at its moment, and is durable only together with all that was applied by then.
+Replaying the log recreates tombstones, voids the same creates by them, and collects them where the log records what was
+stable (replication/membership/collecting.py); the rest is collected after the start. A checkpoint holds what was left
+when it was captured, and becomes durable only together with everything applied by then.
 
-Work is done in slices. Keys wait in a queue until their tombstones are stable; the first `_left` of them were not
-looked at since `stable` changed last, and when none is left nothing is done until it changes: what waits costs nothing.
+Work is done in slices. Keys wait in a queue. The first `_left` of them have not been visited since `stable` last
+changed; once `_left` is 0, nothing happens until `stable` changes, so waiting keys cost nothing.
 """
 
 from __future__ import annotations
@@ -29,54 +40,65 @@ from collections import deque
 
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Key
+from crdtstream.core.key_order import KeyOrder
 from crdtstream.core.stream import OriginMeta, Stream
 
 
 class Collection:
-    """The keys that have something to forget, in the order in which they are looked at."""
+    """The keys that have something to forget, in the order in which they are visited; `forgotten` counts the keys that
+    left the queue because nothing remained to be forgotten.
+    """
 
-    __slots__ = ("_left", "_queue", "_stable", "waiting")
+    __slots__ = ("_left", "_queue", "_stable", "forgotten", "waiting")
 
     def __init__(self) -> None:
         self.waiting: dict[Key, None] = {}
         self._queue: deque[Key] = deque()
         self._stable = VersionVector()
         self._left = 0
+        self.forgotten = 0
+
+    def stable(self) -> VersionVector:
+        """The vector that the last call of `collect` was given."""
+        return self._stable
 
     def note(self, key: Key) -> None:
-        """The key has a tombstone, or may be nothing but remembered."""
+        """Queue a key that has a tombstone, or that may no longer exist."""
         if key not in self.waiting:
             self.waiting[key] = None
             self._queue.append(key)
 
-    def collect(self, databases: list[dict[bytes, Stream]], stable: VersionVector, keys_max: int) -> int:
-        """Look at so many keys at most; returns how many were looked at."""
+    def collect(
+        self, databases: list[dict[bytes, Stream]], orders: list[KeyOrder], stable: VersionVector, keys_max: int
+    ) -> int:
+        """Visit at most `keys_max` keys and forget what `stable` covers; returns how many were visited."""
         if stable != self._stable:
             self._stable = stable
             self._left = len(self._queue)
         count = min(self._left, keys_max)
         for _ in range(count):
             key = self._queue.popleft()
-            if forget(databases[key[0]], key[1], stable):
+            if forget(databases[key[0]], orders[key[0]], key[1], stable):
                 self._queue.append(key)
             else:
                 del self.waiting[key]
+                self.forgotten += 1
         self._left -= count
         return count
 
     def check(self, databases: list[dict[bytes, Stream]]) -> None:
-        assert len(self._queue) == len(self.waiting), "the queue and the keys in it differ"
-        assert all(key in self.waiting for key in self._queue), "a key waits twice, and another not at all"
-        assert 0 <= self._left <= len(self._queue), "more is left than waits"
+        assert len(self._queue) == len(self.waiting), "the queue and the set of waiting keys differ in size"
+        assert all(key in self.waiting for key in self._queue), "a queued key is missing from the set of waiting keys"
+        assert 0 <= self._left <= len(self._queue), "more keys are left than queued"
         for number, database in enumerate(databases):
             for name, stream in database.items():
                 known = (number, name) in self.waiting
-                assert known or not (stream.deleted or stream.destroyed), f"nobody forgets tombstones of {name!r}"
-                assert known or stream.exists(), f"nobody forgets {name!r}, of which nothing is left"
+                assert known or not (stream.deleted or stream.destroyed), f"tombstones of {name!r} are not queued"
+                assert known or stream.exists(), f"{name!r} no longer exists and is not queued"
 
 
-def forget(database: dict[bytes, Stream], name: bytes, stable: VersionVector) -> bool:
-    """Forget what can be forgotten of a key; true when something remains that may go later."""
+def forget(database: dict[bytes, Stream], order: KeyOrder, name: bytes, stable: VersionVector) -> bool:
+    """Forget what is stable of one key; true if something remains that may be forgotten later."""
     stream = database.get(name)
     if stream is None:
         return False
@@ -88,6 +110,7 @@ def forget(database: dict[bytes, Stream], name: bytes, stable: VersionVector) ->
     if any(holds_register(meta) for meta in stream.metas.values()):
         return True
     del database[name]
+    order.remove(name)
     return False
 
 

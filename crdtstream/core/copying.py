@@ -1,11 +1,11 @@
-"""Copying a stream: RENAME and COPY write the merged entries anew, under the tree of the region that copies.
+"""Copying a stream: RENAME and COPY write the merged entries into the local origin's tree of the target.
 
-The copy has one entry for each ID (of duplicates the lowest origin's), the last ID, entries-added, the max-deleted ID
-and the expiry of what this region sees of the source; no groups. It counts as an add even when it is empty. A target
-that exists is deleted first. All of it is prepared within one turn, so other regions apply it whole.
+The copy has one entry for each ID (of duplicates the lowest origin's), and the last ID, entries-added, max-deleted ID
+and expiry of the source as this region sees it; groups are not copied. The copy counts as an add even when it is empty.
+An existing target is deleted first. Everything is prepared within one turn, so other regions apply it as a whole.
 
-Copies of one stream that two regions make at once under one name both stay: each ID is there twice, once in each
-region's tree. Whatever reaches the source concurrently stays in the source.
+If two regions concurrently copy one stream to the same name, both copies stay: each ID then exists twice, once in each
+region's tree. What other regions concurrently write to the source stays in the source.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
 from crdtstream.core.entry_tree import BLOCK_BYTES, BLOCK_ENTRIES, Slice
 from crdtstream.core.expiry import NO_EXPIRY
-from crdtstream.core.merging import merge
+from crdtstream.core.merging import Strand, merge
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 
 
 def copy_stream(replica: Replica, source: Stream, target: Key) -> None:
-    """`target` names another stream than `source`."""
+    """Copy `source` to the key `target`, which names another stream."""
     replica.freshen(target)
     replica.delete_stream(target)
     if source.length:
@@ -37,20 +37,20 @@ def copy_stream(replica: Replica, source: Stream, target: Key) -> None:
 
 
 def last_id(replica: Replica, source: Stream, target: Key) -> EntryId:
-    """The source's, but no lower than what concurrent effects left of the target: an XSETID that no DEL has seen."""
+    """The source's last ID, or the target's where that is higher: a concurrent XSETID may have survived the DEL."""
     stream = replica.find(target)
-    assert stream is not None, "a copy that is not there"
+    assert stream is not None, "the copy does not exist"
     return max(source.top, stream.top)
 
 
 def copy_entries(replica: Replica, source: Stream, target: Key) -> None:
-    """A block at a time: one tree's as they are, several trees' merged."""
-    found = {slot: tree.slices(ID_MIN, ID_MAX, -1, False) for slot, tree in source.trees.items() if tree.count}
-    if len(found) > 1:
-        copy_merged(replica, found, target)
+    """Copy block by block; entries of several chains are merged first."""
+    strands = source.strands(ID_MIN, ID_MAX, -1, False)
+    if len(strands) > 1:
+        copy_merged(replica, strands, target)
         return
-    for slices in found.values():
-        for part in slices:
+    for tree in strands[0]:
+        for part in tree.slices:
             replica.add_block(target, renumbered(part, replica.counter() + 1))
 
 
@@ -62,11 +62,11 @@ def renumbered(part: Slice, counter: int) -> Block:
     return Block.of_columns(ms, seq, range(counter, counter + high - low), ends, block.entry_slice(low, high))
 
 
-def copy_merged(replica: Replica, found: dict[int, list[Slice]], target: Key) -> None:
+def copy_merged(replica: Replica, strands: list[Strand], target: Key) -> None:
     fresh = Block()
     counter = replica.counter() + 1
     before = (-1, -1)
-    for run in merge(found, -1):
+    for run in merge(strands, -1):
         for index in range(run.low, run.high):
             entry_id = run.block.id_at(index)
             if entry_id == before:

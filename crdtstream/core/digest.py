@@ -1,40 +1,144 @@
-"""A digest of replicated state: equal in two regions exactly when clients of both must see the same.
+"""A digest of replicated state: equal in two regions exactly when clients of both must see the same data.
 
-Covered: the table of members; of each stream live dots as ranges for each origin, the sum of live entries' checksums,
-the top, entries-added, the highest deleted ID, the expiries, and of each group its create dots with their starts and
-the runs acknowledged under them.
-Never covered: local state (consumers, pending entries, cursors), tombstones, which some regions may have forgotten, and
-the clock: a key that is hidden by now counts until it is deleted. A key that does not exist has no part in it, whatever
-is remembered of it.
+Covered: the table of members; and of each stream, for each origin, the number of live entries and the sum of their
+checksums (which also cover their dots); the last ID, entries-added, the max-deleted ID and the expiries; and of each
+group its create dots with their starts and the runs acknowledged under them.
 
-Everything is written as fixed-width numbers and length-prefixed bytes, in sorted order, so that two states cannot run
-into the same bytes.
+Never covered: local state (consumers, pending entries, cursors); tombstones, which some regions may have forgotten; and
+the clock, so an expired key counts until it is deleted. A key that does not exist contributes nothing, even if
+tombstones or registers of it remain.
+
+Everything is encoded as fixed-width numbers and length-prefixed bytes, so different states cannot produce the same
+input: keys in the order of their places (core/key_order.py), all else sorted.
+
+**In slices.** A `Digesting` advances in steps while the region goes on serving. First it hashes entries in blocks that
+have no sum yet: nearly all of the work, and valid at any moment, since blocks keep their sums. Then it fixes the moment
+by copying the vector, and goes through the keys; a key that is about to change before its turn is digested right then.
+So the digest belongs to one vector however much is written meanwhile, and takes as many steps as there are keys. The
+largest single step is one key whose blocks are all summed: a microsecond for each block.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from hashlib import blake2b
 from struct import pack
+from typing import Final
 
-from crdtstream.core.effects import Position
+from crdtstream.core.causality import VersionVector
+from crdtstream.core.effects import Key, Position
 from crdtstream.core.entry_id import U64_MAX
 from crdtstream.core.group import Group
+from crdtstream.core.key_order import place_of
+from crdtstream.core.observer import Observer
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 
 DIGEST_BYTES = 20
+KEYS_A_READ: Final = 64
+# The cost of visiting a key, or a block that already has its sum, in units of one entry hashed.
+KEY_ENTRIES: Final = 8
+BLOCKS_AN_ENTRY: Final = 4
+BEFORE_ALL: Final = (-1, 0, b"")
+
+
+class Digesting(Observer):
+    """A digest computed in steps, of every existing key or of one key; call `release` to abandon it early."""
+
+    __slots__ = ("_early", "_place", "_replica", "_walk", "digest", "done", "key", "vector")
+
+    def __init__(self, replica: Replica, key: Key | None = None) -> None:
+        self.vector: VersionVector | None = None
+        self.digest: bytes | None = None
+        self.done = False
+        self.key = key
+        self._replica = replica
+        self._early: dict[Key, bytes] = {}
+        self._place = BEFORE_ALL
+        self._walk = self._digest_all() if key is None else self._digest_one(key)
+
+    def step(self, entries_max: int) -> bool:
+        """Advance by about `entries_max` entries. True once finished: `digest` then belongs to `vector`, and is None if
+        the one key did not exist.
+        """
+        self.done = self.done or walk_on(self._walk, entries_max)
+        return self.done
+
+    def release(self) -> None:
+        if self in self._replica.observers:
+            self._replica.observers.remove(self)
+
+    def is_fixed(self) -> bool:
+        """True once the moment of the digest is fixed: later changes have no part in it."""
+        return self.vector is not None
+
+    def before_change(self, key: Key) -> None:
+        if key not in self._early and (key[0], place_of(key[1]), key[1]) > self._place:
+            self._early[key] = self._part_of(key)
+
+    def _digest_one(self, key: Key) -> Iterator[int]:
+        yield from self._sum_up(key)
+        self.vector = self._replica.vector.copy()
+        stream = self._replica.known(key)
+        self.digest = None if stream is None else digest_stream(stream)
+
+    def _digest_all(self) -> Iterator[int]:
+        for number, order in enumerate(self._replica.orders):
+            cursor, names = order.read(0, KEYS_A_READ)
+            while names:
+                for name in names:
+                    yield from self._sum_up((number, name))
+                if not cursor:
+                    break
+                cursor, names = order.read(cursor, KEYS_A_READ)
+        yield from self._digest_at_once()
+
+    def _sum_up(self, key: Key) -> Iterator[int]:
+        """Hash the unsummed blocks of a key; yields the cost of each step before performing it."""
+        yield KEY_ENTRIES
+        stream = self._replica.databases[key[0]].get(key[1])
+        for tree in [] if stream is None else list(stream.trees.values()):
+            blocks, _, _ = tree.blocks()
+            for at in range(len(blocks)):
+                if blocks[at].unsummed() or at % BLOCKS_AN_ENTRY == 0:
+                    yield 1 + blocks[at].unsummed()
+                    blocks[at].checksum()
+
+    def _digest_at_once(self) -> Iterator[int]:
+        """Digest all keys as of the moment this starts, even if they change before it reaches them."""
+        replica = self._replica
+        self.vector = replica.vector.copy()
+        members = replica.members.lasting_rows()
+        total = blake2b(
+            packed([len(members), *[number for row in members for number in row]]), digest_size=DIGEST_BYTES
+        )
+        # A copy, so that keys created after this moment are not visited.
+        all_names = [order.names() for order in replica.orders]
+        replica.observers.append(self)
+        for number, names in enumerate(all_names):
+            for name in names:
+                self._place = (number, place_of(name), name)
+                part = self._early.pop((number, name), None)
+                total.update(self._part_of((number, name)) if part is None else part)
+                yield KEY_ENTRIES
+        self.release()
+        self.digest = total.digest()
+
+    def _part_of(self, key: Key) -> bytes:
+        """The digest input of one key; empty if the key does not exist."""
+        stream = self._replica.databases[key[0]].get(key[1])
+        if stream is None or not stream.exists():
+            return b""
+        return packed([key[0], len(key[1])]) + key[1] + digest_stream(stream)
 
 
 def digest_replica(replica: Replica) -> bytes:
-    """The digest of the members and of every key that exists, in the order of databases and names."""
-    members = replica.members.rows()
-    total = blake2b(packed([len(members), *[number for row in members for number in row]]), digest_size=DIGEST_BYTES)
-    for database, streams in enumerate(replica.databases):
-        for name in sorted(streams):
-            stream = streams[name]
-            if stream.exists():
-                total.update(packed([database, len(name)]) + name + digest_stream(stream))
-    return total.digest()
+    """The digest of the table of members and of every existing key."""
+    digesting = Digesting(replica)
+    while not digesting.step(1 << 30):
+        pass
+    assert digesting.digest is not None
+    return digesting.digest
 
 
 def digest_stream(stream: Stream) -> bytes:
@@ -42,10 +146,7 @@ def digest_stream(stream: Stream) -> bytes:
     numbers = [*stream.top, *stream.max_deleted(), stream.entries_added(), len(stream.groups), len(live)]
     for slot in live:
         tree = stream.trees[slot]
-        ranges = tree.counter_ranges()
-        numbers += (slot, tree.checksum(), len(ranges))
-        for pair in ranges:
-            numbers += pair
+        numbers += (slot, tree.checksum(), tree.count)
     expiries = stream.expiries()
     numbers.append(len(expiries))
     for expiry in expiries:
@@ -57,7 +158,7 @@ def digest_stream(stream: Stream) -> bytes:
 
 
 def numbers_of(group: Group) -> list[int]:
-    """Create dots, each with its start and its runs."""
+    """The create dots of a group, each with its start and its runs, as numbers."""
     numbers = [len(group.creates)]
     for dot in sorted(group.creates):
         create = group.creates[dot]
@@ -74,7 +175,7 @@ def numbers_of(group: Group) -> list[int]:
 
 
 def numbers_of_position(position: Position) -> list[int]:
-    """Origins that stand at the default say nothing more."""
+    """A position as numbers; origins at the default are left out, because they say nothing more."""
     named = [slot for slot in sorted(position.ids) if position.ids[slot] != position.default]
     numbers = [*position.default, len(named)]
     for slot in named:
@@ -83,5 +184,16 @@ def numbers_of_position(position: Position) -> list[int]:
 
 
 def packed(numbers: list[int]) -> bytes:
-    """Fixed width; an entries-added below zero, which a foreign offset can make, wraps around."""
+    """Fixed-width encoding; an entries-added below zero, which another region's offset can cause, wraps around."""
     return pack(f">{len(numbers)}Q", *[number & U64_MAX for number in numbers])
+
+
+def walk_on(walk: Iterator[int], cost_max: int) -> bool:
+    """Advance a walk that yields the cost of each step, spending about `cost_max`; true at its end."""
+    spent = 0
+    while spent < cost_max:
+        cost = next(walk, 0)
+        if not cost:
+            return True
+        spent += cost
+    return False

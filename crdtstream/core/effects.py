@@ -1,10 +1,12 @@
-"""What happens to streams, as immutable facts.
+"""Effects and local facts: what happens to streams, as immutable values.
 
-Two kinds. **Effects** are replicated: prepared at their origin, applied everywhere, each named by a dot. **Local
-facts** concern what one region alone knows (consumers, pending entries, cursors): they are logged here and never leave.
+**Effects** are replicated: prepared at their origin, applied everywhere, each named by a dot. **Local facts** concern
+what only one region knows (consumers, pending entries, cursors): they are logged there and never sent.
 
-Effects travel in a `Batch`: one origin, one contiguous counter range, one causal context. The context's own part is the
-batch's first counter minus 1; for an effect inside the batch it is that effect's counter minus 1.
+Effects travel in a `Batch`: one origin, one contiguous range of counters, one causal context. In the context, the
+component of the batch's own origin is the batch's first counter minus 1; for an effect inside the batch it is that
+effect's counter minus 1. The contexts of an origin only grow, so a batch carries only what its context gained since the
+origin's previous batch; the first batch carries its context in full.
 
 A `Key` is `(database, name)`; effects on the table of members concern no key and have `NO_KEY`. Intervals of IDs are
 `(from, to]`: the lower bound open, the upper closed. Ranges of counters are closed on both sides.
@@ -24,12 +26,12 @@ Interval = tuple[EntryId, EntryId]
 CounterRange = tuple[int, int]
 
 UNKNOWN_ENTRIES_READ = -1
-# No stream has it: there is no such database.
+# The key of effects that concern no stream: there is no database -1.
 NO_KEY: Key = (-1, b"")
 
 
 class Position:
-    """An ID for each origin, and a default for origins that are not named."""
+    """A cursor over all origins: an ID for each origin, and a default for origins that are not named."""
 
     __slots__ = ("default", "ids")
 
@@ -57,7 +59,7 @@ class Position:
 
 
 class Effect:
-    """A replicated fact, of one key but for `MemberEffect`s; it takes `width` counters of its origin."""
+    """A replicated fact about one key (`MemberEffect`s: about none); it uses `width` counters of its origin."""
 
     __slots__ = ("key",)
 
@@ -71,14 +73,14 @@ class Effect:
 class EntriesAdded(Effect):
     """Entries appended to their origin's tree: block[low:high], one counter for each.
 
-    `first` is the counter that opened the origin's count of adds to this key, `before` how many adds that count had
-    before this effect (see core/stream.py).
+    `first` is the counter that opened the origin's count of adds to this key; `before` is the number of adds in that
+    count before this effect (see core/stream.py).
     """
 
     __slots__ = ("before", "block", "first", "high", "low")
 
     def __init__(self, key: Key, first: int, before: int, block: Block, low: int, high: int) -> None:
-        super().__init__(key)
+        self.key = key
         self.first = first
         self.before = before
         self.block = block
@@ -90,7 +92,7 @@ class EntriesAdded(Effect):
 
 
 class AddCounted(Effect):
-    """An add without an entry: so the copy of an empty stream exists. `first` and `before` as in `EntriesAdded`."""
+    """An add without an entry, which makes the copy of an empty stream exist. `first`, `before`: see `EntriesAdded`."""
 
     __slots__ = ("before", "first")
 
@@ -101,7 +103,7 @@ class AddCounted(Effect):
 
 
 class EntriesRemoved(Effect):
-    """XDEL or a trim: the result, as counters of each origin; `max_deleted` is set by XDEL only."""
+    """XDEL or a trim, as the counters removed from each origin's tree; `max_deleted` is set by XDEL only."""
 
     __slots__ = ("max_deleted", "ranges", "trimmed")
 
@@ -115,7 +117,9 @@ class EntriesRemoved(Effect):
 
 
 class StreamDeleted(Effect):
-    """DEL: removes all that its context covers, and every group; `counts`: the adds it saw, slot -> (first, added)."""
+    """DEL: removes everything its context covers, and every group; `counts` is the adds it saw: slot -> (first,
+    added).
+    """
 
     __slots__ = ("counts",)
 
@@ -125,8 +129,8 @@ class StreamDeleted(Effect):
 
 
 class StreamIdSet(Effect):
-    """XSETID: a last ID, and, where given, an offset of entries-added (with the weight that orders offsets) and a max-
-    deleted ID.
+    """XSETID: a last ID, and if given an offset of entries-added (with the weight that orders offsets) and a
+    max-deleted ID.
     """
 
     __slots__ = ("last_id", "max_deleted", "offset", "weight")
@@ -174,7 +178,7 @@ class GroupDestroyed(Effect):
 
 
 class Acknowledged(Effect):
-    """Runs that were delivered at the origin and acknowledged; made under, and stored under, the create dots named."""
+    """Runs delivered at this effect's origin and acknowledged, under the create dots named here."""
 
     __slots__ = ("creates", "group", "runs")
 
@@ -196,33 +200,41 @@ class MemberEffect(Effect):
 
 
 class MemberJoined(MemberEffect):
-    """This effect's origin is sponsor of the origin named: it counts for stability from now on."""
+    """This effect's origin sponsors the origin `slot`, which from now on counts for stability."""
 
     __slots__ = ()
 
 
 class MemberAdmitted(MemberEffect):
-    """This effect's origin follows a Join of itself: that of the sponsor named, with this counter."""
+    """This effect's origin was admitted by the Join with the dot (`slot`, `counter`), zeros for a founder. With
+    `by_all` it was admitted because every counted origin holds that Join.
+    """
 
-    __slots__ = ("counter",)
+    __slots__ = ("by_all", "counter")
 
-    def __init__(self, slot: int, counter: int) -> None:
+    def __init__(self, slot: int, counter: int, by_all: bool) -> None:
         super().__init__(slot)
         self.counter = counter
+        self.by_all = by_all
 
 
 class MemberEvicted(MemberEffect):
-    """The origin named no longer counts; its creates of groups above the counter `through` are void."""
+    """The membership of origin `slot` has ended; its group creates above the counter `through` are void. `successor` is
+    the new origin of the same region, or 0 if an operator evicted it.
+    """
 
-    __slots__ = ("through",)
+    __slots__ = ("successor", "through")
 
-    def __init__(self, slot: int, through: int) -> None:
+    def __init__(self, slot: int, through: int, successor: int) -> None:
         super().__init__(slot)
         self.through = through
+        self.successor = successor
 
 
 class Batch:
-    """Effects of one origin with contiguous counters first..last, prepared under one context."""
+    """Effects of one origin with contiguous counters first..last, prepared under one context; `context` is what the
+    context gained since the origin's previous batch.
+    """
 
     __slots__ = ("context", "effects", "first", "last", "slot")
 
@@ -235,7 +247,7 @@ class Batch:
 
     def check(self) -> None:
         assert self.effects, "an empty batch"
-        assert self.context.get(self.slot) == self.first - 1, "the context's own part is not first - 1"
+        assert self.context.get(self.slot) in (0, self.first - 1), "the context's own component is not first - 1"
         assert sum(effect.width() for effect in self.effects) == self.last - self.first + 1, "widths do not add up"
 
 
@@ -267,8 +279,8 @@ class ConsumerDeleted(LocalFact):
 
 
 class EntriesDelivered(LocalFact):
-    """The live entries inside `intervals` (slot -> (from, to] pieces) went to a consumer; with `noack` they count as
-    acknowledged.
+    """The live entries inside `intervals` (slot -> (from, to] pieces) were delivered to a consumer; with `noack` they
+    count as acknowledged.
     """
 
     __slots__ = ("consumer", "entries_read", "intervals", "noack", "now_ms")
@@ -292,9 +304,7 @@ class EntriesDelivered(LocalFact):
 
 
 class PendingClaimed(LocalFact):
-    """Pending entries get an owner, a delivery time and a delivery count: rows are (slot, ID, delivered_ms,
-    deliveries).
-    """
+    """Pending entries change owner, delivery time and delivery count; rows are (slot, ID, delivered_ms, deliveries)."""
 
     __slots__ = ("consumer", "rows")
 
@@ -305,7 +315,7 @@ class PendingClaimed(LocalFact):
 
 
 class PendingDropped(LocalFact):
-    """Pending entries leave: acknowledged, or found deleted by a claim; slot -> (from, to] pieces of the pending."""
+    """Pending entries inside these (from, to] pieces of each slot leave: acknowledged, or found deleted by a claim."""
 
     __slots__ = ("intervals",)
 
@@ -315,7 +325,7 @@ class PendingDropped(LocalFact):
 
 
 class PositionSet(LocalFact):
-    """XGROUP SETID."""
+    """XGROUP SETID: the group's cursor is set, forwards or backwards."""
 
     __slots__ = ("entries_read", "position")
 
@@ -326,7 +336,7 @@ class PositionSet(LocalFact):
 
 
 class PositionRaised(LocalFact):
-    """XCLAIM LASTID: nothing at or below the ID is delivered any more."""
+    """XCLAIM LASTID: the group's cursor is raised, so nothing at or below the ID is delivered any more."""
 
     __slots__ = ("entry_id",)
 

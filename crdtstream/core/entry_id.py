@@ -1,9 +1,12 @@
-"""Entry IDs and how each ID mode mints them.
+"""Entry IDs, and how each ID mode mints them.
 
-An entry ID is the pair `(ms, seq)`, both unsigned 64-bit; pairs order as Redis orders IDs. Its text is `ms-seq`.
+An entry ID is the pair `(ms, seq)`, both unsigned 64-bit; pairs compare as Redis compares IDs. Its text is `ms-seq`.
 
-Minting in strict and semi-strict mode gives `seq = k * 65536 + slot`, the smallest that exceeds the stream's top, so no
-two origins ever mint the same ID. When the clock is behind the top, the node continues from the top's millisecond.
+In strict and semi-strict mode, minting gives `seq = k * 65536 + lane`, the smallest that exceeds the stream's last ID,
+so origins with different lanes never mint the same ID. A lane is `region + 256 * (count modulo 256)`, where the count
+is the number of earlier origins of the region. A lane is not an identity: two live copies of one data directory may
+mint the same ID before they learn of each other; nothing but that ID is then affected. When the clock is behind the
+last ID, minting continues in the last ID's millisecond.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ U64_MAX: Final = 2**64 - 1
 ID_TEXT_MAX: Final = 128
 ID_MIN: Final[EntryId] = (0, 0)
 ID_MAX: Final[EntryId] = (U64_MAX, U64_MAX)
-SLOT_STRIDE: Final = 65536
+LANE_STRIDE: Final = 65536
 
 STRICT: Final = "strict"
 SEMI_STRICT: Final = "semi-strict"
@@ -29,7 +32,7 @@ def format_id(entry_id: EntryId) -> bytes:
 
 
 class IdWriter:
-    """Formats IDs, of which many in a row share their millisecond."""
+    """Formats IDs; consecutive IDs often share their millisecond, so its text is kept."""
 
     __slots__ = ("_ms", "_prefix")
 
@@ -46,7 +49,7 @@ class IdWriter:
 
 
 def parse_u64(text: bytes) -> int | None:
-    """An unsigned 64-bit decimal; None when the text is none. As in Redis, leading zeros are accepted."""
+    """An unsigned 64-bit decimal; None if the text is not one. As in Redis, leading zeros are accepted."""
     if not text.isdigit() or len(text) > ID_TEXT_MAX:
         return None
     value = int(text)
@@ -54,7 +57,7 @@ def parse_u64(text: bytes) -> int | None:
 
 
 def parse_id(text: bytes, missing_seq: int) -> EntryId | None:
-    """`ms-seq`, or `ms` completed with `missing_seq`; None when the text is no ID."""
+    """`ms-seq`, or `ms` completed with `missing_seq`; None if the text is not an ID."""
     ms_text, dash, seq_text = text.partition(b"-")
     ms = parse_u64(ms_text)
     if ms is None:
@@ -66,7 +69,7 @@ def parse_id(text: bytes, missing_seq: int) -> EntryId | None:
 
 
 def next_id(entry_id: EntryId) -> EntryId | None:
-    """The smallest ID above; None above the last one."""
+    """The smallest ID above this one; None for the highest ID."""
     ms, seq = entry_id
     if seq < U64_MAX:
         return (ms, seq + 1)
@@ -74,44 +77,50 @@ def next_id(entry_id: EntryId) -> EntryId | None:
 
 
 def previous_id(entry_id: EntryId) -> EntryId | None:
-    """The largest ID below; None below 0-0."""
+    """The largest ID below this one; None for 0-0."""
     ms, seq = entry_id
     if seq > 0:
         return (ms, seq - 1)
     return (ms - 1, U64_MAX) if ms > 0 else None
 
 
-def mint(now_ms: int, top: EntryId, slot: int) -> EntryId | None:
-    """`*`: the smallest ID of this slot above `top`, at the clock's millisecond or later; None when there is none."""
+def lane_of(region: int, count: int) -> int:
+    return region + 256 * (count % 256)
+
+
+def mint(now_ms: int, top: EntryId, lane: int) -> EntryId | None:
+    """`*`: the smallest ID of this lane above `top` whose milliseconds are the clock's or later; None if none is
+    left.
+    """
     top_ms, top_seq = top
     if now_ms > top_ms:
-        return (now_ms, slot)
-    seq = seq_above(top_seq, slot)
+        return (now_ms, lane)
+    seq = seq_above(top_seq, lane)
     if seq <= U64_MAX:
         return (top_ms, seq)
-    return (top_ms + 1, slot) if top_ms < U64_MAX else None
+    return (top_ms + 1, lane) if top_ms < U64_MAX else None
 
 
-def mint_at(ms: int, top: EntryId, slot: int) -> EntryId | None:
-    """`ms`: the smallest ID of this slot above `top` in that millisecond; None when there is none."""
+def mint_at(ms: int, top: EntryId, lane: int) -> EntryId | None:
+    """`ms` or `ms-*`: the smallest ID of this lane above `top` in that millisecond; None if none is left."""
     top_ms, top_seq = top
     if ms > top_ms:
-        return (ms, slot)
+        return (ms, lane)
     if ms < top_ms:
         return None
-    seq = seq_above(top_seq, slot)
+    seq = seq_above(top_seq, lane)
     return (ms, seq) if seq <= U64_MAX else None
 
 
-def seq_above(seq: int, slot: int) -> int:
-    """The smallest `k * 65536 + slot` that exceeds `seq`."""
-    if seq < slot:
-        return slot
-    return ((seq - slot) // SLOT_STRIDE + 1) * SLOT_STRIDE + slot
+def seq_above(seq: int, lane: int) -> int:
+    """The smallest `k * 65536 + lane` that exceeds `seq`."""
+    if seq < lane:
+        return lane
+    return ((seq - lane) // LANE_STRIDE + 1) * LANE_STRIDE + lane
 
 
 def mint_plain(now_ms: int, top: EntryId) -> EntryId | None:
-    """`*` in liberal mode, as Redis: the clock's millisecond, or the next ID after the top."""
+    """`*` in liberal mode, as in Redis: the clock's millisecond with sequence 0, or the ID next after `top`."""
     if now_ms > top[0]:
         return (now_ms, 0)
     return next_id(top)

@@ -1,13 +1,14 @@
 """Entry trees: the entries of one origin in one stream.
 
-A tree is a list of blocks in ID order. IDs and counters both ascend within a tree: its origin appends above its own
-last entry, and effects of one origin are applied in its order. Two levels and a bisection stand in for the radix tree
-of Redis, because entries come at the end and leave at the head.
+A tree is a list of blocks in ID order. IDs and counters both ascend within a tree, because an origin appends above its
+own last entry and its effects are applied in its order. Two levels and a bisection are enough where Redis uses a radix
+tree, because entries arrive at the end and leave from the head.
 
-Only the last block grows: one that was left behind is sealed, and stays so when it becomes the last one again.
+Only the last block, the *tail*, grows. A block that stops being the tail is sealed, and stays sealed even if it becomes
+the last block again.
 
-The first block may begin with `_head` entries that are already removed: a trim moves `_head` and drops blocks, and
-copies nothing. Any other removal puts a new block in the place of the old one (see `block`). Indexes `[low, high)` are
+The first block may start with `_head` entries that are already removed: a trim only raises `_head` and drops whole
+blocks, and copies nothing. Any other removal replaces the block by a new one (core/block.py). Indexes `[low, high)` are
 low inclusive, high exclusive; ranges of IDs and of counters include both ends.
 
 Reference: `sortedcontainers.SortedList` for two levels of lists; Redis `t_stream.c` for what a range must answer.
@@ -20,18 +21,19 @@ from bisect import bisect_left, bisect_right
 from itertools import pairwise
 from typing import Final
 
-from crdtstream.core.block import CHECKSUM_MODULUS, Block
+from crdtstream.core.block import CHECKSUM_MODULUS, Block, add_counter_ranges
+from crdtstream.core.chain import Extent
 from crdtstream.core.entry_id import EntryId
 
 BLOCK_ENTRIES: Final = 256
 BLOCK_BYTES: Final = 32 * 1024
-# From this size on a slice is taken in as a block of its own; below, it is copied to the end of the tail.
+# A linked slice at least this large becomes a block of its own; a smaller one is copied to the end of the tail.
 ADOPT_ENTRIES: Final = 64
 ADOPT_BYTES: Final = 8 * 1024
-# A block that removals have left smaller than this joins the one before it.
+# A block left smaller than this by removals is merged with the one before it.
 SPARSE_ENTRIES: Final = 64
 
-# Stands for the tail of a tree that has none, so that an append asks one question less.
+# The tail of an empty tree: sealed and never written, so `append` needs no test for None.
 _NO_TAIL: Final = Block()
 _NO_TAIL.seal()
 
@@ -47,7 +49,7 @@ class Slice:
         self.high = high
 
     def entries(self) -> bytes:
-        """All of them, one after the other: the body of a reply."""
+        """The bytes of all entries, concatenated: the body of a reply."""
         return self.block.entry_slice(self.low, self.high)
 
     def ids(self) -> list[EntryId]:
@@ -60,18 +62,17 @@ class Slice:
         return f"Slice({self.low}, {self.high})"
 
 
-class EntryTree:
+class EntryTree(Extent):
     """The entries of one origin in one stream, as blocks in ID order."""
 
-    __slots__ = ("_blocks", "_head", "_low_counters", "_low_ids", "_tail", "byte_count", "count", "removals")
+    __slots__ = ("_blocks", "_head", "_low_counters", "_low_ids", "_tail", "byte_count", "count")
 
     def __init__(self) -> None:
+        super().__init__()
         self.count = 0
         self.byte_count = 0
-        # How often something was removed: who remembers what a range gave sees by it that it may give less.
-        self.removals = 0
         self._blocks: list[Block] = []
-        # ID and counter of each block's first entry, removed ones included.
+        # ID and counter of each block's first entry, even if that entry is removed.
         self._low_ids: list[EntryId] = []
         self._low_counters: list[int] = []
         self._head = 0
@@ -80,7 +81,7 @@ class EntryTree:
     # Growing
 
     def append(self, entry_id: EntryId, counter: int, entry: bytes) -> Block:
-        """Take an entry above all others; the block that took it."""
+        """Append an entry above all others; returns the block that now holds it."""
         tail = self._tail
         if tail.sealed or tail.count >= BLOCK_ENTRIES or tail.byte_count >= BLOCK_BYTES:
             tail = self._begin_tail(entry_id, counter)
@@ -90,9 +91,10 @@ class EntryTree:
         return tail
 
     def link(self, block: Block, low: int, high: int) -> None:
-        """Take the slice [low, high) of a block in, above all others; a large one without visiting its entries.
+        """Add the slice [low, high) of a block above all other entries; a large slice is added without visiting its
+        entries.
 
-        A block that is taken in whole is sealed, so that nobody appends to it behind the back of this tree.
+        A block that is added as a whole is sealed, so that its previous owner cannot append to it.
         """
         if low >= high:
             return
@@ -111,10 +113,8 @@ class EntryTree:
     def _require_above(self, block: Block, low: int) -> None:
         if not self._blocks:
             return
-        tail = self._tail
-        last = tail.count - 1
-        if block.id_at(low) <= tail.id_at(last) or block.counter_at(low) <= tail.counter_at(last):
-            raise ValueError(f"entry {block.id_at(low)} does not lie above {tail.id_at(last)}")
+        if not block.lies_above(low, self._tail):
+            raise ValueError(f"entry {block.id_at(low)} or its counter is not above the tree's last, {self.last_id()}")
 
     def _adopt(self, block: Block, low: int, high: int) -> None:
         if low == 0 and high == block.count:
@@ -143,12 +143,15 @@ class EntryTree:
     def last_id(self) -> EntryId | None:
         return self._tail.id_at(self._tail.count - 1) if self._blocks else None
 
+    def last_counter(self) -> int:
+        return self._tail.counter_at(self._tail.count - 1) if self._blocks else 0
+
     def find(self, entry_id: EntryId) -> bytes | None:
         found = self._find(entry_id)
         return None if found is None else found[0].entry(found[1])
 
     def counter_of(self, entry_id: EntryId) -> int:
-        """The counter of this entry; 0 when the tree lacks it."""
+        """The counter of this entry; 0 if the tree does not hold it."""
         found = self._find(entry_id)
         return 0 if found is None else found[0].counter_at(found[1])
 
@@ -173,7 +176,7 @@ class EntryTree:
         return (block, index)
 
     def first_above(self, counter: int) -> EntryId | None:
-        """The ID of the first entry with a higher counter."""
+        """The ID of the first entry whose counter is higher than this one."""
         if not self._blocks:
             return None
         at = max(bisect_right(self._low_counters, counter) - 1, 0)
@@ -186,15 +189,15 @@ class EntryTree:
         return len(self._blocks)
 
     def _low_of(self, at: int) -> int:
-        """The index of the first live entry in the block at this place."""
+        """The index of the first live entry in the block at index `at`."""
         return self._head if at == 0 else 0
 
     # Ranges
 
     def slices(self, start: EntryId, end: EntryId, limit: int, reverse: bool) -> list[Slice]:
-        """The entries from start to end, both inclusive: the first `limit` of them, in reverse the last.
+        """The entries from start to end, both inclusive: the first `limit` of them, or with `reverse` the last.
 
-        A negative limit means all. Slices come in the order asked for; each is ascending inside.
+        A negative limit means all. Slices come in reading order; the entries inside each slice ascend.
         """
         if limit < 0:
             limit = self.count
@@ -247,14 +250,14 @@ class EntryTree:
         return found
 
     def _high_of(self, at: int, end: EntryId) -> int:
-        """The index that follows the last entry <= end in the block at this place."""
+        """The index just after the last entry <= end in the block at index `at`."""
         if at < 0:
             return 0
         block = self._blocks[at]
         return block.count if block.id_at(block.count - 1) <= end else block.upper_bound(end)
 
     def count_in(self, start: EntryId, end: EntryId) -> int:
-        """How many entries lie from start to end, both inclusive."""
+        """The number of entries from start to end, both inclusive."""
         if start > end or not self._blocks:
             return 0
         at = max(bisect_right(self._low_ids, start) - 1, 0)
@@ -263,7 +266,7 @@ class EntryTree:
         return max(self._rank(at, self._high_of(at, end)) - below, 0)
 
     def _rank(self, at: int, index: int) -> int:
-        """How many live entries come before this index of the block at this place, counted from the nearer end."""
+        """How many live entries precede `index` in the block at index `at`, counted from the nearer end of the tree."""
         blocks = self._blocks
         if at == 0:
             return max(index - self._head, 0)
@@ -271,12 +274,12 @@ class EntryTree:
             return sum([block.count for block in blocks[:at]]) - self._head + index
         return self.count - sum([block.count for block in blocks[at:]]) + index
 
-    # Counters: what an effect that removes entries names
+    # Counters: how an effect names the entries it removes
 
     def first_counters(self, count: int) -> list[tuple[int, int]]:
-        """Ranges that hold the first `count` live entries and no other live one.
+        """Ranges that hold the first `count` live entries and no other live entry.
 
-        One range is enough: between two entries of a tree lie only counters of other keys, or of entries that are gone.
+        One range is enough: between two live entries of a tree lie only counters of other keys or of removed entries.
         """
         if count <= 0 or not self._blocks:
             return []
@@ -288,7 +291,7 @@ class EntryTree:
         return [(self._first_counter(), self._blocks[at].counter_at(rest - 1))]
 
     def counters_below(self, entry_id: EntryId) -> list[tuple[int, int]]:
-        """Ranges that hold the live entries with a smaller ID and no other live one."""
+        """Ranges that hold the live entries with a smaller ID and no other live entry; one range is enough."""
         at = bisect_left(self._low_ids, entry_id) - 1
         if at < 0:
             return []
@@ -301,28 +304,43 @@ class EntryTree:
         return self._blocks[0].counter_at(self._head)
 
     def counter_ranges(self) -> list[tuple[int, int]]:
-        """The counters of live entries as maximal ranges, both ends inclusive."""
+        """The counters of all live entries as maximal ranges, both ends inclusive."""
         ranges: list[tuple[int, int]] = []
         for at in range(len(self._blocks)):
             block = self._blocks[at]
-            _add_ranges(ranges, block, self._low_of(at))
+            add_counter_ranges(ranges, block, self._low_of(at))
         return ranges
 
     def counters_between(self, low: int, high: int) -> array[int]:
         """The counters of live entries from low to high, both inclusive."""
         found: array[int] = array("Q")
+        for part in self.slices_between(low, high, self.count):
+            found.extend(part.block.counters(part.low, part.high))
+        return found
+
+    def slices_between(self, low: int, high: int, limit: int) -> list[Slice]:
+        """The live entries with counters from low to high, both inclusive; at most the first `limit`."""
+        found: list[Slice] = []
         at = max(bisect_right(self._low_counters, low) - 1, 0)
-        while at < len(self._blocks) and self._low_counters[at] <= high:
+        while limit > 0 and at < len(self._blocks) and self._low_counters[at] <= high:
             block = self._blocks[at]
             start = max(block.lower_bound_counter(low), self._low_of(at))
-            found.extend(block.counters(start, block.lower_bound_counter(high + 1)))
+            end = min(block.lower_bound_counter(high + 1), start + limit)
+            if start < end:
+                found.append(Slice(block, start, end))
+                limit -= end - start
             at += 1
         return found
+
+    def count_through(self, counter: int) -> int:
+        """The number of live entries with counters up to this one, inclusive."""
+        at = bisect_right(self._low_counters, counter) - 1
+        return 0 if at < 0 else self._rank(at, self._blocks[at].lower_bound_counter(counter + 1))
 
     # Removing
 
     def remove_counters(self, low: int, high: int) -> list[EntryId]:
-        """Remove the entries with counters from low to high, both inclusive; their IDs, ascending."""
+        """Remove the entries with counters from low to high, both inclusive; returns their IDs, ascending."""
         first = max(bisect_right(self._low_counters, low) - 1, 0)
         last = bisect_right(self._low_counters, high) - 1
         if last < first:
@@ -341,7 +359,7 @@ class EntryTree:
         return removed
 
     def remove_through(self, counter: int) -> int:
-        """Remove the entries with counters up to this one, inclusive; how many those were."""
+        """Remove the entries with counters up to this one, inclusive; returns how many were removed."""
         last = bisect_right(self._low_counters, counter) - 1
         if last < 0:
             return 0
@@ -351,7 +369,7 @@ class EntryTree:
         return self._cut(self._pieces(0, self._head, last, stop), 0, last)
 
     def _pieces(self, first: int, start: int, last: int, stop: int) -> list[Slice]:
-        """What lies between index `start` of the block at `first` and index `stop` of the one at `last`."""
+        """The slices from index `start` of block `first` to index `stop` (exclusive) of block `last`."""
         blocks = self._blocks
         if first == last:
             return [Slice(blocks[first], start, stop)]
@@ -361,8 +379,7 @@ class EntryTree:
         return pieces
 
     def _cut(self, pieces: list[Slice], first: int, last: int) -> int:
-        """Remove these pieces of the blocks `first` to `last`; how many entries that was."""
-        self.removals += 1
+        """Remove these pieces of the blocks `first` to `last`; returns how many entries were removed."""
         count = 0
         for piece in pieces:
             count += piece.high - piece.low
@@ -395,7 +412,7 @@ class EntryTree:
         self._put(first, last + 1, _packed(rest))
 
     def _put(self, first: int, end: int, fresh: list[Block]) -> None:
-        """Put these blocks in the place of the blocks [first, end)."""
+        """Replace the blocks [first, end) by `fresh`."""
         self._blocks[first:end] = fresh
         self._low_ids[first:end] = [block.id_at(0) for block in fresh]
         self._low_counters[first:end] = [block.counter_at(0) for block in fresh]
@@ -407,8 +424,8 @@ class EntryTree:
     # Checkpoints
 
     def blocks(self) -> tuple[list[Block], int, int]:
-        """The blocks as they are now, how many entries at the head are removed, and the tail's count: of these only
-        the tail may grow, and what it holds now stays.
+        """The blocks, the number of removed entries at the head, and the tail's count. Only the tail may grow after
+        this, and the entries it holds now do not change.
         """
         return self._blocks[:], self._head, self._tail.count
 
@@ -425,7 +442,7 @@ class EntryTree:
     # Checking
 
     def checksum(self) -> int:
-        """The sum of the live entries' checksums mod 2**64: equal for equal entries, however they lie in blocks."""
+        """The sum of the live entries' checksums mod 2**64: equal for equal entries, however blocks divide them."""
         total = 0
         for at in range(len(self._blocks)):
             block = self._blocks[at]
@@ -444,8 +461,8 @@ class EntryTree:
             assert one.id_at(one.count - 1) < two.id_at(0), "IDs do not ascend over blocks"
             assert one.counter_at(one.count - 1) < two.counter_at(0), "counters do not ascend over blocks"
         assert self._tail is (blocks[-1] if blocks else _NO_TAIL), "the tail is not the last block"
-        assert all(block.sealed for block in blocks[:-1]), "a block that is not the tail may grow"
-        assert 0 <= self._head <= (blocks[0].count - 1 if blocks else 0), "no live entry in the first block"
+        assert all(block.sealed for block in blocks[:-1]), "a block before the tail is not sealed"
+        assert 0 <= self._head <= (blocks[0].count - 1 if blocks else 0), "the first block has no live entry"
         assert self.count == sum(block.count for block in blocks) - self._head, "count is wrong"
         dead = blocks[0].start_of(self._head) if blocks else 0
         assert self.byte_count == sum(block.byte_count for block in blocks) - dead, "byte_count is wrong"
@@ -456,7 +473,7 @@ def _fits(block: Block, count: int, size: int) -> bool:
 
 
 def _packed(slices: list[Slice]) -> list[Block]:
-    """The entries of these slices in new blocks, as few as the limits allow without splitting a slice."""
+    """Copy these slices into new blocks, as few as the size limits allow without splitting a slice."""
     packed: list[Block] = []
     for piece in slices:
         if piece.count() == 0:
@@ -465,20 +482,3 @@ def _packed(slices: list[Slice]) -> list[Block]:
             packed.append(Block())
         packed[-1].extend(piece.block, piece.low, piece.high)
     return packed
-
-
-def _add_ranges(ranges: list[tuple[int, int]], block: Block, low: int) -> None:
-    """Add a block's counters from index `low` on to ascending ranges; a block without gaps is one step."""
-    first, last = block.counter_at(low), block.counter_at(block.count - 1)
-    if last - first == block.count - 1 - low:
-        _add_range(ranges, first, last)
-        return
-    for counter in block.counters(low, block.count):
-        _add_range(ranges, counter, counter)
-
-
-def _add_range(ranges: list[tuple[int, int]], first: int, last: int) -> None:
-    if ranges and ranges[-1][1] + 1 == first:
-        ranges[-1] = (ranges[-1][0], last)
-    else:
-        ranges.append((first, last))

@@ -1,4 +1,4 @@
-"""Local facts applied to the group that they are about: consumers, pending entries, cursors."""
+"""Applying local facts to the group they concern: consumers, pending entries, cursors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from crdtstream.core.stream import Stream
 
 
 def apply_fact(stream: Stream, group: Group, fact: LocalFact) -> bool:
-    """Apply one local fact; true when the group's runs may have grown."""
+    """Apply one local fact; true if the group's runs may have grown."""
     if isinstance(fact, fx.EntriesDelivered):
         group.apply_delivered(stream.trees, fact.consumer, fact.now_ms, fact.intervals, fact.noack)
         group.entries_read = fact.entries_read
@@ -32,4 +32,4 @@ def apply_fact(stream: Stream, group: Group, fact: LocalFact) -> bool:
     if isinstance(fact, fx.PositionRaised):
         group.apply_position_raised(stream.trees, fact.entry_id)
         return False
-    raise AssertionError(f"no way to apply {type(fact).__name__}")
+    raise AssertionError(f"no rule applies {type(fact).__name__}")

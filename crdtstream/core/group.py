@@ -1,40 +1,48 @@
-"""One consumer group: what is replicated, and what this region alone knows.
+"""One consumer group: its replicated part, and what only this region knows.
 
 Replicated: the group **is** the set of its surviving create dots. Each create keeps its start and the acknowledged runs
-that were made under it; merge of runs is union, of starts the pointwise minimum. A destroy kills every create that does
-not follow it.
+recorded under it. Runs merge by union, starts by the pointwise minimum. A destroy removes every create whose context
+does not cover it.
 
-Local: consumers, pending entries, and what readers pass over. For each origin, over IDs:
+Local: consumers, pending entries, and the IDs that readers pass over. For each origin, as sets of IDs:
 
-    floor       nothing at or below is delivered (the start; SETID lowers it)
-    delivered   went to a consumer here
-    skipped     never delivered here, yet not wanted: SETID forward, XCLAIM LASTID, lost by DELCONSUMER
+    floor       nothing at or below it is delivered (the start; SETID lowers it)
+    delivered   delivered to a consumer of this region
+    skipped     never delivered here, and not wanted: SETID forwards, XCLAIM LASTID, lost by DELCONSUMER
     acked       union of the runs of all creates
-    replay      SETID backwards: here no run skips an entry or drops its pending entry
-    passed      delivered + skipped + (acked - replay), kept so that a read need not build it
+    replay      SETID backwards: in here no run skips an entry or removes its pending entry
+    passed      delivered + skipped + (acked - replay), kept up to date so that a read need not compute it
 
-A **run** is an interval of `delivered` that ends below the first live pending entry: all in it was delivered here and
-acknowledged, here or elsewhere. Only what no run covers yet is sent. Nothing that this region did not deliver is ever
-in a run of its own, so no region can make another skip an entry that nobody read.
+An entry is *wanted* if it lies above the floor and outside `passed`.
+
+A **run** is an interval of `delivered` that ends below the first live pending entry: all entries in it were delivered
+here and acknowledged, here or elsewhere. Only the part that no known run covers is sent. A region's runs never contain
+entries that it did not deliver, so no region can make another one skip an entry that nobody has read.
 
 Intervals are `(from, to]`. IDs of one origin ascend with its counters, so an entry never arrives inside an interval.
+
+A stream may have seen many origins, most of which are inactive. So the group keeps its **place**, a cache that can be
+dropped at any time: for each chain of trees the ID up to which nothing is wanted, and the origins that may have new
+runs. Entries arrive only above everything their chain held, so the recorded IDs stay valid.
 """
 
 from __future__ import annotations
 
 from crdtstream.core.causality import Dot
+from crdtstream.core.chain import Chain, Chains
+from crdtstream.core.delivery import Candidate, Delivery, deliver, left_of
 from crdtstream.core.effects import Interval, Position
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, next_id, previous_id
 from crdtstream.core.entry_tree import EntryTree, Slice
 from crdtstream.core.intervals import IntervalSet
-from crdtstream.core.merging import Run, merge
+from crdtstream.core.merging import Part, Strand, merge
 from crdtstream.core.pending import PendingEntries
 
 NEVER_MS = -1
 
 
 class Create:
-    """One surviving XGROUP CREATE: where it starts, and the runs acknowledged under it."""
+    """One surviving XGROUP CREATE: its start, and the runs acknowledged under it."""
 
     __slots__ = ("runs", "start")
 
@@ -44,7 +52,7 @@ class Create:
 
 
 class Consumer:
-    """A consumer of this region: when it last asked, and when it last got something (-1: never)."""
+    """A consumer of this region: when it last made a request, and when it last received an entry (-1: never)."""
 
     __slots__ = ("active_ms", "seen_ms")
 
@@ -53,33 +61,12 @@ class Consumer:
         self.active_ms = NEVER_MS
 
 
-class Delivery:
-    """What one read takes: the entries' RESP bytes in merged order, and for each origin the intervals they make
-    delivered.
-    """
-
-    __slots__ = ("chunks", "count", "intervals")
-
-    def __init__(self, count: int, chunks: list[bytes], intervals: dict[int, list[Interval]]) -> None:
-        self.count = count
-        self.chunks = chunks
-        self.intervals = intervals
-
-
-class Candidate:
-    """A slice of one origin's wanted entries, and the open low end of the gap it lies in."""
-
-    __slots__ = ("low", "taken")
-
-    def __init__(self, low: EntryId, taken: Slice) -> None:
-        self.low = low
-        self.taken = taken
-
-
 class Group:
     """A live consumer group."""
 
     __slots__ = (
+        "_nothing_to",
+        "_unsettled",
         "acked",
         "consumers",
         "creates",
@@ -103,18 +90,45 @@ class Group:
         self.acked: dict[int, IntervalSet] = {}
         self.passed: dict[int, IntervalSet] = {}
         self.entries_read = entries_read
+        # Chain number -> the ID up to which nothing is wanted.
+        self._nothing_to: dict[int, EntryId] = {}
+        self._unsettled: dict[int, None] = {}
+
+    # The place
+
+    def unsettle(self, slot: int) -> None:
+        """Note that this origin may have new runs."""
+        if slot in self.delivered:
+            self._unsettled[slot] = None
+
+    def forget_place(self) -> None:
+        self._nothing_to = {}
+        self._unsettled = dict.fromkeys(self.delivered)
+
+    def _place_in(self, chain: Chain[EntryTree]) -> int:
+        """The index of the first tree of the chain that may hold a wanted entry."""
+        nothing_to = self._nothing_to.get(chain.number)
+        return 0 if nothing_to is None else chain.reaching(next_id(nothing_to) or ID_MAX)
+
+    def _pass_tree(self, chain: Chain[EntryTree], tree: EntryTree, chain_count: int) -> None:
+        """Record that nothing is wanted up to the end of this tree."""
+        if len(self._nothing_to) > 2 * chain_count and chain.number not in self._nothing_to:
+            self._nothing_to = {}
+        self._nothing_to[chain.number] = tree.last_id() or ID_MIN
 
     # Replicated part
 
-    def join_create(self, dot: Dot, start: Position) -> None:
-        """A concurrent create of the same name: a lower start exposes just what was not delivered yet."""
+    def add_create(self, dot: Dot, start: Position) -> None:
+        """Add a concurrent create of the same name; if its start is lower, only undelivered entries become wanted."""
         self.creates[dot] = Create(start)
         self.floor = self.floor.meet(start)
+        self.forget_place()
 
     def apply_runs(self, creates: list[Dot], runs: dict[int, list[Interval]], own: bool) -> bool:
-        """Union the runs under each named create that lives here; false when none does.
+        """Add the runs to each named create that survives here; false if none does.
 
-        Pending entries inside leave, but for own runs: what they step over was deleted and stays until acknowledged.
+        Pending entries inside runs of other origins leave. Those inside runs of this origin stay: such a run passes
+        over pending entries only if they were deleted, and these stay until they are acknowledged.
         """
         alive = [self.creates[dot] for dot in creates if dot in self.creates]
         if not alive:
@@ -138,14 +152,16 @@ class Group:
         self.passed.setdefault(slot, IntervalSet()).union(fresh)
         if not own:
             self.pending.remove_intervals(slot, fresh)
+            self.unsettle(slot)
 
     def drop_passed(self, slot: int, acked: IntervalSet) -> None:
-        """Pending entries inside runs that were made elsewhere leave."""
+        """Remove the pending entries inside runs that another region recorded."""
+        self.unsettle(slot)
         replay = self.replay.get(slot)
         self.pending.remove_intervals(slot, acked if replay is None else acked.minus(replay))
 
     def frontier(self, slot: int) -> EntryId:
-        """The ack frontier: the end of the run that begins at the group's start, or that start."""
+        """The ack frontier: the end of the run that starts at the group's start, or the start if there is none."""
         start = self.start().get(slot)
         acked = self.acked.get(slot)
         if acked is None:
@@ -161,17 +177,18 @@ class Group:
         return start
 
     def new_runs(self, trees: dict[int, EntryTree]) -> dict[int, list[Interval]]:
-        """What has become contiguous here and no run covers yet; empty when nothing has."""
+        """The intervals that became runs and are in no known run yet; the caller applies and sends them."""
         runs: dict[int, list[Interval]] = {}
-        for slot in sorted(self.delivered):
-            tree = trees.get(slot)
-            if tree is not None and tree.count > 0:
-                pieces = self._new_runs_of(slot, tree)
-                if pieces:
-                    runs[slot] = pieces
+        for slot in sorted(self._unsettled):
+            pieces = self._new_runs_of(slot, trees.get(slot))
+            if pieces:
+                runs[slot] = pieces
+        self._unsettled = {}
         return runs
 
-    def _new_runs_of(self, slot: int, tree: EntryTree) -> list[Interval]:
+    def _new_runs_of(self, slot: int, tree: EntryTree | None) -> list[Interval]:
+        if tree is None or tree.count == 0 or slot not in self.delivered:
+            return []
         limit = self._acknowledged_limit(slot, tree)
         acked = self.acked.get(slot)
         pieces: list[Interval] = []
@@ -188,7 +205,7 @@ class Group:
         return pieces
 
     def _acknowledged_limit(self, slot: int, tree: EntryTree) -> EntryId:
-        """The highest ID that a run may include: below the first pending entry that is still in the tree."""
+        """The highest ID that a new run may include: just below the first pending entry that is still in the tree."""
         first = self.pending.first(slot)
         if first is None:
             return ID_MAX
@@ -201,50 +218,68 @@ class Group:
 
     # Reading
 
-    def next_entries(self, trees: dict[int, EntryTree], count: int) -> Delivery:
-        """The first `count` wanted entries (all when negative) in (ID, origin) order; takes nothing yet."""
+    def next_entries(self, chains: Chains[EntryTree], count: int) -> Delivery:
+        """The first `count` wanted entries in (ID, origin) order (all if negative); changes nothing yet."""
         wanted: dict[int, list[Candidate]] = {}
-        for slot in sorted(trees):
-            found = self._wanted_of(slot, trees[slot], count)
-            if found:
-                wanted[slot] = found
-        return deliver(wanted, merge({slot: [one.taken for one in found] for slot, found in wanted.items()}, count))
+        strands: list[Strand] = []
+        for chain in chains.all:
+            strand = self._strand_of(chain, count, len(chains.all), wanted)
+            if strand:
+                strands.append(strand)
+        return deliver(wanted, merge(strands, count))
 
-    def _wanted_of(self, slot: int, tree: EntryTree, count: int) -> list[Candidate]:
-        last = tree.last_id()
-        floor = self.floor.get(slot)
-        if last is None or last <= floor:
-            return []
-        passed = self.passed.get(slot)
-        gaps = [(floor, last)] if passed is None else passed.gaps(floor, last)
+    def _strand_of(
+        self, chain: Chain[EntryTree], count: int, chain_count: int, wanted: dict[int, list[Candidate]]
+    ) -> Strand:
+        """The first `count` wanted entries of a chain; adds the candidates of each tree to `wanted`."""
+        strand: Strand = []
+        at = self._place_in(chain)
+        while at < len(chain.extents) and count != 0:
+            tree = chain.extents[at]
+            found = self._wanted_of(tree, count)
+            if found:
+                wanted[tree.slot] = found
+                strand.append(Part(tree.slot, [one.taken for one in found]))
+                count = left_of(count, found)
+            elif not strand:
+                self._pass_tree(chain, tree, chain_count)
+            at += 1
+        return strand
+
+    def _wanted_of(self, tree: EntryTree, count: int) -> list[Candidate]:
         candidates: list[Candidate] = []
         left = count
-        for gap in gaps:
-            for taken in tree.slices(next_id(gap[0]) or ID_MAX, gap[1], left, False):
-                candidates.append(Candidate(gap[0], taken))
+        for low, high in self._gaps_in(tree):
+            for taken in tree.slices(next_id(low) or ID_MAX, high, left, False):
+                candidates.append(Candidate(low, taken))
                 left -= taken.high - taken.low
             if count >= 0 and left <= 0:
                 break
         return candidates
 
-    def has_wanted(self, trees: dict[int, EntryTree]) -> bool:
-        return any(self._wanted_of(slot, tree, 1) for slot, tree in trees.items())
+    def has_wanted(self, chains: Chains[EntryTree]) -> bool:
+        return self.next_entries(chains, 1).count > 0
 
-    def wanted_count(self, trees: dict[int, EntryTree]) -> int:
-        """How many entries are not delivered, not skipped and not acknowledged: the lag."""
+    def wanted_count(self, chains: Chains[EntryTree]) -> int:
+        """The number of wanted entries: the group's lag."""
         total = 0
-        for slot, tree in trees.items():
-            last = tree.last_id()
-            floor = self.floor.get(slot)
-            if last is None or last <= floor:
-                continue
-            passed = self.passed.get(slot)
-            gaps = [(floor, last)] if passed is None else passed.gaps(floor, last)
-            total += sum(tree.count_in(next_id(low) or ID_MAX, high) for low, high in gaps)
+        for chain in chains.all:
+            for at in range(self._place_in(chain), len(chain.extents)):
+                tree = chain.extents[at]
+                total += sum([tree.count_in(next_id(low) or ID_MAX, high) for low, high in self._gaps_in(tree)])
         return total
 
+    def _gaps_in(self, tree: EntryTree) -> list[Interval]:
+        """The wanted intervals of a tree, as (from, to]."""
+        last = tree.last_id()
+        floor = self.floor.get(tree.slot)
+        if last is None or last <= floor:
+            return []
+        passed = self.passed.get(tree.slot)
+        return [(floor, last)] if passed is None else passed.gaps(floor, last)
+
     def position_of(self, slot: int) -> EntryId:
-        """The last-delivered ID of one origin: the highest that readers have passed."""
+        """The last-delivered ID of one origin: the highest ID that readers have passed."""
         passed = self.passed.get(slot)
         highest = passed.max() if passed is not None else None
         floor = self.floor.get(slot)
@@ -267,7 +302,11 @@ class Group:
         for slot, pieces in intervals.items():
             delivered = self.delivered.setdefault(slot, IntervalSet())
             passed = self.passed.setdefault(slot, IntervalSet())
+            skipped = self.skipped.get(slot)
+            self._unsettled[slot] = None
             for low, high in pieces:
+                if skipped is not None:
+                    skipped.remove(low, high)
                 delivered.add(low, high)
                 passed.add(low, high)
                 if not noack:
@@ -275,11 +314,11 @@ class Group:
                         self._add_pending(slot, part, consumer, now_ms)
         known = self.touch(consumer, now_ms)
         if not noack:
-            # As in Redis, where a consumer is active only with what it must acknowledge.
+            # As in Redis: a read with NOACK makes a consumer seen, not active.
             known.active_ms = now_ms
 
     def _add_pending(self, slot: int, part: Slice, consumer: bytes, now_ms: int) -> None:
-        """A pending entry that is delivered again (after SETID, or XCLAIM FORCE) moves to its new owner."""
+        """Add a delivered slice; an entry already pending (SETID, XCLAIM FORCE) moves to the new consumer."""
         last = self.pending.last(slot)
         if last is None or last < part.block.id_at(part.low):
             self.pending.add_slice(slot, part, consumer, now_ms, 1)
@@ -293,7 +332,7 @@ class Group:
         self.pending.add(slot, fresh, consumer, now_ms, 1)
 
     def touch(self, consumer: bytes, now_ms: int) -> Consumer:
-        """The consumer, made if it is new, seen now."""
+        """Note a request of this consumer now; the consumer is created if necessary."""
         known = self.consumers.get(consumer)
         if known is None:
             known = Consumer(now_ms)
@@ -308,14 +347,17 @@ class Group:
     def apply_dropped(self, intervals: dict[int, list[Interval]]) -> None:
         for slot, pieces in intervals.items():
             self.pending.remove_pieces(slot, pieces)
+            self.unsettle(slot)
 
     def apply_consumer_deleted(self, consumer: bytes) -> None:
-        """Its pending entries are lost, as in Redis: no reader here gets them again, and no run covers them.
+        """Delete a consumer. Its pending entries are lost, as in Redis: no reader here gets them again, and no run of
+        this region covers them.
 
-        What it only claimed (FORCE), or what SETID exposed since, was not delivered and is still wanted.
+        Entries that it only claimed (FORCE), or that SETID made wanted again, were not delivered and remain wanted.
         """
         for slot, entry_id in self.pending.remove_consumer(consumer):
             delivered = self.delivered.get(slot)
+            self.unsettle(slot)
             if delivered is not None and delivered.contains(entry_id):
                 below = previous_id(entry_id) or ID_MIN
                 delivered.remove(below, entry_id)
@@ -323,8 +365,8 @@ class Group:
         self.consumers.pop(consumer, None)
 
     def apply_position_set(self, trees: dict[int, EntryTree], position: Position, entries_read: int) -> None:
-        """SETID: below the position nothing is wanted, above it everything is; backwards also what runs cover."""
-        slots = sorted({*trees, *position.ids, *self.floor.ids})
+        """SETID: nothing at or below the position is wanted, everything above it is, even entries inside runs."""
+        slots = sorted({*trees, *self.passed, *position.ids, *self.floor.ids})
         for slot in slots:
             self._set_position_of(slot, trees.get(slot), position.get(slot))
         floor = {slot: min(self.floor.get(slot), position.get(slot)) for slot in slots}
@@ -334,6 +376,7 @@ class Group:
 
     def _set_position_of(self, slot: int, tree: EntryTree | None, target: EntryId) -> None:
         floor = self.floor.get(slot)
+        # Backwards: readers here want again what runs of any region cover, up to the highest ID seen so far.
         if target <= self.position_of(slot):
             seen = self._highest_seen(slot, tree)
             if seen > target:
@@ -341,6 +384,7 @@ class Group:
         for known in (self.delivered.get(slot), self.skipped.get(slot)):
             if known is not None:
                 known.remove(target, ID_MAX)
+        # Forwards: what was not delivered up to the target is not wanted any more.
         if target > floor:
             self.skipped.setdefault(slot, IntervalSet()).add(floor, target)
             delivered = self.delivered.get(slot)
@@ -348,25 +392,27 @@ class Group:
                 self.skipped[slot] = self.skipped[slot].minus(delivered)
 
     def _highest_seen(self, slot: int, tree: EntryTree | None) -> EntryId:
-        """The last entry, or the end of the last run, whose entries may be deleted by now."""
+        """The last entry's ID, or the end of the last run if that is higher (its entries may be deleted by now)."""
         last = None if tree is None else tree.last_id()
         acked = self.acked.get(slot)
         return max(last or ID_MIN, (None if acked is None else acked.max()) or ID_MIN)
 
     def apply_position_raised(self, trees: dict[int, EntryTree], entry_id: EntryId) -> None:
-        for slot in sorted(trees):
+        slots = {*trees, *self.passed}
+        for slot in sorted(slots):
             floor = self.floor.get(slot)
             if floor < entry_id and self.position_of(slot) < entry_id:
                 for low, high in self.passed.get(slot, IntervalSet()).gaps(floor, entry_id):
                     self.skipped.setdefault(slot, IntervalSet()).add(low, high)
         if self.floor.default < entry_id:
-            ids = {slot: self.floor.get(slot) for slot in sorted({*trees, *self.floor.ids})}
+            ids = {slot: self.floor.get(slot) for slot in sorted({*slots, *self.floor.ids})}
             self.floor = Position(entry_id, ids)
         self._rebuild_passed()
 
     def _rebuild_passed(self) -> None:
         slots = sorted({*self.delivered, *self.skipped, *self.acked})
         self.passed = {slot: self._passed_of(slot) for slot in slots}
+        self.forget_place()
 
     def _passed_of(self, slot: int) -> IntervalSet:
         passed = IntervalSet()
@@ -380,7 +426,7 @@ class Group:
         return passed
 
     def derive(self) -> None:
-        """Make `acked` and `passed` again from the parts that a checkpoint keeps."""
+        """Recompute `acked` and `passed` from the creates and the local parts, after these were replaced."""
         self.acked = {}
         for create in self.creates.values():
             for slot, runs in create.runs.items():
@@ -392,7 +438,7 @@ class Group:
         self.pending.check()
         for slot, passed in self.passed.items():
             passed.check()
-            assert passed == self._passed_of(slot), f"passed of slot {slot} is not what its parts make"
+            assert passed == self._passed_of(slot), f"passed of slot {slot} is stale"
         for slot, acked in self.acked.items():
             union = IntervalSet()
             for create in self.creates.values():
@@ -401,6 +447,15 @@ class Group:
         for slot, delivered in self.delivered.items():
             delivered.check()
             assert not delivered.intersection(self.skipped.get(slot, IntervalSet())), "delivered and skipped overlap"
+
+    def check_place(self, chains: Chains[EntryTree], trees: dict[int, EntryTree]) -> None:
+        """Nothing below the place is wanted, and no origin outside `_unsettled` has new runs."""
+        for chain in chains.all:
+            for tree in chain.extents[: self._place_in(chain)]:
+                assert not self._wanted_of(tree, 1), f"entries of slot {tree.slot} are wanted below the place"
+        for slot in self.delivered:
+            if slot not in self._unsettled:
+                assert not self._new_runs_of(slot, trees.get(slot)), f"slot {slot} has new runs and is not unsettled"
 
 
 def ids_between(tree: EntryTree, low: EntryId, high: EntryId) -> list[EntryId]:
@@ -416,24 +471,3 @@ def last_id_between(tree: EntryTree, low: EntryId, high: EntryId) -> EntryId | N
     for part in tree.slices(next_id(low) or ID_MAX, high, 1, True):
         return part.block.id_at(part.high - 1)
     return None
-
-
-def deliver(wanted: dict[int, list[Candidate]], runs: list[Run]) -> Delivery:
-    """The reply's bytes, and for each origin (gap's low, last taken ID] of each gap that gave something."""
-    chunks: list[bytes] = []
-    count = 0
-    last_of: dict[int, dict[int, Run]] = {slot: {} for slot in wanted}
-    for run in runs:
-        chunks.append(run.block.entry_slice(run.low, run.high))
-        count += run.high - run.low
-        last_of[run.slot][run.source] = run
-    intervals = {slot: _delivered(wanted[slot], last) for slot, last in last_of.items() if last}
-    return Delivery(count, chunks, intervals)
-
-
-def _delivered(candidates: list[Candidate], last: dict[int, Run]) -> list[Interval]:
-    """Slices of one gap follow each other, so the later one's end is the gap's."""
-    ends: dict[EntryId, EntryId] = {}
-    for source, run in last.items():
-        ends[candidates[source].low] = run.block.id_at(run.high - 1)
-    return list(ends.items())

@@ -1,12 +1,21 @@
-"""Joining two views of the consumer groups of one key.
+"""Joining the consumer groups of one key from two states.
 
-A create dot that both sides hold lives. One that a single side holds is new to the other if the other's vector does
-not cover it; otherwise the other has seen it killed. A new one may still be killed by a tombstone that only the other
-side has: the create's context lies within its own side's vector, so what that vector does not cover it does not follow.
-(A tombstone that was subsumed counts by the later one that subsumed it.)
+A group is its set of create dots (core/group.py). Whether a create dot is in the joined state, where the *holder* is a
+side that has the dot and the *other* side does not:
 
-Runs under a create are united. The locals (consumers, pending entries, cursor) stay the own ones, and go when none of
-the create dots that they were made under lives. Pending entries inside runs that come with the join leave.
+    held by    the other's vector    tombstones of the other side that      result
+               covers the dot        the holder's vector does not cover
+    both       -                     -                                      survives
+    one        yes                   -                                      removed: the other saw it destroyed
+    one        no                    one or more                            removed: such a tombstone destroys it
+    one        no                    none                                   survives: it is new to the other side
+
+The third row holds because the context of a create lies within the vector of its holder: a tombstone that this vector
+does not cover is not covered by the context either, and a create survives only if its context covers every tombstone.
+(A tombstone that was dropped in favour of a later one is represented by the later one.)
+
+The runs under a create are united. Local parts (consumers, pending entries, cursor) stay this region's; they are
+dropped when none of the creates that they were made under survives. Pending entries inside newly joined runs leave.
 """
 
 from __future__ import annotations
@@ -19,7 +28,7 @@ from crdtstream.core.stream import Stream
 
 
 def join_groups(mine: Stream, vector: VersionVector, theirs: Stream, their_vector: VersionVector) -> None:
-    """Before or after the tombstones of both are joined."""
+    """Join the groups of `theirs` into `mine`; the tombstones may be joined before or after."""
     for name in sorted({*mine.groups, *theirs.groups}):
         group, other = mine.groups.get(name), theirs.groups.get(name)
         own = {} if group is None else group.creates
@@ -36,21 +45,21 @@ def join_groups(mine: Stream, vector: VersionVector, theirs: Stream, their_vecto
 
 
 def surviving(
-    creates: dict[Dot, Create], others: dict[Dot, Create], other_vector: VersionVector, follows: bool
+    creates: dict[Dot, Create], others: dict[Dot, Create], other_vector: VersionVector, covers: bool
 ) -> dict[Dot, Create]:
-    """Which of one side's creates live; `follows`: its vector covers all tombstones of the other side."""
+    """The creates of one side that survive; `covers`: this side's vector covers all tombstones of the other side."""
     return {
         dot: create
         for dot, create in creates.items()
-        if dot in others or (follows and not other_vector.contains(dot[0], dot[1]))
+        if dot in others or (covers and not other_vector.contains(dot[0], dot[1]))
     }
 
 
 def join_group(group: Group, creates: dict[Dot, Create]) -> None:
-    """Take in the other side's creates with their runs."""
+    """Add the creates of the other side, with their runs."""
     for dot, create in sorted(creates.items()):
         if dot not in group.creates:
-            group.join_create(dot, create.start)
+            group.add_create(dot, create.start)
         runs = group.creates[dot].runs
         for slot, pieces in create.runs.items():
             runs.setdefault(slot, IntervalSet()).union(pieces)
@@ -61,7 +70,7 @@ def join_group(group: Group, creates: dict[Dot, Create]) -> None:
 
 
 def group_of(creates: dict[Dot, Create]) -> Group:
-    """A group that is new here: nothing was delivered here under any of these creates."""
+    """A group that is new here; nothing was delivered here under any of these creates."""
     first = min(creates)
     group = Group(first, creates[first].start, UNKNOWN_ENTRIES_READ)
     join_group(group, creates)

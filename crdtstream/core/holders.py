@@ -1,7 +1,7 @@
-"""Numbers that stand for consumers in columns of pending entries.
+"""Numbers that stand for consumers in the columns of pending entries.
 
-A number is taken when a consumer begins to hold something and is free again once it holds nothing, so columns stay
-narrow however many consumers come and go. Invariant: a number is named exactly while its count is above 0.
+A number is assigned when a consumer begins to hold something and freed once it holds nothing, so columns stay narrow
+however many consumers come and go. Invariant: a number has a name exactly while its count is above 0.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from array import array
 
 
 class Holders:
-    """Numbers for the consumers that hold something, and how much each holds."""
+    """The consumers that hold something, each with its number and how many entries it holds."""
 
     __slots__ = ("_counts", "_end", "_free", "_names", "_numbers")
 
@@ -19,11 +19,11 @@ class Holders:
         self._names: dict[int, bytes] = {}
         self._counts: dict[int, int] = {}
         self._free: list[int] = []
-        # No number at or above this one is in use.
+        # All numbers in use are below this one.
         self._end = 0
 
     def take(self, name: bytes, count: int) -> int:
-        """The consumer's number, after it takes so many more."""
+        """Record that the consumer holds `count` more entries; returns its number."""
         number = self._numbers.get(name, -1)
         if number < 0:
             number = self._number_for(name)
@@ -67,7 +67,7 @@ class Holders:
         return [(number, name) for name, number in self._numbers.items()]
 
     def restore(self, names: dict[int, bytes], columns: list[array[int]]) -> None:
-        """Take these numbers, each of which holds as much as the columns say; KeyError for one without a name."""
+        """Load these numbers with the counts found in the columns; KeyError for a number that has no name."""
         self._counts = dict.fromkeys(names, 0)
         for column in columns:
             for number in sorted({*column}):
@@ -79,6 +79,6 @@ class Holders:
     def check(self) -> None:
         for name, number in self._numbers.items():
             assert self._names[number] == name and self._counts[number] > 0, f"{name!r} holds nothing"
-        assert len(self._numbers) == len(self._names) == len(self._counts), "a number without a holder"
+        assert len(self._numbers) == len(self._names) == len(self._counts), "a number has no consumer"
         used = [*self._names, *self._free]
         assert len({*used}) == len(used) and max(used, default=-1) < self._end, "a number is used twice"

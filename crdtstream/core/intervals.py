@@ -1,12 +1,12 @@
 """Sets of entry IDs as intervals.
 
 An interval `(from, to]` excludes `from` and includes `to`: `(0-0, 5-1]` holds every ID above 0-0 up to 5-1. So two
-intervals are adjacent exactly when one ends where the other begins, and 0-0, which no entry has, lies in no set. A set
-keeps its intervals disjoint, ascending and maximal (adjacent ones join): equal sets are equal in form.
+intervals are adjacent exactly when one ends where the other begins, and 0-0, which no entry has, is in no set. A set
+keeps its intervals disjoint, ascending and maximal (adjacent ones are merged), so equal sets have equal form.
 
 Runs, delivered ranges and replay ranges of a group are such sets, one for each origin.
 
-Reference: the interval set of CLRS chapter 14 for what it answers; two sorted lists and bisection, since runs are few.
+Reference: the interval set of CLRS chapter 14 for the operations; two sorted lists and bisection, since runs are few.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class IntervalSet:
     # Changing
 
     def add(self, low: EntryId, high: EntryId) -> None:
-        """Add the IDs of (low, high]; nothing when it is empty."""
+        """Add the IDs of (low, high]; an empty interval adds nothing."""
         if low >= high:
             return
         lows, highs = self._lows, self._highs
@@ -56,7 +56,7 @@ class IntervalSet:
         highs[first:end] = [high]
 
     def remove(self, low: EntryId, high: EntryId) -> None:
-        """Remove the IDs of (low, high]; nothing when it is empty."""
+        """Remove the IDs of (low, high]; an empty interval removes nothing."""
         lows, highs = self._lows, self._highs
         first, end = self._overlapping(low, high)
         if first == end:
@@ -66,7 +66,7 @@ class IntervalSet:
         highs[first:end] = [low] * (below < low) + [above] * (high < above)
 
     def union(self, other: IntervalSet) -> None:
-        """Become the set of what is in either."""
+        """Add everything that is in `other`."""
         for low, high in zip(other._lows, other._highs, strict=True):
             self.add(low, high)
 
@@ -77,29 +77,31 @@ class IntervalSet:
         return at < len(self._lows) and self._lows[at] < entry_id
 
     def covers(self, low: EntryId, high: EntryId) -> bool:
-        """True when every ID of (low, high] is in the set; an empty interval always is."""
+        """True if every ID of (low, high] is in the set; always true for an empty interval."""
         if low >= high:
             return True
         at = bisect_left(self._highs, high)
         return at < len(self._lows) and self._lows[at] <= low
 
     def end_from(self, entry_id: EntryId) -> EntryId:
-        """The highest ID up to which all above `entry_id` are in the set; `entry_id` itself when the next is not."""
+        """The highest ID such that the whole of (entry_id, ID] is in the set; `entry_id` itself if the next ID is
+        not.
+        """
         at = bisect_right(self._highs, entry_id)
         return self._highs[at] if at < len(self._lows) and self._lows[at] <= entry_id else entry_id
 
     def next_absent(self, entry_id: EntryId) -> EntryId | None:
-        """The smallest ID >= entry_id that is not in the set; None when there is none."""
+        """The smallest ID >= entry_id that is not in the set; None if there is none."""
         at = bisect_left(self._highs, entry_id)
         return next_id(self._highs[at]) if at < len(self._lows) and self._lows[at] < entry_id else entry_id
 
     def pieces(self, low: EntryId, high: EntryId) -> list[Interval]:
-        """What of (low, high] is in the set, ascending."""
+        """The parts of (low, high] that are in the set, ascending."""
         first, end = self._overlapping(low, high)
         return [(max(self._lows[at], low), min(self._highs[at], high)) for at in range(first, end)]
 
     def gaps(self, low: EntryId, high: EntryId) -> list[Interval]:
-        """What of (low, high] is not in the set, ascending."""
+        """The parts of (low, high] that are not in the set, ascending."""
         gaps: list[Interval] = []
         for piece_low, piece_high in self.pieces(low, high):
             if low < piece_low:
@@ -133,14 +135,14 @@ class IntervalSet:
         return self._highs[-1] if self._highs else None
 
     def _overlapping(self, low: EntryId, high: EntryId) -> tuple[int, int]:
-        """The places [first, end) of the intervals that share an ID with (low, high]."""
+        """The indexes [first, end) of the intervals that share an ID with (low, high]."""
         if low >= high:
             return (0, 0)
         first = bisect_right(self._highs, low)
         return (first, bisect_left(self._lows, high, first))
 
     def __len__(self) -> int:
-        """How many maximal intervals there are."""
+        """The number of maximal intervals."""
         return len(self._lows)
 
     def __bool__(self) -> bool:

@@ -1,12 +1,23 @@
-"""Joining two states of one stream, each taken at exactly the vector of its side.
+"""Joining two states of one stream, each captured at exactly the vector of its side.
 
-The outcome is the state that all effects of both sides make, in any causal order. What one side lacks is new to it if
-**its own** vector does not cover the dot; if it does, the side has seen it removed, voided, replaced or subsumed.
+The result is the state that all effects of both sides would make, in any causal order. The rule for everything that is
+named by a dot: what one side lacks is new to it if **its own** vector does not cover the dot. If the vector covers the
+dot, that side has seen it removed, voided, replaced or subsumed.
 
-Entries, create dots and runs: see core/tree_joining.py and core/group_joining.py. Each register of an origin keeps the
-higher counter under that rule; so do tombstones, of which a later one drops those that its context covers. A count of
-adds grows with its origin alone, so the later one is right, and of one count both numbers of adds and of voided adds
-are maxima. `trimmed_to` is a maximum.
+A register of an origin holds the counter of the effect that set it (0: empty). `stands` decides whether the other
+side's value replaces this side's:
+
+    compare the counters    test                                            result
+    equal                   -                                               keep mine (the values are equal)
+    theirs is higher        my vector does not cover theirs: it is new      take theirs
+    theirs is higher        my vector covers theirs: it was voided here     keep mine
+    mine is higher          their vector covers mine: it was voided there   take theirs, possibly empty
+    mine is higher          their vector does not cover mine: new there     keep mine
+
+Tombstones use the same table, and a later tombstone of an origin stands for the earlier ones that its context covers.
+A count of adds is a maximum: the count with the higher `first` is the newer one; within one count, both the number of
+adds and the number of voided adds only grow. `trimmed_to` is a maximum too. Entries, create dots and runs have their
+tables in core/tree_joining.py and core/group_joining.py.
 
 Reference: Almeida, Shoker, Baquero, "Delta state replicated data types" (2018): dot stores joined with their contexts.
 """
@@ -24,7 +35,7 @@ _NO_META = OriginMeta()
 
 
 def join_stream(mine: Stream, vector: VersionVector, theirs: Stream, their_vector: VersionVector) -> None:
-    """Join `theirs`, whose parts may be taken over, into `mine`; a key that is absent there is a new `Stream`."""
+    """Join `theirs` into `mine`, adopting parts of it; pass a new `Stream` for a key that the other state lacks."""
     join_groups(mine, vector, theirs, their_vector)
     join_tombstones(mine, vector, theirs, their_vector)
     for slot in sorted({*mine.trees, *theirs.trees}):
@@ -37,7 +48,9 @@ def join_stream(mine: Stream, vector: VersionVector, theirs: Stream, their_vecto
 
 
 def stands(theirs: int, known: int, mine: int, their_known: int) -> bool:
-    """Whether their dot of an origin, 0 for none, replaces mine: mine is older, or they have seen it go."""
+    """Whether the other side's register of an origin replaces mine: see the table above. All arguments are counters of
+    that origin: of their register, my vector, my register, their vector.
+    """
     return theirs > known if theirs > mine else their_known >= mine > theirs
 
 
@@ -45,7 +58,7 @@ def stands(theirs: int, known: int, mine: int, their_known: int) -> bool:
 
 
 def join_meta(mine: OriginMeta, known: int, theirs: OriginMeta, their_known: int) -> None:
-    """`known` and `their_known` are the origin's counters in both vectors."""
+    """Join the metadata of one origin; `known` and `their_known` are its counters in the two vectors."""
     if stands(theirs.add_counter, known, mine.add_counter, their_known):
         mine.add_counter, mine.add_id = theirs.add_counter, theirs.add_id
     if stands(theirs.set_counter, known, mine.set_counter, their_known):
@@ -62,7 +75,9 @@ def join_meta(mine: OriginMeta, known: int, theirs: OriginMeta, their_known: int
 
 
 def join_count(mine: OriginMeta, theirs: OriginMeta) -> None:
-    """After the last adds are joined: without one every add is voided, also where the DEL that did it is forgotten."""
+    """Join the counts of adds; call it once the last adds are joined. Without a last add every add is voided, even if
+    the DEL that voided them has been forgotten since.
+    """
     if theirs.first > mine.first:
         mine.first, mine.added, mine.voided = theirs.first, theirs.added, theirs.voided
     elif theirs.first == mine.first:

@@ -1,17 +1,20 @@
-"""Names to streams: what a region holds under each key, and what a reader finds there.
+"""The keyspace: what a region holds under each key, and what a reader finds there.
 
-A key is **hidden** once its expiry has passed: every reader finds it absent, though its state is here until the
-`StreamDeleted` of the region whose expiry won arrives, or until a writer here deletes it first. `now_ms` is the time of
-the turn, set from outside; it decides what is hidden and what is prepared, never how an effect is applied.
+A key is **hidden** once its expiry has passed: readers do not find it, although its state is here until the
+`StreamDeleted` of the region whose expiry won arrives, or until a local writer deletes it first. `now_ms` is the time
+of the turn, set by the node; it decides what is hidden and what is prepared, never how an effect is applied.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.collection import Collection
 from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import EntryId
 from crdtstream.core.expiry import NO_EXPIRY, Deadlines
+from crdtstream.core.key_order import KeyOrder
 from crdtstream.core.observer import Observer
 from crdtstream.core.stream import Stream
 
@@ -19,19 +22,20 @@ DATABASES = 16
 
 
 class Keyspace:
-    """The streams of all databases, those that are only remembered included."""
+    """The streams of all databases, including remembered ones that do not exist; `orders` has the names of each."""
 
-    __slots__ = ("collection", "databases", "deadlines", "now_ms", "observers")
+    __slots__ = ("collection", "databases", "deadlines", "now_ms", "observers", "orders")
 
     def __init__(self) -> None:
         self.databases: list[dict[bytes, Stream]] = [{} for _ in range(DATABASES)]
+        self.orders = [KeyOrder() for _ in range(DATABASES)]
         self.collection = Collection()
         self.deadlines = Deadlines()
         self.now_ms = 0
         self.observers: list[Observer] = []
 
     def find(self, key: Key) -> Stream | None:
-        """The stream if the key exists, used now; what is only remembered, or hidden, is None."""
+        """The stream of a key that exists and is not hidden, else None; marks it as used."""
         stream = self.databases[key[0]].get(key[1])
         if stream is None or stream.expires_ms < self.now_ms or (stream.length == 0 and not stream.exists()):
             return None
@@ -39,17 +43,17 @@ class Keyspace:
         return stream
 
     def peek(self, key: Key) -> Stream | None:
-        """As `find`, but the key does not count as used."""
+        """Like `find`, without marking the key as used."""
         stream = self.known(key)
         return None if stream is None or stream.expires_ms < self.now_ms else stream
 
     def known(self, key: Key) -> Stream | None:
-        """As `peek`, whatever the time: hidden keys too."""
+        """Like `peek`, but finds hidden keys too."""
         stream = self.databases[key[0]].get(key[1])
         return None if stream is None or (stream.length == 0 and not stream.exists()) else stream
 
     def last_id_of(self, key: Key, slot: int) -> EntryId | None:
-        """The highest that is left of what an origin added."""
+        """The highest ID among the live entries that an origin added to this key."""
         stream = self.databases[key[0]].get(key[1])
         tree = None if stream is None else stream.trees.get(slot)
         return None if tree is None else tree.last_id()
@@ -68,30 +72,39 @@ class Keyspace:
         """The names of keys that exist, hidden ones too."""
         return [name for name, stream in self.databases[database].items() if stream.exists()]
 
+    def streams(self) -> Iterator[tuple[Key, Stream]]:
+        """All streams, including remembered ones that do not exist."""
+        for number, database in enumerate(self.databases):
+            for name, stream in database.items():
+                yield (number, name), stream
+
     def _stream(self, key: Key) -> Stream:
         stream = self.databases[key[0]].get(key[1])
-        if stream is None:
-            stream = Stream()
-            self.databases[key[0]][key[1]] = stream
+        return self._place(key, Stream()) if stream is None else stream
+
+    def _place(self, key: Key, stream: Stream) -> Stream:
+        """Store the stream of a key that has none."""
+        self.databases[key[0]][key[1]] = stream
+        self.orders[key[0]].add(key[1])
         return stream
 
     def _announce(self, key: Key) -> None:
         for observer in self.observers:
             observer.before_change(key)
 
-    # What is only remembered
+    # Streams that are only remembered
 
     def collect(self, stable: VersionVector, keys_max: int) -> int:
-        """Forget what is causally stable, of so many keys at most; returns how many were looked at."""
-        return self.collection.collect(self.databases, stable, keys_max)
+        """Forget what is causally stable, visiting at most `keys_max` keys; returns how many were visited."""
+        return self.collection.collect(self.databases, self.orders, stable, keys_max)
 
     def _note_remains(self, key: Key, stream: Stream) -> None:
-        """Some of the key, or all, may be only remembered."""
+        """Queue the key for collection if it has tombstones or does not exist."""
         if stream.deleted or stream.destroyed or not stream.exists():
             self.collection.note(key)
 
     def _void_creates(self, slot: int, through: int) -> list[tuple[Key, bytes]]:
-        """An origin was evicted: its creates of groups above this counter are void. Returns the groups that changed."""
+        """Void an evicted origin's group creates above this counter. Returns the groups that changed."""
         changed: list[tuple[Key, bytes]] = []
         for number, database in enumerate(self.databases):
             for name, stream in database.items():
@@ -108,9 +121,10 @@ class Keyspace:
         self.collection.check(self.databases)
         expiring = 0
         for number, database in enumerate(self.databases):
+            self.orders[number].check(database)
             for name, stream in database.items():
                 stream.check()
                 if stream.expires_ms != NO_EXPIRY:
                     expiring += 1
-                    assert self.deadlines.times.get((number, name)) == stream.expires_ms, f"{name!r}: a lost deadline"
-        assert expiring == len(self.deadlines.times), "a deadline of a key that has none"
+                    assert self.deadlines.times.get((number, name)) == stream.expires_ms, f"{name!r} has no deadline"
+        assert expiring == len(self.deadlines.times), "a key without an expiry has a deadline"

@@ -1,224 +1,427 @@
-"""Who belongs to the cluster: a replicated table of origins that joined and origins that were evicted.
+"""The table of members: which origins belong to the cluster, how each was admitted, and where each ended; replicated.
 
-**Joined.** A region that meets an origin prepares `MemberJoined`, as its sponsor; several may, and every one counts.
-An origin prepares nothing before it has applied one of them, unless it founds the cluster. So whatever its sponsor had
-applied lies in the context of all that it ever prepares. Whoever has not applied the Join yet, and so does not count
-the joiner, counts the sponsor, whose vector, as far as it is known, ends before the Join: what that vector covers, the
-joiner has seen before its first effect.
+Every start of a process is a new origin, so origins come and go. The danger is an origin that creates a group without
+having seen a destroy whose tombstone the others have forgotten by then (core/collection.py). Hence three steps:
 
-**Evicted.** `MemberEvicted(slot, through)` ends an origin's membership for ever; `through` is what the evictor held of
-it. Group creates of that origin above `through` are void everywhere, whether they were applied before or come later;
-of concurrent evictions the minimum of `through` counts. Those up to `through` are in the context of the eviction, so
-whoever stops counting the origin has them. Entries, removals, destroys and acknowledgements count as before.
+**Joined.** A region that meets an origin prepares `MemberJoined`, a *Join*, as its sponsor; an origin may have several
+sponsors. Every region that has applied a Join waits for that origin before it forgets anything.
 
-**Sponsors that are gone.** A region that was evicted and does not know may admit others, and what it has is not what
-others had when they forgot. So an origin says which Join it follows, `MemberAdmitted`, before it creates a group. If
-that Join lies above its sponsor's end, the origin's own end is 0, as if it had been evicted before it did anything, and
-it comes back. A sponsor that had not been admitted itself stands for its region's origin before it, whose state it has:
-if that one was evicted, its Join is worth nothing either.
+**Admitted.** An origin creates groups, sponsors others and forgets tombstones only once it is admitted, and says so
+with `MemberAdmitted` before it first creates or sponsors. It is admitted in one of three ways:
 
-**Older incarnations.** The newest incarnation that joined speaks for its region. An older one may have left effects
-that only some regions hold, and its last messages may still be on their way; a region takes none from it directly any
-more once it has applied the newer one's Join. So the older one is counted, at what it held when last heard, until one
-Join of a newer incarnation is covered by all that count: by then each of them has all of the old tail that it will ever
-get first hand, and by the second gate of progress this region has it too.
+    by a sponsor   It has applied a Join of itself made by an admitted origin, so everything it does is causally after
+                   what its sponsor had seen. A region that has not applied that Join does not count the new origin, but
+                   it counts the sponsor, whose vector, as far as that region knows it, ends before the Join. The new
+                   origin has seen everything that vector covers.
+    by all         If no admitted origin is left (all regions restarted at once), an origin joins itself, and is
+                   admitted once every counted origin has that Join on disk. It has seen what each of them had seen by
+                   then, and each of them counts it from then on.
+    as a founder   It is one of the origins that started the cluster together. Every region counts it from its birth.
 
-Invariant: a table is a function of the set of Joins and Evicts applied, not of their order; `join` is their union.
+**Ended.** `MemberEvicted(origin, through)` ends an origin's membership for ever; `through` is the evictor's counter of
+that origin. Group creates and Joins of the origin above `through` are void, whether they were applied before or arrive
+later; of several evictions the lowest `through` applies. Creates and Joins up to `through` are in the context of the
+eviction, so every region that stops counting the origin has them. Entries, removals, destroys and acknowledgements stay
+valid. When a region comes back as a new origin, its sponsor evicts the previous one in favour of this **successor**; an
+operator's eviction has no successor.
+
+**Void admissions.**
+
+    admitted       the admission is void if
+    by a sponsor   its Join lies above the sponsor's end
+    by all         an operator's eviction did not know the origin's Join, and the admission did not know the eviction:
+                   each side went on without the other
+    by all         another origin was admitted by all too, and both evicted the same origin to take its place: two
+                   processes run copies of one directory and cannot reach each other (both admissions are void)
+    as a founder   never
+
+In each case the origin, or one of the two, may have forgotten destroys that are not in the context of the other's
+creates. The end of an origin whose admission is void is 0. It still counts for stability until its region has come back
+as a new origin that took its place, as after a restart: before it learns that its admission is void it goes on
+forgetting, and an origin admitted in the meantime would not have seen what it forgot.
+
+**The end** of an origin is the lowest of these. Above it, its `GroupCreated` and `MemberJoined` effects are void; all
+its other effects are valid:
+
+    a PAST row            its `through`
+    EVICTED rows          the lowest `through`
+    a void admission      0
+    none of these         NEVER
+
+Invariant: a table is a function of the set of Joins, admissions and evictions applied, not of their order; `join` of
+two tables is their union. Once all evictions of an origin in favour of successors are causally stable, only their
+minimum is kept as its **past** end. The exception is an eviction by a successor that was admitted by all: a second such
+eviction may still arrive and void both admissions. Joins of ended origins, and which origin evicted them, are not part
+of any compared state.
 
 Reference: grow-only sets and minima; Baquero, Almeida and Shoker (2014) for stability.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from crdtstream.core.causality import SLOTS, Dot, VersionVector, region_of
+from crdtstream.core.causality import Dot, VersionVector, is_origin, region_of
 
-# A row is (slot, sponsor's slot, counter of the Join), or (slot, EVICTED, through). An origin that follows a Join has
-# two more: that Join, its sponsor's slot raised by FOLLOWED, and (slot, FOLLOWED, counter of its effect that says so).
-MemberRow = tuple[int, int, int]
-EVICTED = 0
-FOLLOWED = SLOTS
+# (kind, origin, another origin, a counter of that other origin, value):
+#     (JOINED, origin, sponsor, counter of the Join, 0)
+#     (ADMITTED, origin, sponsor, counter of the Join, own counter), zeros for the sponsor of a founder
+#     (ADMITTED_BY_ALL, origin, sponsor, counter of the Join, own counter)
+#     (VOID, origin, 0, 0, 0)
+#     (EVICTED, origin, evictor, counter of the eviction, through)
+#     (SUCCEEDED, origin, evictor, counter of the eviction, successor)
+#     (KNEW, origin whose Join the eviction knew, evictor, counter of the eviction, 0)
+#     (PAST, origin, 0, 0, through)
+MemberRow = tuple[int, int, int, int, int]
+ROW_WIDTH = 5
+JOINED, ADMITTED, ADMITTED_BY_ALL, VOID, EVICTED, SUCCEEDED, KNEW, PAST = range(1, 9)
 
-# Beyond every counter.
+FOUNDER: Dot = (0, 0)
+
+# The end of an origin that has not ended: higher than every counter.
 NEVER = 1 << 64
 
 
-class Members:
-    """The table; `changes` grows with every change, so that who follows it need not compare."""
+class Admission:
+    """What an origin stated when it was admitted: the Join that admitted it, and its own counter at that point."""
 
-    __slots__ = ("_admitted", "_ends", "_evicted", "_followed", "_joins", "changes")
+    __slots__ = ("by_all", "counter", "join")
+
+    def __init__(self, join: Dot, counter: int, by_all: bool) -> None:
+        self.join = join
+        self.counter = counter
+        self.by_all = by_all
+
+
+class Eviction:
+    """One eviction: the end it sets, the successor it was made for (0: none), and the origins whose Joins it knew."""
+
+    __slots__ = ("knew", "successor", "through")
+
+    def __init__(self, through: int, successor: int) -> None:
+        self.through = through
+        self.successor = successor
+        self.knew: dict[int, None] = {}
+
+
+class Members:
+    """The table of members; `changes` grows with every change, so a reader need not compare tables."""
+
+    __slots__ = (
+        "_admissions",
+        "_admitted_by",
+        "_ends",
+        "_evictions",
+        "_joined",
+        "_joined_at",
+        "_joins",
+        "_past",
+        "_void",
+        "changes",
+    )
 
     def __init__(self) -> None:
         self._joins: dict[int, dict[Dot, None]] = {}
-        self._evicted: dict[int, int] = {}
-        self._followed: dict[int, Dot] = {}
-        self._admitted: dict[int, int] = {}
+        self._admissions: dict[int, Admission] = {}
+        # Sponsor -> the origins admitted by one of its Joins.
+        self._admitted_by: dict[int, list[int]] = {}
+        self._evictions: dict[int, dict[Dot, Eviction]] = {}
+        self._past: dict[int, int] = {}
+        self._void: dict[int, None] = {}
         self._ends: dict[int, int] = {}
+        # Cached result of `joined`, which is read at every tick, and the value of `changes` for which it was computed.
+        self._joined: list[int] = []
+        self._joined_at = 0
         self.changes = 0
 
-    # Changing
+    # Changing: each method returns the origins that it ends, or whose end it lowers.
 
-    def apply_joined(self, dot: Dot, slot: int) -> None:
+    def apply_joined(self, dot: Dot, slot: int) -> list[int]:
         joins = self._joins.setdefault(slot, {})
         if dot not in joins:
             joins[dot] = None
-            self._changed()
+            self.changes += 1
+        return []
 
-    def apply_admitted(self, dot: Dot, join: Dot) -> None:
-        """The origin of this dot follows that Join; it says so once."""
+    def apply_admitted(self, dot: Dot, join: Dot, by_all: bool, context: VersionVector) -> list[int]:
+        """Record that the origin of this dot was admitted; an origin is admitted only once."""
         slot, counter = dot
-        if (counter, join) < (self._admitted.get(slot, NEVER), self._followed.get(slot, join)):
-            self._admitted[slot] = counter
-            self._followed[slot] = join
-            self._changed()
-
-    def apply_evicted(self, slot: int, through: int) -> None:
-        if through < self._evicted.get(slot, NEVER):
-            self._evicted[slot] = through
-            self._changed()
-
-    def join(self, other: Members) -> None:
-        """Another table's rows as well."""
-        for slot, joins in sorted(other._joins.items()):
-            for dot in sorted(joins):
-                self.apply_joined(dot, slot)
-        for slot, followed in sorted(other._followed.items()):
-            self.apply_admitted((slot, other._admitted[slot]), followed)
-        for slot, through in sorted(other._evicted.items()):
-            self.apply_evicted(slot, through)
-
-    def _changed(self) -> None:
-        """Find all ends anew; each round reaches those who follow a sponsor of the round before."""
+        if slot in self._admissions:
+            return []
         self.changes += 1
-        self._ends = dict(self._evicted)
-        found = bool(self._ends)
-        while found:
-            lost = [slot for slot, join in self._followed.items() if self._is_worthless(join)]
-            found = any(self._ends.get(slot) != 0 for slot in lost)
-            self._ends.update(dict.fromkeys(lost, 0))
+        self._admissions[slot] = Admission(join, counter, by_all)
+        if not by_all:
+            self._admitted_by.setdefault(join[0], []).append(slot)
+            return [] if self.counts(join) else self._end(slot, 0)
+        evictions = [one for known in self._evictions.values() for one in known.items()]
+        unknown = [made for at, made in evictions if not context.contains(at[0], at[1])]
+        return self._void_if_unaware(slot, unknown)
 
-    def _is_worthless(self, join: Dot) -> bool:
-        """Its sponsor had left, or did not belong, or stood for an origin that has left."""
-        sponsor, counter = join
-        if counter > self._evicted.get(sponsor, NEVER):
-            return True
-        if counter > self._admitted.get(sponsor, NEVER):
-            return self._ends.get(sponsor) == 0
-        older = [slot for slot in self.slots() if region_of(slot) == region_of(sponsor) and slot < sponsor]
-        return bool(older) and older[-1] in self._ends
+    def apply_evicted(self, dot: Dot, slot: int, through: int, successor: int, context: VersionVector) -> list[int]:
+        evictions = self._evictions.setdefault(slot, {})
+        if dot in evictions:
+            return []
+        self.changes += 1
+        made = evictions[dot] = Eviction(through, successor)
+        ended = self._end(slot, through)
+        if not successor:
+            known = [one for one, joins in self._joins.items() if any(context.contains(at, n) for at, n in joins)]
+            made.knew = dict.fromkeys(known)
+            # An eviction applied after an admission was unknown to it, or causal delivery would have brought it first.
+            for one in [one for one, admission in self._admissions.items() if admission.by_all]:
+                ended += self._void_if_unaware(one, [made])
+        for one in self._rivals(slot):
+            ended += self._make_void(one)
+        return ended
+
+    def _void_if_unaware(self, slot: int, evictions: Iterable[Eviction]) -> list[int]:
+        """Void an admission by all if one of these evictions, which it did not know, did not know its Join either."""
+        if not any(not made.successor and slot not in made.knew for made in evictions):
+            return []
+        return self._make_void(slot)
+
+    def _rivals(self, slot: int) -> list[int]:
+        """The origins admitted by all that took this origin's place, if there are at least two."""
+        known = self._evictions.get(slot, {})
+        rivals = {dot[0] for dot, made in known.items() if self._takes_place_by_all(dot, made)}
+        return sorted(rivals) if len(rivals) > 1 else []
+
+    def _takes_place_by_all(self, dot: Dot, made: Eviction) -> bool:
+        admission = self._admissions.get(dot[0])
+        return made.successor == dot[0] and admission is not None and admission.by_all and admission.counter < dot[1]
+
+    def _make_void(self, slot: int) -> list[int]:
+        self._void[slot] = None
+        return self._end(slot, 0)
+
+    def _end(self, slot: int, through: int) -> list[int]:
+        """End an origin, or lower its end; this also ends the origins that its Joins above `through` admitted."""
+        if through >= self._ends.get(slot, NEVER):
+            return []
+        self._ends[slot] = through
+        ended = [slot]
+        for one in self._admitted_by.get(slot, []):
+            if self._admissions[one].join[1] > through:
+                ended += self._end(one, 0)
+        return ended
+
+    def join(self, other: Members, vector: VersionVector, other_vector: VersionVector) -> list[int]:
+        """Add the rows of another table; each table was captured at the vector given."""
+        before, ends = self.rows(), self._ends.copy()
+        self._void_across(other, other_vector)
+        other._void_across(self, vector)
+        for slot, joins in sorted(other._joins.items()):
+            self._joins.setdefault(slot, {}).update(joins)
+        for slot, admission in sorted(other._admissions.items()):
+            self._admissions.setdefault(slot, admission)
+        for slot, evictions in sorted(other._evictions.items()):
+            for dot, made in sorted(evictions.items()):
+                self._evictions.setdefault(slot, {}).setdefault(dot, made)
+        for slot, through in sorted(other._past.items()):
+            self._past[slot] = min(through, self._past.get(slot, through))
+        self._void.update(other._void)
+        for slot in self._evictions:
+            self._void.update(dict.fromkeys(self._rivals(slot)))
+        if self.rows() == before:
+            return []
+        self.changes += 1
+        self._find_ends()
+        return [slot for slot, end in sorted(self._ends.items()) if end < ends.get(slot, NEVER)]
+
+    def _void_across(self, other: Members, other_vector: VersionVector) -> None:
+        """Void admissions by all in this table that neither knew nor were known to an eviction in the other table."""
+        own = {dot for evictions in self._evictions.values() for dot in evictions}
+        theirs = [one for evictions in other._evictions.values() for one in evictions.items()]
+        fresh = [made for dot, made in theirs if dot not in own]
+        for slot, admission in self._admissions.items():
+            if admission.by_all and not other_vector.contains(slot, admission.counter):
+                self._void_if_unaware(slot, fresh)
+
+    def _find_ends(self) -> None:
+        """Recompute all ends from the rows."""
+        self._admitted_by = {}
+        for slot, admission in self._admissions.items():
+            if not admission.by_all:
+                self._admitted_by.setdefault(admission.join[0], []).append(slot)
+        self._ends = {}
+        for slot, through in self._past.items():
+            self._end(slot, through)
+        for slot, evictions in self._evictions.items():
+            self._end(slot, min([made.through for made in evictions.values()]))
+        for slot in self._void:
+            self._end(slot, 0)
+
+    def forget(self, stable: VersionVector) -> None:
+        """Reduce stable evictions to the past end of their origin, and forget its evictors."""
+        for slot in [slot for slot, known in self._evictions.items() if self._is_over(known, stable)]:
+            through = min([made.through for made in self._evictions.pop(slot).values()])
+            self._past[slot] = min(through, self._past.get(slot, through))
+
+    def _is_over(self, evictions: dict[Dot, Eviction], stable: VersionVector) -> bool:
+        return all(
+            made.successor and not self._takes_place_by_all(dot, made) and stable.contains(*dot)
+            for dot, made in evictions.items()
+        )
 
     # Asking
+
+    def counts(self, join: Dot) -> bool:
+        """True if a Join counts: its sponsor had not ended when it was made."""
+        return join[1] <= self._ends.get(join[0], NEVER)
 
     def is_joined(self, slot: int) -> bool:
         return slot in self._joins
 
+    def joins_of(self, slot: int) -> list[Dot]:
+        """The Joins of that origin that count, from any sponsor."""
+        return [join for join in sorted(self._joins.get(slot, {})) if self.counts(join)]
+
     def sponsor_of(self, slot: int) -> Dot | None:
-        """A Join of that origin that counts."""
-        return next((join for join in sorted(self._joins.get(slot, {})) if not self._is_worthless(join)), None)
+        """The lowest Join of that origin that counts and was made by an admitted origin; None if there is none."""
+        return next((join for join in self.joins_of(slot) if self._is_sponsored(join)), None)
+
+    def _is_sponsored(self, join: Dot) -> bool:
+        admission = self._admissions.get(join[0])
+        return admission is not None and admission.counter < join[1]
 
     def has_sponsored(self, sponsor: int, slot: int) -> bool:
-        """That sponsor has joined that origin, since it was admitted itself if it was."""
-        since = self._admitted.get(sponsor, 0)
+        """True if that sponsor joined that origin; if the sponsor was admitted, the Join must be later than that."""
+        admission = self._admissions.get(sponsor)
+        since = 0 if admission is None else admission.counter
         return any(dot[0] == sponsor and dot[1] > since for dot in self._joins.get(slot, {}))
 
-    def follows(self, slot: int) -> bool:
-        """The origin has said which Join it follows."""
-        return slot in self._followed
+    def is_admitted(self, slot: int) -> bool:
+        """True if the origin has stated its admission and has not ended."""
+        return slot in self._admissions and slot not in self._ends
 
     def is_evicted(self, slot: int) -> bool:
+        """True if the origin no longer counts: another one took its place, or an operator evicted it."""
+        return slot in self._evictions or slot in self._past
+
+    def has_ended(self, slot: int) -> bool:
+        """True if its later group creates are void: it was evicted, or its admission is void."""
         return slot in self._ends
 
+    def is_succeeded(self, slot: int) -> bool:
+        """True if the origin ended because its region came back as another origin."""
+        return slot in self._past or any(made.successor for made in self._evictions.get(slot, {}).values())
+
+    def evictors_of(self, slot: int) -> list[int]:
+        """The origins whose operators evicted that origin."""
+        return sorted({at for (at, _), made in self._evictions.get(slot, {}).items() if not made.successor})
+
     def end_of(self, slot: int) -> int:
-        """The last counter at which a create of a group counts; `NEVER` while the origin was not evicted."""
+        """The last counter at which a group create of this origin is valid; `NEVER` while it has not ended."""
         return self._ends.get(slot, NEVER)
 
     def ends(self) -> dict[int, int]:
-        """Every origin whose membership has ended, and where."""
+        """Origin -> end, for every origin that has ended."""
         return dict(sorted(self._ends.items()))
 
+    def evicted(self) -> list[int]:
+        """The origins that were evicted, ascending."""
+        return sorted({*self._evictions, *self._past})
+
     def voids(self, slot: int, counter: int) -> bool:
-        """Whether a create of a group with this dot is void."""
+        """True if a group create with this dot is void."""
         return counter > self._ends.get(slot, NEVER)
 
     def joined(self) -> list[int]:
-        """Every origin that joined and was not evicted, ascending."""
-        return [slot for slot in sorted(self._joins) if not self.is_evicted(slot)]
-
-    def left_after(self, ends: dict[int, int], own_slot: int) -> list[int]:
-        """Who would speak for a region after evictions through these counters; the own origin does for its own."""
-        after = Members.of_rows(self.rows())
-        for slot, through in sorted(ends.items()):
-            after.apply_evicted(slot, through)
-        newest = {region_of(slot): slot for slot in sorted(after._joins)}
-        newest[region_of(own_slot)] = own_slot
-        return [slot for slot in sorted(newest.values()) if not after.is_evicted(slot)]
+        """All current members, ascending: origins with a Join that counts, or admitted, that were not evicted."""
+        if self._joined_at != self.changes:
+            joined = [slot for slot, joins in self._joins.items() if any(self.counts(join) for join in joins)]
+            self._joined = [slot for slot in sorted({*joined, *self._admissions}) if not self.is_evicted(slot)]
+            self._joined_at = self.changes
+        return self._joined[:]
 
     def slots(self) -> list[int]:
-        """Every origin that is named, ascending."""
-        return sorted({*self._joins, *self._evicted})
-
-    def is_followed(self, slot: int) -> bool:
-        """A newer incarnation of this origin's region has joined."""
-        return any(region_of(other) == region_of(slot) and other > slot for other in self._joins)
+        """Every origin that the table names, ascending."""
+        return sorted({*self._joins, *self._admissions, *self._evictions, *self._past})
 
     # Stability
 
     def stable(
-        self, own_slot: int, own_durable: VersionVector, born: list[int], durable_of: Callable[[int], VersionVector]
+        self, own_slot: int, own_durable: VersionVector, founders: list[int], durable_of: Callable[[int], VersionVector]
     ) -> VersionVector:
-        """What everyone who counts holds durably. `born` are origins that are known by their birth alone, a region's
-        newest each; they count as well. `durable_of` gives a vector that passed the second gate.
+        """The meet of what every counted origin holds durably. `founders`, known by their births, count too.
+        `durable_of` must give a vector that passed the second gate of the inbox.
         """
-        newest = {region_of(slot): slot for slot in sorted({*born, *self.joined()}) if not self.is_evicted(slot)}
-        newest[region_of(own_slot)] = own_slot
-        speaking = sorted(newest.values())
         stable = own_durable.copy()
-        for slot in speaking:
-            if slot != own_slot:
-                stable = stable.meet(durable_of(slot))
-        for slot in self.joined():
-            if slot not in speaking and not self._is_settled(slot, stable):
-                stable = stable.meet(durable_of(slot))
+        for slot in self.counted(own_slot, founders):
+            stable = stable.meet(durable_of(slot))
         return stable
 
-    def _is_settled(self, slot: int, stable: VersionVector) -> bool:
-        """All that speak for a region hold a Join of a newer incarnation of this origin's region."""
-        newer = [other for other in self._joins if region_of(other) == region_of(slot) and other > slot]
-        return any(stable.contains(dot[0], dot[1]) for other in newer for dot in self._joins[other])
+    def counted(self, own_slot: int, founders: list[int]) -> list[int]:
+        """The other origins that count for stability."""
+        born = [slot for slot in founders if not self.is_evicted(slot)]
+        return [slot for slot in sorted({*self.joined(), *born}) if slot != own_slot]
 
     # Rows
 
     def rows(self) -> list[MemberRow]:
-        """All there is to know, in order."""
-        rows = [(slot, sponsor, counter) for slot, joins in self._joins.items() for sponsor, counter in joins]
-        rows += [(slot, FOLLOWED + sponsor, counter) for slot, (sponsor, counter) in self._followed.items()]
-        rows += [(slot, FOLLOWED, counter) for slot, counter in self._admitted.items()]
-        return sorted(rows + [(slot, EVICTED, through) for slot, through in self._evicted.items()])
+        """The whole table as sorted rows."""
+        rows: list[MemberRow] = [(JOINED, slot, *dot, 0) for slot, joins in self._joins.items() for dot in joins]
+        rows += [_admission_row(slot, admission) for slot, admission in self._admissions.items()]
+        rows += [(VOID, slot, 0, 0, 0) for slot in self._void]
+        rows += [(PAST, slot, 0, 0, through) for slot, through in self._past.items()]
+        for slot, evictions in self._evictions.items():
+            for dot, made in evictions.items():
+                rows.append((EVICTED, slot, *dot, made.through))
+                if made.successor:
+                    rows.append((SUCCEEDED, slot, *dot, made.successor))
+                rows += [(KNEW, known, *dot, 0) for known in made.knew]
+        return sorted(rows)
+
+    def lasting_rows(self) -> list[MemberRow]:
+        """The rows that no region forgets before another: members, how each was admitted, and where ended ones
+        ended.
+        """
+        rows: list[MemberRow] = [
+            (JOINED, slot, *dot, 0) for slot, joins in self._joins.items() for dot in joins if slot not in self._ends
+        ]
+        rows += [_admission_row(slot, admission) for slot, admission in self._admissions.items()]
+        rows += [(PAST, slot, 0, 0, end) for slot, end in self._ends.items()]
+        return sorted(rows)
 
     @staticmethod
     def of_rows(rows: list[MemberRow]) -> Members:
         members = Members()
-        admitted = {slot: counter for slot, sponsor, counter in rows if sponsor == FOLLOWED}
-        for slot, sponsor, counter in rows:
-            if sponsor == EVICTED:
-                members.apply_evicted(slot, counter)
-            elif sponsor > FOLLOWED:
-                members.apply_admitted((slot, admitted.get(slot, 1)), (sponsor - FOLLOWED, counter))
-            elif sponsor != FOLLOWED:
-                members.apply_joined((sponsor, counter), slot)
+        made: dict[Dot, Eviction] = {}
+        for kind, slot, other, counter, value in sorted(rows):
+            dot = (other, counter)
+            if kind == JOINED:
+                members._joins.setdefault(slot, {})[dot] = None
+            elif kind in (ADMITTED, ADMITTED_BY_ALL):
+                members._admissions[slot] = Admission(dot, value, kind == ADMITTED_BY_ALL)
+            elif kind == VOID:
+                members._void[slot] = None
+            elif kind == PAST:
+                members._past[slot] = value
+            elif kind == EVICTED:
+                made[dot] = members._evictions.setdefault(slot, {})[dot] = Eviction(value, 0)
+            elif kind == SUCCEEDED and dot in made:
+                made[dot].successor = value
+            elif kind == KNEW and dot in made:
+                made[dot].knew[slot] = None
+        members.changes += 1
+        members._find_ends()
         return members
 
     def check(self) -> None:
         for slot, joins in self._joins.items():
-            assert 0 < slot < SLOTS and region_of(slot), f"slot {slot} out of range"
-            assert joins, f"slot {slot} joined without a sponsor"
+            assert is_origin(slot), f"{slot} joined and is not an origin"
+            assert joins, f"origin {slot} joined without a sponsor"
             for sponsor, counter in joins:
-                assert 0 < sponsor < SLOTS and counter > 0, f"slot {slot} joined by {(sponsor, counter)}"
-                assert sponsor != slot, f"slot {slot} sponsors itself"
-        for slot, through in self._evicted.items():
-            assert 0 < slot < SLOTS and through >= 0, f"slot {slot} evicted through {through}"
-        for slot, (sponsor, counter) in self._followed.items():
-            known = (sponsor, counter) in self._joins.get(slot, {})
-            assert known, f"slot {slot} follows {(sponsor, counter)}, which is no Join of it"
-            assert self._admitted[slot] > 0, f"slot {slot} follows a Join without saying so"
+                assert is_origin(sponsor) and counter > 0, f"origin {slot} joined by {(sponsor, counter)}"
+        for slot, evictions in self._evictions.items():
+            assert is_origin(slot) and evictions, f"origin {slot} has an empty list of evictions"
+            for made in evictions.values():
+                assert made.through >= 0, f"origin {slot} evicted through {made.through}"
+                assert not made.successor or region_of(made.successor) == region_of(slot), "a foreign successor"
+        for slot, admission in self._admissions.items():
+            assert admission.counter > 0, f"origin {slot} was admitted at counter {admission.counter}"
+
+
+def _admission_row(slot: int, admission: Admission) -> MemberRow:
+    kind = ADMITTED_BY_ALL if admission.by_all else ADMITTED
+    return (kind, slot, admission.join[0], admission.join[1], admission.counter)

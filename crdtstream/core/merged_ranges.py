@@ -1,65 +1,58 @@
-"""Ranges of streams that several regions write, as they were merged when they were read last.
+"""Cached results of ranges over streams that several regions write.
 
-Merging visits entry by entry what one tree would give as slices, so what is read again (many readers of one stream, a
-page that is fetched twice) comes from here. A memo names the trees that it was made from, and counts only while they
-can still give nothing else: nothing was removed from them, and nothing new lies inside the range. So nobody has to
-announce a change. The oldest memos leave when all of them together exceed `bytes_max`.
+Merging visits every entry, where a single tree would give whole slices. So a range that is read repeatedly (many
+readers of one stream, a page fetched twice) is served from a *memo* of its last result. A memo records the chains that
+it was made from, and is valid only while they must still give the same result: nothing was removed from them, and
+nothing new lies inside the range. So no writer has to invalidate anything. The oldest memos are dropped when all of
+them together exceed `bytes_max`.
 
 Both ends of a range are included.
 """
 
 from __future__ import annotations
 
+from crdtstream.core.chain import Chain, Chains
 from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import ID_MAX, EntryId, next_id
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.merging import merge
-from crdtstream.core.stream import Stream, joined, read_runs
+from crdtstream.core.strands import read_runs, read_strands
+from crdtstream.core.stream import Stream
 
 MEMO_BYTES = 512
 
 Asked = tuple[Key, EntryId, EntryId, int, bool]
 
 
-class _Mark:
-    """A tree as it was."""
-
-    __slots__ = ("last_id", "removals", "tree")
-
-    def __init__(self, tree: EntryTree) -> None:
-        self.tree = tree
-        self.removals = tree.removals
-        self.last_id = tree.last_id()
-
-    def holds(self, tree: EntryTree | None, bound: EntryId) -> bool:
-        """This tree gives what it gave, up to `bound`."""
-        if tree is not self.tree or tree.removals != self.removals:
-            return False
-        if self.last_id is None or self.last_id >= bound or tree.last_id() == self.last_id:
-            return True
-        return not tree.slices(next_id(self.last_id) or ID_MAX, bound, 1, False)
-
-
 class _Memo:
-    """What a range gave; another entry at or below `bound` would change it."""
+    """The result of a range; a new entry at or below `bound` would change it."""
 
-    __slots__ = ("body", "bound", "count", "marks")
+    __slots__ = ("_chains", "_cut", "_ends", "_placed", "body", "bound", "count")
 
-    def __init__(self, stream: Stream, count: int, body: bytes, bound: EntryId) -> None:
+    def __init__(self, chains: Chains[EntryTree], count: int, body: bytes, bound: EntryId) -> None:
         self.count = count
         self.body = body
         self.bound = bound
-        self.marks = {slot: _Mark(tree) for slot, tree in stream.trees.items() if tree.count}
+        self._chains = chains
+        self._placed = chains.placed
+        self._cut = chains.cut
+        self._ends = [chain.extents[-1].last_id() for chain in chains.all]
 
-    def holds(self, stream: Stream) -> bool:
-        live = sum([1 for tree in stream.trees.values() if tree.count])
-        if live != len(self.marks):
+    def holds(self, chains: Chains[EntryTree]) -> bool:
+        """True if the trees still give this result: chains have grown only at their ends, and only above `bound`."""
+        if chains is not self._chains or chains.placed != self._placed or chains.cut != self._cut:
             return False
-        return all(mark.holds(stream.trees.get(slot), self.bound) for slot, mark in self.marks.items())
+        return all(self._gave(chain, end) for chain, end in zip(chains.all, self._ends, strict=True))
+
+    def _gave(self, chain: Chain[EntryTree], end: EntryId | None) -> bool:
+        tip = chain.extents[-1]
+        if end is None or end >= self.bound or tip.last_id() == end:
+            return True
+        return not tip.slices(next_id(end) or ID_MAX, self.bound, 1, False)
 
 
 class MergedRanges:
-    """Memos by what was asked, the oldest first."""
+    """Memos by range, oldest first."""
 
     __slots__ = ("_memos", "byte_count", "bytes_max")
 
@@ -71,23 +64,23 @@ class MergedRanges:
     def range(
         self, key: Key, stream: Stream, start: EntryId, end: EntryId, count: int, reverse: bool
     ) -> tuple[int, list[bytes]]:
-        """As `Stream.range`."""
-        if len(stream.trees) < 2:
+        """Like `Stream.range`, from a memo if there is a valid one."""
+        if len(stream.chains.all) < 2:
             return stream.range(start, end, count, reverse)
         asked = (key, start, end, count, reverse)
         memo = self._memos.get(asked)
         if memo is not None:
-            if memo.holds(stream):
+            if memo.holds(stream.chains):
                 return memo.count, [memo.body]
             self._forget(asked)
-        found = stream.slices(start, end, count, reverse)
+        found = stream.strands(start, end, count, reverse)
         if len(found) < 2:
-            return joined(found, count, reverse)
+            return read_strands(found, count, reverse)
         runs = merge(found, count, reverse)
         taken, chunks = read_runs(runs, reverse)
         bound = runs[-1].block.id_at(runs[-1].high - 1) if taken == count and not reverse else end
         body = b"".join(chunks)
-        self._remember(asked, _Memo(stream, taken, body, bound))
+        self._remember(asked, _Memo(stream.chains, taken, body, bound))
         return taken, [body]
 
     def _remember(self, asked: Asked, memo: _Memo) -> None:
@@ -110,4 +103,4 @@ class MergedRanges:
 
     def check(self) -> None:
         held = sum(len(memo.body) + MEMO_BYTES for memo in self._memos.values())
-        assert held == self.byte_count <= self.bytes_max, "memos exceed what is counted or permitted"
+        assert held == self.byte_count <= self.bytes_max, "the memos' size is miscounted or exceeds the limit"

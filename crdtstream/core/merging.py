@@ -1,11 +1,13 @@
-"""Several entry trees read as one: slices of each, in the order (ID, origin).
+"""Merging: several chains of entry trees read as one sequence of slices, in the order (ID, origin).
 
-What comes out is *runs*: consecutive entries of one block between which no other tree has one. Trees that were written
-one after the other give long runs, and a run costs no more than a slice; only entries that truly alternate are visited
-one by one. Indexes `[low, high)` are low inclusive, high exclusive. Reversed, slices and runs come in descending order,
-and each run is to be read from its end.
+The result is a list of *runs*: consecutive entries of one block, with no entry of another tree between them. Trees that
+were written one after the other give long runs, and a run costs no more than a slice; only entries that alternate are
+visited one by one. Indexes `[low, high)` are low inclusive, high exclusive. In reverse, slices and runs come in
+descending order, and each run is to be read from its end.
 
-Reference: the k-way merge of TAOCP 5.4.1; a linear search finds the smallest, because regions are few.
+A *strand* is what one chain contributes to a range (core/chain.py): a part for each of its trees, in reading order.
+
+Reference: the k-way merge of TAOCP 5.4.1; a linear search finds the smallest head, because chains are few.
 """
 
 from __future__ import annotations
@@ -15,8 +17,21 @@ from crdtstream.core.entry_id import U64_MAX
 from crdtstream.core.entry_tree import Slice
 
 
+class Part:
+    """What one tree contributes to a range: its slices in reading order, at least one."""
+
+    __slots__ = ("slices", "slot")
+
+    def __init__(self, slot: int, slices: list[Slice]) -> None:
+        self.slot = slot
+        self.slices = slices
+
+
+Strand = list[Part]
+
+
 class Run:
-    """The entries [low, high) of a block of this slot; `source` is the place of its slice among the slot's."""
+    """The entries [low, high) of a block of this slot; `source` is the index of the slice among the slot's slices."""
 
     __slots__ = ("block", "high", "low", "slot", "source")
 
@@ -32,15 +47,20 @@ class Run:
 
 
 class _Cursor:
-    """The next entry of one slot's slices; `stop` is the index behind the slice's last one, in the order of reading."""
+    """The next entry of one strand; `stop` is the index just after the last one of the slice, in reading order."""
 
-    __slots__ = ("at", "block", "ended", "ms", "seq", "slices", "slot", "source", "step", "stop")
+    __slots__ = ("at", "block", "ended", "ms", "part", "seq", "slices", "slot", "source", "step", "stop", "strand")
 
-    def __init__(self, slot: int, slices: list[Slice], step: int) -> None:
-        self.slot = slot
-        self.slices = slices
+    def __init__(self, strand: Strand, step: int) -> None:
+        self.strand = strand
         self.step = step
         self.ended = False
+        self._begin(0)
+
+    def _begin(self, part: int) -> None:
+        self.part = part
+        self.slot = self.strand[part].slot
+        self.slices = self.strand[part].slices
         self._enter(0)
 
     def _enter(self, source: int) -> None:
@@ -56,7 +76,7 @@ class _Cursor:
         self.seq: int = self.block.seq[at]
 
     def before(self, other: _Cursor) -> bool:
-        """In the order of reading."""
+        """True if this cursor's entry comes before the other's in reading order."""
         if self.ms != other.ms:
             return (self.ms < other.ms) == (self.step > 0)
         if self.seq != other.seq:
@@ -64,8 +84,9 @@ class _Cursor:
         return (self.slot < other.slot) == (self.step > 0)
 
     def take(self, bound: _Cursor | None, left: int) -> Run:
-        """The entries before `bound`, the next of the other cursors: at least one, `left` at most."""
-        first, source, block, step = self.at, self.source, self.block, self.step
+        """Take the entries before `bound` (the nearest of the other cursors): at least one, at most `left`."""
+        slot, source, first, step = self.slot, self.source, self.at, self.step
+        block = self.block
         end = first + step
         last = first + step * left
         while end != self.stop and end != last:
@@ -79,19 +100,21 @@ class _Cursor:
             self._look(end)
         if step < 0:
             first, end = end + 1, first + 1
-        return Run(self.slot, source, block, first, end)
+        return Run(slot, source, block, first, end)
 
     def _leave(self) -> None:
         if self.source + 1 < len(self.slices):
             self._enter(self.source + 1)
+        elif self.part + 1 < len(self.strand):
+            self._begin(self.part + 1)
         else:
             self.ended = True
 
 
-def merge(found: dict[int, list[Slice]], count: int, reverse: bool = False) -> list[Run]:
-    """The first `count` entries of these slices, none of them empty, in the order of reading (all when negative)."""
+def merge(strands: list[Strand], count: int, reverse: bool = False) -> list[Run]:
+    """The first `count` entries of non-empty strands in reading order (all if negative), as runs."""
     step = -1 if reverse else 1
-    cursors = [_Cursor(slot, slices, step) for slot, slices in found.items() if slices]
+    cursors = [_Cursor(strand, step) for strand in strands]
     left = count if count >= 0 else U64_MAX
     runs: list[Run] = []
     while cursors and left > 0:
@@ -105,7 +128,7 @@ def merge(found: dict[int, list[Slice]], count: int, reverse: bool = False) -> l
 
 
 def _leaders(cursors: list[_Cursor]) -> tuple[_Cursor, _Cursor | None]:
-    """The cursor whose entry comes first, and the one whose entry comes next among the others."""
+    """The cursor with the first entry, and the one with the next entry among the others (None if there is no other)."""
     first = cursors[0]
     bound: _Cursor | None = None
     for at in range(1, len(cursors)):

@@ -1,7 +1,7 @@
-"""Narrow columns: 64-bit integers of which only the low halves are kept, because their high halves are all the same.
+"""Narrow columns: 64-bit integers stored as their low 32 bits, where all of them share their high 32 bits.
 
-A *wide* column is an `array("Q")`, a *narrow* one an `array("I")`; what its values have in common, the *base*, is kept
-beside it. Halves are copied as strided memory, in about the time of one visit to one integer.
+A *wide* column is an `array("Q")`, a *narrow* one an `array("I")`; the shared high half, the *base*, is stored beside
+it. Halves are copied as strided memory, in about the time of visiting one integer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ assert array("I").itemsize == 4 and array("Q").itemsize == 8
 
 
 def base_of(values: array[int]) -> int:
-    """The high half that all values of this wide column share, its low half 0; -1 when they share none."""
+    """The high half shared by all values of this wide column, with low half 0; -1 if they do not share one."""
     high = memoryview(values).cast("B").cast("I")[1 - _LOW :: 2].tobytes()
     if high != high[:4] * len(values):
         return -1
@@ -24,12 +24,12 @@ def base_of(values: array[int]) -> int:
 
 
 def narrowed(values: array[int]) -> array[int]:
-    """The low halves of a wide column."""
+    """The low halves of a wide column: its narrow form."""
     return array("I", memoryview(values).cast("B").cast("I")[_LOW::2].tobytes())
 
 
 def widened(values: array[int], base: int) -> array[int]:
-    """The wide column that these low halves belong to; a wide one as it is."""
+    """The wide form of a narrow column with this base; a wide column is returned as it is."""
     if values.typecode == "Q":
         return values
     wide = array("Q", (base,)) * len(values)

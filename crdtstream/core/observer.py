@@ -1,7 +1,7 @@
-"""Who wants to know of a change before it happens.
+"""Observers are told of a change before it happens.
 
-Told before an effect from anywhere, or a join, changes the replicated state of a key: it can still be captured as it
-is. Never told of local facts, which change nothing that is replicated.
+The call comes before an effect from any origin, or a joined state, changes the replicated state of a key, so the state
+before the change can still be captured. Local facts are not announced, because they change nothing replicated.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from crdtstream.core.effects import Key
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Observer:
-    """Does nothing: subclasses say what."""
+    """The base class; it ignores all changes."""
 
     __slots__ = ()
 
     def before_change(self, key: Key) -> None:
-        """The key's state is about to change; it may be a key that is not here yet."""
+        """The state of this key is about to change; the key may not exist yet."""

@@ -1,11 +1,16 @@
 """Pending entries: what one group in one region has delivered and nobody has acknowledged (the PEL).
 
 Entries are kept for each origin slot in ID order, in *spans*: rows in columns of plain numbers, at most `SPAN_ENTRIES`
-long. So a pending entry costs 36 bytes however entries were read, acknowledged and claimed, none is an object that the
-collector has to visit, and a change moves at most one span. IDs are kept, not looked up in the stream, because a
-pending ID outlives its deleted entry. Inside the columns a consumer is a number, free again once it holds nothing.
+long. So a pending entry costs 36 bytes however entries were read, acknowledged and claimed; none is an object that the
+garbage collector has to visit; and a change moves at most one span. IDs are stored rather than looked up in the stream,
+because a pending ID outlives its deleted entry. In the columns a consumer is a number, which is freed once the consumer
+holds nothing (core/holders.py).
 
-A checkpoint shares the spans and reads them later: whoever changes a shared span changes a copy of it.
+The pending entries of an origin mostly lie above those of earlier origins of the same region, so the slots of a region
+form chains (core/chain.py), and an ID is looked for in one slot of each chain. A slot without pending entries is not
+stored.
+
+A checkpoint shares the spans and reads them later, so a shared span is copied before it is changed.
 
 Ranges of IDs passed as `start, end` include both ends; `(low, high]` of an interval set excludes `low`.
 
@@ -14,7 +19,10 @@ Reference: Redis `streamNACK` and `streamConsumer` in `stream.h`.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 from crdtstream.core.block import lower_bound, upper_bound
+from crdtstream.core.chain import Chain, Chains
 from crdtstream.core.entry_id import ID_MIN, EntryId, previous_id
 from crdtstream.core.entry_tree import Slice
 from crdtstream.core.holders import Holders
@@ -25,7 +33,7 @@ TIME_MAX_MS = 2**63 - 1
 
 
 class Pending:
-    """Who holds a pending entry, since when, and how often it was delivered."""
+    """Which consumer holds a pending entry, since when, and how often the entry was delivered."""
 
     __slots__ = ("consumer", "delivered_ms", "deliveries")
 
@@ -36,7 +44,7 @@ class Pending:
 
 
 class Row:
-    """A pending entry with its place."""
+    """A pending entry together with its ID and slot."""
 
     __slots__ = ("consumer", "delivered_ms", "deliveries", "entry_id", "slot")
 
@@ -51,42 +59,57 @@ class Row:
 class PendingEntries:
     """The pending entries of one group in one region."""
 
-    __slots__ = ("_consumers", "_of_slot", "_slots", "count")
+    __slots__ = ("_chains", "_consumers", "_of_slot", "count")
 
     def __init__(self) -> None:
         self.count = 0
         self._of_slot: dict[int, SlotPending] = {}
-        self._slots: list[int] = []
+        self._chains: Chains[SlotPending] = Chains()
         self._consumers = Holders()
 
     # Changing
 
     def add(self, slot: int, ids: list[EntryId], consumer: bytes, delivered_ms: int, deliveries: int) -> None:
-        """Add ascending IDs of which none is pending in this slot."""
+        """Add ascending IDs, none of which is pending in this slot."""
         if not ids:
             return
         mine = self._slot(slot)
+        first, last = mine.first_id(), mine.last_id()
         mine.add(ids, self._consumers.take(consumer, len(ids)), delivered_ms, deliveries)
         self.count += len(ids)
+        if not mine.tip or first is None or ids[0] < first:
+            self._settle(slot, mine, first, last)
 
     def add_slice(self, slot: int, part: Slice, consumer: bytes, delivered_ms: int, deliveries: int) -> None:
-        """Add the IDs of a slice that lies above all that is pending in this slot."""
+        """Add the IDs of a slice that lies above everything pending in this slot."""
         block, low, high = part.block, part.low, part.high
         holder = self._consumers.take(consumer, high - low)
         ms, seq = block.id_columns(low, high)
-        self._slot(slot).extend(ms, seq, holder, delivered_ms, deliveries)
+        mine = self._slot(slot)
+        mine.extend(ms, seq, holder, delivered_ms, deliveries)
         self.count += high - low
+        if not mine.tip:
+            self._chains.note_grown(slot, mine)
 
     def _slot(self, slot: int) -> SlotPending:
         mine = self._of_slot.get(slot)
         if mine is None:
             mine = self._of_slot[slot] = SlotPending()
-            self._slots.append(slot)
-            self._slots.sort()
         return mine
 
+    def _settle(self, slot: int, mine: SlotPending, first: EntryId | None, last: EntryId | None) -> None:
+        """Re-place the slot in its chain if its first or last ID changed from `first` or `last`."""
+        if first is None or mine.first_id() != first or mine.last_id() != last:
+            self._chains.note_grown(slot, mine)
+
+    def _leave(self, slot: int, mine: SlotPending, last: EntryId) -> None:
+        """Update the chain after a removal; `last` was the slot's last ID before it."""
+        self._chains.note_shrunk(mine, last)
+        if not mine.spans:
+            del self._of_slot[slot]
+
     def set(self, slot: int, entry_id: EntryId, consumer: bytes, delivered_ms: int, deliveries: int) -> None:
-        """Give the entry to this consumer; an entry that was not pending becomes so."""
+        """Assign the entry to this consumer; an entry that was not pending becomes pending."""
         mine = self._of_slot.get(slot)
         at = -1 if mine is None else mine.place_of(entry_id)
         index = -1 if mine is None else mine.index_of(at, entry_id)
@@ -108,13 +131,15 @@ class PendingEntries:
         index = mine.index_of(at, entry_id)
         if index < 0:
             return False
+        last = mine.spans[-1].last_id()
         self._consumers.release(mine.spans[at].consumers[index], 1)
         mine.remove_at(at, index)
         self.count -= 1
+        self._leave(slot, mine, last)
         return True
 
     def remove_intervals(self, slot: int, intervals: IntervalSet) -> int:
-        """Remove what lies in these intervals; how many entries that was."""
+        """Remove the pending entries in these intervals; returns how many were removed."""
         mine = self._of_slot.get(slot)
         first, last = self.first(slot), self.last(slot)
         if mine is None or first is None or last is None:
@@ -122,10 +147,11 @@ class PendingEntries:
         return self.remove_pieces(slot, intervals.pieces(previous_id(first) or ID_MIN, last))
 
     def remove_pieces(self, slot: int, pieces: list[Interval]) -> int:
-        """As `remove_intervals`."""
+        """Like `remove_intervals`, for ascending (low, high] pieces."""
         mine = self._of_slot.get(slot)
         if mine is None:
             return 0
+        last = mine.spans[-1].last_id()
         before = self.count
         for low, high in pieces:
             consumers = mine.remove_interval(low, high)
@@ -135,15 +161,16 @@ class PendingEntries:
                 held = consumers.count(number)
                 self._consumers.release(number, held)
                 consumers = [other for other in consumers if other != number] if held < len(consumers) else []
+        self._leave(slot, mine, last)
         return before - self.count
 
     def remove_consumer(self, consumer: bytes) -> list[tuple[int, EntryId]]:
-        """Remove all that this consumer holds: (slot, ID), ascending."""
+        """Remove everything that this consumer holds; returns (slot, ID), ascending."""
         number = self._consumers.number_of(consumer)
         if number is None:
             return []
         removed: list[tuple[int, EntryId]] = []
-        for slot in self._slots:
+        for slot in sorted(self._of_slot):
             removed += [(slot, entry_id) for entry_id in self._of_slot[slot].ids(number)]
         for slot, entry_id in removed:
             self.remove(slot, entry_id)
@@ -152,27 +179,28 @@ class PendingEntries:
     # Checkpoints
 
     def share(self) -> list[tuple[int, Span]]:
-        """(slot, span), ascending: they stay as they are now."""
+        """The spans as (slot, span), ascending, marked as shared: they will not change."""
         shared: list[tuple[int, Span]] = []
-        for slot in self._slots:
+        for slot in sorted(self._of_slot):
             for span in self._of_slot[slot].spans:
                 span.shared = True
                 shared.append((slot, span))
         return shared
 
     def holders(self) -> list[tuple[int, bytes]]:
-        """The number that stands for each consumer in the spans."""
+        """The numbers that stand for consumers in the spans, with the consumers' names."""
         return self._consumers.numbered()
 
     def adopt(self, slot: int, span: Span) -> None:
-        """Take a whole span above all others of its slot."""
+        """Add a whole span above all others of its slot, while loading a checkpoint."""
         mine = self._slot(slot)
         mine.spans.append(span)
         mine.low_ids.append(span.id_at(0))
         self.count += span.count()
 
     def name_holders(self, names: dict[int, bytes]) -> None:
-        """Say who the numbers in the adopted spans are."""
+        """Finish loading, after the last `adopt`: set the names of the numbers in the spans."""
+        self._chains.rebuild(self._of_slot)
         self._consumers.restore(names, [span.consumers for mine in self._of_slot.values() for span in mine.spans])
 
     # Asking
@@ -189,29 +217,42 @@ class PendingEntries:
         return Pending(self._consumers.name_of(span.consumers[index]), span.delivered_ms[index], span.deliveries[index])
 
     def slots_of(self, entry_id: EntryId) -> list[int]:
-        """The slots, ascending, in which this ID is pending."""
-        found: list[int] = []
-        for slot in self._slots:
-            mine = self._of_slot[slot]
-            if mine.index_of(mine.place_of(entry_id), entry_id) >= 0:
-                found.append(slot)
-        return found
+        """The slots in which this ID is pending, ascending."""
+        found = self._chains.holding(entry_id)
+        return [mine.slot for mine in found if mine.index_of(mine.place_of(entry_id), entry_id) >= 0]
 
     def find(self, ids: list[EntryId]) -> tuple[dict[int, list[Interval]], int]:
-        """For each slot the (from, to] pieces that hold those of these ascending IDs that are pending, and nothing else
-        that is; and how many of the IDs are pending.
+        """Which of these ascending IDs are pending: for each slot the (from, to] pieces that contain those IDs and no
+        other pending ID, and the number of given IDs that are pending.
         """
+        chains = self._chains.all
+        if len(chains) == 1 and len(chains[0].extents) == 1:
+            found = chains[0].extents[0].find(ids)
+            return ({chains[0].extents[0].slot: found.intervals()} if found.ids else {}), len(found.ids)
         pieces: dict[int, list[Interval]] = {}
         pending: list[EntryId] = []
-        for slot in self._slots:
-            found = self._of_slot[slot].find(ids)
+        for chain in chains:
+            self._find_in(chain, ids, pieces, pending)
+        if len(chains) > 1:
+            return {slot: pieces[slot] for slot in sorted(pieces)}, len(dict.fromkeys(pending))
+        return pieces, len(pending)
+
+    def _find_in(
+        self, chain: Chain[SlotPending], ids: list[EntryId], pieces: dict[int, list[Interval]], pending: list[EntryId]
+    ) -> None:
+        at, place = 0, chain.reaching(ids[0]) if ids else 0
+        while at < len(ids) and place < len(chain.extents):
+            mine = chain.extents[place]
+            end = bisect_right(ids, mine.spans[-1].last_id(), at)
+            found = mine.find(ids[at:end] if at or end < len(ids) else ids)
             if found.ids:
-                pieces[slot] = found.intervals()
+                pieces[mine.slot] = found.intervals()
                 pending += found.ids
-        return pieces, len(dict.fromkeys(pending)) if len(pieces) > 1 else len(pending)
+            at = end
+            place = chain.reaching(ids[at]) if at < len(ids) else 0
 
     def pieces_of(self, slot: int, ids: list[EntryId]) -> list[Interval]:
-        """As `find`, in one slot."""
+        """Like `find`, in one slot; returns only the pieces."""
         mine = self._of_slot.get(slot)
         return [] if mine is None else mine.find(ids).intervals()
 
@@ -224,7 +265,7 @@ class PendingEntries:
         return None if mine is None else mine.last_id()
 
     def ids(self, slot: int, consumer: bytes | None) -> list[EntryId]:
-        """The IDs pending in this slot, ascending: this consumer's, or all."""
+        """The IDs pending in this slot, ascending: this consumer's, or all if it is None."""
         mine = self._of_slot.get(slot)
         number = self._filter(consumer)
         return [] if mine is None or number is None else mine.ids(number)
@@ -239,8 +280,8 @@ class PendingEntries:
     ) -> list[Row]:
         """Pending entries from start to end, both inclusive, in the order (ID, slot): the first `limit`.
 
-        A negative limit means all. Only those of one consumer when it is given, and only those last delivered at
-        `delivered_ms_max` or before.
+        A negative limit means all. With `consumer`, only entries of this consumer; in any case only entries last
+        delivered at or before `delivered_ms_max`.
         """
         number = self._filter(consumer)
         if limit < 0:
@@ -249,8 +290,12 @@ class PendingEntries:
             return []
         rows: list[Row] = []
         sources = 0
-        for slot in self._slots:
-            found = self._rows_of(slot, start, end, limit, number, delivered_ms_max)
+        for chain in self._chains.all:
+            found: list[Row] = []
+            for place in range(chain.reaching(start), len(chain.extents)):
+                if len(found) >= limit or chain.extents[place].low_ids[0] > end:
+                    break
+                found += self._rows_of(chain.extents[place], start, end, limit - len(found), number, delivered_ms_max)
             rows += found
             sources += 1 if found else 0
         if sources > 1:
@@ -258,17 +303,16 @@ class PendingEntries:
         return rows[:limit]
 
     def _rows_of(
-        self, slot: int, start: EntryId, end: EntryId, limit: int, consumer: int, delivered_ms_max: int
+        self, mine: SlotPending, start: EntryId, end: EntryId, limit: int, consumer: int, delivered_ms_max: int
     ) -> list[Row]:
         rows: list[Row] = []
-        mine = self._of_slot[slot]
         at = max(mine.place_of(start), 0)
         while at < len(mine.spans) and mine.low_ids[at] <= end:
             span = mine.spans[at]
             low, high = lower_bound(span.ms, span.seq, start), upper_bound(span.ms, span.seq, end)
             for index in span.indexes_of(consumer, low, high):
                 if span.delivered_ms[index] <= delivered_ms_max:
-                    rows.append(self._row(slot, span, index))
+                    rows.append(self._row(mine.slot, span, index))
                     if len(rows) == limit:
                         return rows
             at += 1
@@ -279,26 +323,25 @@ class PendingEntries:
         return Row(span.id_at(index), slot, name, span.delivered_ms[index], span.deliveries[index])
 
     def _filter(self, consumer: bytes | None) -> int | None:
-        """The number to look for; None when nothing can be found."""
+        """The number to search for: `ANY_CONSUMER` for None; None for a consumer that holds nothing."""
         return ANY_CONSUMER if consumer is None else self._consumers.number_of(consumer)
 
     def count_of(self, consumer: bytes) -> int:
         return self._consumers.count_of(consumer)
 
     def consumers_with_counts(self) -> list[tuple[bytes, int]]:
-        """The consumers that hold something, by name, and how much."""
+        """The consumers that hold something, by name, with how many entries each holds."""
         return self._consumers.with_counts()
 
     def min_id(self) -> EntryId | None:
-        ids = [mine.spans[0].id_at(0) for mine in self._of_slot.values() if mine.spans]
-        return min(ids) if ids else None
+        return min([chain.extents[0].spans[0].id_at(0) for chain in self._chains.all], default=None)
 
     def max_id(self) -> EntryId | None:
-        ids = [mine.spans[-1].last_id() for mine in self._of_slot.values() if mine.spans]
-        return max(ids) if ids else None
+        return max([chain.extents[-1].spans[-1].last_id() for chain in self._chains.all], default=None)
 
     def check(self) -> None:
-        assert self._slots == sorted(self._of_slot), "slots are not those that have a list"
+        self._chains.check(self._of_slot)
+        assert all(mine.spans for mine in self._of_slot.values()), "a slot without pending entries is stored"
         self._consumers.check()
         counts: dict[bytes, int] = {}
         for mine in self._of_slot.values():
@@ -307,7 +350,7 @@ class PendingEntries:
                 for number in span.consumers:
                     name = self._consumers.name_of(number)
                     counts[name] = counts.get(name, 0) + 1
-        assert dict(self.consumers_with_counts()) == counts, "consumers hold other counts"
+        assert dict(self.consumers_with_counts()) == counts, "the consumers' counts are wrong"
         assert self.count == sum(counts.values()), "count is wrong"
 
 

@@ -1,7 +1,8 @@
-"""A stream's replicated state in portions, each with a label and a sum of its own: to find where two regions differ.
+"""A stream's replicated state in labelled portions, each with a checksum, to locate a difference between two regions.
 
-Covered is what `digest.py` covers. Sums are 64-bit, and equal for equal state, however its entries lie in blocks.
-Entries are narrowed down by intervals of counters `[low, high]`, both ends inclusive, a `FANOUT`-th at each step.
+The portions cover what core/digest.py covers. Checksums are 64-bit, and equal for equal state, however blocks divide
+the entries. Entries are narrowed down by intervals of counters `[low, high]`, both ends inclusive, which shrink to one
+`FANOUT`-th in each step.
 
 Reference: Merkle, "A digital signature based on a conventional encryption function" (1987), for trees of hashes.
 """
@@ -12,7 +13,7 @@ from hashlib import blake2b
 from typing import Final
 
 from crdtstream.core.block import Block, entry_checksum
-from crdtstream.core.causality import incarnation_of, region_of
+from crdtstream.core.causality import origin_name
 from crdtstream.core.digest import numbers_of, numbers_of_position, packed
 from crdtstream.core.effects import Key
 from crdtstream.core.entry_tree import EntryTree
@@ -20,7 +21,7 @@ from crdtstream.core.group import Group
 from crdtstream.core.members import Members
 from crdtstream.core.stream import Stream
 
-# Label -> sum.
+# Label -> checksum.
 Rows = dict[bytes, int]
 
 FANOUT: Final = 8
@@ -32,7 +33,7 @@ BETWEEN: Final = b".."
 
 
 class Measure:
-    """The sums of some live entries of one tree."""
+    """The count, counter sum and checksum of some live entries of one tree."""
 
     __slots__ = ("checksum", "count", "counters")
 
@@ -42,7 +43,7 @@ class Measure:
         self.checksum = 0
 
     def take(self, block: Block, low: int, high: int) -> None:
-        """The entries at the indexes [low, high)."""
+        """Add the entries at the indexes [low, high)."""
         whole = low == 0 and high == block.count
         self.count += high - low
         self.counters += sum(block.counters(low, high))
@@ -69,7 +70,7 @@ def rows_sum(rows: Rows) -> int:
 
 
 def stream_sum(key: int, stream: Stream, measures: dict[int, Measure]) -> int:
-    """Of all portions at once. The key is named by its hash, so that two keys that changed places have other sums."""
+    """One checksum over all portions. It includes the hash of the key, so swapping two keys changes both checksums."""
     live = [slot for slot in measures if measures[slot].count]
     expiries = stream.expiries()
     numbers = [key, *stream.top, *stream.max_deleted(), stream.entries_added(), len(live), len(expiries)]
@@ -85,7 +86,7 @@ def stream_sum(key: int, stream: Stream, measures: dict[int, Measure]) -> int:
 
 
 def origin_label(slot: int) -> bytes:
-    return b"%d.%d" % (region_of(slot), incarnation_of(slot))
+    return origin_name(slot).encode()
 
 
 def entries_label(slot: int) -> bytes:
@@ -97,14 +98,14 @@ def group_label(name: bytes) -> bytes:
 
 
 def shortened(name: bytes) -> bytes:
-    """A long name cut, with a hash in place of the rest."""
+    """A long name truncated, with a hash in place of the rest."""
     if len(name) <= NAME_BYTES_MAX:
         return name
     return name[:NAME_BYTES_MAX] + b"...%016x" % hash_of(name)
 
 
 def stream_portions(stream: Stream, measures: dict[int, Measure]) -> Rows:
-    """Registers, the entries of each origin, groups; `measures` are those of all trees."""
+    """The registers, the entries of each origin, and the groups; `measures` covers all trees of the stream."""
     rows: Rows = {
         b"last-generated-id": sum_of([*stream.top]),
         b"max-deleted-entry-id": sum_of([*stream.max_deleted()]),
@@ -131,7 +132,7 @@ def measures_of(stream: Stream) -> dict[int, Measure]:
 
 
 def group_portions(group: Group) -> Rows:
-    """The start of each create, and the runs acknowledged under it."""
+    """The start of each create of a group, and the runs acknowledged under it."""
     rows: Rows = {}
     for dot, create in group.creates.items():
         name = b"%b:%d" % (origin_label(dot[0]), dot[1])
@@ -144,11 +145,12 @@ def group_portions(group: Group) -> Rows:
 
 
 def member_portions(members: Members) -> Rows:
-    return {b"slot %d, row %d" % (slot, sponsor): sum_of([number]) for slot, sponsor, number in members.rows()}
+    rows = members.lasting_rows()
+    return {b"%d of origin %d, %d:%d" % (kind, slot, other, n): sum_of([value]) for kind, slot, other, n, value in rows}
 
 
 def entry_portions(tree: EntryTree | None, low: int, high: int) -> Rows:
-    """Intervals that are not empty; of an interval that is narrow, its entries, as `counter ms-seq`."""
+    """The non-empty parts of an interval of counters; if the interval is narrow, its entries, as `counter ms-seq`."""
     rows: Rows = {}
     if tree is None:
         return rows
@@ -158,7 +160,7 @@ def entry_portions(tree: EntryTree | None, low: int, high: int) -> Rows:
         for block, start, stop in pieces_between(blocks, head, low, high):
             for index in range(start, stop):
                 label = b"%d %d-%d" % (block.counter_at(index), *block.id_at(index))
-                rows[label] = sum_of([entry_checksum(block.entry(index))])
+                rows[label] = sum_of([entry_checksum(block.counter_at(index), block.entry(index))])
         return rows
     for first in range(low, high + 1, width):
         last = min(first + width - 1, high)
@@ -171,7 +173,7 @@ def entry_portions(tree: EntryTree | None, low: int, high: int) -> Rows:
 
 
 def pieces_between(blocks: list[Block], head: int, low: int, high: int) -> list[tuple[Block, int, int]]:
-    """What of these blocks has counters from low to high: (block, first index, index behind the last)."""
+    """The parts of these blocks with counters from low to high, both inclusive: (block, first index, end index)."""
     pieces: list[tuple[Block, int, int]] = []
     for at in range(len(blocks)):
         block = blocks[at]
@@ -187,7 +189,7 @@ def pieces_between(blocks: list[Block], head: int, low: int, high: int) -> list[
 
 
 def interval_of(label: bytes) -> tuple[int, int] | None:
-    """The interval that a label names; None when it names none."""
+    """The interval that a label names; None if it names none."""
     low, between, high = label.partition(BETWEEN)
     if not (between and low.isdigit() and high.isdigit() and max(len(low), len(high)) <= COUNTER_DIGITS_MAX):
         return None

@@ -1,17 +1,20 @@
-"""The replicated state of one region, and what this region itself does to it: prepare effects and local facts.
+"""The replica: the replicated state of one region, and the preparing of effects and local facts in this region.
 
-Every change goes the same way: a fact is made (an effect with a dot, or a local fact), applied (applying.py), and kept
-for the log. Nothing else changes state, so replaying the log rebuilds it exactly. `take()` closes what was prepared
-since the last time into one batch and the local facts that belong to it, each fact stamped with the own counter after
-which it was made.
+Every change takes the same path: a fact is made (an effect with a dot, or a local fact), applied (core/applying.py) and
+kept for the log. Nothing else changes state, so replaying the log rebuilds it exactly. `take()` closes what was
+prepared since its last call into one batch and the local facts of the same turn; each fact is stamped with the last
+local counter before it.
 
-The vector is the causal context of whatever is prepared next. Contexts of one batch differ only in their own part, so
-remote effects between two local ones must be preceded by `take()`; `apply_batch` asserts it.
+The vector is the causal context of whatever is prepared next. Contexts within one batch differ only in the component of
+the batch's own origin, so `take()` must be called before a remote effect is applied; `apply_batch` asserts it.
 
-`prepared` counts the attempts to change something here, so that it tells whether a command that failed tried.
+`lane` separates the strict entry IDs that this origin mints from those of other origins (core/entry_id.py); it is not
+an identity.
 
-The `Acknowledged` of a dirty group is prepared at the end of a turn, and before any
-other effect on its key, so that an acknowledgement never outlives the group it was made under.
+`prepared` counts attempts to change something, so it shows whether a failed command had already tried to write.
+
+The `Acknowledged` of a dirty group is prepared at the end of a turn, and before any other effect on its key, so that an
+acknowledgement never outlives the group it was made under.
 """
 
 from __future__ import annotations
@@ -24,11 +27,12 @@ from crdtstream.core.effects import Batch, CounterRange, Effect, Key, LocalFact,
 from crdtstream.core.entry_id import EntryId, IdWriter
 from crdtstream.core.expiry import VOID_EXPIRY
 from crdtstream.core.stream import Stream
+from crdtstream.core.whole_state import WholeState
 
 
 class Taken:
-    """What was prepared since the last `take()`: local facts first, as the log wants them, then the batch; `through` is
-    the own counter at their end.
+    """What was prepared since the last `take()`: the local facts, which the log stores first, then the batch; `through`
+    is the local counter at the end.
     """
 
     __slots__ = ("batch", "facts", "through")
@@ -40,15 +44,15 @@ class Taken:
 
 
 class Replica(Applied):
-    """The state of one region, and the one way to change it."""
+    """The state of one region and the only way to change it."""
 
     __slots__ = (
-        "_context",
         "_effects",
         "_facts",
         "_first",
         "_id_writer",
         "expired_keys",
+        "lane",
         "prepared",
     )
 
@@ -59,63 +63,63 @@ class Replica(Applied):
         self._effects: list[Effect] = []
         self._facts: list[StampedFact] = []
         self._first = 1
-        self._context = VersionVector()
+        self.lane = region_of(slot)
         self._id_writer = IdWriter()
 
     def written(self) -> int:
-        """A counter that covers what was prepared and the acknowledgements that dirty groups may add this turn."""
+        """A counter that covers everything prepared, plus the acknowledgements that dirty groups may add this turn."""
         return self.vector.get(self.slot) + len(self._dirty)
 
     # Prepare: effects
 
     def add_entry(self, key: Key, entry_id: EntryId, fields: list[bytes]) -> bytes:
-        """Append to the own tree; adjacent adds to one key share an effect while they share a block.
+        """Append to the local origin's tree; adjacent adds to one key share an effect as long as they share a block.
 
-        Returns the ID as `id_reply` has it.
+        Returns the ID encoded by `id_reply`.
         """
         if self.observers:
             self._announce(key)
-        database = self.databases[key[0]]
-        stream = database.get(key[1])
+        stream = self.databases[key[0]].get(key[1])
         if stream is None:
-            stream = Stream()
-            database[key[1]] = stream
+            stream = self._place(key, Stream())
         elif stream.length == 0 or stream.expires_ms < self.now_ms:
             self.freshen(key)
         stream.used_ms = self.now_ms
         self.prepared += 1
         if not self._effects:
-            self._open_batch(self.counter() + 1)
+            self._first = self.counter() + 1
         counter = self.vector.next(self.slot)
         meta = stream.meta(self.slot)
         first, before = meta.next_count(counter)
         name = id_reply(self._id_writer.text(entry_id))
-        block = stream.tree(self.slot).append(entry_id, counter, encode_named(name, fields))
+        tree = stream.tree(self.slot)
+        block = tree.append(entry_id, counter, encode_named(name, fields))
         last = self._effects[-1] if self._effects else None
         if isinstance(last, fx.EntriesAdded) and last.block is block and not self._fact_since(counter):
             last.high += 1
         else:
             self._effects.append(fx.EntriesAdded(key, first, before, block, block.count - 1, block.count))
         meta.count(first, before, 1)
-        stream.note_added(meta, counter, entry_id, 1)
+        stream.note_added(self.slot, tree, meta, counter, entry_id, 1)
+        # Consecutive adds mostly go to one stream: comparing it spares hashing the key each time.
         if stream is not self._touching:
             self._touching = stream
             self._touched[key] = None
         return name
 
     def _fact_since(self, counter: int) -> bool:
-        """A fact between two adds must be replayed between them, so they do not share an effect."""
+        """True if a local fact was made after the previous add: replay must apply it between the two adds."""
         return bool(self._facts) and self._facts[-1][0] == counter - 1
 
     def add_block(self, key: Key, block: Block) -> None:
-        """Append entries that are encoded already, as one effect of their own; the block has the next counters."""
+        """Append already encoded entries as one effect; the block must have the next counters."""
         counter = self.vector.get(self.slot) + 1
-        assert block.counter_at(0) == counter, "a block with counters of another time"
+        assert block.counter_at(0) == counter, "the block was numbered for another counter"
         first, before = self._stream(key).meta(self.slot).next_count(counter)
         self._commit(fx.EntriesAdded(key, first, before, block, 0, block.count))
 
     def count_add(self, key: Key) -> None:
-        """An add without an entry."""
+        """Prepare an add without an entry."""
         self.acknowledge_key(key)
         counter = self.vector.get(self.slot) + 1
         first, before = self._stream(key).meta(self.slot).next_count(counter)
@@ -124,7 +128,7 @@ class Replica(Applied):
     def remove_entries(
         self, key: Key, ranges: dict[int, list[CounterRange]], trimmed: bool, max_deleted: EntryId | None
     ) -> int:
-        """XDEL or a trim of the counters named; returns how many entries left."""
+        """Prepare an XDEL or a trim of these counters; returns how many entries were removed."""
         stream = self.find(key)
         if stream is None or not ranges:
             return 0
@@ -135,7 +139,7 @@ class Replica(Applied):
         return before - stream.length
 
     def delete_stream(self, key: Key) -> bool:
-        """DEL; a hidden key goes too, but was not there."""
+        """Prepare a DEL; false if there was no key to delete. A hidden key is deleted too, and also gives false."""
         stream = self.known(key)
         if stream is None:
             return False
@@ -167,16 +171,25 @@ class Replica(Applied):
         return True
 
     def join_member(self, slot: int) -> None:
-        """Be that origin's sponsor."""
+        """Prepare a Join of that origin: become its sponsor."""
         self._commit(fx.MemberJoined(slot))
 
-    def follow_sponsor(self, sponsor: Dot) -> None:
-        """Say which Join of itself this origin follows."""
-        self._commit(fx.MemberAdmitted(sponsor[0], sponsor[1]))
+    def say_admitted(self, join: Dot, by_all: bool) -> None:
+        """Prepare the statement that this origin was admitted by this Join of itself."""
+        self._commit(fx.MemberAdmitted(join[0], join[1], by_all))
 
-    def evict_member(self, slot: int) -> None:
-        """What this region holds of that origin is all that counts of its creates."""
-        self._commit(fx.MemberEvicted(slot, self.vector.get(slot)))
+    def evict_member(self, slot: int, successor: int = 0) -> None:
+        """Evict that origin: its group creates are valid only as far as this region has applied them."""
+        self._commit(fx.MemberEvicted(slot, self.vector.get(slot), successor))
+
+    # Origins
+
+    def become(self, slot: int, lane: int) -> None:
+        """Go on as another origin; call it between turns."""
+        assert not self._effects and not self._facts, "the origin changed in the middle of a turn"
+        self.slot = slot
+        self.lane = lane
+        self._news.clear()
 
     def _prepare(self, effect: Effect) -> None:
         self.acknowledge_key(effect.key)
@@ -186,24 +199,20 @@ class Replica(Applied):
         self.prepared += 1
         counter = self.vector.get(self.slot) + 1
         if not self._effects:
-            self._open_batch(counter)
+            self._first = counter
         self._effects.append(effect)
         self._apply(self.slot, counter, self.vector, effect)
         self.vector.advance(self.slot, counter + effect.width() - 1)
 
-    def _open_batch(self, first: int) -> None:
-        self._first = first
-        self._context = self.vector.copy()
-
     # Prepare: expiry
 
     def set_expiry(self, key: Key, expires_ms: int) -> None:
-        """EXPIRE; PERSIST is `NO_EXPIRY`."""
-        assert self.peek(key) is not None, "an expiry for a key that is not there"
+        """Prepare an EXPIRE; `NO_EXPIRY` is PERSIST."""
+        assert self.peek(key) is not None, "an expiry for a key that does not exist"
         self._prepare(fx.ExpirySet(key, expires_ms))
 
     def freshen(self, key: Key) -> None:
-        """Before a write that may make the key: delete it if it is hidden, void expiries that outlived it."""
+        """Call before a write that may create the key: deletes a hidden key, and voids expiries that outlived a key."""
         stream = self.databases[key[0]].get(key[1])
         if stream is None:
             return
@@ -215,14 +224,15 @@ class Replica(Applied):
             self._delete(key, stream)
 
     def expire_due(self, takeover_ms: int, keys_max: int) -> None:
-        """Delete keys that have expired, at most so many: those whose expiry was set in this region or in one that was
-        evicted since, and those that nobody deleted for `takeover_ms`.
+        """Delete at most `keys_max` expired keys: those whose expiry was set in this region or in one that was evicted
+        since, and those that nobody deleted for `takeover_ms`.
         """
         for _ in range(keys_max):
             key = self.deadlines.take_due(self.now_ms)
             if key is None:
                 return
             expires_ms, slot, _ = self.databases[key[0]][key[1]].expiries()[-1]
+            # The region that set the winning expiry deletes the key; others do if it is gone or does not act in time.
             gone = self.members.is_evicted(slot) or expires_ms + takeover_ms < self.now_ms
             if gone or region_of(slot) == region_of(self.slot):
                 self.freshen(key)
@@ -232,13 +242,13 @@ class Replica(Applied):
     # Prepare: acknowledgements
 
     def acknowledge_key(self, key: Key) -> None:
-        """Before another effect on the key: send the runs that its groups have."""
+        """Prepare the new runs of this key's groups; call it before another effect on the key."""
         if self._dirty:
             for dirty in [entry for entry in self._dirty if entry[0] == key]:
                 self._acknowledge(dirty)
 
     def acknowledge_all(self) -> None:
-        """At the end of a turn."""
+        """Prepare the new runs of all dirty groups; call it at the end of a turn."""
         while self._dirty:
             self._acknowledge(next(iter(self._dirty)))
 
@@ -257,23 +267,44 @@ class Replica(Applied):
     # Prepare: local facts
 
     def record(self, fact: LocalFact) -> None:
-        """A local fact: applied here, logged, never sent."""
+        """Record a local fact: it is applied and logged, and never sent."""
         self.prepared += 1
         self._facts.append((self.counter(), fact))
         self._apply_fact(fact)
 
+    @property
+    def is_open(self) -> bool:
+        """True if something was prepared since the last `take()`."""
+        return bool(self._effects or self._facts)
+
     def take(self) -> Taken:
-        """Close what was prepared."""
+        """Close and return what was prepared since the last call."""
         batch: Batch | None = None
         if self._effects:
-            batch = Batch(self.slot, self._first, self.counter(), self._context, self._effects)
+            batch = Batch(self.slot, self._first, self.counter(), self._take_news(), self._effects)
             self._effects = []
         facts = self._facts
         self._facts = []
         return Taken(batch, facts, self.counter())
 
+    def _take_news(self) -> VersionVector:
+        """What the context gained since the last local batch; nothing was applied since the current batch was
+        opened.
+        """
+        known = self.contexts.get(self.slot)
+        if known is None:
+            known = self.contexts[self.slot] = VersionVector()
+            news = self.vector.copy()
+            news.drop(self.slot)
+        else:
+            news = VersionVector({slot: self.vector.get(slot) for slot in self._news})
+        self._news.clear()
+        known.merge(news)
+        known.advance(self.slot, self.counter())
+        return news
+
     def is_settled(self) -> bool:
-        """Nothing is prepared that the log does not have yet: a key can be captured."""
+        """True if everything prepared was taken for the log, so that a key can be captured."""
         return not self._effects and not self._facts and not self._dirty
 
     # Between turns
@@ -282,6 +313,10 @@ class Replica(Applied):
         assert not self._effects, "a local batch is open: take() it before remote effects are applied"
         super().apply_batch(batch, position)
 
-    def join(self, streams: dict[Key, Stream], vector: VersionVector, position: int = 0) -> None:
+    def join(self, state: WholeState, position: int = 0) -> None:
         assert not self._effects and not self._facts, "a turn is open: take() it before a state is joined"
-        super().join(streams, vector, position)
+        super().join(state, position)
+
+    def replace(self, state: WholeState, position: int = 0) -> None:
+        assert not self._effects and not self._facts, "a turn is open: take() it before another state takes its place"
+        super().replace(state, position)

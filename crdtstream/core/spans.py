@@ -1,7 +1,7 @@
-"""Spans: the pending entries of one slot as rows in columns of plain numbers, at most `SPAN_ENTRIES` in one.
+"""Spans: the pending entries of one slot as rows in columns of plain numbers, at most `SPAN_ENTRIES` in each span.
 
-A change moves at most one span. A checkpoint shares spans and reads them later: whoever changes a shared span changes a
-copy of it. A consumer is a number here (see `holders`).
+A change moves at most one span. A checkpoint shares spans and reads them later, so a shared span is copied before it is
+changed. In the columns a consumer is a number (core/holders.py).
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ from array import array
 from bisect import bisect_right
 
 from crdtstream.core.block import lower_bound, upper_bound
+from crdtstream.core.chain import Extent
 from crdtstream.core.entry_id import ID_MIN, EntryId, previous_id
 from crdtstream.core.intervals import Interval
 
 SPAN_ENTRIES = 256
-# A span that removals have left this small joins a neighbour.
+# A span left this small by removals is merged with a neighbour.
 SPARSE_ENTRIES = 32
 ANY_CONSUMER = -1
 
 
 class Span:
-    """Pending entries of one slot, IDs ascending, as columns."""
+    """Pending entries of one slot in columns, IDs ascending."""
 
     __slots__ = ("consumers", "delivered_ms", "deliveries", "ms", "seq", "shared")
 
@@ -69,7 +70,7 @@ class Span:
         del self.deliveries[low:high]
 
     def split(self, index: int) -> Span:
-        """Move what follows from `index` on to a new span."""
+        """Move the rows from `index` on to a new span."""
         above = Span()
         above.ms = self.ms[index:]
         above.seq = self.seq[index:]
@@ -80,7 +81,7 @@ class Span:
         return above
 
     def absorb(self, above: Span) -> None:
-        """Take the rows of the span that follows."""
+        """Append the rows of the next span."""
         self.ms += above.ms
         self.seq += above.seq
         self.consumers += above.consumers
@@ -88,7 +89,7 @@ class Span:
         self.deliveries += above.deliveries
 
     def indexes_of(self, consumer: int, low: int, high: int) -> list[int]:
-        """The indexes in [low, high) that this consumer holds; all of them for any consumer."""
+        """The indexes in [low, high) that this consumer holds; all of them for `ANY_CONSUMER`."""
         if consumer == ANY_CONSUMER:
             return list(range(low, high))
         return [index for index in range(low, high) if self.consumers[index] == consumer]
@@ -103,7 +104,7 @@ class Span:
 
 
 class Found:
-    """Pending IDs that were looked for, ascending, and where a piece of neighbours begins."""
+    """The IDs that were found pending, ascending, grouped into pieces without another pending ID in between."""
 
     __slots__ = ("_starts", "ids")
 
@@ -111,9 +112,9 @@ class Found:
         self.ids: list[EntryId] = []
         self._starts: list[int] = []
 
-    def note(self, entry_id: EntryId, joins: bool) -> None:
-        """`joins`: nothing else is pending between this ID and the one before it."""
-        if not joins:
+    def note(self, entry_id: EntryId, adjacent: bool) -> None:
+        """Add a found ID; `adjacent`: no other ID is pending between it and the one added before."""
+        if not adjacent:
             self._starts.append(len(self.ids))
         self.ids.append(entry_id)
 
@@ -123,14 +124,15 @@ class Found:
         return [(low, self.ids[end - 1]) for low, end in zip(firsts, ends, strict=True)] if self.ids else []
 
 
-class SlotPending:
+class SlotPending(Extent):
     """The pending entries of one slot: spans in ID order."""
 
     __slots__ = ("low_ids", "spans")
 
     def __init__(self) -> None:
+        super().__init__()
         self.spans: list[Span] = []
-        # Where each span begins: above the span before it, at or below its own first ID.
+        # The lower bound of each span: above the last ID of the span before it, at or below its own first ID.
         self.low_ids: list[EntryId] = []
 
     def first_id(self) -> EntryId | None:
@@ -140,11 +142,11 @@ class SlotPending:
         return self.spans[-1].last_id() if self.spans else None
 
     def place_of(self, entry_id: EntryId) -> int:
-        """The place of the span that holds this ID if any does; -1 when it lies below all."""
+        """The index of the only span that may hold this ID; -1 if the ID lies below all spans."""
         return bisect_right(self.low_ids, entry_id) - 1
 
     def index_of(self, at: int, entry_id: EntryId) -> int:
-        """The index of this ID in the span at that place; -1 when it is not there."""
+        """The index of this ID in span `at`; -1 if it is not there."""
         if at < 0:
             return -1
         span = self.spans[at]
@@ -154,7 +156,7 @@ class SlotPending:
         )
 
     def own(self, at: int) -> Span:
-        """The span at this place, to be changed."""
+        """The span at this index, safe to change: copied first if it is shared."""
         span = self.spans[at]
         if span.shared:
             span = self.spans[at] = span.copy()
@@ -169,7 +171,7 @@ class SlotPending:
         self.extend(ms, seq, consumer, delivered_ms, deliveries)
 
     def extend(self, ms: array[int], seq: array[int], consumer: int, delivered_ms: int, deliveries: int) -> None:
-        """Add IDs above all others."""
+        """Add IDs above all others, given as columns."""
         low = 0
         while low < len(ms):
             if not self.spans or self.spans[-1].count() >= SPAN_ENTRIES:
@@ -204,13 +206,13 @@ class SlotPending:
             del self.low_ids[at]
 
     def _settle(self, at: int) -> None:
-        """A span that removals have left small joins a neighbour."""
+        """Merge a span that removals have left small with a neighbour."""
         small = len(self.spans[at].ms) <= SPARSE_ENTRIES
-        if small and not (at > 0 and self._join(at - 1)) and at + 1 < len(self.spans):
-            self._join(at)
+        if small and not (at > 0 and self._merge(at - 1)) and at + 1 < len(self.spans):
+            self._merge(at)
 
-    def _join(self, at: int) -> bool:
-        """Join the span at this place with the one that follows, if they fit."""
+    def _merge(self, at: int) -> bool:
+        """Merge the span at this index with the next one, if they fit into one."""
         span, above = self.spans[at], self.spans[at + 1]
         if span.count() + above.count() > SPAN_ENTRIES:
             return False
@@ -220,7 +222,7 @@ class SlotPending:
         return True
 
     def remove_interval(self, low: EntryId, high: EntryId) -> list[int]:
-        """Remove the IDs of (low, high]; the consumer of each."""
+        """Remove the IDs in (low, high]; returns the consumer number of each."""
         consumers: list[int] = []
         first = end = max(self.place_of(low), 0)
         spans: list[Span] = []
@@ -241,26 +243,26 @@ class SlotPending:
         return consumers
 
     def find(self, ids: list[EntryId]) -> Found:
-        """Which of these ascending IDs are pending, and the intervals that hold them and nothing else that is pending.
+        """Which of these ascending IDs are pending, grouped into intervals without any other pending ID.
 
-        A search for each would cost a bisection; IDs are mostly acknowledged as they were delivered, so the next one
-        is looked for behind the last one first.
+        Bisecting for each ID would be slower: IDs are mostly acknowledged in delivery order, so each one is first
+        compared with the pending ID after the last one found.
         """
         found = Found()
         at, index, next_ms, next_seq = -1, -1, -1, -1
-        joins = False
+        adjacent = False
         for entry_id in ids:
             ms, seq = entry_id
             if ms > next_ms or (ms == next_ms and seq > next_seq):
-                joins = False
+                adjacent = False
                 at, index = self._seek(entry_id)
                 if at == len(self.spans):
                     break
                 next_ms, next_seq = self.spans[at].ms[index], self.spans[at].seq[index]
             if ms != next_ms or seq != next_seq:
                 continue
-            found.note(entry_id, joins)
-            joins = True
+            found.note(entry_id, adjacent)
+            adjacent = True
             index += 1
             if index == len(self.spans[at].ms):
                 at, index = at + 1, 0
@@ -270,7 +272,7 @@ class SlotPending:
         return found
 
     def _seek(self, entry_id: EntryId) -> tuple[int, int]:
-        """Span and index of the first pending ID at or above this one; behind the last span when there is none."""
+        """Span and index of the first pending ID at or above this one; the span count as span if there is none."""
         at = max(self.place_of(entry_id), 0)
         while at < len(self.spans):
             index = lower_bound(self.spans[at].ms, self.spans[at].seq, entry_id)
@@ -293,6 +295,6 @@ class SlotPending:
         below: EntryId | None = None
         for span, low_id in zip(self.spans, self.low_ids, strict=True):
             span.check()
-            assert below is None or below < low_id, "a span begins inside the one before it"
-            assert low_id <= span.id_at(0), "a span begins above its first ID"
+            assert below is None or below < low_id, "a span overlaps the one before it"
+            assert low_id <= span.id_at(0), "a span's first ID is below its lower bound"
             below = span.last_id()

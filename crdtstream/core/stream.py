@@ -2,19 +2,21 @@
 
 Order is `(ID, origin)`. An entry needs no tombstone: a counter that the vector covers and the tree lacks was removed.
 
-Metadata is kept for each origin with the counter that set it, so that a DEL can void exactly what its context covers:
-ID of the last add, of the last XSETID, of the highest entry removed by XDEL, an offset of entries-added. Adds are
-counted in a *count* that is named by its `first` counter, until a DEL has voided all of it; a DEL carries the counts it
-saw, and `voided` is the highest such count: concurrent DELs that saw overlapping adds must not subtract them twice. A
-count that is all voided may be forgotten, so an add says how many came before it: where they are not known, they were
-voided. So a key lives while it has an entry, a group, or a count with `added > voided`; the last is the same as: its
-last add's dot is covered by no DEL.
+Metadata is kept for each origin in registers, each with the counter of the effect that set it, so that a DEL can void
+exactly what its context covers: the ID of the last add, of the last XSETID and of the highest entry removed by XDEL,
+and an offset of entries-added. Adds are counted in a *count*, named by its `first` counter, until a DEL has voided the
+whole count. A DEL carries the counts it saw, and `voided` is the highest of these, because concurrent DELs that saw
+overlapping adds must not subtract them twice. A count that is voided as a whole may be forgotten, so an add says how
+many adds came before it in its count: a region that does not know those infers that they were voided. A key exists
+while it has an entry, a group, or a count with `added > voided`; the last condition is equivalent to: no DEL covers the
+dot of the count's last add.
 
-An expiry is such a register too, but one that others replace: see core/expiry.py. It does not keep a key alive, and it
-may outlive the key when a DEL that did not see it removed all else; whoever writes such a key anew voids it first.
+An expiry is also a register, but setting it replaces other origins' expiries that the context covers: see
+core/expiry.py. It does not keep a key alive. It may outlive the key, if a DEL that did not see it removed the rest; a
+write that recreates the key voids it first.
 
-Group tombstones: a create survives only when its context covers every destroy of that group and every DEL of that key;
-for each origin the highest counter stands for all.
+Group tombstones: a create survives only if its context covers every destroy of that group and every DEL of that key;
+for each origin the highest counter stands for all of them.
 
 Reference: ORSWOT (Bieniusa et al., 2012) for the entries; remove-wins sets for the groups.
 """
@@ -23,16 +25,19 @@ from __future__ import annotations
 
 from crdtstream.core.block import Block
 from crdtstream.core.causality import Dot, VersionVector
+from crdtstream.core.chain import Chains
 from crdtstream.core.effects import CounterRange, Position
-from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
-from crdtstream.core.entry_tree import EntryTree, Slice
+from crdtstream.core.entry_id import ID_MIN, EntryId
+from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.expiry import NO_EXPIRY, VOID_EXPIRY
 from crdtstream.core.group import Group
-from crdtstream.core.merging import Run, merge
+from crdtstream.core.merging import Strand
+from crdtstream.core.seen import Counters, Seen
+from crdtstream.core.strands import counts_of_oldest, read_strands, strands_of
 
 
 class OriginMeta:
-    """What one origin contributed to a stream's metadata; a register with counter 0 is empty."""
+    """The metadata that one origin contributed to a stream; a register with counter 0 is empty."""
 
     __slots__ = (
         "add_counter",
@@ -73,17 +78,19 @@ class OriginMeta:
         return max(self.add_id, self.set_id, self.removed_id)
 
     def next_count(self, counter: int) -> tuple[int, int]:
-        """Name of the count that the next add, which has this counter, belongs to, and how many adds it has so far."""
+        """The count that the next add belongs to: its name, and its adds so far; `counter` is the next add's
+        counter.
+        """
         return (counter, 0) if self.added == self.voided else (self.first, self.added)
 
     def count(self, first: int, before: int, added: int) -> None:
-        """More adds; those before them that are not known here were voided, and then forgotten."""
+        """Count more adds. If earlier adds of this count are not known here, they were voided and then forgotten."""
         if self.first != first:
             self.first, self.added, self.voided = first, before, before
         self.added += added
 
     def void(self, covered: int) -> None:
-        """A DEL whose context covers this origin's counters up to `covered`."""
+        """Void all registers set at or below `covered`, the context of a DEL for this origin."""
         if self.add_counter <= covered:
             self.add_counter, self.add_id = 0, ID_MIN
             self.voided = self.added
@@ -96,7 +103,7 @@ class OriginMeta:
         self.void_expiry(covered)
 
     def void_count(self, first: int, added: int) -> None:
-        """A DEL that saw so many adds of a count: not the last one, where that one is not void."""
+        """Void `added` adds of a count, as seen by a DEL; the last add stays if its register was not voided."""
         if self.first == first and self.add_counter:
             self.voided = max(self.voided, min(added, self.added - 1))
 
@@ -106,104 +113,109 @@ class OriginMeta:
 
 
 class Stream:
-    """The state of one key, live or only remembered (`exists()` tells).
+    """The state of one key, which may no longer exist (see `exists()`).
 
-    `length`, `top` and `expires_ms` follow from the rest. `used_ms` is when a command last used it here: local, never
-    logged, not part of any state that is compared.
+    Derived from the rest: `length`, `top` (the last ID), `expires_ms`, `chains` (the trees in reading order), `writers`
+    (the metadata of origins whose adds are not all voided), the offset and the max-deleted ID. `used_ms` is when a
+    local command last used the stream; it is never logged and not part of any compared state.
     """
 
-    __slots__ = ("deleted", "destroyed", "expires_ms", "groups", "length", "metas", "top", "trees", "used_ms")
+    __slots__ = (
+        "_counters",
+        "_expiring",
+        "_offset",
+        "_removed_top",
+        "chains",
+        "deleted",
+        "destroyed",
+        "expires_ms",
+        "groups",
+        "length",
+        "metas",
+        "top",
+        "trees",
+        "used_ms",
+        "writers",
+    )
 
     def __init__(self) -> None:
         self.trees: dict[int, EntryTree] = {}
+        self.chains: Chains[EntryTree] = Chains()
         self.metas: dict[int, OriginMeta] = {}
         self.groups: dict[bytes, Group] = {}
         self.destroyed: dict[bytes, dict[int, int]] = {}
         self.deleted: dict[int, int] = {}
         self.length = 0
+        self.writers: dict[int, OriginMeta] = {}
         self.top: EntryId = ID_MIN
+        self._removed_top: EntryId = ID_MIN
+        self._offset = 0
+        self._expiring: dict[int, OriginMeta] = {}
         self.expires_ms = NO_EXPIRY
         self.used_ms = 0
+        self._counters: Counters | None = None
 
     # Reading
 
     def exists(self) -> bool:
-        if self.length > 0 or self.groups:
-            return True
-        return any(meta.added > meta.voided for meta in self.metas.values())
+        return bool(self.length > 0 or self.groups or self.writers)
 
     def entries_added(self) -> int:
-        total = sum(meta.added - meta.voided for meta in self.metas.values())
-        return total + self.offset()
+        return sum([meta.added - meta.voided for meta in self.writers.values()]) + self._offset
 
     def offset(self) -> int:
-        """The explicit ENTRIESADDED whose context was largest wins, then the higher origin."""
-        best = max(
-            ((m.offset_weight, slot, m.offset) for slot, m in self.metas.items() if m.offset_counter), default=None
-        )
-        return 0 if best is None else best[2]
+        """The offset of entries-added: of the explicit ENTRIESADDED, the one with the largest context, then origin."""
+        return self._offset
 
     def max_deleted(self) -> EntryId:
-        return max((meta.removed_id for meta in self.metas.values()), default=ID_MIN)
+        return self._removed_top
 
     def expiries(self) -> list[tuple[int, int, int]]:
-        """Every expiry that no other replaced: (expires_ms, slot, counter), the one that won last."""
-        return sorted([(m.expires_ms, slot, m.expiry_counter) for slot, m in self.metas.items() if m.expiry_counter])
+        """The current expiries as (expires_ms, slot, counter), ascending: the winner is last."""
+        return sorted([(meta.expires_ms, slot, meta.expiry_counter) for slot, meta in self._expiring.items()])
+
+    def first_id(self) -> EntryId | None:
+        ids = [chain.extents[0].first_id() for chain in self.chains.all]
+        return min([entry_id for entry_id in ids if entry_id is not None], default=None)
 
     def first_entry(self) -> tuple[EntryId, bytes] | None:
-        return self._edge(False)
+        return self._entry_at(self.first_id(), False)
 
     def last_entry(self) -> tuple[EntryId, bytes] | None:
-        return self._edge(True)
+        ids = [chain.extents[-1].last_id() for chain in self.chains.all]
+        return self._entry_at(max([entry_id for entry_id in ids if entry_id is not None], default=None), True)
 
-    def _edge(self, reverse: bool) -> tuple[EntryId, bytes] | None:
-        edges: list[tuple[EntryId, int]] = []
-        for slot, tree in self.trees.items():
-            entry_id = tree.last_id() if reverse else tree.first_id()
-            if entry_id is not None:
-                edges.append((entry_id, slot))
-        if not edges:
+    def _entry_at(self, entry_id: EntryId | None, reverse: bool) -> tuple[EntryId, bytes] | None:
+        if entry_id is None:
             return None
-        entry_id, slot = max(edges) if reverse else min(edges)
-        entry = self.trees[slot].find(entry_id)
-        assert entry is not None
-        return entry_id, entry
+        return entry_id, b"".join(self.range(entry_id, entry_id, 1, reverse)[1])
 
     def range(self, start: EntryId, end: EntryId, count: int, reverse: bool) -> tuple[int, list[bytes]]:
-        """The entries in [start, end] (both closed), at most `count` (all when negative): how many, and their RESP
+        """The number of entries in [start, end] (both closed), at most `count` (all if negative), and their RESP
         bytes.
         """
-        return joined(self.slices(start, end, count, reverse), count, reverse)
+        return read_strands(self.strands(start, end, count, reverse), count, reverse)
 
-    def slices(self, start: EntryId, end: EntryId, count: int, reverse: bool) -> dict[int, list[Slice]]:
-        """What each origin has of `range`, at most `count` of each; nothing for one that has none."""
-        found: dict[int, list[Slice]] = {}
-        for slot, tree in self.trees.items():
-            if tree.count:
-                slices = tree.slices(start, end, count, reverse)
-                if slices:
-                    found[slot] = slices
-        return found
+    def strands(self, start: EntryId, end: EntryId, count: int, reverse: bool) -> list[Strand]:
+        """What each chain has of a range, at most `count` entries each; chains without any are left out."""
+        return strands_of(self.chains, start, end, count, reverse)
 
-    def added_since(self, seen: dict[int, int], count: int) -> tuple[int, list[bytes]]:
-        """The entries whose counters lie above those of `seen` (see `vector`), at most `count` (all when negative)."""
-        found: dict[int, list[Slice]] = {}
-        for slot, tree in self.trees.items():
-            first = tree.first_above(seen.get(slot, 0))
-            if first is not None:
-                found[slot] = tree.slices(first, ID_MAX, count, False)
-        return joined(found, count, False)
+    def added_since(self, seen: Seen, count: int) -> tuple[int, list[bytes]]:
+        """The entries that arrived after `seen` was taken, at most `count` (all if negative)."""
+        return read_strands(seen.since(self.chains, count), count, False)
+
+    def seen(self) -> Seen:
+        """What a blocked `XREAD $` has seen so far."""
+        if self._counters is None or self._counters.placed != self.chains.placed:
+            self._counters = Counters(self.chains)
+        return Seen(self.chains, self._counters)
 
     def slots_holding(self, entry_id: EntryId) -> list[int]:
-        """The origins that hold a live entry of that ID: one, but for duplicates."""
-        return [slot for slot in sorted(self.trees) if self.trees[slot].counter_of(entry_id)]
-
-    def vector(self) -> dict[int, int]:
-        """For each origin the counter of its last add: what a blocked `XREAD $` has seen."""
-        return {slot: meta.add_counter for slot, meta in self.metas.items()}
+        """The origins that hold a live entry with this ID: at most one, unless there are duplicates."""
+        return [tree.slot for tree in self.chains.holding(entry_id) if tree.counter_of(entry_id)]
 
     def seen_position(self) -> Position:
-        """`$`: what this region has seen now; an origin not yet seen starts at 0."""
+        """`$`: the last add that this region has seen of each origin; an origin not yet seen starts at 0."""
         return Position(ID_MIN, {slot: meta.add_id for slot, meta in sorted(self.metas.items()) if meta.add_counter})
 
     # Effects
@@ -222,31 +234,41 @@ class Stream:
             self.trees[slot] = tree
         return tree
 
-    def note_added(self, meta: OriginMeta, last_counter: int, last_id: EntryId, count: int) -> None:
-        """Raise length and top by adds that are counted, and whose entries are in the tree already."""
+    def note_added(
+        self, slot: int, tree: EntryTree, meta: OriginMeta, last_counter: int, last_id: EntryId, count: int
+    ) -> None:
+        """Update length, last ID and chains after adds whose entries are in the tree and whose count is updated."""
+        if not tree.tip:
+            self.chains.note_grown(slot, tree)
+        if not meta.add_counter:
+            self.writers[slot] = meta
         meta.add_counter = last_counter
         meta.add_id = last_id
         self.length += count
-        # Part by part: compiled, a comparison of tuples costs as much as all the rest.
+        # Compared component by component: compiled, a tuple comparison would cost as much as the rest of this method.
         ms, seq = last_id
         top_ms, top_seq = self.top
         if ms > top_ms or (ms == top_ms and seq > top_seq):
             self.top = last_id
 
     def apply_added(self, slot: int, counter: int, first: int, before: int, block: Block, low: int, high: int) -> None:
-        """Link another origin's block; `counter` is the effect's first."""
+        """Link another origin's block; `counter` is the effect's first counter."""
         count = high - low
-        self.tree(slot).link(block, low, high)
+        tree = self.tree(slot)
+        tree.link(block, low, high)
         meta = self.meta(slot)
         meta.count(first, before, count)
         before_id = meta.add_id
-        self.note_added(meta, counter + count - 1, block.id_at(high - 1), count)
-        self._follow(before_id, meta.add_id)
+        self.note_added(slot, tree, meta, counter + count - 1, block.id_at(high - 1), count)
+        # Only an unsound origin lowers its own register; then the maximum must be recomputed.
+        if meta.add_id < before_id:
+            self.choose_registers()
 
     def apply_add_counted(self, slot: int, counter: int, first: int, before: int) -> None:
         meta = self.meta(slot)
         meta.count(first, before, 1)
         meta.add_counter = counter
+        self.writers[slot] = meta
 
     def apply_removed(
         self,
@@ -257,34 +279,53 @@ class Stream:
         max_deleted: EntryId | None,
     ) -> None:
         for origin, pieces in ranges.items():
-            tree = self.trees.get(origin)
-            if tree is not None:
-                before = tree.count
-                for low, high in pieces:
-                    tree.remove_counters(low, high)
-                self.length -= before - tree.count
+            self._remove_counters(origin, pieces)
             if trimmed and pieces:
                 meta = self.meta(origin)
                 meta.trimmed_to = max(meta.trimmed_to, pieces[-1][1])
         if max_deleted is not None:
             self._remove_register(slot, counter, max_deleted)
 
+    def _remove_counters(self, origin: int, pieces: list[CounterRange]) -> None:
+        tree = self.trees.get(origin)
+        last = None if tree is None else tree.last_id()
+        if tree is None or last is None:
+            return
+        before = tree.count
+        for low, high in pieces:
+            tree.remove_counters(low, high)
+        if tree.count == before:
+            return
+        self.length -= before - tree.count
+        self.chains.note_shrunk(tree, last)
+        if not tree.count:
+            del self.trees[origin]
+        for group in self.groups.values():
+            group.unsettle(origin)
+
     def _remove_register(self, slot: int, counter: int, max_deleted: EntryId) -> None:
         meta = self.meta(slot)
         before_id = meta.removed_id
         meta.removed_counter = counter
         meta.removed_id = max_deleted
-        self._follow(before_id, max_deleted)
+        self._removed_top = max(self._removed_top, max_deleted)
+        self._update_top(before_id, max_deleted)
 
-    def _follow(self, before_id: EntryId, after_id: EntryId) -> None:
-        """The top, after a register changed; one that falls was made by no sound origin."""
+    def _update_top(self, before_id: EntryId, after_id: EntryId) -> None:
+        """Update `top` after a register changed; if an unsound origin lowered it, recompute the maximum."""
         if after_id < before_id:
-            self.choose_top()
+            self.choose_registers()
         elif after_id > self.top:
             self.top = after_id
 
-    def choose_top(self) -> None:
-        self.top = max([meta.top() for meta in self.metas.values()], default=ID_MIN)
+    def choose_registers(self) -> None:
+        """Recompute everything derived from the registers and counts of all origins."""
+        metas = self.metas.values()
+        self.writers = {slot: meta for slot, meta in self.metas.items() if meta.add_counter}
+        self.top = max([meta.top() for meta in metas], default=ID_MIN)
+        self._removed_top = max([meta.removed_id for meta in metas], default=ID_MIN)
+        offsets = [(meta.offset_weight, slot, meta.offset) for slot, meta in self.metas.items() if meta.offset_counter]
+        self._offset = max(offsets)[2] if offsets else 0
 
     def apply_deleted(
         self, slot: int, counter: int, context: VersionVector, counts: dict[int, tuple[int, int]]
@@ -296,23 +337,32 @@ class Stream:
         for origin, (first, added) in counts.items():
             self.meta(origin).void_count(first, added)
         self.groups.clear()
-        # A create that follows a DEL follows all that the DEL follows.
+        # A create whose context covers this DEL also covers everything in the context of the DEL.
         self.forget_tombstones(context)
         self.deleted[slot] = counter
-        self.trees = {origin: tree for origin, tree in self.trees.items() if tree.count}
-        self.choose_top()
+        self._choose_trees()
+        self.choose_registers()
         self.choose_expiry()
 
+    def _choose_trees(self) -> None:
+        self.trees = {origin: tree for origin, tree in self.trees.items() if tree.count}
+        self.chains.rebuild(self.trees)
+
     def apply_expiry_set(self, slot: int, counter: int, context: VersionVector, expires_ms: int) -> None:
-        for origin, meta in self.metas.items():
+        for origin, meta in self._expiring.items():
             meta.void_expiry(context.get(origin))
         if expires_ms != VOID_EXPIRY:
             meta = self.meta(slot)
             meta.expiry_counter, meta.expires_ms = counter, expires_ms
-        self.choose_expiry()
+            self._expiring[slot] = meta
+        self._choose_expiry_of(self._expiring)
 
     def choose_expiry(self) -> None:
-        """The longest wins."""
+        self._choose_expiry_of(self.metas)
+
+    def _choose_expiry_of(self, metas: dict[int, OriginMeta]) -> None:
+        """Choose the longest of these expiries."""
+        self._expiring = {slot: meta for slot, meta in metas.items() if meta.expiry_counter}
         expiries = self.expiries()
         self.expires_ms = expiries[-1][0] if expiries else NO_EXPIRY
 
@@ -323,9 +373,10 @@ class Stream:
         before_id = meta.set_id
         meta.set_counter = counter
         meta.set_id = last_id
-        self._follow(before_id, last_id)
+        self._update_top(before_id, last_id)
         if offset is not None:
             meta.offset_counter, meta.offset_weight, meta.offset = counter, weight, offset
+            self.choose_registers()
         if max_deleted is not None:
             self._remove_register(slot, counter, max_deleted)
 
@@ -338,10 +389,10 @@ class Stream:
         if known is None:
             self.groups[group] = Group(dot, start, entries_read)
         else:
-            known.join_create(dot, start)
+            known.add_create(dot, start)
 
     def has_tombstones_within(self, context: VersionVector, group: bytes) -> bool:
-        """Whether the context covers every tombstone of that group and of the key."""
+        """True if the context covers every tombstone of that group and of the key."""
         for tombstones in (self.deleted, self.destroyed.get(group, {})):
             for origin, counter in tombstones.items():
                 if not context.contains(origin, counter):
@@ -349,8 +400,8 @@ class Stream:
         return True
 
     def apply_group_destroyed(self, slot: int, counter: int, context: VersionVector, group: bytes) -> None:
-        """Every create that is here was made without knowing of this destroy: causal delivery brings those that did
-        later.
+        """Remove the group. None of its creates knew of this destroy, because a create that did is causally after it
+        and is applied later.
         """
         self.groups.pop(group, None)
         tombstones = uncovered(self.destroyed.get(group, {}), context)
@@ -358,18 +409,18 @@ class Stream:
         self.destroyed[group] = tombstones
 
     def forget_tombstones(self, vector: VersionVector) -> None:
-        """Those that this vector covers: every create that comes follows them."""
+        """Drop the tombstones that this vector covers; the context of every later create covers them."""
         self.deleted = uncovered(self.deleted, vector)
         left = {group: uncovered(tombstones, vector) for group, tombstones in self.destroyed.items()}
         self.destroyed = {group: tombstones for group, tombstones in left.items() if tombstones}
 
     def groups_made_by(self, slot: int, above: int) -> list[bytes]:
-        """The groups that live by a create of this origin above the counter, others beside it or not."""
+        """The groups with a create of this origin above the counter, even if they have other creates too."""
         found = [(name, dot) for name, group in self.groups.items() for dot in group.creates]
         return sorted({name for name, dot in found if dot[0] == slot and dot[1] > above})
 
     def void_creates(self, name: bytes, slot: int, above: int) -> None:
-        """Of a group: the creates of this origin above the counter never were."""
+        """Remove the group's creates of this origin above the counter; a group without creates is deleted."""
         group = self.groups[name]
         group.creates = {dot: made for dot, made in group.creates.items() if dot[0] != slot or dot[1] <= above}
         if group.creates:
@@ -380,41 +431,42 @@ class Stream:
     # Joining
 
     def derive(self) -> None:
-        """Make what follows from the rest again, after parts were put in place other than by an effect."""
-        self.trees = {origin: tree for origin, tree in self.trees.items() if tree.count}
+        """Recompute everything derived, after parts were installed other than by an effect."""
+        self._choose_trees()
         self.length = sum([tree.count for tree in self.trees.values()])
-        self.choose_top()
+        self.choose_registers()
         self.choose_expiry()
+        for group in self.groups.values():
+            group.forget_place()
 
     # Trimming
 
     def trimmable(self, keep: int) -> dict[int, list[CounterRange]]:
-        """The counters of the oldest entries in merged order, so that `keep` remain."""
+        """The counters of the oldest entries in merged order, so that `keep` entries remain."""
         surplus = self.length - keep
         if surplus <= 0:
             return {}
-        live = [slot for slot in sorted(self.trees) if self.trees[slot].count]
-        if len(live) == 1:
-            return {live[0]: self.trees[live[0]].first_counters(surplus)}
-        oldest: dict[int, int] = {}
-        for run in merge({s: self.trees[s].slices(ID_MIN, self.top, surplus, False) for s in live}, surplus):
-            oldest[run.slot] = oldest.get(run.slot, 0) + run.count()
+        if len(self.chains.all) == 1 and surplus <= self.chains.all[0].extents[0].count:
+            tree = self.chains.all[0].extents[0]
+            return {tree.slot: tree.first_counters(surplus)}
+        oldest = counts_of_oldest(self.chains, surplus)
         return {slot: self.trees[slot].first_counters(count) for slot, count in sorted(oldest.items())}
 
     def below(self, entry_id: EntryId) -> dict[int, list[CounterRange]]:
-        """The counters of the entries below an ID."""
+        """The counters of the entries with IDs below this one."""
         found = {slot: self.trees[slot].counters_below(entry_id) for slot in sorted(self.trees)}
         return {slot: pieces for slot, pieces in found.items() if pieces}
 
     # Invariants
 
     def check(self) -> None:
-        assert self.length == sum(tree.count for tree in self.trees.values()), "length is not the trees' sum"
+        assert self.length == sum(tree.count for tree in self.trees.values()), "length is not the sum of the trees"
         for slot, tree in self.trees.items():
             tree.check()
             last = tree.last_id()
             assert last is None or last <= self.metas[slot].add_id, f"slot {slot}: an entry above the last add"
-        assert self.top == max((meta.top() for meta in self.metas.values()), default=ID_MIN), "top is stale"
+        self.chains.check(self.trees)
+        self._check_registers()
         expiries = [meta.expires_ms for meta in self.metas.values() if meta.expiry_counter]
         assert self.expires_ms == max(expiries, default=NO_EXPIRY), "expires_ms is stale"
         for slot, meta in self.metas.items():
@@ -423,33 +475,18 @@ class Stream:
             assert (meta.added > meta.voided) == (meta.add_counter > 0), f"slot {slot}: count and last add disagree"
         for group in self.groups.values():
             group.check()
+            group.check_place(self.chains, self.trees)
+
+    def _check_registers(self) -> None:
+        metas = self.metas
+        assert self.top == max((meta.top() for meta in metas.values()), default=ID_MIN), "top is stale"
+        removed = max((meta.removed_id for meta in metas.values()), default=ID_MIN)
+        assert self._removed_top == removed, "the highest removed ID is stale"
+        offsets = [(meta.offset_weight, slot, meta.offset) for slot, meta in metas.items() if meta.offset_counter]
+        assert self._offset == (max(offsets)[2] if offsets else 0), "the offset is stale"
+        assert self._expiring == {slot: meta for slot, meta in metas.items() if meta.expiry_counter}, "a stale expiry"
+        assert self.writers == {slot: meta for slot, meta in metas.items() if meta.add_counter}, "writers are stale"
 
 
 def uncovered(tombstones: dict[int, int], context: VersionVector) -> dict[int, int]:
     return {slot: counter for slot, counter in tombstones.items() if not context.contains(slot, counter)}
-
-
-def joined(found: dict[int, list[Slice]], count: int, reverse: bool) -> tuple[int, list[bytes]]:
-    """Every tree's slices as one range: how many entries, and their RESP bytes."""
-    if len(found) > 1:
-        return read_runs(merge(found, count, reverse), reverse)
-    for slices in found.values():
-        return sliced(slices, reverse)
-    return 0, []
-
-
-def sliced(slices: list[Slice], reverse: bool) -> tuple[int, list[bytes]]:
-    """One tree's slices as they are; reversed, entry by entry."""
-    count = 0
-    chunks: list[bytes] = []
-    for part in slices:
-        count += part.high - part.low
-        if reverse:
-            chunks += [part.block.entry(i) for i in range(part.high - 1, part.low - 1, -1)]
-        else:
-            chunks.append(part.entries())
-    return count, chunks
-
-
-def read_runs(runs: list[Run], reverse: bool) -> tuple[int, list[bytes]]:
-    return sliced([Slice(run.block, run.low, run.high) for run in runs], reverse)

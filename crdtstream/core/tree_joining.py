@@ -1,10 +1,18 @@
-"""Joining two entry trees of one origin, a block at a time.
+"""Joining two entry trees of one origin, block by block.
 
-Each side knows its own vector. Up to the counter that both know, an entry lives when both hold it: who knows it and
-lacks it has seen it removed. Above, the side that knows more is right. So the own tree loses what the other side knows
-and lacks, and takes from the other's tree what lies above its own vector.
+Let `c` be an entry's counter, `known` the origin's counter in my vector and `their_known` in theirs. An entry is in the
+joined tree as follows:
 
-Where the trees agree, no entry is visited: columns of counters are compared whole, however they lie in blocks.
+    mine     theirs   test                in the result
+    holds    holds    -                   yes
+    holds    lacks    c <= their_known    no: it was removed there
+    holds    lacks    c > their_known     yes: it is new to them
+    lacks    holds    c <= known          no: it was removed here
+    lacks    holds    c > known           yes: it is new here
+
+So my tree loses what the other side knows and lacks, and gains what the other tree holds above `known`.
+
+Where the trees agree, no entry is visited: columns of counters are compared as a whole, however blocks divide them.
 """
 
 from __future__ import annotations
@@ -17,7 +25,7 @@ from crdtstream.core.entry_tree import EntryTree
 
 
 def join_tree(mine: EntryTree, known: int, theirs: EntryTree, their_known: int) -> None:
-    """`known` and `their_known` are the origin's counters in both vectors; blocks of `theirs` may be taken over."""
+    """Join `theirs` into `mine`, adopting its blocks; `known` and `their_known` are as in the table above."""
     for low, high in lacking(mine, theirs, their_known):
         mine.remove_counters(low, high)
     first = theirs.first_above(known)
@@ -27,7 +35,9 @@ def join_tree(mine: EntryTree, known: int, theirs: EntryTree, their_known: int) 
 
 
 def can_join(mine: EntryTree | None, known: int, theirs: EntryTree) -> bool:
-    """Whether what `theirs` has above `known` ascends from what both hold on, as it does in what an origin made."""
+    """True if the entries of `theirs` above `known` ascend from the last entry that both trees hold, as the entries of
+    a sound origin do.
+    """
     first = theirs.first_above(known)
     if first is None:
         return True
@@ -41,7 +51,7 @@ def can_join(mine: EntryTree | None, known: int, theirs: EntryTree) -> bool:
 
 
 def last_held(mine: EntryTree, theirs: EntryTree) -> tuple[EntryId, int] | None:
-    """The last entry of `mine` that `theirs` holds too."""
+    """ID and counter of the last entry of `mine` that `theirs` holds too."""
     for part in mine.slices(ID_MIN, ID_MAX, -1, True):
         counters = part.block.counters(part.low, part.high)
         held = set(theirs.counters_between(counters[0], counters[-1]))
@@ -58,9 +68,7 @@ def last_of(tree: EntryTree) -> tuple[EntryId, int] | None:
 
 
 def lacking(mine: EntryTree, theirs: EntryTree, through: int) -> list[CounterRange]:
-    """Ranges that hold the entries of `mine` up to this counter, inclusive, which `theirs` lacks, and no other entry of
-    `mine`.
-    """
+    """Ranges that contain exactly those entries of `mine` up to counter `through`, inclusive, that `theirs` lacks."""
     ranges: list[CounterRange] = []
     adjacent = False
     for part in mine.slices(ID_MIN, ID_MAX, -1, False):
@@ -80,7 +88,7 @@ def lacking(mine: EntryTree, theirs: EntryTree, through: int) -> list[CounterRan
 
 
 def add_absent(ranges: list[CounterRange], counters: array[int], held: array[int], adjacent: bool) -> bool:
-    """Add the counters that are not held; `adjacent`, and the result: the entry before was absent too."""
+    """Add the counters that are not in `held`. `adjacent` and the result say whether the previous entry was absent."""
     kept = set(held)
     for counter in counters:
         absent = counter not in kept

@@ -1,6 +1,6 @@
-"""Three regions on loopback, one link between each two, and a temporary directory that goes with them.
+"""Three regions on loopback, with one link between each two, in a temporary directory.
 
-Each pair has exactly one path: the region with the lower number dials its link, and the link leads to the other one.
+Each pair has exactly one path: the region with the lower number dials the link, which forwards to the other region.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ AGREE_TIMEOUT_S = 30.0
 
 
 class Cluster:
-    """A context: the regions serve inside it, and nothing of them is left after it."""
+    """A context manager: the regions run inside it, and everything is removed afterwards."""
 
-    def __init__(self, port_base: int = 0) -> None:
+    def __init__(self, port_base: int = 0, bulk: bool = False) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="crdtstream-demo-"))
-        self.regions = {name: Region(name, number, self.directory) for number, name in enumerate(NAMES, 1)}
+        self.regions = {name: Region(name, number, self.directory, bulk) for number, name in enumerate(NAMES, 1)}
         self.links = {pair: Link() for pair in combinations(NAMES, 2)}
         self._port_base = port_base
 
@@ -43,16 +43,29 @@ class Cluster:
     def _start(self) -> None:
         for name, region in self.regions.items():
             port = self._port_base + region.number if self._port_base else 0
-            region.start(port, [link.address for (dialler, _), link in self.links.items() if dialler == name])
+            region.start(port, self._dialled_by(name))
         for region in self.regions.values():
             region.await_serving()
         for (_, dialled), link in self.links.items():
             link.lead_to(self.regions[dialled].replication_port)
             link.open()
         wait_until(self._is_linked, self._missing_links, AGREE_TIMEOUT_S)
+        wait_until(self._is_admitted, lambda: f"not every region is admitted{self.log_ends()}", AGREE_TIMEOUT_S)
+        self.await_agreement(NAMES)
+
+    def restart(self, region: Region) -> None:
+        """Restart a region that ended, with its data and ports, and wait until it serves."""
+        region.start(region.port, self._dialled_by(region.name))
+        region.await_serving()
+
+    def _dialled_by(self, name: str) -> list[str]:
+        return [link.address for (dialler, _), link in self.links.items() if dialler == name]
 
     def _is_linked(self) -> bool:
         return all(region.open_links() == len(NAMES) - 1 for region in self.regions.values())
+
+    def _is_admitted(self) -> bool:
+        return all(region.is_admitted() for region in self.regions.values())
 
     def _missing_links(self) -> str:
         counts = [f"{name} has {region.open_links()}" for name, region in self.regions.items()]
@@ -84,7 +97,7 @@ class Cluster:
             link.hold()
 
     def open_links(self, names: Iterable[str]) -> None:
-        """The links among these regions."""
+        """Open the links between these regions."""
         for one, other in combinations(names, 2):
             self.link(one, other).open()
 
@@ -93,7 +106,7 @@ class Cluster:
     def await_agreement(self, names: tuple[str, ...]) -> None:
         """Wait until these regions have applied the same effects and hold the same state.
 
-        Twice in a row, because what a region applied may make it prepare an effect of its own.
+        It must hold twice in a row, because applying effects may make a region prepare an effect of its own.
         """
         wait_until(lambda: self._agree(names) and self._agree(names), lambda: self._differences(names), AGREE_TIMEOUT_S)
 

@@ -1,10 +1,10 @@
-"""The path between two regions, with a switch: a TCP relay inside the demo, so that a cut needs no root rights.
+"""A path between two regions with a switch: a TCP relay inside the demo, so cutting it needs no root privileges.
 
     open    connections are relayed
-    held    connections stay and new ones are taken, but no byte passes: a network that is slow
-    cut     connections are dropped and new ones are turned away: a network that is down
+    held    connections stay open and new ones are accepted, but no byte passes: a slow network
+    cut     connections are dropped and new ones are rejected: a network that is down
 
-A new link is cut. Bytes that were on their way through when the switch turned may still arrive.
+A new link is cut. Bytes in transit when the switch changes may still arrive.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CONNECT_TIMEOUT_S = 5.0
 
 
 class Link:
-    """One region dials `address`; what it says comes out at the port that `lead_to` names, and back."""
+    """One region dials `address`; the link forwards to the port given to `lead_to`."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -103,14 +103,14 @@ class Link:
         source.close()
 
     def _passes(self) -> bool:
-        """Waits while the link is held; false when it was cut meanwhile."""
+        """Wait while the link is held; False if it was cut meanwhile."""
         with self._turned:
             self._turned.wait_for(lambda: self._state != HELD)
             return self._state == OPEN
 
 
 def drop(end: socket.socket) -> None:
-    """End a connection whose other user is a thread that waits on it: a close alone would not wake it."""
+    """Shut a connection down while another thread waits on it: close alone would not wake that thread."""
     try:
         end.shutdown(socket.SHUT_RDWR)
     except OSError:

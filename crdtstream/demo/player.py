@@ -1,4 +1,4 @@
-"""Plays stories against a cluster: what came of each row, and what did not hold."""
+"""Plays stories on a cluster and records what each row produced and what did not hold."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Told:
 
 @dataclass(slots=True)
 class Outcome:
-    """One row as it came: for each region what was done, what came of it, and whether that was right."""
+    """The result of one row: for each region what was done, what it produced, and whether that was expected."""
 
     moment: int
     cells: dict[str, Told]
@@ -29,13 +29,13 @@ class Outcome:
 
 
 class Player:
-    """Plays stories, one after the other."""
+    """Plays stories one after the other."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
     def play(self, story: Story, outcomes: list[Outcome]) -> None:
-        """Outcomes are added as they come; raises DemoError where the story cannot go on."""
+        """Play a story, appending outcomes as they arrive; raises DemoError if it cannot continue."""
         self._cluster.hold_links()
         for moment, row in enumerate(story.rows, 1):
             try:
@@ -61,7 +61,7 @@ class Player:
         return outcome
 
     def _run(self, step: Step) -> tuple[str, str]:
-        """What came, and what should have come."""
+        """Return the actual and the expected result."""
         region = self._cluster.regions[step.region]
         before = region.own_counter()
         came = show_reply(step.argv, region.run(*step.argv))

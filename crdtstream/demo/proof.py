@@ -1,4 +1,4 @@
-"""Convergence, proven: the same question put to every region, and whether all answers are equal to the last byte."""
+"""Proof of convergence: the same command in every region, and whether all replies are byte-identical."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DIGEST_SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """One question and its answers, by region."""
+    """One command and its replies, by region."""
 
     question: tuple[str, ...]
     answers: dict[str, Any]
@@ -33,7 +33,7 @@ class Proof:
 
     @property
     def brief(self) -> str:
-        """The common answer, for people."""
+        """The common reply, shortened for display."""
         answer = next(iter(self.answers.values()))
         if isinstance(answer, str):
             return "absent" if answer.startswith("error") else brief_digest(answer)
@@ -50,7 +50,7 @@ def prove(cluster: Cluster, *question: str) -> Proof:
 
 
 def prove_keys(cluster: Cluster, keys: Iterable[str]) -> dict[str, list[Proof]]:
-    """For each key: its entries, its groups, its digest; in the end the digest of everything."""
+    """Return proofs for each key: its entries, groups and digest; finally one for the digest of everything."""
     proofs = {
         key: [
             prove(cluster, "XRANGE", key, "-", "+"),

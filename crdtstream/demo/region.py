@@ -1,6 +1,6 @@
-"""One region: a `crdtstream serve` process of its own, and a Redis client that talks to it.
+"""One region: a `crdtstream serve` process, and a Redis client connected to it.
 
-Ports are free ones that the process takes itself and names in its log, so that no two starts fight for one.
+The process picks free ports itself and logs them, so that concurrent starts never compete for a port.
 """
 
 from __future__ import annotations
@@ -20,22 +20,27 @@ from redis.retry import Retry
 from crdtstream.demo.waiting import DemoError, wait_until
 
 CLUSTER = "demo"
+REGIONS = 3
 LOG_LINES_SHOWN = 15
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 20.0
 REPLY_TIMEOUT_S = 20.0
 
-SERVING = re.compile(r"event='serving'.* redis='127\.0\.0\.1:(\d+)'.* replication='127\.0\.0\.1:(\d+)'")
+SERVING = re.compile(
+    r"event='serving'.* redis='127\.0\.0\.1:(\d+)'.* replication='127\.0\.0\.1:(\d+)'(?:.* bulk='127\.0\.0\.1:(\d+)')?"
+)
 
 
 class Region:
-    """A region by name and number; `start` begins its process in `directory`."""
+    """A region; `start` runs its process in `directory`, with a bulk port if `bulk` is set."""
 
-    def __init__(self, name: str, number: int, directory: Path) -> None:
+    def __init__(self, name: str, number: int, directory: Path, bulk: bool = False) -> None:
         self.name = name
         self.number = number
         self.port = 0
         self.replication_port = 0
+        self.bulk_port = 0
+        self._bulk = bulk
         self.data = directory / name
         self._log = directory / f"{name}.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -46,11 +51,17 @@ class Region:
         return 0 if self._process is None else self._process.pid
 
     def start(self, port: int, peers: list[str]) -> None:
-        """Begin the process; port 0 takes a free one. A session of its own keeps Ctrl-C for the demo to act on."""
+        """Start the process. Port 0 picks a free port, and a restarted region keeps its ports. The process has its own
+        session, so that Ctrl-C reaches only the demo.
+        """
         arguments = ["--name", self.name, "--region", str(self.number), "--cluster", CLUSTER, "--data", str(self.data)]
-        arguments += ["--port", str(port), "--replication-port", "0", "--incarnation", "0"]
+        arguments += ["--port", str(port), "--replication-port", str(self.replication_port), "--incarnation", "0"]
+        if self._bulk:
+            arguments += ["--bulk-port", str(self.bulk_port)]
         for peer in peers:
             arguments += ["--peer", peer]
+        for number in range(1, REGIONS + 1):
+            arguments += ["--allow-region", str(number)]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "crdtstream", "serve", *arguments],
@@ -61,7 +72,7 @@ class Region:
             )
 
     def await_serving(self) -> None:
-        """Wait until the process has named its ports, and connect."""
+        """Wait until the process has logged its ports, and connect."""
         wait_until(self._is_serving, lambda: f"region {self.name} does not serve{self.log_end()}", START_TIMEOUT_S)
         self._client = redis.Redis(
             port=self.port,
@@ -71,7 +82,7 @@ class Region:
             retry=Retry(NoBackoff(), 0),
             single_connection_client=True,
         )
-        # Replies as redis-cli shows them: the client's own shapes differ between its releases.
+        # Replies as redis-cli shows them: the client's own conversions differ between its releases.
         self._client.response_callbacks.clear()
 
     def _is_serving(self) -> bool:
@@ -79,7 +90,7 @@ class Region:
         named = SERVING.search(self._log.read_text(errors="replace"))
         if named is None:
             return False
-        self.port, self.replication_port = int(named[1]), int(named[2])
+        self.port, self.replication_port, self.bulk_port = int(named[1]), int(named[2]), int(named[3] or 0)
         return True
 
     def check_alive(self) -> None:
@@ -98,8 +109,14 @@ class Region:
         if self._process is not None:
             self._process.terminate()
 
+    def kill(self) -> None:
+        """End the process at once, as the kernel or a power failure would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
     def await_end(self) -> None:
-        """Kill what does not stop."""
+        """Wait for the end; kill a process that does not stop."""
         if self._process is None:
             return
         try:
@@ -111,7 +128,7 @@ class Region:
     # Commands
 
     def run(self, *argv: str) -> Any:
-        """A command's reply; an error that the region replies with is a value, a lost region is a DemoError."""
+        """Return a command's reply. An error reply is returned as a value; a lost region raises DemoError."""
         try:
             return self._client.execute_command(*argv)
         except redis.ResponseError as error:
@@ -123,15 +140,20 @@ class Region:
             ) from error
 
     def vector(self) -> dict[str, int]:
-        """What is applied here: origin -> counter."""
+        """The applied vector of the region: origin -> counter."""
         applied = pairs(self.run("CRDT.VECTOR"))["applied"]
         return {origin: int(counter) for origin, counter in pairs(applied).items()}
 
     def own_counter(self) -> int:
-        return self.vector().get(f"{self.number}.0", 0)
+        own = f"{self.number}."
+        return sum(counter for origin, counter in self.vector().items() if origin.startswith(own))
 
     def digest(self, *key: str) -> str:
         return str(self.run("CRDT.DIGEST", *key))
+
+    def is_admitted(self) -> bool:
+        """Return whether XGROUP CREATE is answered at once."""
+        return "admitted:1" in self.run("INFO", "replication").splitlines()
 
     def open_links(self) -> int:
         rows = [pairs(row) for row in self.run("CRDT.REGIONS")]
@@ -139,6 +161,6 @@ class Region:
 
 
 def pairs(flat: Iterable[Any]) -> dict[str, Any]:
-    """A RESP2 map: key, value, key, value."""
+    """Convert a RESP2 map: key, value, key, value."""
     items = iter(flat)
     return dict(zip(items, items, strict=True))

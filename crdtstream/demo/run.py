@@ -1,13 +1,14 @@
-"""The demo from start to end: three regions, the stories, the proof, and then whatever the user likes to try.
+"""The whole demo: three regions, the stories, the proof, and then the regions stay up for the user.
 
-All goes well or is named: a reply that was not expected, a state that differs, a region that ended. The exit code says
-which. SIGTERM, SIGHUP and Ctrl-C stop the regions and remove their data.
+Everything that does not hold is reported: an unexpected reply, a state that differs, a region that ended. The exit code
+reflects it. SIGTERM, SIGHUP and Ctrl-C stop the regions and remove their data.
 """
 
 from __future__ import annotations
 
 import signal
 import time
+from pathlib import Path
 from types import FrameType
 
 from rich.console import Console
@@ -28,13 +29,20 @@ LOOK_AFTER_S = 0.5
 
 
 def run_demo(
-    once: bool, port_base: int = 0, stories: tuple[Story, ...] = STORIES, console: Console | None = None
+    once: bool,
+    port_base: int = 0,
+    stories: tuple[Story, ...] = STORIES,
+    console: Console | None = None,
+    spark: str = "",
+    keep: Path | None = None,
 ) -> int:
-    """The exit code."""
+    """Run the demo; return the exit code. With `spark`, a Spark master, the pipeline is shown instead of
+    the stories.
+    """
     console = console or show.make_console()
     handlers = {number: signal.signal(number, interrupt) for number in SIGNALS}
     try:
-        return Demo(console, stories).run(once, port_base)
+        return show_pipeline(console, spark, keep) if spark else Demo(console, stories).run(once, port_base)
     except DemoError as error:
         show.show_verdict(console, [str(error)], 0)
         return BROKEN
@@ -45,15 +53,28 @@ def run_demo(
             signal.signal(number, handler)
 
 
-def interrupt(number: int, frame: FrameType | None) -> None:
-    """Once: the clean-up that follows is not to be interrupted."""
+def interrupt(_number: int, _frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt once; the following clean-up must not be interrupted."""
     for each in SIGNALS:
         signal.signal(each, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
+def show_pipeline(console: Console, master: str, keep: Path | None) -> int:
+    # Spark is an optional extra; nothing else in the demo needs it.
+    try:
+        from crdtstream.demo.pipeline import run_pipeline
+    except ImportError as error:
+        raise DemoError(
+            f"{error}: the demo of the pipeline needs pip install 'crdtstream[spark]' and Java 17"
+        ) from error
+    complaints = run_pipeline(console, keep, master)
+    show.show_result(console, complaints, "the archive has every acknowledged add once, and the regions are alike.")
+    return BROKEN if complaints else HELD
+
+
 class Demo:
-    """What was told, and what of it did not hold."""
+    """Tells the stories and collects what did not hold."""
 
     def __init__(self, console: Console, stories: tuple[Story, ...]) -> None:
         self._console = console
@@ -95,7 +116,7 @@ class Demo:
         self._complaints += [proof.complaint for row in proofs.values() for proof in row if not proof.holds]
 
     def _stay(self, cluster: Cluster) -> None:
-        """Until a signal; raises DemoError when a region ends before."""
+        """Wait for a signal; raises DemoError if a region ends before."""
         show.show_invitation(self._console, cluster)
         try:
             while True:

@@ -1,4 +1,4 @@
-"""What the demo prints: tables that read well at 100 columns, with colour where there is a terminal."""
+"""The demo's output: tables for 100 columns, with colour on a terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MARGIN_CELL = 3
 
 
 def make_console() -> Console:
-    """At most WIDTH columns on a terminal, WIDTH where the output is none."""
+    """Create a console of at most WIDTH columns on a terminal, and of WIDTH columns otherwise."""
     console = Console(highlight=False, markup=False)
     console.width = min(console.width, WIDTH) if console.is_terminal else WIDTH
     return console
@@ -62,7 +62,7 @@ def show_story(console: Console, number: int, story: Story, outcomes: list[Outco
 
 
 def show_cell(told: Told | None, room: int) -> Text:
-    """The reply stands below its command where one line has no room for both."""
+    """Put the reply below its command if both do not fit on one line."""
     if told is None:
         return Text("")
     if not told.command:
@@ -89,13 +89,17 @@ def show_proof(proof: Proof) -> Text:
 
 
 def show_verdict(console: Console, complaints: list[str], told: int) -> None:
+    show_result(console, complaints, f"{told} stories as told, and all regions converged.")
+
+
+def show_result(console: Console, complaints: list[str], held: str) -> None:
     console.print()
     if complaints:
         console.print("Did not hold:", style="bold red")
         for complaint in complaints:
             console.print(f"  {complaint}", style="red", soft_wrap=True)
     else:
-        console.print(f"All held: {told} stories as told, and all regions converged.", style="bold green")
+        console.print(f"All held: {held}", style="bold green")
 
 
 def show_invitation(console: Console, cluster: Cluster) -> None:

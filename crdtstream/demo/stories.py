@@ -1,7 +1,7 @@
 """The stories of active-active streams, in strict mode: `XADD key 100` mints 100-1 in region 1, 100-2 in region 2.
 
-Each has a key of its own, and ends with every group read by the same consumer in all regions, so that `XRANGE` and
-`XINFO GROUPS` of every key are equal everywhere when all stories are told.
+Each story has its own key and ends with every group read by the same consumer in all regions, so that after all stories
+`XRANGE` and `XINFO GROUPS` of every key are the same everywhere.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CONCURRENT_ADDS = Story(
 
 OBSERVED_REMOVE = Story(
     "Observed-remove",
-    "DEL removes the entries that its region has seen. An entry that another region adds meanwhile survives.",
+    "DEL removes the entries that its region has seen. An entry that another region adds concurrently survives.",
     EAST_WEST,
     (
         at(east="XADD cart 100 item tea -> 100-1"),
@@ -46,7 +46,7 @@ OBSERVED_REMOVE = Story(
 
 DEL_WINS = Story(
     "Delete wins over a concurrent group",
-    "DEL takes g1, which it has seen, and also g2, which another region creates meanwhile.",
+    "DEL removes g1, which it has seen, and also g2, which another region creates concurrently.",
     EAST_WEST,
     (
         at(east="XGROUP CREATE mail g1 0 MKSTREAM -> OK"),
@@ -61,7 +61,7 @@ DEL_WINS = Story(
 
 DESTROY_WINS = Story(
     "Destroy wins, in three regions",
-    "West destroys g1 while north, which has not heard of it, creates a g1 of its own: both are gone everywhere.",
+    "West destroys g1 while north, which has not received it, creates its own g1: both are gone everywhere.",
     NAMES,
     (
         at(east="XGROUP CREATE news g1 0 MKSTREAM -> OK"),
@@ -79,7 +79,7 @@ DESTROY_WINS = Story(
 
 LATE_ENTRY = Story(
     "A late entry: XREAD skips it, a group does not",
-    "115-2 arrives in east after readers there have passed 120-1. XREAD goes on behind 120-1; XREADGROUP delivers it.",
+    "115-2 arrives in east after readers there have passed 120-1. XREAD continues after 120-1; XREADGROUP delivers it.",
     EAST_WEST,
     (
         at(east="XADD ticks 110 price 7 -> 110-1", west="XADD ticks 115 price 8 -> 115-2"),
@@ -99,8 +99,8 @@ LATE_ENTRY = Story(
 
 CONTIGUOUS_ACK = Story(
     "Contiguous XACK, and a consumer that moves to another region",
-    "An acknowledgement travels once everything before it is acknowledged. So alice, sent on to west and then to north,"
-    " is not given again what she has done, and an entry that she has not acknowledged is given again.",
+    "An acknowledgement is replicated once everything before it is acknowledged. So alice, moving to west and then"
+    " north, does not receive acknowledged entries again, but does receive an entry that she has not acknowledged.",
     NAMES,
     (
         at(east="XADD jobs 110 do wash -> 110-1"),
@@ -126,8 +126,8 @@ CONTIGUOUS_ACK = Story(
 
 PARTITION = Story(
     "A link is cut, and then west is alone",
-    "With one link down, effects go round by the third region. With west cut off, both sides go on reading, writing and"
-    " acknowledging; after the heal all three are equal, and nothing that was acknowledged is delivered again.",
+    "With one link down, effects travel through the third region. With west cut off, both sides keep reading, writing"
+    " and acknowledging; after the heal all three are equal, and nothing that was acknowledged is delivered again.",
     NAMES,
     (
         at(east="XGROUP CREATE payments billing 0 MKSTREAM -> OK"),

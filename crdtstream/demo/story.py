@@ -1,10 +1,10 @@
-"""What a story is made of: rows that happen one after the other, as in a table with one column for each region.
+"""The parts of a story: rows that happen one after the other, as in a table with one column for each region.
 
-A cell is text, `COMMAND -> REPLY`, with the reply as `show_reply` writes it. ` effects=N` at its end says how many
-effects the command must have made for the other regions. At the start of a story every link is held, and only these
-rows move anything between regions:
+A cell is text, `COMMAND -> REPLY`, with the reply as `show_reply` formats it. ` effects=N` at its end says how many
+effects the command must make for the other regions. At the start of a story every link is held, and only these rows
+move anything between regions:
 
-    Sync     the links among these regions carry all that there is, and are held again
+    Sync     the links among these regions carry everything pending, and are held again
     Cut      a link is dropped
     Settle   wait until these regions agree, over the links as they are
     Heal     every link is open, and all regions agree
@@ -25,7 +25,7 @@ CELL = re.compile(r"(?P<command>.+?) -> (?P<reply>.*?)(?: effects=(?P<effects>\d
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One command in one region, and what must come of it."""
+    """One command in one region, and its expected reply."""
 
     region: str
     command: str
@@ -69,7 +69,7 @@ Row = tuple[Step, ...] | Sync | Cut | Settle | Heal | Differ
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A title, what it shows, the regions that get a column, and its rows."""
+    """A title, a lesson, the regions that get a column, and the rows."""
 
     title: str
     lesson: str
@@ -78,7 +78,7 @@ class Story:
 
 
 def at(everywhere: str = "", **cells: str) -> Row:
-    """The cells of one moment, by region, or one cell for all three."""
+    """Create the cells of one moment, by region, or one cell for all three."""
     told = dict.fromkeys(NAMES, everywhere) if everywhere else cells
     return tuple(read_cell(region, told[region]) for region in NAMES if region in told)
 
@@ -91,7 +91,7 @@ def read_cell(region: str, text: str) -> Step:
 
 
 def show_reply(argv: list[str], reply: Any) -> str:
-    """Entries as [their IDs], groups as [their names], the rest as it is."""
+    """Format entries as [their IDs], groups as [their names], and other replies as text."""
     if isinstance(reply, Exception):
         return f"error: {reply}"
     if reply is None:

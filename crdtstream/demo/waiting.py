@@ -1,4 +1,4 @@
-"""Waiting by looking again, never blindly: a deadline, and what to say when it passes."""
+"""Waiting by polling, with a deadline and a message for when it passes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ LOOK_AGAIN_S = 0.01
 
 
 class DemoError(Exception):
-    """What did not hold, and why the demo cannot go on."""
+    """What did not hold, and why the demo cannot continue."""
 
 
 def wait_until(holds: Callable[[], bool], complaint: Callable[[], str], timeout_s: float) -> None:
-    """Raises DemoError with the complaint, and the time it took, when nothing holds before the deadline."""
+    """Wait until `holds` is true; after the deadline raise DemoError with the complaint and the timeout."""
     deadline_s = time.monotonic() + timeout_s
     while not holds():
         if time.monotonic() > deadline_s:

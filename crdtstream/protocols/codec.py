@@ -1,10 +1,12 @@
-"""Batches and records to bytes and back: one encoding for log and wire.
+"""Encoding of batches and log records: one encoding for the log and the wire.
 
-A payload is msgpack objects, one after the other: a header, then one row for each effect or fact (effect_rows.py,
-fact_rows.py). The context is written without its own part, which is always `first - 1`. Lists travel as columns of
-bytes, never as msgpack arrays (see rows.py). Bad bytes raise `CodecError` with what was wrong, and nothing else.
+A payload is a sequence of msgpack objects: a header, then one row for each effect or fact (effect_rows.py,
+fact_rows.py). A batch's context is written as what it gained since the origin's previous batch (in the first batch, all
+of it), without the component of the batch's own origin, which is always `first - 1`. So a batch names only the origins
+that were recently active, however many there ever were. Lists are encoded as columns of bytes, never as msgpack arrays
+(see columns.py). Malformed bytes raise `CodecError`, and no other exception; its text says what is wrong.
 
-Counters `first` and `last` of a batch are both inclusive.
+The counters `first` and `last` of a batch are both inclusive.
 
 Reference: the msgpack specification.
 """
@@ -15,7 +17,7 @@ from typing import Final
 
 import msgpack
 
-from crdtstream.core.causality import Origin, VersionVector
+from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Batch, Effect, LocalFact
 from crdtstream.protocols.columns import (
     CodecError,
@@ -25,11 +27,11 @@ from crdtstream.protocols.columns import (
     read_bytes,
     read_column,
     read_counter,
-    read_flag,
-    read_int,
     read_row,
     read_slot,
     read_u64,
+    read_vector,
+    vector_column,
 )
 from crdtstream.protocols.effect_rows import Row, effect_row, read_effect
 from crdtstream.protocols.fact_rows import fact_row, read_fact
@@ -37,73 +39,87 @@ from crdtstream.protocols.rows import Rows, TooShort
 
 __all__ = [
     "BATCH",
-    "BIRTH",
+    "BEGINNING",
     "FORMAT_VERSION",
+    "FOUNDER",
     "GAP",
+    "HANDED_OVER",
     "JOINED",
     "LOCAL",
+    "STABLE",
     "STAGED",
     "START",
+    "STARTED_OVER",
     "STOP",
     "BatchHeader",
     "CodecError",
     "decode_batch",
+    "decode_effects",
     "decode_facts",
+    "decode_founder",
     "decode_gap",
     "decode_header",
     "decode_joined",
-    "decode_origin",
+    "decode_number",
+    "decode_stable",
     "decode_staged",
     "decode_start",
     "encode_batch",
     "encode_facts",
+    "encode_founder",
     "encode_gap",
     "encode_joined",
-    "encode_origin",
+    "encode_number",
+    "encode_stable",
     "encode_staged",
     "encode_start",
 ]
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 
 # Kinds of log records.
 BATCH: Final = 1
 LOCAL: Final = 2
-BIRTH: Final = 3
+FOUNDER: Final = 3
 START: Final = 4
 STOP: Final = 5
 STAGED: Final = 6
 JOINED: Final = 7
-# A record of a manifest alone.
+# Only in a manifest: what a state transfer brought and this region's log therefore lacks.
 GAP: Final = 8
+STABLE: Final = 9
+STARTED_OVER: Final = 10
+HANDED_OVER: Final = 11
+# Only in a manifest: the first log position that peers may be served from.
+BEGINNING: Final = 12
 
 _HEADER_BYTES: Final = 512
 
 
 class BatchHeader:
-    """What the gates ask of a batch: its origin, its counters first..last (both inclusive), its context."""
+    """What the gates of the inbox need of a batch: its origin, its counters first..last (both inclusive), and what its
+    context gained since the origin's previous batch.
+    """
 
-    __slots__ = ("context", "first", "last", "nonce", "slot")
+    __slots__ = ("context", "first", "last", "slot")
 
-    def __init__(self, slot: int, nonce: int, first: int, last: int, context: VersionVector) -> None:
+    def __init__(self, slot: int, first: int, last: int, context: VersionVector) -> None:
         self.slot = slot
-        self.nonce = nonce
         self.first = first
         self.last = last
         self.context = context
 
     def __repr__(self) -> str:
-        return f"BatchHeader({self.slot}, {self.nonce:#x}, {self.first}..{self.last}, {self.context})"
+        return f"BatchHeader({self.slot}, {self.first}..{self.last}, {self.context})"
 
 
 # Batches
 
 
-def encode_batch(batch: Batch, nonce: int) -> bytes:
-    assert batch.context.get(batch.slot) == batch.first - 1, "the context's own part is not first - 1"
+def encode_batch(batch: Batch) -> bytes:
     seen = column(flat([dot for dot in batch.context.items() if dot[0] != batch.slot]))
     packer = msgpack.Packer(autoreset=False)
-    packer.pack((batch.slot, nonce, batch.first, batch.last, seen))
+    packer.pack((batch.slot, batch.first, batch.last, seen))
     for effect in batch.effects:
         packer.pack(effect_row(effect))
     return packer.bytes()
@@ -111,7 +127,17 @@ def encode_batch(batch: Batch, nonce: int) -> bytes:
 
 def decode_batch(payload: bytes) -> Batch:
     rows = Rows(payload)
-    header = _read_header(rows.next())
+    return _read_effects(_read_header(rows.next()), rows)
+
+
+def decode_effects(header: BatchHeader, payload: bytes) -> Batch:
+    """The batch with this header, which was decoded from the same payload before."""
+    rows = Rows(payload)
+    rows.skip()
+    return _read_effects(header, rows)
+
+
+def _read_effects(header: BatchHeader, rows: Rows) -> Batch:
     effects: list[Effect] = []
     counter = header.first
     while counter <= header.last:
@@ -125,7 +151,7 @@ def decode_batch(payload: bytes) -> Batch:
 
 
 def decode_header(payload: bytes) -> BatchHeader:
-    """The header alone, without a look at the effects."""
+    """Decode only the header; the effects are not read."""
     try:
         return _read_header(Rows(payload[:_HEADER_BYTES]).next())
     except TooShort:
@@ -133,7 +159,7 @@ def decode_header(payload: bytes) -> BatchHeader:
 
 
 def _read_header(row: Row) -> BatchHeader:
-    slot_value, nonce, first_value, last_value, seen = read_row(row, 5, "batch header")
+    slot_value, first_value, last_value, seen = read_row(row, 4, "batch header")
     slot = read_slot(slot_value, "batch slot")
     first = read_counter(first_value, "first counter")
     last = read_counter(last_value, "last counter")
@@ -141,7 +167,7 @@ def _read_header(row: Row) -> BatchHeader:
         raise CodecError(f"the last counter, {last}, is below the first, {first}")
     context = _read_context(paired(read_column(seen, "context", 2)), slot)
     context.advance(slot, first - 1)
-    return BatchHeader(slot, read_u64(nonce, "nonce"), first, last, context)
+    return BatchHeader(slot, first, last, context)
 
 
 def _read_context(dots: list[tuple[int, int]], own_slot: int) -> VersionVector:
@@ -149,7 +175,7 @@ def _read_context(dots: list[tuple[int, int]], own_slot: int) -> VersionVector:
     slot_before = 0
     for slot, counter in dots:
         if read_slot(slot, "context") <= slot_before or slot == own_slot:
-            raise CodecError(f"context: slot {slot} follows slot {slot_before} in a batch of slot {own_slot}")
+            raise CodecError(f"context: slot {slot} comes after slot {slot_before} in a batch of slot {own_slot}")
         context.advance(slot, read_counter(counter, "context"))
         slot_before = slot
     return context
@@ -159,7 +185,7 @@ def _read_context(dots: list[tuple[int, int]], own_slot: int) -> VersionVector:
 
 
 def encode_facts(facts: list[tuple[int, LocalFact]], through: int) -> bytes:
-    """(stamp, fact), in the order in which they were made, and the counter that ends their turn."""
+    """The (stamp, fact) pairs in the order in which they were made, and the local counter at the end of their turn."""
     packer = msgpack.Packer(autoreset=False)
     packer.pack((len(facts), through))
     for stamp, fact in facts:
@@ -175,47 +201,40 @@ def decode_facts(payload: bytes) -> tuple[list[tuple[int, LocalFact]], int]:
     return facts, read_u64(through, "end of the facts' turn")
 
 
-def encode_origin(origin: Origin, own: bool) -> bytes:
-    """A birth; `own` when the log's node is that origin."""
-    return msgpack.packb((origin.region, origin.incarnation, origin.nonce, own))
+def encode_founder(slot: int) -> bytes:
+    """One of the origins that founded the cluster."""
+    return msgpack.packb((slot,))
 
 
-def decode_origin(payload: bytes) -> tuple[Origin, bool]:
+def decode_founder(payload: bytes) -> int:
     rows = Rows(payload)
-    region, incarnation, nonce, own = read_row(rows.next(), 4, "birth")
+    (slot,) = read_row(rows.next(), 1, "founder")
     rows.end()
-    try:
-        origin = Origin(read_int(region, "region"), read_int(incarnation, "incarnation"), read_u64(nonce, "nonce"))
-    except ValueError as error:
-        raise CodecError(str(error)) from error
-    return (origin, read_flag(own, "own"))
+    return read_slot(slot, "founder")
 
 
-def encode_start(boot_id: bytes, fsync: str) -> bytes:
-    """Under which boot of the machine and which fsync policy the log is written from here on."""
-    return msgpack.packb((FORMAT_VERSION, boot_id, fsync.encode()))
+def encode_start(slot: int, count: int) -> bytes:
+    """From here on the log is written under this origin; `count` is the number of earlier origins of its region."""
+    return msgpack.packb((FORMAT_VERSION, slot, count))
 
 
-def decode_start(payload: bytes) -> tuple[bytes, str]:
-    """The boot ID and the policy. The format comes first: what follows is known for this build's own format only."""
+def decode_start(payload: bytes) -> tuple[int, int]:
+    """The origin and its count. The format version comes first, because only this build's own format can be read on."""
     rows = Rows(payload)
     row = rows.next()
     format_version = read_u64(row[0], "format version")
     if format_version != FORMAT_VERSION:
         raise CodecError(f"format {format_version}; this build reads and writes format {FORMAT_VERSION}")
-    _, boot_id, fsync = read_row(row, 3, "start")
+    _, slot, count = read_row(row, 3, "start")
     rows.end()
-    try:
-        return (read_bytes(boot_id, "boot ID"), read_bytes(fsync, "fsync policy").decode())
-    except UnicodeDecodeError as error:
-        raise CodecError("fsync policy: no UTF-8") from error
+    return (read_slot(slot, "origin"), read_u64(count, "count of origins"))
 
 
 # State transfers
 
 
 def encode_staged(region: int, transfer: int, index: int, chunk: bytes) -> bytes:
-    """A chunk of the state of a region, which is joined after the last one."""
+    """One chunk of a region's state; the state is joined after its last chunk."""
     return msgpack.packb((region, transfer, index, chunk))
 
 
@@ -228,35 +247,52 @@ def decode_staged(payload: bytes) -> tuple[int, int, int, bytes]:
 
 
 def encode_joined(transfer: int, gap: VersionVector) -> bytes:
-    """The staged chunks are joined here; `gap` is what the vector grew by, the counters of the slots that did."""
-    return msgpack.packb((transfer, _vector_column(gap)))
+    """The staged chunks of this transfer are joined here; `gap` is what the vector gained: the slots that grew, with
+    their new counters. The log lacks the batches of these, since the state was not made from batches.
+    """
+    return msgpack.packb((transfer, vector_column(gap)))
 
 
 def decode_joined(payload: bytes) -> tuple[int, VersionVector]:
     rows = Rows(payload)
     transfer, gap = read_row(rows.next(), 2, "join")
     rows.end()
-    return (read_u64(transfer, "transfer"), _read_vector(gap))
+    return (read_u64(transfer, "transfer"), read_vector(gap))
+
+
+def encode_number(number: int) -> bytes:
+    """The only number of a record about starting over: the transfer whose state replaces all earlier state, how many
+    groups are still to be handed over, or the first log position that peers may be served from.
+    """
+    return msgpack.packb((number,))
+
+
+def decode_number(payload: bytes, what: str) -> int:
+    rows = Rows(payload)
+    (number,) = read_row(rows.next(), 1, what)
+    rows.end()
+    return read_u64(number, what)
 
 
 def encode_gap(position: int, gap: VersionVector) -> bytes:
-    """What the join at this position of the log brought."""
-    return msgpack.packb((position, _vector_column(gap)))
+    """What the state joined at this log position brought, and the log therefore lacks."""
+    return msgpack.packb((position, vector_column(gap)))
 
 
 def decode_gap(payload: bytes) -> tuple[int, VersionVector]:
     rows = Rows(payload)
     position, gap = read_row(rows.next(), 2, "gap")
     rows.end()
-    return (read_counter(position, "position"), _read_vector(gap))
+    return (read_counter(position, "position"), read_vector(gap))
 
 
-def _vector_column(vector: VersionVector) -> bytes:
-    return column(flat(vector.items()))
+def encode_stable(looked: int, stable: VersionVector) -> bytes:
+    """What was stable when garbage collection visited `looked` keys."""
+    return msgpack.packb((looked, vector_column(stable)))
 
 
-def _read_vector(value: object) -> VersionVector:
-    vector = VersionVector()
-    for slot, counter in paired(read_column(value, "vector", 2)):
-        vector.advance(read_slot(slot, "vector"), read_counter(counter, "vector"))
-    return vector
+def decode_stable(payload: bytes) -> tuple[int, VersionVector]:
+    rows = Rows(payload)
+    looked, stable = read_row(rows.next(), 2, "stable")
+    rows.end()
+    return (read_counter(looked, "looked"), read_vector(stable))

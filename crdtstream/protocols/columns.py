@@ -1,12 +1,12 @@
 """Columns: sequences of unsigned 64-bit integers as bytes, and checked reading of decoded values.
 
-A *column* is little-endian, 8 bytes for each integer, on every machine. Lists travel as columns rather than as msgpack
-arrays: they are copied at the speed of memory, and no declared count can make a reader reserve memory that the bytes
-themselves do not fill.
+A *column* is little-endian with 8 bytes for each integer, on every machine. Lists are encoded as columns rather than as
+msgpack arrays: they are copied at the speed of memory, and a declared count cannot make a reader reserve memory that
+the bytes themselves do not fill.
 
-A *grouped column* holds lists of integers by slot: slot, n, then n integers, again and again, slots ascending.
+A *grouped column* holds one list of integers for each slot: slot, n, then n integers, repeated, with slots ascending.
 
-Every reader here takes an `object` that came out of msgpack and raises `CodecError` with what was wrong.
+Every reader here takes an `object` decoded by msgpack and raises `CodecError` with the reason if it is not as expected.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Final
 
-from crdtstream.core.causality import SLOTS
+from crdtstream.core.causality import VersionVector, is_origin
 from crdtstream.core.entry_id import U64_MAX, EntryId
 
 _LITTLE: Final = array("Q", [1]).tobytes()[0] == 1
@@ -26,7 +26,7 @@ _ONES: Final = int.from_bytes(_LANE_ONE * _LANES, "little")
 
 
 class CodecError(ValueError):
-    """Bytes that are no batch or record of this format; the text says what was wrong with them."""
+    """Bytes that are not a valid batch or record of this format; the text says what is wrong with them."""
 
 
 def column(values: Iterable[int]) -> bytes:
@@ -38,7 +38,7 @@ def column_bytes(values: array[int]) -> bytes:
 
 
 def in_order(values: array[int], machine_little: bool = _LITTLE) -> array[int]:
-    """From this machine's byte order to the column's, or back."""
+    """Convert between this machine's byte order and the column's little-endian order, either way."""
     if machine_little:
         return values
     swapped = values[:]
@@ -47,9 +47,9 @@ def in_order(values: array[int], machine_little: bool = _LITTLE) -> array[int]:
 
 
 def shifted_down(values: array[int], by: int) -> bytes:
-    """The column of `values`, each less `by`; none may be below it.
+    """The column of `values` with `by` subtracted from each; no value may be below `by`.
 
-    The column is taken as one long integer with a lane of 64 bits for each value: one subtraction, no loop.
+    The column is treated as one long integer with a lane of 64 bits for each value: one subtraction instead of a loop.
     """
     if by == 0:
         return column_bytes(values)
@@ -71,22 +71,24 @@ def grouped_column(slots: Iterable[tuple[int, list[int]]]) -> bytes:
 
 
 def read_column(value: object, what: str, width: int = 1) -> array[int]:
-    """The integers of a column whose rows are `width` integers each."""
-    raw = read_bytes(value, what)
-    if len(raw) % (8 * width):
-        raise CodecError(f"{what}: {len(raw)} bytes are no column of {8 * width}-byte rows")
-    return in_order(array("Q", raw))
+    """The integers of a column whose rows have `width` integers each."""
+    if not isinstance(value, bytes):
+        raise CodecError(f"{what}: expected bytes, not {type(value).__name__}")
+    if len(value) % (8 * width):
+        raise CodecError(f"{what}: {len(value)} bytes are not a whole number of {8 * width}-byte rows")
+    values = array("Q", value)
+    return values if _LITTLE else in_order(values)
 
 
 def require_ascending(values: array[int], what: str) -> None:
-    """Equal neighbours pass; sorting what is sorted is the fastest look at all of it."""
+    """Raise unless values ascend; equal neighbours are allowed. Sorting sorted numbers is the fastest full check."""
     numbers = values.tolist()
     if numbers != sorted(numbers):
         raise CodecError(f"{what} do not ascend")
 
 
 def read_grouped(value: object, what: str, width: int) -> dict[int, array[int]]:
-    """slot -> its integers, a multiple of `width` of them."""
+    """slot -> its integers, whose number is a multiple of `width`."""
     values = read_column(value, what)
     groups: dict[int, array[int]] = {}
     offset = slot_before = 0
@@ -95,7 +97,7 @@ def read_grouped(value: object, what: str, width: int) -> dict[int, array[int]]:
             raise CodecError(f"{what}: a group does not fit its column")
         slot = read_slot(values[offset], what)
         if slot <= slot_before:
-            raise CodecError(f"{what}: slot {slot} follows slot {slot_before}")
+            raise CodecError(f"{what}: slot {slot} comes after slot {slot_before}")
         end = offset + 2 + values[offset + 1]
         groups[slot] = values[offset + 2 : end]
         offset, slot_before = end, slot
@@ -104,43 +106,41 @@ def read_grouped(value: object, what: str, width: int) -> dict[int, array[int]]:
 
 def read_bytes(value: object, what: str) -> bytes:
     if not isinstance(value, bytes):
-        raise CodecError(f"{what}: a {type(value).__name__} stands where bytes belong")
+        raise CodecError(f"{what}: expected bytes, not {type(value).__name__}")
     return value
 
 
 def read_int(value: object, what: str) -> int:
-    """A signed or unsigned 64-bit integer: msgpack has no others."""
+    """An integer of at most 64 bits, signed or unsigned: msgpack has no larger ones."""
     if not isinstance(value, int) or isinstance(value, bool):
-        raise CodecError(f"{what}: a {type(value).__name__} stands where an integer belongs")
+        raise CodecError(f"{what}: expected an integer, not {type(value).__name__}")
     return value
 
 
 def read_u64(value: object, what: str) -> int:
-    number = read_int(value, what)
-    if not 0 <= number <= U64_MAX:
-        raise CodecError(f"{what}: {number} is no unsigned 64-bit integer")
-    return number
+    if type(value) is int and 0 <= value <= U64_MAX:
+        return value
+    raise CodecError(f"{what}: {read_int(value, what)} is not an unsigned 64-bit integer")
 
 
 def read_flag(value: object, what: str) -> bool:
     if not isinstance(value, bool):
-        raise CodecError(f"{what}: a {type(value).__name__} stands where a flag belongs")
+        raise CodecError(f"{what}: expected a flag, not {type(value).__name__}")
     return value
 
 
 def read_slot(value: object, what: str) -> int:
-    """A slot of some region: its lowest byte, the region, is not 0."""
-    slot = read_int(value, what)
-    if not 0 < slot < SLOTS or slot % 256 == 0:
-        raise CodecError(f"{what}: {slot} is no slot of an origin")
-    return slot
+    """An origin; its lowest byte, the region number, is not 0."""
+    if type(value) is int and is_origin(value):
+        return value
+    raise CodecError(f"{what}: {read_int(value, what)} is not an origin")
 
 
 def read_counter(value: object, what: str) -> int:
-    counter = read_u64(value, what)
-    if counter == 0:
-        raise CodecError(f"{what}: counters begin at 1")
-    return counter
+    if type(value) is int and 0 < value <= U64_MAX:
+        return value
+    read_u64(value, what)
+    raise CodecError(f"{what}: counters begin at 1")
 
 
 def read_row(value: object, size: int, what: str) -> tuple[object, ...]:
@@ -163,3 +163,17 @@ def flat(pairs: Iterable[tuple[int, int]]) -> list[int]:
 
 def paired(values: array[int]) -> list[tuple[int, int]]:
     return list(zip(values[0::2], values[1::2], strict=True))
+
+
+# Vectors
+
+
+def vector_column(vector: VersionVector) -> bytes:
+    return column(flat(vector.items()))
+
+
+def read_vector(value: object) -> VersionVector:
+    vector = VersionVector()
+    for slot, counter in paired(read_column(value, "vector", 2)):
+        vector.advance(read_slot(slot, "vector"), read_counter(counter, "vector"))
+    return vector

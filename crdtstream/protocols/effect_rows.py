@@ -1,12 +1,13 @@
-"""Effects as msgpack rows and back.
+"""Effects as msgpack rows, encoded and decoded.
 
-A row begins with its kind, then the database and the name of the key, or the slot of the member. The effect's counter
-is not in it: it follows from the batch's first counter and the widths of the effects before it. All lists are columns
-(see columns.py).
+A row starts with its kind, then the database and the name of the key, or the slot of the member. It does not contain
+the effect's counter, which follows from the batch's first counter and the widths of the effects before it. All lists
+are columns (see columns.py).
 
-Entries travel as their block's columns and bytes, the slice `[low, high)` cut out so that its ends begin at 0. What
-lies inside a block is taken on trust, because visiting each entry would cost more than all the rest: its columns fit
-each other and its bytes, entries end in order, and `Block.check()` tells whether IDs ascend and each entry is a reply.
+Entries are encoded as the columns and bytes of the slice `[low, high)` of their block, with ends shifted to start at 0.
+Decoding does not validate the entries themselves, because visiting each one would cost more than everything else. It
+checks that the columns have equal lengths, and that ends ascend and match the bytes. `Block.check()` also checks that
+IDs ascend and that each entry is a valid reply.
 """
 
 from __future__ import annotations
@@ -106,14 +107,14 @@ def effect_row(effect: Effect) -> Row:
 
 def _member_row(effect: MemberEffect) -> Row:
     if isinstance(effect, MemberEvicted):
-        return (_MEMBER_EVICTED, effect.slot, effect.through)
+        return (_MEMBER_EVICTED, effect.slot, effect.through, effect.successor)
     if isinstance(effect, MemberAdmitted):
-        return (_MEMBER_ADMITTED, effect.slot, effect.counter)
+        return (_MEMBER_ADMITTED, effect.slot, effect.counter, effect.by_all)
     return (_MEMBER_JOINED, effect.slot)
 
 
 def _block_columns(block: Block, low: int, high: int) -> tuple[bytes, bytes, bytes, bytes]:
-    """The slice's milliseconds, sequence numbers, ends from 0, and data."""
+    """The slice's milliseconds, sequence numbers, ends (starting at 0) and data."""
     ms, seq = block.id_columns(low, high)
     ends = shifted_down(block.ends(low, high), block.start_of(low))
     return (column_bytes(ms), column_bytes(seq), ends, block.entry_slice(low, high))
@@ -152,12 +153,26 @@ def _read_effect_of(kind: int, row: Row, counter: int) -> Effect:
         _, slot = read_row(row, 2, "MemberJoined")
         return MemberJoined(read_slot(slot, "joined member"))
     if kind == _MEMBER_EVICTED:
-        _, slot, through = read_row(row, 3, "MemberEvicted")
-        return MemberEvicted(read_slot(slot, "evicted member"), read_u64(through, "through"))
+        return _read_evicted(row)
     if kind == _MEMBER_ADMITTED:
-        _, slot, joined_at = read_row(row, 3, "MemberAdmitted")
-        return MemberAdmitted(read_slot(slot, "sponsor"), read_counter(joined_at, "counter of a join"))
-    raise CodecError(f"effects have no kind {kind}")
+        return _read_admitted(row)
+    raise CodecError(f"{kind} is not a kind of effect")
+
+
+def _read_evicted(row: Row) -> MemberEvicted:
+    _, slot, through, successor = read_row(row, 4, "MemberEvicted")
+    evicted, after = read_slot(slot, "evicted member"), read_u64(successor, "successor")
+    if after and read_slot(after, "successor") % 256 != evicted % 256:
+        raise CodecError(f"successor {after} is of another region than origin {evicted}")
+    return MemberEvicted(evicted, read_u64(through, "through"), after)
+
+
+def _read_admitted(row: Row) -> MemberAdmitted:
+    _, sponsor, joined_at, by_all = read_row(row, 4, "MemberAdmitted")
+    if sponsor == 0:
+        return MemberAdmitted(0, 0, False)
+    counter = read_counter(joined_at, "counter of a join")
+    return MemberAdmitted(read_slot(sponsor, "sponsor"), counter, read_flag(by_all, "by all"))
 
 
 def _read_entries_added(row: Row, counter: int) -> EntriesAdded:
@@ -171,9 +186,9 @@ def _read_count(first_value: object, before_value: object, counter: int) -> tupl
     first = read_counter(first_value, "counter of the first add")
     before = read_u64(before_value, "count of adds before")
     if first > counter:
-        raise CodecError(f"the first add, {first}, comes after this one")
+        raise CodecError(f"the first add of the count, {first}, is later than this add")
     if before > counter - first:
-        raise CodecError(f"{before} adds from counter {first} to before this one")
+        raise CodecError(f"{before} earlier adds do not fit between counter {first} and this add")
     return first, before
 
 
@@ -182,7 +197,7 @@ def _read_block(ms_value: object, seq_value: object, ends_value: object, data_va
     ends, data = read_column(ends_value, "ends"), read_bytes(data_value, "data")
     count = len(ends)
     if count == 0 or len(ms) != count or len(seq) != count:
-        raise CodecError(f"columns of {len(ms)}, {len(seq)} and {count} entries")
+        raise CodecError(f"the columns of a block differ in length: {len(ms)}, {len(seq)} and {count}")
     if ends[-1] != len(data):
         raise CodecError(f"the last entry ends at {ends[-1]} of {len(data)} bytes")
     require_ascending(ends, "ends")
@@ -203,7 +218,7 @@ def _read_entries_removed(row: Row) -> EntriesRemoved:
 def _read_ranges(ranges: list[CounterRange]) -> list[CounterRange]:
     for low, high in ranges:
         if not 0 < low <= high:
-            raise CodecError(f"{low}..{high} is no range of counters")
+            raise CodecError(f"{low}..{high} is not a range of counters")
     return ranges
 
 
@@ -256,10 +271,10 @@ def read_key(database: object, name: object) -> Key:
 
 
 def _read_tally(value: object, what: str) -> int:
-    """A number of entries that more is added to and taken from here, and that stays an integer of 64 bits then."""
+    """A signed number of entries, small enough that adding to it and subtracting from it stays within 64 bits."""
     number = read_int(value, what)
     if not -(1 << 62) <= number < 1 << 63:
-        raise CodecError(f"{what}: {number} is no number of entries")
+        raise CodecError(f"{what}: {number} is out of range for a number of entries")
     return number
 
 

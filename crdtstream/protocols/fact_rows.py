@@ -1,6 +1,6 @@
-"""Local facts as msgpack rows and back.
+"""Local facts as msgpack rows, encoded and decoded.
 
-A row begins with its kind and stamp: the counter of this region's own origin after which the fact was made. Then come
+A row starts with its kind and its stamp: the last counter of this region's origin before the fact was made. Then come
 the database and the name of the key, and the group. All lists are columns (see columns.py); intervals are `(from, to]`.
 """
 
@@ -84,9 +84,9 @@ def _claims_column(fact: PendingClaimed) -> bytes:
 
 
 def read_fact(row: Row) -> tuple[int, LocalFact]:
-    """The stamp and the fact."""
+    """Decode a row into the stamp and the fact."""
     if len(row) < _COMMON_VALUES:
-        raise CodecError(f"{len(row)} values are no fact")
+        raise CodecError(f"a fact has at least {_COMMON_VALUES} values, this row has {len(row)}")
     kind = read_int(row[0], "kind")
     key = read_key(row[2], row[3])
     group = read_bytes(row[4], "group")
@@ -114,7 +114,7 @@ def _read_fact_of(kind: int, key: Key, group: bytes, values: Row) -> LocalFact:
     if kind == _POSITION_RAISED:
         (entry_id,) = read_row(values, 1, "PositionRaised")
         return PositionRaised(key, group, read_id(entry_id, "position"))
-    raise CodecError(f"facts have no kind {kind}")
+    raise CodecError(f"{kind} is not a kind of fact")
 
 
 def _read_entries_delivered(key: Key, group: bytes, values: Row) -> EntriesDelivered:

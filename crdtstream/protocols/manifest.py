@@ -1,11 +1,11 @@
-"""The manifest of a checkpoint: which files belong to it, and what a node knows besides its streams.
+"""The manifest of a checkpoint: which files belong to it, and the state of the node outside its streams.
 
-Positions of the log are inclusive: the vector, the members, the births and the milestones are those of `begun`, the
-streams are each at a position of its own from `begun` to `through`. So the log is replayed from `begun + 1` on, and it
-was durable up to `through` before the manifest was written.
+Log positions are inclusive. The vector, the members, the births and the milestones are those at `begun`; each stream is
+at its own position from `begun` to `through`. So the log is replayed from `begun + 1` on. The log was durable up to
+`through` before the manifest was written.
 
-As bytes: magic, format version, checksum of the rest, and rows. The version is judged before the checksum, since
-another format may check itself in another way.
+The encoding is: magic, format version, checksum of the rest, rows. The version is checked before the checksum, because
+another format may use another checksum.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 import msgpack
 
 from crdtstream.core.causality import VersionVector
-from crdtstream.core.members import EVICTED, FOLLOWED, MemberRow
+from crdtstream.core.members import MemberRow
 from crdtstream.protocols.columns import (
     CodecError,
     column,
@@ -29,10 +29,13 @@ from crdtstream.protocols.columns import (
     read_row,
     read_slot,
     read_u64,
+    read_vector,
+    vector_column,
 )
+from crdtstream.protocols.member_rows import member_column, read_members
 from crdtstream.protocols.rows import Rows
 
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
 
 _MAGIC: Final = b"CRDTCKP\n"
 _HEAD: Final = struct.Struct("<8sII")
@@ -41,15 +44,16 @@ Milestone = tuple[int, VersionVector]
 
 
 class UnknownFormat(CodecError):
-    """Written by a release with another format."""
+    """The manifest was written by a release that uses another format."""
 
 
 class Manifest:
-    """One checkpoint; files are (number, size in bytes)."""
+    """The manifest of one checkpoint; files are given as (number, size in bytes)."""
 
     __slots__ = (
         "begun",
         "block_files",
+        "contexts",
         "members",
         "milestones",
         "records",
@@ -63,6 +67,7 @@ class Manifest:
         self.begun = begun
         self.through = begun
         self.vector = vector
+        self.contexts: dict[int, VersionVector] = {}
         self.members: list[MemberRow] = []
         self.saved_ms = 0
         self.records: list[tuple[int, bytes]] = []
@@ -74,21 +79,23 @@ class Manifest:
 def encode_manifest(manifest: Manifest) -> bytes:
     packer = msgpack.Packer(autoreset=False)
     files = (column(flat(manifest.block_files)), column(flat(manifest.state_files)))
-    counts = (len(manifest.records), len(manifest.milestones))
-    head = (manifest.begun, manifest.through, manifest.saved_ms, _vector_column(manifest.vector))
-    members = column([number for row in manifest.members for number in row])
+    counts = (len(manifest.contexts), len(manifest.records), len(manifest.milestones))
+    head = (manifest.begun, manifest.through, manifest.saved_ms, vector_column(manifest.vector))
+    members = member_column(manifest.members)
     packer.pack((*head, *files, members, *counts))
+    for slot, context in sorted(manifest.contexts.items()):
+        packer.pack((slot, vector_column(context)))
     for kind, payload in manifest.records:
         packer.pack((kind, payload))
     for position, vector in manifest.milestones:
-        packer.pack((position, _vector_column(vector)))
+        packer.pack((position, vector_column(vector)))
     body = packer.bytes()
     return _HEAD.pack(_MAGIC, FORMAT_VERSION, zlib.crc32(body)) + body
 
 
 def decode_manifest(data: bytes) -> Manifest:
     if len(data) <= _HEAD.size or not data.startswith(_MAGIC):
-        raise CodecError("it is no manifest")
+        raise CodecError("it is not a manifest")
     _, version, checksum = _HEAD.unpack_from(data)
     if version != FORMAT_VERSION:
         raise UnknownFormat(f"it has format {version} and this release reads format {FORMAT_VERSION}")
@@ -96,42 +103,22 @@ def decode_manifest(data: bytes) -> Manifest:
     if zlib.crc32(body) != checksum:
         raise CodecError("its checksum is wrong")
     rows = Rows(body)
-    head = read_row(rows.next(), 9, "manifest")
-    begun, through, saved_ms, vector, blocks, states, members, records, milestones = head
-    manifest = Manifest(read_counter(begun, "begun"), _read_vector(vector))
+    head = read_row(rows.next(), 10, "manifest")
+    begun, through, saved_ms, vector, blocks, states, members, contexts, records, milestones = head
+    manifest = Manifest(read_counter(begun, "begun"), read_vector(vector))
     manifest.through = read_u64(through, "through")
     manifest.saved_ms = read_u64(saved_ms, "time")
     manifest.block_files = paired(read_column(blocks, "block files", 2))
     manifest.state_files = paired(read_column(states, "state files", 2))
     manifest.members = read_members(members)
+    for _ in range(read_u64(contexts, "count of contexts")):
+        slot, context = read_row(rows.next(), 2, "context")
+        manifest.contexts[read_slot(slot, "context")] = read_vector(context)
     for _ in range(read_u64(records, "count of records")):
         kind, payload = read_row(rows.next(), 2, "record")
         manifest.records.append((read_u64(kind, "kind"), read_bytes(payload, "record")))
     for _ in range(read_u64(milestones, "count of milestones")):
         position, seen = read_row(rows.next(), 2, "milestone")
-        manifest.milestones.append((read_counter(position, "milestone"), _read_vector(seen)))
+        manifest.milestones.append((read_counter(position, "milestone"), read_vector(seen)))
     rows.end()
     return manifest
-
-
-def read_members(value: object) -> list[MemberRow]:
-    numbers = read_column(value, "members", 3)
-    rows = list(zip(numbers[0::3], numbers[1::3], numbers[2::3], strict=True))
-    for slot, sponsor, counter in rows:
-        read_slot(slot, "member")
-        if sponsor not in (EVICTED, FOLLOWED):
-            read_slot(sponsor - FOLLOWED if sponsor > FOLLOWED else sponsor, "sponsor")
-        if sponsor != EVICTED:
-            read_counter(counter, "counter of a join")
-    return rows
-
-
-def _vector_column(vector: VersionVector) -> bytes:
-    return column(flat(vector.items()))
-
-
-def _read_vector(value: object) -> VersionVector:
-    vector = VersionVector()
-    for slot, counter in paired(read_column(value, "vector", 2)):
-        vector.advance(read_slot(slot, "vector"), read_counter(counter, "vector"))
-    return vector

@@ -1,10 +1,11 @@
-r"""RESP replies: values to bytes, in protocol 2 and 3.
+r"""RESP replies: encoding of values in protocol 2 and 3.
 
-Each function gives one whole reply, or a header that the caller follows with as many replies as it says. A function
-takes `protocol` only where the two differ. Entries of a stream are the same bytes in both (see core/block.py).
+Each function returns one whole reply, or a header that the caller completes with the number of replies it announces. A
+function takes `protocol` only where the two protocols differ. The entries of a stream are the same bytes in both (see
+core/block.py).
 
-Invariant: a simple string or an error is one line, whatever text it was given. Tables cover lengths and integers from
-0 to TABLE_SIZE exclusive.
+Invariant: a simple string or an error is a single line, whatever text it is given. Tables cover lengths and integers
+from 0 to TABLE_SIZE (exclusive).
 
 Reference: Redis protocol specification, RESP2 and RESP3.
 """
@@ -42,12 +43,12 @@ def simple(text: bytes) -> bytes:
 
 
 def error(text: bytes) -> bytes:
-    """`text` begins with the code: `ERR ...`, `WRONGTYPE ...`."""
+    """An error reply; `text` starts with the code: `ERR ...`, `WRONGTYPE ...`."""
     return b"-" + one_line(text) + CRLF
 
 
 def one_line(text: bytes) -> bytes:
-    """As Redis: line breaks at the ends fall away, those inside become spaces."""
+    """As in Redis, line breaks at the ends are removed and line breaks inside become spaces."""
     return text.strip(CRLF).translate(LINE_BREAKS)
 
 
@@ -61,7 +62,7 @@ def bulk(value: bytes) -> bytes:
     size = len(value)
     if size < TABLE_SIZE:
         return BULK_HEADERS[size] + value + CRLF
-    # One copy of a large value instead of two.
+    # Joining copies a large value once; two concatenations would copy it twice.
     return b"".join((b"$%d\r\n" % size, value, CRLF))
 
 
@@ -80,12 +81,12 @@ def array_header(count: int) -> bytes:
 
 
 def array(items: list[bytes]) -> bytes:
-    """`items` are encoded replies."""
+    """An array of replies that are already encoded."""
     return array_header(len(items)) + b"".join(items)
 
 
 def bulk_array(values: list[bytes]) -> bytes:
-    """An array of bulk strings; also how a request is written."""
+    """An array of bulk strings; this is also how a request is written."""
     return array_header(len(values)) + b"".join([bulk(value) for value in values])
 
 
@@ -94,19 +95,19 @@ def map_header(pairs: int, protocol: int) -> bytes:
 
 
 def mapping(items: list[bytes], protocol: int) -> bytes:
-    """`items` are encoded replies: key, value, key, value, ..."""
+    """A map of replies that are already encoded: key, value, key, value, ..."""
     assert len(items) % 2 == 0
     return map_header(len(items) // 2, protocol) + b"".join(items)
 
 
 def unordered(items: list[bytes], protocol: int) -> bytes:
-    """A set of encoded replies; an array in RESP2."""
+    """A set of replies that are already encoded; an array in RESP2."""
     header = b"~%d\r\n" % len(items) if protocol == RESP3 else array_header(len(items))
     return header + b"".join(items)
 
 
 def push(items: list[bytes], protocol: int) -> bytes:
-    """Out-of-band data; protocol 2 knows only arrays."""
+    """Out-of-band data; an array in RESP2."""
     header = b">%d\r\n" % len(items) if protocol == RESP3 else array_header(len(items))
     return header + b"".join(items)
 

@@ -1,14 +1,14 @@
-r"""RESP requests: bytes to argument lists.
+r"""RESP requests: parsing bytes into argument lists.
 
 A request is a multibulk (`*2\r\n$4\r\nXLEN\r\n$1\r\nx\r\n`) or an inline line (`XLEN x\r\n`). The parser accepts and
-refuses what redis-server 7 does, with its words, however the bytes are cut. As there, a header line ends at CR, a NUL
-hides what follows it in the line, and neither the byte after that CR nor the two bytes that end a value are looked
-at. Stricter than there: `arguments_max`.
+rejects the same input as redis-server 7, with the same error texts, however the bytes are split. As in Redis, a header
+line ends at CR, a NUL hides the rest of its line, and neither the byte after that CR nor the two bytes after a value
+are checked. `arguments_max` is stricter than Redis.
 
-Invariant: `argv` holds the complete arguments of the request under way, `missing` says how many it still lacks (0:
-none is under way), and either `rest` (an unfinished line) or `value` (an argument of known size) holds the bytes
-after them. Memory grows with what arrived, never with what was declared. Every limit is inclusive: a line or value of
-just that many bytes is accepted.
+Invariant: `_argv` holds the complete arguments of the current request, `_missing` says how many it still lacks (0:
+there is no current request), and the bytes after them are in `_rest` (an unfinished line) or in `_value` (an argument
+of known size). Memory grows with the bytes received, never with a declared length. Every limit is inclusive: a line or
+value of exactly that many bytes is accepted.
 
 Reference: Redis protocol specification; `processInlineBuffer`, `processMultibulkBuffer` and `sdssplitargs` of Redis.
 """
@@ -49,7 +49,7 @@ ESCAPED: Final = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"a": b"\a
 
 
 class ProtocolError(Exception):
-    """The client broke the protocol: execute `requests`, answer `error(text)`, close the connection."""
+    """The client violated the protocol: execute `requests`, reply with `error(text)`, close the connection."""
 
     def __init__(self, text: bytes, requests: list[list[bytes]]) -> None:
         super().__init__(text)
@@ -60,8 +60,9 @@ class ProtocolError(Exception):
 class RequestParser:
     """The unread input of one client.
 
-    While `authenticated` is false, Redis's limits for strangers hold. A request that crosses one of them behind
-    complete requests is judged after those ran, because one may be AUTH: `paused` is then true and `feed(b"")` goes on.
+    While `authenticated` is false, Redis's limits for unauthenticated clients apply. If a request exceeds one of them
+    after complete requests, those must run first, because one of them may be AUTH: `paused` is then true, and
+    `feed(b"")` continues.
     """
 
     __slots__ = (
@@ -103,7 +104,7 @@ class RequestParser:
         self._size = -1
 
     def feed(self, data: bytes) -> list[list[bytes]]:
-        """The requests that `data` completes. After a ProtocolError the parser only repeats it."""
+        """The requests completed by `data`. After a ProtocolError every call raises the same error again."""
         requests: list[list[bytes]] = []
         if self._failure:
             raise ProtocolError(self._failure, requests)
@@ -118,7 +119,7 @@ class RequestParser:
         return requests
 
     def held_bytes(self) -> int:
-        """Bytes of the request under way that have arrived."""
+        """The number of bytes received of the current request."""
         return self._read_bytes + len(self._rest) + len(self._value)
 
     def check(self) -> None:
@@ -127,7 +128,7 @@ class RequestParser:
         assert self._size >= 0 or not self._value
         assert len(self._value) < self._size + LINE_END_BYTES or not self._value
 
-    # Reading on
+    # Parsing
 
     def _read(self, buffer: bytes, requests: list[list[bytes]]) -> None:
         self._rest = b""
@@ -142,7 +143,7 @@ class RequestParser:
             at = after
 
     def _step(self, buffer: bytes, at: int, requests: list[list[bytes]]) -> int:
-        """Take the next part of the input: where it ends, or `at` when more must arrive first."""
+        """Consume the next part of the input. Returns where it ends, or `at` if more bytes are needed first."""
         if self._missing > 0:
             return self._take_arguments(buffer, at, requests)
         if buffer[at] != STAR:
@@ -195,7 +196,7 @@ class RequestParser:
         return after
 
     def _take_size(self, buffer: bytes, at: int, requests: list[list[bytes]]) -> int:
-        """Read `$n`, and the value after it, or the part of the value that has arrived."""
+        """Read `$n`, and the value after it or the part of the value that has arrived."""
         line_end = self._find(buffer, b"\r", at, b"too big bulk count string", requests)
         begin = line_end + LINE_END_BYTES
         if line_end < 0 or begin > len(buffer):
@@ -216,7 +217,7 @@ class RequestParser:
         return begin + size + LINE_END_BYTES
 
     def _finish_value(self, requests: list[list[bytes]]) -> bytes:
-        """The value under way is complete: the bytes that follow it."""
+        """Complete the current value; returns the bytes after it."""
         view = memoryview(self._value)
         after = self._size + LINE_END_BYTES
         self._argv.append(bytes(view[: self._size]))
@@ -237,7 +238,7 @@ class RequestParser:
     # Refusing
 
     def _find(self, buffer: bytes, mark: bytes, at: int, too_big: bytes, requests: list[list[bytes]]) -> int:
-        """Where the line at `at` ends, or -1. As `strchr` sees it: what follows a NUL is not there."""
+        """Where the line at `at` ends, or -1. Like `strchr` in Redis, the search stops at a NUL."""
         found = buffer.find(mark, at, at + self.inline_bytes_max + 1)
         if found >= 0 and buffer.find(b"\0", at, found) < 0:
             return found
@@ -262,13 +263,14 @@ class RequestParser:
         return ProtocolError(self._failure, requests)
 
 
-# Every command passes the next two: they take what is complete and written the usual way, and leave the rest.
+# The fast path: these two functions consume only what is complete and written in the usual form, and leave the rest.
 
 
 def take_requests(buffer: bytes, at: i64, requests: list[list[bytes]], arguments_max: i64, bulk_bytes_max: i64) -> i64:
-    """Take whole multibulk requests: where the last one ends."""
+    """Consume whole multibulk requests; returns where the last one ends."""
     last = len(buffer) - REQUEST_BYTES_MIN
     while at <= last and buffer[at] == STAR:
+        # A count of one or two digits; anything else is left to `_take_count`, which knows the errors.
         count: i64 = buffer[at + 1] - ZERO
         begin: i64 = at + 4
         if buffer[at + 2] != CR:
@@ -289,13 +291,14 @@ def take_requests(buffer: bytes, at: i64, requests: list[list[bytes]], arguments
 
 
 def take_arguments(buffer: bytes, at: i64, count: i64, argv: list[bytes], bulk_bytes_max: i64) -> i64:
-    """Append up to `count` complete arguments to `argv`: where the last one ends."""
+    """Append up to `count` complete arguments to `argv`; returns where the last one ends."""
     end: i64 = len(buffer)
     while count > 0 and at + BULK_BYTES_MIN <= end and buffer[at] == DOLLAR:
         size: i64 = buffer[at + 1] - ZERO
         begin: i64 = at + 2
         digit: i64 = buffer[begin]
         while digit != CR:
+            # A sign, a leading zero or too many digits: left to `_take_size`.
             if size < 1 or size >= PLAIN_NUMBER_MAX or digit < ZERO or digit > 57 or begin + 1 == end:
                 return at
             size = size * 10 + digit - ZERO
@@ -312,7 +315,7 @@ def take_arguments(buffer: bytes, at: i64, count: i64, argv: list[bytes], bulk_b
 
 
 def parse_number(text: bytes) -> int | None:
-    """A signed 64-bit decimal as Redis reads it in headers: no plus sign, no leading zero."""
+    """A signed 64-bit decimal as Redis accepts it in headers: no plus sign, no leading zero; None if it is not one."""
     if not NUMBER.fullmatch(text):
         return None
     number = int(text)
@@ -320,7 +323,7 @@ def parse_number(text: bytes) -> int | None:
 
 
 def split_arguments(line: bytes) -> list[bytes] | None:
-    """The arguments of an inline request, quoted as in `sdssplitargs`; None when its quotes are unbalanced."""
+    """The arguments of an inline request, quoted as in `sdssplitargs`; None if its quotes are unbalanced."""
     argv: list[bytes] = []
     at = skip_spaces(line, 0)
     while at < len(line):

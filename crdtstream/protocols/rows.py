@@ -1,7 +1,7 @@
-"""Payloads of msgpack rows, one after the other, read row by row.
+"""Payloads that are a sequence of msgpack rows, read row by row.
 
-A row is an array of at most `_ROW_MAX` values. Lists inside it are columns of bytes, never arrays, so no declared count
-reserves memory that the bytes themselves do not fill.
+A row is an array of at most `_ROW_MAX` values. Lists inside a row are columns of bytes, never arrays, so a declared
+count cannot reserve memory that the bytes themselves do not fill.
 
 Reference: the msgpack specification.
 """
@@ -21,11 +21,11 @@ _ROW_BYTES_MAX: Final = (1 << 31) - 1
 
 
 class TooShort(CodecError):
-    """The bytes end inside an object, or before one."""
+    """The bytes end inside a row, or before one."""
 
 
 class Rows:
-    """Reads the rows of a payload, one after the other."""
+    """A reader for the rows of a complete payload."""
 
     __slots__ = ("_size", "_unpacker")
 
@@ -51,8 +51,12 @@ class Rows:
         except msgpack.OutOfData:
             raise TooShort(f"the payload ends early, after {self._size} bytes") from None
         except (ValueError, msgpack.UnpackException) as error:
-            raise CodecError(f"no msgpack of this format: {error}") from error
-        return _checked(row)
+            raise CodecError(f"not msgpack of this format: {error}") from error
+        return row if type(row) is tuple and row else _checked(row)
+
+    def skip(self) -> None:
+        """Skip a row that was decoded before."""
+        self._unpacker.skip()
 
     def done(self) -> bool:
         return self._unpacker.tell() == self._size
@@ -64,7 +68,7 @@ class Rows:
 
 
 class RowStream:
-    """Reads rows from pieces that may begin and end inside them."""
+    """A reader for rows that arrive in pieces, which may be cut anywhere."""
 
     __slots__ = ("_unpacker",)
 
@@ -86,17 +90,17 @@ class RowStream:
             raise CodecError(f"a row of more than {_ROW_BYTES_MAX} bytes") from error
 
     def next(self) -> Row | None:
-        """None until more has come."""
+        """The next row; None until it has arrived completely."""
         try:
             row: object = self._unpacker.unpack()
         except msgpack.OutOfData:
             return None
         except (ValueError, msgpack.UnpackException) as error:
-            raise CodecError(f"no msgpack of this format: {error}") from error
+            raise CodecError(f"not msgpack of this format: {error}") from error
         return _checked(row)
 
 
 def _checked(row: object) -> Row:
     if not isinstance(row, tuple) or not row:
-        raise CodecError(f"a {type(row).__name__} stands where a row belongs")
+        raise CodecError(f"expected a row, not {type(row).__name__}")
     return row

@@ -1,18 +1,18 @@
-"""The state of streams as msgpack rows and back, for checkpoints and state transfers.
+"""The state of streams as msgpack rows, encoded and decoded, for checkpoints and state transfers.
 
-A stream is a row of its own and the rows of its parts behind it; a group's parts follow the group's row. So a large
-stream is written a little at a time. What follows from the rest (lengths, tops, the winning expiry, what a group has
-acked and passed) is made again when it is read.
+A stream is one row followed by the rows of its parts; a group is one row followed by the rows of its parts. So a large
+stream is written a little at a time. What can be derived (lengths, last IDs, the winning expiry, a group's acked and
+passed sets) is not written but recomputed when the rows are read.
 
-Entries of a checkpoint are not in the rows: blocks lie in files, and a row of a tree names the *places* of its blocks,
-in ID order. A transfer has the blocks in rows of their own, less what is removed at their head, and of a group only
-what is replicated: its creates.
+A checkpoint does not hold entries in rows: blocks are in files of their own, and the row of a tree lists the *places*
+of its blocks, in ID order. A state transfer has each block in a row, without the entries removed at the head, and of a
+group only the replicated part, its creates.
 
-Small rows are made at once, when the state is captured; trees and pending entries are captured as lists of blocks and
-spans that stay as they are, and become rows later.
+Small rows are made at once, when the state is captured. Trees and pending entries are captured as lists of blocks and
+spans that no longer change, and become rows later.
 
-`KNOWN_FIELDS` names every field of every class that is kept here, those that are derived or left out included: a test
-compares it with the classes, so that none is forgotten.
+`KNOWN_FIELDS` names every field of every class stored here, including fields that are derived or left out. A test
+compares it with the classes, so that no new field is forgotten.
 """
 
 from __future__ import annotations
@@ -73,23 +73,24 @@ _SKIPPED: Final = 1
 _REPLAY: Final = 2
 
 KNOWN_FIELDS: Final[dict[type, str]] = {
-    Stream: "deleted destroyed expires_ms groups length metas top trees used_ms",
+    Stream: "_counters _expiring _offset _removed_top chains deleted destroyed expires_ms groups length metas top trees"
+    " used_ms writers",
     OriginMeta: "add_counter add_id added expires_ms expiry_counter first offset offset_counter offset_weight"
     " removed_counter removed_id set_counter set_id trimmed_to voided",
-    Group: "acked consumers creates delivered entries_read floor passed pending replay skipped",
+    Group: "_nothing_to _unsettled acked consumers creates delivered entries_read floor passed pending replay skipped",
     Create: "runs start",
     Consumer: "active_ms seen_ms",
     IntervalSet: "_highs _lows",
-    PendingEntries: "_consumers _of_slot _slots count",
+    PendingEntries: "_chains _consumers _of_slot count",
     Span: "consumers delivered_ms deliveries ms seq shared",
-    EntryTree: "_blocks _head _low_counters _low_ids _tail byte_count count removals",
+    EntryTree: "_blocks _head _low_counters _low_ids _tail byte_count count",
     Block: "_counter_base _ends _joined _listed _sum _summed byte_count chunks count ms ms_base place sealed seq"
     " stored_bytes stored_count",
 }
 
 
 class TreeImage:
-    """A tree as it was: its blocks, how many entries at the head are removed, and the count of the last block."""
+    """A captured tree: its blocks, the number of removed entries at the head, and the count of the last block."""
 
     __slots__ = ("blocks", "head", "slot", "tail_count")
 
@@ -99,7 +100,7 @@ class TreeImage:
 
 
 class StreamImage:
-    """A stream as it was at one position of the log: small rows, then what is still to become rows."""
+    """A stream captured at one log position: its small rows, and the parts that become rows later."""
 
     __slots__ = ("groups", "rows", "trees")
 
@@ -121,7 +122,7 @@ class GroupImage:
 
 
 def capture_stream(key: Key, stream: Stream | None, position: int) -> StreamImage:
-    """The state up to this position of the log; None stands for a key that is gone."""
+    """Capture a stream as of this log position; None stands for a key that no longer exists."""
     database, name = key
     if stream is None:
         return StreamImage([(_GONE, database, name, position)])
@@ -146,7 +147,7 @@ def capture_group(name: bytes, group: Group) -> GroupImage:
 
 
 def capture_replicated(key: Key, stream: Stream) -> StreamImage:
-    """As `capture_stream`, without what is local; the position is of no meaning."""
+    """Like `capture_stream`, without local parts; the log position in the row has no meaning."""
     image = StreamImage([(_STREAM, *key, 1, _counters_column(stream.deleted))])
     image.rows += [(_META, slot, _meta_column(meta)) for slot, meta in stream.metas.items()]
     image.rows += [(_DESTROYED, group, _counters_column(counters)) for group, counters in stream.destroyed.items()]
@@ -182,12 +183,12 @@ def _meta_column(meta: OriginMeta) -> bytes:
 
 
 def tree_row(slot: int, head: int, places: array[int]) -> Row:
-    """A tree, or more of it: rows of one slot follow each other."""
+    """A tree or a further part of it; the rows of one slot are consecutive."""
     return (_TREE, slot, head, column_bytes(places))
 
 
 def block_row(image: TreeImage, at: int) -> Row:
-    """The live entries of the tree's block at this place; rows of one slot follow each other in ID order."""
+    """The live entries of the tree's block at index `at`; the rows of one slot are consecutive and in ID order."""
     block = image.blocks[at]
     low = image.head if at == 0 else 0
     high = image.tail_count if at == len(image.blocks) - 1 else block.count
@@ -210,7 +211,7 @@ def span_row(slot: int, span: Span) -> Row:
 
 
 class StateReader:
-    """Takes rows in order and gives streams, whose blocks were read before: place -> block."""
+    """Builds streams from rows in order; `blocks` are those of the checkpoint's block files, by place."""
 
     __slots__ = ("_blocks", "_group", "_group_name", "_holders", "_key", "_position", "_stream", "_trees")
 
@@ -225,7 +226,7 @@ class StateReader:
         self._holders: dict[int, bytes] = {}
 
     def take(self, row: Row) -> tuple[Key, Stream | None, int] | None:
-        """The stream before this row, when it is complete: key, stream, position."""
+        """Take a row; if it starts a new stream, returns the previous one, complete, as (key, stream, position)."""
         kind = row[0]
         if kind == _STREAM:
             done = self.end()
@@ -237,7 +238,7 @@ class StateReader:
             self._key, self._position = read_key(database, name), read_u64(position, "position")
             return done
         if self._stream is None:
-            raise CodecError("a part of a stream without its stream")
+            raise CodecError("a part of a stream comes before any stream")
         if kind == _META:
             self._take_meta(self._stream, row)
         elif kind == _TREE:
@@ -253,7 +254,7 @@ class StateReader:
         return None
 
     def end(self) -> tuple[Key, Stream | None, int] | None:
-        """The last stream; None when there was none."""
+        """Complete and return the last stream; None if there was none."""
         if not self._position:
             return None
         done = (self._key, self._stream, self._position)
@@ -261,7 +262,7 @@ class StateReader:
             self._end_group()
             for slot, (head, blocks) in self._trees.items():
                 self._stream.trees[slot] = _tree(head, blocks)
-            _derive(self._stream)
+            self._stream.derive()
         self._stream = None
         self._position = 0
         self._trees = {}
@@ -301,7 +302,7 @@ class StateReader:
             return
         group = self._group
         if group is None:
-            raise CodecError("a part of a group without its group")
+            raise CodecError("a part of a group comes before any group")
         if kind == _PENDING:
             slot, span = _read_span(row)
             group.pending.adopt(slot, span)
@@ -317,18 +318,18 @@ class StateReader:
         elif kind == _INTERVALS:
             _take_intervals(group, row)
         else:
-            raise CodecError(f"state has no rows of kind {kind!r}")
+            raise CodecError(f"{kind!r} is not a kind of row in a state")
 
     def _end_group(self) -> None:
         group = self._group
         if group is None or self._stream is None:
             return
         if not group.creates:
-            raise CodecError("a group without a create")
+            raise CodecError("a group has no create")
         try:
             group.pending.name_holders(self._holders)
         except KeyError as error:
-            raise CodecError(f"pending entries of consumer {error.args[0]}, who has no name") from error
+            raise CodecError(f"consumer number {error.args[0]} of pending entries has no name") from error
         if not all(count for _, count in group.pending.consumers_with_counts()):
             raise CodecError("a consumer is named as a holder and holds nothing")
         group.derive()
@@ -343,19 +344,13 @@ def _tree(head: int, blocks: list[Block]) -> EntryTree:
     return EntryTree.of_blocks(blocks, head)
 
 
-def _derive(stream: Stream) -> None:
-    stream.length = sum(tree.count for tree in stream.trees.values())
-    stream.top = max((meta.top() for meta in stream.metas.values()), default=stream.top)
-    stream.choose_expiry()
-
-
 def _read_counters(value: object) -> dict[int, int]:
     return dict(paired(read_column(value, "counters", 2)))
 
 
 def _read_meta(numbers: array[int]) -> OriginMeta:
     if len(numbers) != 18:
-        raise CodecError(f"metadata of {len(numbers)} numbers")
+        raise CodecError(f"metadata has {len(numbers)} numbers, not 18")
     meta = OriginMeta()
     meta.first, meta.added, meta.voided, meta.add_counter = numbers[0], numbers[1], numbers[2], numbers[3]
     meta.add_id = (numbers[4], numbers[5])
@@ -388,7 +383,7 @@ def _take_intervals(group: Group, row: Row) -> None:
     elif which == _REPLAY:
         group.replay = sets
     else:
-        raise CodecError(f"groups have no intervals {which!r}")
+        raise CodecError(f"{which!r} is not a kind of interval set in a group")
 
 
 def _read_block(row: Row) -> tuple[int, Block]:
@@ -398,7 +393,7 @@ def _read_block(row: Row) -> tuple[int, Block]:
     data = read_bytes(data_value, "data")
     count = len(ends)
     if count == 0 or len(ms) != count or len(seq) != count or len(counters) != count:
-        raise CodecError(f"a block in columns of {len(ms)}, {len(seq)}, {len(counters)} and {count}")
+        raise CodecError(f"the columns of a block differ in length: {len(ms)}, {len(seq)}, {len(counters)} and {count}")
     if ends[-1] != len(data):
         raise CodecError(f"the last entry ends at {ends[-1]} of {len(data)} bytes")
     require_ascending(ends, "ends")
@@ -416,6 +411,6 @@ def _read_span(row: Row) -> tuple[int, Span]:
     count = span.count()
     sizes = (len(span.seq), len(span.delivered_ms), len(span.deliveries))
     if not count or sizes != (count, count, count) or len(raw) != count * span.consumers.itemsize:
-        raise CodecError(f"pending entries in columns of {count} and {sizes}")
+        raise CodecError(f"the columns of pending entries differ in length: {count} and {sizes}")
     span.consumers = in_order(array("I", raw))
     return read_slot(slot, "pending entries"), span

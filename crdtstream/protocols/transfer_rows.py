@@ -1,10 +1,11 @@
-"""A replicated state as one stream of rows, cut into chunks wherever a chunk is full.
+"""A replicated state as one sequence of rows, cut into chunks of any size.
 
-    head     the vector that the state was taken at, the origins that it names, and the members
-    rows     streams (see state_rows.py), in any order
-    tail     how many streams there were
+    head       the vector at which the state was captured, the founders and the members
+    context    the context of one origin's last batch; for each origin that may send more batches
+    streams    the rows of state_rows.py; streams come in any order
+    tail       the number of streams
 
-A chunk may end inside a row, so its size does not depend on what lies in it. Bad bytes raise `CodecError`.
+A chunk may end inside a row, so chunk sizes do not depend on the content. Malformed bytes raise `CodecError`.
 """
 
 from __future__ import annotations
@@ -13,31 +14,31 @@ from typing import Final
 
 import msgpack
 
-from crdtstream.core.causality import Origin, VersionVector, incarnation_of, region_of
+from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Key
 from crdtstream.core.members import MemberRow, Members
 from crdtstream.core.stream import Stream
+from crdtstream.core.whole_state import WholeState
 from crdtstream.protocols.columns import (
     CodecError,
     column,
-    flat,
-    paired,
     read_column,
-    read_counter,
     read_row,
     read_slot,
-    read_u64,
+    read_vector,
+    vector_column,
 )
-from crdtstream.protocols.manifest import read_members
+from crdtstream.protocols.member_rows import member_column, read_members
 from crdtstream.protocols.rows import Row, RowStream
 from crdtstream.protocols.state_rows import StateReader
 
 _HEAD: Final = 100
 _TAIL: Final = 101
+_CONTEXT: Final = 102
 
 
 class Drafting:
-    """Rows in, chunks out."""
+    """Packs rows into a buffer and cuts chunks from it."""
 
     __slots__ = ("_buffer", "_packer")
 
@@ -58,29 +59,30 @@ class Drafting:
         return chunk
 
 
-def head_row(vector: VersionVector, origins: list[Origin], members: list[MemberRow]) -> Row:
-    births = [(origin.slot, origin.nonce) for origin in origins]
-    numbers = [number for row in members for number in row]
-    return (_HEAD, column(flat(vector.items())), column(flat(births)), column(numbers))
+def head_row(vector: VersionVector, founders: list[int], members: list[MemberRow]) -> Row:
+    return (_HEAD, vector_column(vector), column(founders), member_column(members))
+
+
+def context_row(slot: int, context: VersionVector) -> Row:
+    return (_CONTEXT, slot, vector_column(context))
 
 
 def tail_row(count: int) -> Row:
     return (_TAIL, count)
 
 
-class TransferReader:
-    """Chunks in, a state out: `done` once all is there."""
+class TransferReader(WholeState):
+    """Assembles a state from chunks, with the founders of its cluster; `done` once it is complete."""
 
-    __slots__ = ("_reader", "_rows", "done", "members", "origins", "streams", "vector")
+    __slots__ = ("_begun", "_reader", "_rows", "done", "founders")
 
     def __init__(self) -> None:
+        super().__init__()
         self._rows = RowStream()
         self._reader = StateReader({})
-        self.vector = VersionVector()
-        self.members = Members()
-        self.origins: list[Origin] = []
-        self.streams: dict[Key, Stream] = {}
+        self.founders: list[int] = []
         self.done = False
+        self._begun = False
 
     def feed(self, chunk: bytes) -> None:
         self._rows.feed(chunk)
@@ -92,34 +94,33 @@ class TransferReader:
     def _take(self, row: Row) -> None:
         kind = row[0]
         if self.done:
-            raise CodecError("rows behind the end of a state")
-        if (kind == _HEAD) == bool(self.origins):
-            raise CodecError("a state begins with one head")
+            raise CodecError("rows come after the end of a state")
+        if (kind == _HEAD) == self._begun:
+            raise CodecError("a state must start with exactly one head row")
         if kind == _HEAD:
+            self._begun = True
             self._take_head(row)
+        elif kind == _CONTEXT:
+            _, slot, context = read_row(row, 3, "context")
+            self.contexts[read_slot(slot, "context")] = read_vector(context)
         elif kind == _TAIL:
             self._put(self._reader.end())
             if read_row(row, 2, "tail")[1] != len(self.streams):
-                raise CodecError(f"{len(self.streams)} streams came, the tail says {row[1]}")
+                raise CodecError(f"the tail announces {row[1]} streams, {len(self.streams)} arrived")
             self.done = True
         else:
             self._put(self._reader.take(row))
 
     def _take_head(self, row: Row) -> None:
-        _, counters, births, members = read_row(row, 4, "head")
+        _, vector, founders, members = read_row(row, 4, "head")
         self.members = Members.of_rows(read_members(members))
-        for slot, counter in paired(read_column(counters, "vector", 2)):
-            self.vector.advance(read_slot(slot, "vector"), read_counter(counter, "vector"))
-        for slot, nonce in paired(read_column(births, "origins", 2)):
-            read_slot(slot, "origins")
-            self.origins.append(Origin(region_of(slot), incarnation_of(slot), read_u64(nonce, "nonce")))
-        if not self.origins:
-            raise CodecError("a state without an origin")
+        self.vector = read_vector(vector)
+        self.founders = [read_slot(slot, "founders") for slot in read_column(founders, "founders")]
 
     def _put(self, done: tuple[Key, Stream | None, int] | None) -> None:
         if done is None:
             return
         key, stream, _ = done
         if stream is None or key in self.streams:
-            raise CodecError(f"key {key[1]!r} comes twice, or as one that is gone")
+            raise CodecError(f"key {key[1]!r} comes twice, or is marked as gone")
         self.streams[key] = stream

@@ -1,150 +1,206 @@
-"""All links of one region: a session for each, and what they share.
+"""All links of one region: one session for each, and the state that the sessions share.
 
-The sessions' batches meet in one inbox; what passes its gates is applied in the turn that is under way. Direct slots
-are the current origins of the peers with an open session: their batches need no relay.
+The batches of all sessions go through one inbox; those that pass its gates are applied in the current turn. Direct
+slots are the current origins of the peers with an open session: their batches need no relay.
 
-Two links between one pair of regions are the transport's to sort out; here each is a session of its own, and a batch
-that comes twice is dropped.
+If two links connect the same pair of regions, the transport decides which one stays. Here each link is a session of its
+own, and a batch that arrives twice is dropped.
 """
 
 from __future__ import annotations
 
-from crdtstream.config import Config
-from crdtstream.core.causality import Origin, VersionVector, region_of
+from typing import Final
+
+from crdtstream.config import NAME_CHARACTERS_MAX, Config
+from crdtstream.core.causality import REGION_MAX, VersionVector, region_of
 from crdtstream.core.entry_id import U64_MAX
 from crdtstream.core.replica import Replica
 from crdtstream.protocols import codec
 from crdtstream.protocols.codec import BatchHeader, CodecError
-from crdtstream.replication.audit import Audit
-from crdtstream.replication.birth import Birth
-from crdtstream.replication.founding import Founding
-from crdtstream.replication.greeting import WireError, check_hello, make_hello, origin_of, refusal
-from crdtstream.replication.handover import Handover
+from crdtstream.replication.audit.audit import Audit
+from crdtstream.replication.greeting import WireError, check_hello, make_hello, refusal
+from crdtstream.replication.heard import Heard
 from crdtstream.replication.history import History
 from crdtstream.replication.inbox import Inbox, InboxError
-from crdtstream.replication.progress import ProgressTable
+from crdtstream.replication.membership.birth import Birth
+from crdtstream.replication.progress import ProgressRow
 from crdtstream.replication.screening import screen_state
-from crdtstream.replication.session import Session
-from crdtstream.replication.snapshot import Snapshot
-from crdtstream.replication.staging import Staging
-from crdtstream.replication.transfer import Transfer, Transfers
+from crdtstream.replication.session import GREETING, REFUSED, Refusal, Session
+from crdtstream.replication.transfer.fetching import Fetching
+from crdtstream.replication.transfer.handover import Handover
+from crdtstream.replication.transfer.sending import Transfer
+from crdtstream.replication.transfer.snapshot import Snapshot
+from crdtstream.replication.transfer.staging import Staging
 from crdtstream.replication.turn import Turn
-from crdtstream.replication.wire_pb2 import Audit as AuditMessage
-from crdtstream.replication.wire_pb2 import Chunk, Hello, Message
+from crdtstream.replication.view import View
+from crdtstream.replication.wire_pb2 import BirthRow, Chunk, Deferred, Hello, Message
+
+NEVER_MS: Final = -(1 << 63)
 
 
 class Exchange:
-    """What the sessions of a region speak for."""
+    """Carries out what the sessions received; `view` is what they see of this region, and others may read it too."""
 
     def __init__(self, config: Config, replica: Replica, turn: Turn, history: History, birth: Birth) -> None:
-        self.config = config
+        self.notices: list[tuple[str, Exception | None]] = []
+        self.news: list[str] = []
+        self.audit = Audit(config.name, replica, self.notices)
+        self.fetching = Fetching(self.news)
+        self.view = View(config, replica, history, birth, self.fetching, self.audit)
         self.history = history
-        self.progress = ProgressTable()
-        self.durable_vector = VersionVector()
-        self.served_position = 0
+        self.birth = birth
+        self.progress = self.view.progress
+        self.transfers = self.view.transfers
         self.writable = True
         self._replica = replica
         self._turn = turn
-        self._birth = birth
+        self._life_ms = 0
+        # Regions that defer the admission of this region's origin, with the origin whose signs of life they name.
+        self.heard_deferrals: dict[str, int] = {}
         self._inbox = Inbox()
         self._links: dict[int, Session] = {}
         self._names: dict[int, str] = {}
-        self._unsynced_births: dict[int, int] = {}
-        self._synced = 0
+        # When the last open link to each region was closed.
+        self._left_ms: dict[int, int] = {}
         self._ticked_ms = 0
-        self.transfers = Transfers()
-        self.staging: Staging | None = None
-        self.notices: list[tuple[str, Exception | None]] = []
-        self.audit = Audit(config.name, replica, self.notices)
-        self._fetcher: Handover | None = None
-        self._idle_ms = 0
+        # The complete state that is about to replace this region's state (start_over.py).
+        self.arrived: Staging | None = None
+        # A peer sent effects of this region's origin that this process never made.
+        self.doubled = False
         self._snapshots = 0
+        # Counts peers that greeted or left.
+        self.greetings = 0
 
-    # What a session asks of its region
+    # Heard
 
-    @property
-    def origin(self) -> Origin | None:
-        return self._birth.synced_origin()
+    def receive(self, link_id: int, message: Message, now_ms: int) -> None:
+        session = self._links.get(link_id)
+        if session is None:
+            return
+        self.greetings += message.HasField("hello")
+        heard = session.receive(message, self.view, now_ms)
+        if heard is None:
+            return
+        try:
+            self._perform(session, link_id, heard, now_ms)
+        except Refusal as refused:
+            session.refuse(str(refused))
+        except (WireError, CodecError) as error:
+            session.refuse_unreadable(error, self.view.config)
+        self.progress.settle(self._replica.vector)
 
-    @property
-    def vector(self) -> VersionVector:
-        return self._replica.vector
+    def _perform(self, session: Session, link_id: int, heard: Heard, now_ms: int) -> None:
+        """Order matters: a birth comes before the effects of that origin, and effects before the progress that covers
+        them.
+        """
+        if heard.has_part:
+            self._bound_unfinished()
+        # Nobody can have more effects of this origin than it has made, unless another process continues as this origin.
+        self.doubled = self.doubled or not self._replica.vector.contains(self._replica.slot, heard.own_counter)
+        for row in heard.births:
+            self._hear_birth(row)
+        for slot, count, regions in heard.neighbours:
+            self.birth.founding.tell(slot, count, regions)
+        for header, payload in heard.batches:
+            self._accept_batch(header, payload, link_id)
+        if heard.rows:
+            self._hear_progress(session, heard.rows, now_ms)
+        if heard.audit is not None:
+            self.audit.hear(session.peer_origin, session.peer_name, heard.audit)
+        if heard.deferred is not None:
+            self._hear_deferred(heard.deferred)
+        if heard.chunk is not None:
+            self._accept_chunk(session.handover, heard.chunk)
 
-    def origins(self) -> list[Origin]:
-        """Every known birth but an own one that is not on disk yet."""
-        own = self._birth.origin
-        hidden = own is not None and self.origin is None
-        return [origin for _, origin in sorted(self._birth.known.items()) if not (hidden and origin is own)]
+    def _hear_birth(self, row: BirthRow) -> None:
+        self.birth.hear(row.slot, row.count, self._turn)
+        if row.founder and self._may_found(row.slot):
+            self.birth.found(row.slot, self._turn)
 
-    def direct_slots(self) -> list[int]:
-        open_links = [session for session in self._links.values() if session.is_open]
-        return sorted({session.peer_origin.slot for session in open_links if session.peer_origin is not None})
+    def _may_found(self, slot: int) -> bool:
+        """True if no origin of that region is known here; otherwise the founder is a region that forgot its cluster."""
+        known = {*self._replica.members.slots(), *self.birth.founders, *self._replica.vector.as_dict()}
+        return all(region_of(other) != region_of(slot) for other in known) or slot in self.birth.founding.origins()
 
-    def accept_birth(self, origin: Origin) -> str | None:
-        conflict = self._birth.conflict(origin)
-        if conflict is None:
-            position = self._birth.accept(origin, self._turn)
-            if position:
-                self._unsynced_births[origin.slot] = position
-        return conflict
+    def _hear_progress(self, session: Session, rows: list[ProgressRow], now_ms: int) -> None:
+        rows_max = self.view.config.limits.progress_rows_max
+        for slot, durable, applied, life in rows:
+            if not self.progress.hear(slot, durable, applied, rows_max):
+                peer = f"region {session.peer_name} ({session.peer_region})"
+                raise Refusal(
+                    f"{peer} sends more progress than progress_rows_max = {rows_max} rows allow: raise the limit"
+                )
+            self.progress.hear_life(slot, life, now_ms)
 
-    def awaits_births(self) -> bool:
-        """A peer waits until the birth of its origin is on disk here."""
-        return bool(self._unsynced_births)
+    def _hear_deferred(self, deferred: Deferred) -> None:
+        """Record that a peer defers the admission of this region's origin, or no longer does."""
+        name = deferred.told_by[:NAME_CHARACTERS_MAX]
+        self.heard_deferrals.pop(name, None)
+        if deferred.other and len(self.heard_deferrals) <= REGION_MAX:
+            self.heard_deferrals[name] = deferred.other
 
-    def birth_synced(self, slot: int) -> bool:
-        return self._unsynced_births.get(slot, 0) <= self._synced
+    # Batches
 
-    def births_known(self) -> int:
-        """How many are known; grows with each."""
-        return len(self._birth.known)
-
-    @property
-    def founding(self) -> Founding:
-        return self._birth.founding
-
-    def confirm_birth(self, region: int, slot: int) -> None:
-        self._birth.confirmed(region, slot)
-
-    def hear_audit(self, region: int, name: str, heard: AuditMessage) -> None:
-        self.audit.hear(region, name, heard)
-
-    def due_audit(self, region: int) -> AuditMessage | None:
-        return self.audit.due(region)
-
-    def accept_batch(self, header: BatchHeader, payload: bytes, link: int) -> str | None:
-        """Offer a batch to the inbox, and apply what passes."""
+    def _accept_batch(self, header: BatchHeader, payload: bytes, link: int) -> None:
+        """Apply the batch if nothing is missing; otherwise keep it until its dependencies arrive."""
+        if self.view.frozen:
+            return
+        name, own = self.view.config.name, self._replica
         if not self.writable:
-            return f"region {self.config.name} has no room on its disk: it takes no batches until there is"
-        if header.slot not in self._birth.known:
-            return f"a batch of slot {header.slot} came from an origin that region {self.config.name} has not met"
-        if self._birth.known[header.slot].nonce != header.nonce:
-            return self._birth.conflict(origin_of(header.slot, header.nonce))
-        if header.slot == self._birth.slot() and not self._replica.vector.contains(header.slot, header.last):
-            return f"a batch of region {self.config.name} that it never made"
+            raise Refusal(f"region {name} has a full disk: it accepts no batches until space is freed")
+        if header.slot == own.slot and not own.vector.contains(header.slot, header.last):
+            self.doubled = True
+            raise Refusal(f"region {name} received a batch of its own origin that its process never made")
+        if self._inbox.passes(header, own.vector):
+            self._apply(header, payload, [link])
+        else:
+            self._offer(header, payload, link)
+        if self._inbox.waiting_count:
+            self._apply_passing()
+            self._bound_waiting()
+
+    def _offer(self, header: BatchHeader, payload: bytes, link: int) -> None:
         try:
             self._inbox.offer(header, payload, self._replica.vector, link)
         except InboxError as error:
-            return str(error)
-        self._apply_passing()
-        self._bound_waiting()
-        return None
-
-    def _bound_waiting(self) -> None:
-        """Who brought most of what waits brought more than a sound peer's window, and begins anew by the vector."""
-        limit = self.config.limits.inbox_bytes_max
-        while self._inbox.held_bytes > limit:
-            self._refuse([self._inbox.shed()], f"more than inbox_bytes_max = {limit} bytes wait for what they follow")
+            raise Refusal(str(error)) from None
 
     def _apply_passing(self) -> None:
-        """A batch may have waited, so what is wrong with it is the fault of the links that brought it, not of this."""
         arrival = self._inbox.next(self._replica.vector)
         while arrival is not None:
-            try:
-                self._turn.apply(arrival[1])
-            except CodecError as error:
-                self._refuse(arrival[2], str(error))
+            self._apply(*arrival)
             arrival = self._inbox.next(self._replica.vector)
+
+    def _apply(self, header: BatchHeader, payload: bytes, links: list[int]) -> None:
+        """Apply a batch that passed the gates. It may have waited, so if it is invalid, the links that delivered it are
+        closed and not the one whose message is being handled.
+        """
+        try:
+            if self._replica.knows_context(header.slot, header.first):
+                self._turn.apply(header, payload)
+            else:
+                self._need_state(header, links)
+        except CodecError as error:
+            self._refuse(links, str(error))
+
+    def _need_state(self, header: BatchHeader, links: list[int]) -> None:
+        """Fetch a full state: the batch comes from an origin that ended long ago, out of a directory that was away. Its
+        context is a difference to one that was forgotten here (`Replica.forget_contexts`), so the batch cannot be
+        applied.
+        """
+        for session in [self._links[link] for link in links if link in self._links]:
+            session.handover.need(VersionVector({header.slot: header.last}))
+
+    def _bound_waiting(self) -> None:
+        """Shed waiting batches above `inbox_bytes_max`. The link that delivered most of them has exceeded the window of
+        any correct peer: it is closed, and its peer starts again from the vector.
+        """
+        limit = self.view.config.limits.inbox_bytes_max
+        # Shedding one link may not suffice, since batches that other links delivered too are kept.
+        while self._inbox.held_bytes > limit:
+            self._refuse(
+                [self._inbox.shed()], f"batches that wait for missing ones exceed inbox_bytes_max = {limit} bytes"
+            )
 
     def _refuse(self, links: list[int], reason: str) -> None:
         for link in links:
@@ -152,245 +208,255 @@ class Exchange:
             if session is not None:
                 session.refuse(reason)
 
-    def bound_unfinished(self) -> str | None:
-        """What all links put together by now may be too much."""
-        limit = self.config.limits.batch_bytes_max
-        if sum([session.unfinished_bytes for session in self._links.values()]) > limit:
-            return f"more than batch_bytes_max = {limit} bytes of batches that are not whole"
-        return None
+    def _bound_unfinished(self) -> None:
+        """Check the limit over all links: each of them may be within it alone."""
+        limit = self.view.config.limits.batch_bytes_max
+        if sum([each.unfinished_bytes for each in self._links.values()]) > limit:
+            raise Refusal(f"incomplete batches exceed batch_bytes_max = {limit} bytes")
 
-    # States that are sent
+    # States being sent
 
     def take_snapshots(self) -> None:
-        """Between turns, for the peers that wait for one: of what may be served, no less and no more."""
+        """Take the requested snapshots, between turns: exactly the state that peers may see, neither less nor more."""
         last, log = self._turn.last_position, self.history.log
-        if log is None or min(log.last_position, self.served_position) < last or not self._replica.is_settled():
+        if log is None or min(log.last_position, self.view.served_position) < last or not self._replica.is_settled():
             return
-        for region in sorted(self.transfers.wanted):
+        for peer in sorted(self.transfers.wanted):
             self._snapshots += 1
-            snapshot = Snapshot(self._replica, self.origins())
-            number = (self._birth.nonce() ^ (last << 8 | self._snapshots & 0xFF)) & U64_MAX
-            self.transfers.begin(region, Transfer(number, last, snapshot))
-            self._tell(f"a state transfer to region {region} begins")
+            snapshot = Snapshot(self._replica, self.birth.founders_left())
+            # A receiver resumes by this number, so it must differ between origins, log positions and attempts.
+            number = (self.birth.origin << 3 ^ (last << 8 | self._snapshots & 0xFF)) & U64_MAX
+            self.transfers.begin(peer, Transfer(number, last, snapshot))
+            self.news.append(f"a state transfer to region {region_of(peer)} begins")
 
-    # A state that is fetched
+    # The state being fetched
 
-    def claim_fetch(self, handover: Handover) -> bool:
-        elsewhere = self.staging is not None and self.staging.region != handover.region
-        if self.origin is None or not self.writable or elsewhere or self._fetcher is not None:
+    def _may_fetch(self, handover: Handover) -> bool:
+        """True if no other link is fetching, and any staged chunks come from this peer's region or are of no further
+        use.
+        """
+        fetching = self.fetching
+        if not self.writable or fetching.link is not None or self.view.frozen != handover.demanded:
             return False
-        self._fetcher = handover
-        self._idle_ms = 0
+        if fetching.staging is not None and fetching.staging.region != handover.region:
+            if self._may_go_on(fetching.staging.region):
+                return False
+            fetching.abandon("its region no longer offers it")
         return True
 
-    def is_fetching(self, handover: Handover) -> bool:
-        return self._fetcher is handover
+    def _may_go_on(self, region: int) -> bool:
+        """True if a staged state from that region may still be completed: the region is away, or has a state that is
+        needed.
+        """
+        near = [session for session in self._links.values() if session.is_open and session.peer_region == region]
+        return not near or any(session.handover.is_needed for session in near)
 
-    def release_fetch(self, handover: Handover) -> None:
-        if self._fetcher is handover:
-            self._drop_staging("it is needed no more")
-
-    def _drop_staging(self, reason: str) -> None:
-        if self.staging is not None:
-            self._tell(f"the state transfer from region {self.staging.region} is given up: {reason}")
-        self.staging = None
-        self._fetcher = None
-
-    def staged(self) -> tuple[int, int]:
-        return (0, 0) if self.staging is None else (self.staging.transfer, self.staging.next)
-
-    def accept_chunk(self, handover: Handover, chunk: Chunk, now_ms: int) -> str | None:
+    def _accept_chunk(self, handover: Handover, chunk: Chunk) -> None:
+        name, fetching = self.view.config.name, self.fetching
         if not self.writable:
-            return f"region {self.config.name} has no room on its disk: it takes no state until there is"
-        staging = self.staging
-        if chunk.index == 0 and (staging is None or staging.transfer != chunk.transfer):
-            staging = self.staging = Staging(handover.region, chunk.transfer)
-            self._tell(f"a state transfer from region {handover.region} begins")
-        if staging is None or staging.transfer != chunk.transfer:
-            return f"a chunk of a state that region {self.config.name} does not fetch"
-        self._idle_ms = 0
+            raise Refusal(f"region {name} has a full disk: it accepts no state transfer until space is freed")
+        if not fetching.expects(chunk):
+            raise Refusal(f"region {name} received a chunk of a state transfer that it did not request")
         try:
-            if staging.stage(chunk.index, chunk.payload):
-                staged = codec.encode_staged(staging.region, staging.transfer, chunk.index, chunk.payload)
+            staged = fetching.stage(handover.region, chunk)
+            if staged:
                 self._turn.add(codec.STAGED, staged)
+            whole = fetching.whole(chunk.transfer)
+            if whole is not None and self.view.frozen:
+                self.arrived = whole
+            elif whole is not None:
+                self._join(whole, handover)
         except CodecError as error:
-            self._drop_staging(str(error))
-            return str(error)
-        return self._join(staging, handover) if staging.is_done() else None
+            fetching.abandon(str(error))
+            raise Refusal(str(error)) from None
 
-    def _join(self, staging: Staging, handover: Handover) -> str | None:
-        """All chunks are here: the births first, then the state, as one."""
-        state, own_slot = staging.state, self._birth.slot()
-        try:
-            screen_state(state, self._replica)
-        except CodecError as error:
-            self._drop_staging(str(error))
-            return str(error)
-        for origin in state.origins:
-            conflict = self.accept_birth(origin)
-            if conflict is not None:
-                self._drop_staging(conflict)
-                return conflict
+    def _join(self, staging: Staging, handover: Handover) -> None:
+        """Join the complete state: founders first, then all of its keys at once."""
+        state, own_slot = staging.state, self.birth.origin
+        screen_state(state, self._replica)
+        for slot in state.founders:
+            self.birth.found(slot, self._turn)
         if not self._replica.vector.contains(own_slot, state.vector.get(own_slot)):
-            self._drop_staging("it holds more of this origin than this region")
-            return f"a state with effects of region {self.config.name} that it never made"
+            self.doubled = True
+            self.fetching.abandon("it holds effects of this origin that this process never made")
+            raise Refusal(
+                f"region {self.view.config.name} received a state with effects of its own origin that it never made"
+            )
         brought = self._turn.join(staging.transfer, state)
         size = f"{len(state.streams)} keys in {staging.next} chunks, {staging.byte_count} bytes"
         news = "" if brought else ", nothing new"
-        self._tell(f"the state transfer from region {staging.region} is joined: {size}{news}")
-        self.staging = None
-        self._fetcher = None
-        handover.joined(state.vector)
+        self.news.append(f"the state transfer from region {staging.region} is joined: {size}{news}")
+        self.fetching.end()
+        handover.note_joined(state.vector)
         self._apply_passing()
-        return None
 
-    def _tell(self, text: str) -> None:
-        self.notices.append((text, None))
-
-    def restage(self, payload: bytes) -> None:
-        """A chunk, from the log."""
-        region, transfer, index, chunk = codec.decode_staged(payload)
-        if self.staging is None or self.staging.transfer != transfer:
-            self.staging = Staging(region, transfer)
-        self.staging.stage(index, chunk)
+    def begin_again(self, position: int) -> None:
+        """Start again after the state was replaced; the log describes the new state from this position on."""
+        self.history.begin_again(position, self._replica.vector)
+        self.view.durable_vector = VersionVector()
+        self.fetching.end()
+        self._inbox = Inbox()
+        self.transfers.drop_all()
 
     def rejoin(self, payload: bytes, position: int) -> None:
-        """The join of what is staged, from the log."""
+        """Repeat a join of staged chunks while the log is replayed."""
         transfer, gap = codec.decode_joined(payload)
-        staging = self.staging
-        if staging is None or staging.transfer != transfer or not staging.is_done():
-            raise CodecError("a state is joined that was not staged")
+        staging = self.fetching.whole(transfer)
+        if staging is None:
+            raise CodecError("a record joins a state that was not staged")
         self._turn.rejoin(position, gap, staging.state, position)
-        self.staging = None
+        self.fetching.end()
 
     def end_replay(self) -> None:
-        """A state that is whole brought nothing, or the torn tail took its join: who needs one asks anew."""
-        if self.staging is not None and self.staging.is_done():
-            self._drop_staging("it was not joined before the stop")
+        """Drop a complete but unjoined state: it brought nothing new, or its join record was in the torn tail. If
+        needed, the state is requested again.
+        """
+        staging = self.fetching.staging
+        if staging is not None and staging.is_done():
+            self.fetching.abandon("it was not joined before the stop")
 
     def _tick_states(self, passed_ms: int) -> None:
-        """A state that does not go on is let go; who was to send it on an open link begins again with a new one."""
-        keep_ms = self.config.limits.transfer_keep_ms
-        self.transfers.tick(self.greeted(), passed_ms, keep_ms)
-        if self.staging is None and self._fetcher is None:
-            return
-        self._idle_ms += passed_ms
-        if self._idle_ms >= keep_ms:
-            reason = f"nothing of a state came for {keep_ms} ms"
-            for session in self._links.values():
-                if session.handover is self._fetcher:
-                    session.closed = session.closed or reason
-            self._drop_staging(reason)
-            self._idle_ms = 0
+        keep_ms = self.view.config.limits.transfer_keep_ms
+        self.transfers.tick(self.view.direct, passed_ms, keep_ms)
+        if self.fetching.tick(passed_ms, keep_ms):
+            reason = f"no chunk of the state arrived for {keep_ms} ms"
+            session = None if self.fetching.link is None else self._links.get(self.fetching.link)
+            if session is not None:
+                session.closed = session.closed or reason
+            self.fetching.abandon(reason)
 
     # Links
 
     def open(self, link_id: int, now_ms: int) -> None:
-        self._links[link_id] = Session(self, now_ms, link_id)
+        self._links[link_id] = Session(self.view, now_ms, link_id)
         self._ticked_ms = self._ticked_ms or now_ms
 
-    def close(self, link_id: int) -> None:
+    def close(self, link_id: int) -> int:
+        """Remove a link; return the region that had greeted on it, or 0."""
         session = self._links.pop(link_id, None)
-        if session is not None and session.peer_region:
+        self.greetings += 1
+        if session is None:
+            return 0
+        if session.peer_region:
             self._names[session.peer_region] = session.peer_name
-        if session is not None:
-            self.audit.leave(session.peer_region)
-            if session.handover is self._fetcher:
-                self._fetcher = None
+            self._left_ms[session.peer_region] = self._ticked_ms
+        self.audit.leave(session.peer_origin)
+        self.fetching.leave(link_id)
+        return session.peer_region
 
     def verdict(self, link_id: int) -> str | None:
-        """Why a link is to be closed, or None."""
+        """Return why this link must be closed, or None if it may stay."""
         session = self._links.get(link_id)
         return None if session is None else session.closed
 
-    def end(self, reason: str, slots: list[int] | None = None) -> None:
-        """Close the links to these origins, or all of them."""
+    def end(self, reason: str) -> None:
+        """Close all links; a peer with a pending refusal still receives it first."""
         for session in self._links.values():
-            slot = 0 if session.peer_origin is None else session.peer_origin.slot
-            if session.closed is None and (slots is None or slot in slots):
-                session.closed = reason
+            if session.state != REFUSED:
+                session.closed = session.closed or reason
 
     def welcomes(self, hello: Hello) -> bool:
-        """Whether a session with who greets so would open; asked before it takes another one's place."""
-        own = make_hello(self.config, self.origin, self.origins(), self.vector, [])
+        """Return whether a session with this Hello would open; asked before the new link replaces an existing one."""
+        own = make_hello(self.view.config, self.birth, VersionVector(), [])
         try:
             check_hello(hello)
-            return refusal(own, hello) is None
         except WireError:
             return False
-
-    def receive(self, link_id: int, message: Message, now_ms: int) -> None:
-        session = self._links.get(link_id)
-        if session is not None:
-            session.receive(message, now_ms)
-            self.progress.settle(self._replica.vector)
+        return refusal(own, hello) is None
 
     def outgoing(self, link_id: int, bytes_max: int, now_ms: int) -> Message | None:
         session = self._links.get(link_id)
-        return None if session is None else session.outgoing(bytes_max, now_ms)
+        if session is None:
+            return None
+        self.view.direct = self.direct_slots()
+        handover = session.handover
+        lacks = session.is_open and handover.is_needed and not handover.is_fetching(self.view)
+        if lacks and handover.wants_fetch(self.view, now_ms) and self._may_fetch(handover):
+            handover.begin_fetch(self.view)
+        return session.outgoing(self.view, bytes_max, now_ms)
+
+    def direct_slots(self) -> list[int]:
+        """The origins of the linked peers, ascending."""
+        return sorted({session.peer_origin for session in self._links.values() if session.is_open})
 
     def tick(self, now_ms: int) -> None:
-        """A turn that took long, or a process that was stopped, says nothing about the peers."""
+        """Advance time. After a stall of this region (a long turn, a suspended process) the peers' silence proves
+        nothing.
+        """
         stalled_ms = now_ms - self._ticked_ms
-        if self._ticked_ms and stalled_ms > self.config.limits.heartbeat_ms:
+        if self._ticked_ms and stalled_ms > self.view.config.limits.heartbeat_ms:
             for session in self._links.values():
                 session.excuse(stalled_ms)
         self._ticked_ms = now_ms
+        self._raise_life(now_ms)
         for session in self._links.values():
-            session.tick(now_ms)
-        self._tick_states(min(max(0, stalled_ms), self.config.limits.heartbeat_ms))
-        self.audit.tick(now_ms, self.config.limits, self._linked_slots(), self.progress)
+            session.tick(now_ms, self.view.config.limits.peer_timeout_ms)
+        self.view.direct = self.direct_slots()
+        # A stall of this process is not idle time of a transfer: count one heartbeat of it at most.
+        self._tick_states(min(max(0, stalled_ms), self.view.config.limits.heartbeat_ms))
+        self.audit.tick(now_ms, self.view.config.limits, self.view.direct, self.progress)
 
-    def _linked_slots(self) -> dict[int, int]:
-        """Region -> slot, of the open links to regions that have an origin."""
-        found: dict[int, int] = {}
-        for session in self._links.values():
-            if session.is_open and session.peer_origin is not None:
-                found[session.peer_region] = session.peer_origin.slot
-        return found
+    def _raise_life(self, now_ms: int) -> None:
+        """Raise this region's sign of life once per heartbeat, and at once if the clock was set back."""
+        self.progress.set_back(now_ms)
+        if not 0 <= now_ms - self._life_ms < self.view.config.limits.heartbeat_ms:
+            self._life_ms = now_ms
+            self.view.life += 1
 
-    def synced(self, position: int, durable: VersionVector | None) -> None:
-        """The log is durable up to a position, and with it what this vector covers."""
-        self._synced = position
+    def note_durable(self, durable: VersionVector | None) -> None:
+        """Record that everything this vector covers is durable here."""
         if durable is not None:
-            self.durable_vector.merge(durable)
-        for slot in [slot for slot, needed in self._unsynced_births.items() if needed <= position]:
-            del self._unsynced_births[slot]
+            self.view.durable_vector.merge(durable)
 
     def stable(self) -> VersionVector:
-        """What every member holds durably, this region included; a configured peer not heard of holds nothing."""
-        born = self._birth.latest()
-        if len([slot for slot in born if region_of(slot) != self.config.region]) < len(self.config.peers):
-            return VersionVector()
+        """Return what every member, this region included, holds durably; a configured peer never heard from holds
+        nothing.
+        """
+        founders = self.birth.founders_left()
         members = self._replica.members
-        return members.stable(self._birth.slot(), self.durable_vector, born, self.progress.durable_of)
+        known = {region_of(slot) for slot in [*founders, *members.joined()]} | {self.view.config.region}
+        # `known` includes this region: at most as many as peers means that a configured one is missing.
+        if len(known) <= len(self.view.config.peers):
+            return VersionVector()
+        return members.stable(self.birth.origin, self.view.durable_vector, founders, self.progress.durable_of)
 
-    # Showing
+    # For display
 
     def greeted(self) -> list[int]:
-        """The regions that have said what they know."""
+        """The regions with an open session."""
         return sorted({session.peer_region for session in self._links.values() if session.is_open})
 
+    def is_greeting(self) -> bool:
+        """Return whether an open link is still waiting for the peer's Hello."""
+        return any(session.state == GREETING and session.closed is None for session in self._links.values())
+
     def sessions(self) -> list[Session]:
-        """One for each region that has greeted, an open one before a closing one."""
-        shown: dict[int, Session] = {}
+        """One session for each origin that has greeted, by region; an open one is preferred over a closing one."""
+        shown: dict[tuple[int, int], Session] = {}
         for session in self._links.values():
-            if session.peer_region and (session.is_open or session.peer_region not in shown):
-                shown[session.peer_region] = session
-        return [shown[region] for region in sorted(shown)]
+            key = (session.peer_region, session.peer_origin)
+            if session.peer_origin and (session.is_open or key not in shown):
+                shown[key] = session
+        return [shown[key] for key in sorted(shown)]
 
     def unlinked(self) -> list[int]:
-        """The slots of the regions that are known and have no session here: heard of through others, or gone."""
-        linked = {session.peer_region for session in self.sessions()}
-        latest = {origin.region: slot for slot, origin in sorted(self._birth.known.items())}
-        return [slot for region, slot in sorted(latest.items()) if region not in linked | {self.config.region}]
+        """The member origins that have no session here, known through others or gone; none of them belongs to a linked
+        region.
+        """
+        linked = {session.peer_region for session in self.sessions()} | {self.view.config.region}
+        counted = self._replica.members.counted(self.birth.origin, self.birth.founders_left())
+        return [slot for slot in counted if region_of(slot) not in linked]
+
+    def linked_ms(self, region: int, now_ms: int) -> int:
+        """When that region was last linked; a link that one side keeps refusing counts too."""
+        return now_ms if region in self.greeted() else self._left_ms.get(region, NEVER_MS)
 
     def name_of(self, region: int) -> str:
-        """What a region called itself on the last link to it that was closed; empty when there was none."""
+        """The name that the region gave on its last closed link; empty if there was none."""
         return self._names.get(region, "")
 
     def waiting(self) -> tuple[int, int]:
-        """Batches that wait for others, and their bytes."""
+        """The number of batches in the inbox, and their bytes."""
         return self._inbox.waiting_count, self._inbox.waiting_bytes
 
     def check(self) -> None:
@@ -399,7 +465,6 @@ class Exchange:
         self._inbox.check()
         self.transfers.check()
         self.audit.check()
-        if self.staging is not None:
-            self.staging.check()
+        self.fetching.check()
         for session in self._links.values():
             session.check()

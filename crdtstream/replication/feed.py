@@ -1,19 +1,19 @@
-"""What one peer is sent: a cursor into the log, the relay rule, a window in bytes, and parts of what exceeds a
-message.
+"""What one peer is sent: a cursor into the log, the relay rule, a window in bytes, and batches split into parts where
+they exceed a message.
 
-Batches of every origin go in the order in which this region applied them. One is sent when the peer lacks it, and it
-is of the own origin or of one that the peer does not get from its own region (its **direct** slots). `_covered` is
-what the peer has applied or was sent here; for a direct slot it may lag, because that slot's batches come from
-elsewhere. A slot that stops being direct leaves a hole in what was sent, so the peer asks for a restart with its
-vector, and the cursor goes back to what that lacks.
+Batches of all origins are sent in the order in which this region applied them. A batch is sent if the peer lacks it and
+either this region is its origin or the peer has no direct link to its origin (the origin is none of its **direct**
+slots). `_covered` is what the peer has applied or was sent here; it may lag for direct slots, whose batches reach the
+peer over another link. When a slot stops being direct, batches may be missing from what was sent, so the peer asks for
+a restart with its vector, and the cursor goes back to the first record that this vector lacks.
 
-A reader is **behind** when the log was cut before its cursor or is damaged at it, or when the cursor meets a join that
-brought what the peer lacks (see history.py). It is sent nothing then, until the peer covers what is missing or has
-taken a state.
+A reader is **behind** when the log was cut before its cursor or is damaged there, or when the cursor reaches a join
+that brought effects the peer lacks (see history.py). It is then sent nothing until the peer covers what is missing or
+has received a full state transfer.
 
-The window is open while the bytes sent since the last restart exceed those consumed by less than `window_bytes`: so
-one batch always goes, whatever its size. A restart begins a new window, because the old one may be full of batches
-that wait for those that the restart brings.
+The window is open while the bytes sent since the last restart exceed the bytes consumed by less than `window_bytes`, so
+one batch can always be sent, whatever its size. A restart opens a new window, because the old one may be full of
+batches that depend on those that the restart brings.
 
 The cursor is the next position to read (inclusive); `served_position` is the last one that may be sent (inclusive).
 """
@@ -21,17 +21,16 @@ The cursor is the next position to read (inclusive); `served_position` is the la
 from __future__ import annotations
 
 from crdtstream.core.causality import VersionVector
-from crdtstream.protocols.codec import BATCH, JOINED, decode_header, decode_joined
+from crdtstream.protocols.codec import BATCH, JOINED, decode_joined
+from crdtstream.protocols.log_port import LogRecord
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.history import History, fills
 
 READS_MAX = 2
 
-LogRecord = tuple[int, int, bytes]
-
 
 class Feed:
-    """The serving half of a session."""
+    """The sending half of a session."""
 
     __slots__ = (
         "_consumed_bytes",
@@ -76,56 +75,58 @@ class Feed:
         self._past_bytes += self._sent_bytes
         self._sent_bytes = 0
         self._consumed_bytes = 0
-        self._fall_behind()
+        self.fall_behind()
         self.catch_up()
 
-    def _fall_behind(self) -> None:
+    def fall_behind(self) -> None:
         self.behind = True
         self._read = []
         self._next = 0
         self._split = b""
 
     def catch_up(self) -> bool:
-        """Go on if the log has all that the peer lacks by now."""
+        """Resume from the log if it now holds everything that the peer lacks."""
         position = self._history.position_for(self._covered, self.direct)
         if position is not None:
             self._cursor = position
             self.behind = False
         return position is not None
 
-    def follow(self, position: int, vector: VersionVector) -> None:
-        """The peer was sent the state at this position of the log and at this vector."""
+    def resume_after(self, position: int, vector: VersionVector) -> None:
+        """Resume behind a full state transfer: the peer was sent the state at this log position and vector."""
         self._covered.merge(vector)
         self._cursor = position + 1
         self.behind = False
 
     @property
     def total_bytes(self) -> int:
-        """Of batches that were sent, in all windows."""
+        """The bytes of all batches sent, over all windows."""
         return self._past_bytes + self._sent_bytes
 
     def redirect(self, direct: list[int]) -> None:
-        """More slots reach the peer without us."""
+        """Accept a larger set of slots that reach the peer over other links."""
         self.direct = frozenset(direct)
 
-    def covered(self, vector: VersionVector) -> None:
-        """The peer has applied this."""
+    def note_covered(self, vector: VersionVector) -> None:
+        """Record that the peer has applied what this vector covers."""
         self._covered.merge(vector)
 
-    def heard(self, slot: int, last: int) -> None:
-        """The peer has sent this batch, so it has it."""
+    def note_received(self, slot: int, last: int) -> None:
+        """Record that the peer itself sent this batch, and so does not need it."""
         self._covered.advance(slot, last)
 
     def covers(self, vector: VersionVector) -> bool:
-        """The peer has all this, or was sent it."""
+        """Return whether the peer has applied, or was sent, everything that this vector covers."""
         return self._covered.descends(vector)
 
-    def consumed(self, consumed_bytes: int) -> None:
+    def note_consumed(self, consumed_bytes: int) -> None:
         if consumed_bytes <= self._sent_bytes:
             self._consumed_bytes = max(self._consumed_bytes, consumed_bytes)
 
     def fill(self, message: wire.Message, bytes_max: int, served_position: int, own_slot: int) -> bool:
-        """Put in what is due, up to `bytes_max`; True when nothing was found yet and looking on is worth a call."""
+        """Add the batches that are due, up to `bytes_max`. True if none was found within `READS_MAX` reads but the log
+        goes on.
+        """
         if self.behind:
             return False
         if self._split:
@@ -139,14 +140,14 @@ class Feed:
                 if reads == READS_MAX or not self._refill(bytes_max, served_position):
                     break
                 reads += 1
-            _, kind, payload = self._read[self._next]
+            position, kind, payload = self._read[self._next]
             if kind == JOINED and not fills(decode_joined(payload)[1], self._covered, self.direct):
-                self._fall_behind()
+                self.fall_behind()
                 break
             if size and size + len(payload) > bytes_max:
                 break
             self._next += 1
-            if kind != BATCH or not self._wanted(payload, own_slot):
+            if kind != BATCH or not self._claim(position, payload, own_slot):
                 continue
             if len(payload) > bytes_max:
                 self._begin_split(message, payload, bytes_max)
@@ -159,16 +160,18 @@ class Feed:
             message.batches.payloads.extend(payloads)
         return reads == READS_MAX and not payloads
 
+    # Strictly less: with an empty window one batch is always sent, even one larger than the window.
     def _window_open(self, size: int) -> bool:
         return self._sent_bytes + size - self._consumed_bytes < self._window_bytes
 
     def _refill(self, bytes_max: int, served_position: int) -> bool:
         if self._cursor < self._history.first_position():
-            self._fall_behind()
+            self.fall_behind()
             self.catch_up()
         if self.behind or self._cursor > served_position:
             return False
         records = self._history.read(self._cursor, bytes_max)
+        # The read met damage, and the log now begins behind it.
         if self._cursor < self._history.first_position():
             return self._refill(bytes_max, served_position)
         self._read = [record for record in records if record[0] <= served_position]
@@ -178,14 +181,14 @@ class Feed:
         self._cursor = self._read[-1][0] + 1
         return True
 
-    def _wanted(self, payload: bytes, own_slot: int) -> bool:
-        """The peer lacks it and is to have it from here; it counts as covered from now on."""
-        header = decode_header(payload)
-        if self._covered.contains(header.slot, header.last):
+    def _claim(self, position: int, payload: bytes, own_slot: int) -> bool:
+        """Return whether the peer lacks this batch and must get it from here; if so, mark it as covered."""
+        slot, last = self._history.head(position, payload)
+        if self._covered.contains(slot, last):
             return False
-        if header.slot in self.direct and header.slot != own_slot:
+        if slot in self.direct and slot != own_slot:
             return False
-        self._covered.advance(header.slot, header.last)
+        self._covered.advance(slot, last)
         return True
 
     def _begin_split(self, message: wire.Message, payload: bytes, piece_bytes: int) -> None:
@@ -195,11 +198,12 @@ class Feed:
         self._fill_piece(message)
 
     def _fill_piece(self, message: wire.Message) -> None:
-        """The next part, if the window is open; the last one ends the split."""
+        """Add the next part if the window is open; the last part ends the split."""
         if not self._window_open(0):
             return
         start = self._piece_index * self._piece_bytes
         piece = self._split[start : start + self._piece_bytes]
+        # Division rounded up.
         count = -(-len(self._split) // self._piece_bytes)
         message.part.CopyFrom(wire.Part(restart=self.restart, index=self._piece_index, count=count, payload=piece))
         self._sent_bytes += len(piece)

@@ -1,103 +1,93 @@
-"""What peers are served from: the log, and at which position to begin for a peer that has a given vector.
+"""The log as it is served to peers, and the position at which to begin for a peer with a given vector.
 
-A **milestone** `(position, vector)` says: every batch before `position` (exclusive) is covered by `vector`. One is kept
-for about every `MILESTONE_RECORDS` records, and one for the log's beginning. Their vectors ascend with their positions,
-so the milestones that a peer's vector descends are the earlier ones, and the last of these is where to begin. What a
-peer has beyond it is filtered out by whoever reads.
+A **milestone** `(position, vector)` states that `vector` covers every batch before `position` (exclusive). About one in
+every `MILESTONE_RECORDS` records has a milestone, and so has the beginning of the log. Vectors ascend with positions,
+so the milestones that a peer's vector descends are the earlier ones, and the last of these is where to begin. Batches
+beyond it that the peer already has are filtered out by the reader.
 
-A **gap** `(position, vector)` is what a state transfer brought that was joined at this position: effects that are in no
-batch of the log. Who lacks one of them is not served past it. Origins whose batches reach the reader from their own
-region (its direct slots) do not count.
+A **gap** `(position, vector)` stands for a state transfer that was joined at this position: its effects are in no batch
+of the log. A peer that lacks any of them is not served past the gap. Origins whose batches reach the peer over their
+own link (its direct slots) do not count.
 
-A log may turn out to be **damaged** while it is read. It forgets all up to there, so from then on it begins behind the
-damage, as if it had been cut; a milestone is kept for where it goes on.
+A log may turn out to be **damaged** while it is read. It then drops everything up to the damage, as if it had been cut
+there, and a milestone is kept for the position where it goes on.
 
-A log that was cut at its beginning serves a peer only from a milestone that is still retained. A checkpoint keeps one
-for about the beginning of each segment, and one for the place where the replay begins; the rest comes with the replay.
-Where the log begins before the first of them, what lies between tells which vector covers all before it.
+After a region has **started over** from another region's state, nothing that its log holds from before is served: the
+history begins behind it, as if the log had been cut there.
+
+A log that was cut at its beginning serves a peer only from a milestone that is still retained. A checkpoint keeps about
+one for the beginning of each segment and one for the position where the replay begins; the replay adds the others. If
+the log begins before the first milestone, the batches in between show which vector covers everything before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final, Protocol
+from typing import Final
 
 from crdtstream.core.causality import VersionVector
 from crdtstream.protocols.codec import BATCH, decode_header
+from crdtstream.protocols.log_port import Damage, LogReader, LogRecord
 
 MILESTONE_RECORDS: Final = 256
 READ_BYTES: Final = 1 << 20
-
-LogRecord = tuple[int, int, bytes]
-
-
-class Damage:
-    """What of the log could not be read: where it was met, and the last record that is lost to peers (inclusive)."""
-
-    __slots__ = ("file", "offset", "reason", "record", "through")
-
-    def __init__(self, file: str, offset: int, record: int, through: int, reason: str) -> None:
-        self.file = file
-        self.offset = offset
-        self.record = record
-        self.through = through
-        self.reason = reason
-
-    def __repr__(self) -> str:
-        return f"Damage({self.file} at byte {self.offset}, record {self.record}: {self.reason})"
-
-
-class LogReader(Protocol):
-    """The port to the log. Positions are inclusive."""
-
-    @property
-    def first_position(self) -> int:
-        """The first retained record, or the first to come."""
-
-    @property
-    def last_position(self) -> int: ...
-
-    def read(self, position: int, bytes_max: int) -> list[LogRecord]:
-        """(position, kind, payload) from `position` on: up to `bytes_max`, or one record that is larger.
-
-        Empty where the record cannot be read; the log begins behind it then.
-        """
-
-    def bytes_from(self, position: int) -> int:
-        """About how many bytes of the log lie from there on."""
-
-    @property
-    def damages(self) -> list[Damage]:
-        """What could not be read since the start."""
+HEADS_KEPT: Final = 4096
 
 
 class History:
-    """The log as peers see it; without a log, during recovery, there is nothing to read."""
+    """The log as peers see it; during recovery there is no log and nothing to read."""
 
-    __slots__ = ("_after", "_gaps", "_milestones", "_vector", "log")
+    __slots__ = ("_after", "_gaps", "_heads", "_milestones", "_vector", "beginning", "log")
 
     def __init__(self, log: LogReader | None = None) -> None:
         self.log = log
+        # Nothing before this position is served.
+        self.beginning = 1
         self._milestones: list[tuple[int, VersionVector]] = [(1, VersionVector())]
         self._gaps: list[tuple[int, VersionVector]] = []
         self._after, self._vector = self._milestones[0]
+        # Position -> origin and last counter, for the newest batches.
+        self._heads: dict[int, tuple[int, int]] = {}
 
-    def note(self, position: int, vector: VersionVector) -> None:
-        """A batch has this position in the log; `vector` covers it and all before it, and is copied when it is kept."""
+    def note(self, position: int, slot: int, last: int, vector: VersionVector) -> None:
+        """Record a batch at this log position, of that origin and up to that counter. `vector` covers it and everything
+        before it, and is copied if it is kept.
+        """
         after = position + 1
+        self._heads[position] = (slot, last)
+        if len(self._heads) > HEADS_KEPT:
+            del self._heads[next(iter(self._heads))]
         self._after, self._vector = after, vector
         if after - self._milestones[-1][0] >= MILESTONE_RECORDS:
             self._milestones.append((after, vector.copy()))
 
+    def head(self, position: int, payload: bytes) -> tuple[int, int]:
+        """Return origin and last counter of the batch at this position, without decoding it if it is recent."""
+        head = self._heads.get(position)
+        if head is None:
+            header = decode_header(payload)
+            head = (header.slot, header.last)
+        return head
+
     def note_gap(self, position: int, gap: VersionVector, vector: VersionVector) -> None:
-        """A state was joined at this position; `vector` covers it and all before it."""
+        """Record that a state was joined at this position; `vector` covers it and everything before it."""
         self._gaps.append((position, gap))
         self._after, self._vector = position + 1, vector
         self.mark(position + 1, vector)
 
+    def begin_again(self, position: int, vector: VersionVector) -> None:
+        """Serve only from this position on, where another state with this vector replaced the old one."""
+        self.beginning = position
+        self._milestones = [(position, vector.copy())]
+        self._gaps = []
+        self._after, self._vector = position, vector
+
     def position_for(self, vector: VersionVector, direct: Collection[int] = ()) -> int | None:
-        """From here on (inclusive) lies everything that the vector lacks; None when the log does not cover that."""
+        """Return the position from which (inclusive) the log holds everything that the vector lacks; None if it does
+        not.
+        """
         first = 0
+        # Reading for the beginning milestone may find damage, which moves the beginning: repeat until it stays.
         while first != self.first_position():
             first = self.first_position()
             self._forget_cut()
@@ -117,7 +107,7 @@ class History:
         return begin if all(fills(gap, vector, direct) for gap in gaps) else None
 
     def needed(self) -> VersionVector:
-        """Who covers this is served from the log."""
+        """Return the vector that a peer must cover to be served from the log."""
         first = self.first_position()
         at = min(self._index_from(first), len(self._milestones) - 1)
         needed = self._milestones[at][1].copy()
@@ -127,10 +117,10 @@ class History:
         return needed
 
     def first_position(self) -> int:
-        return 1 if self.log is None else self.log.first_position
+        return self.beginning if self.log is None else max(self.beginning, self.log.first_position)
 
     def _forget_cut(self) -> None:
-        """Drop milestones before the log's beginning, but for the last one, from which `note` measures."""
+        """Drop milestones before the log's beginning, except the last one, from which `note` measures distances."""
         first = self.first_position()
         count = 0
         while count + 1 < len(self._milestones) and self._milestones[count][0] < first:
@@ -139,7 +129,7 @@ class History:
         self._gaps = [gap for gap in self._gaps if gap[0] >= first]
 
     def _mark_beginning(self) -> None:
-        """A milestone for the log's first position: less than the next one by the batches that lie between."""
+        """Insert a milestone for the log's first position: the next one's vector minus the batches between the two."""
         first = self.first_position()
         following, vector = self._milestones[0]
         if first >= following:
@@ -166,12 +156,12 @@ class History:
     # Checkpoints
 
     def mark(self, position: int, vector: VersionVector) -> None:
-        """All that is in the log by now lies before this position."""
+        """Add a milestone that covers everything in the log so far, all of which lies before this position."""
         if self._milestones[-1][0] < position:
             self._milestones.append((position, vector.copy()))
 
     def milestones_at(self, positions: list[int]) -> list[tuple[int, VersionVector]]:
-        """For each of these ascending positions the first milestone at or after it."""
+        """For each of these ascending positions, the first milestone at or after it."""
         found: list[tuple[int, VersionVector]] = []
         for position in positions:
             at = self._index_from(position)
@@ -180,7 +170,7 @@ class History:
         return found
 
     def gaps(self) -> list[tuple[int, VersionVector]]:
-        """Those at or behind the log's beginning."""
+        """The gaps at or after the log's beginning."""
         self._forget_cut()
         return self._gaps[:]
 
@@ -195,7 +185,7 @@ class History:
         return low
 
     def restore(self, milestones: list[tuple[int, VersionVector]]) -> None:
-        """Those that a checkpoint kept; the last one stands where the replay begins."""
+        """Restore the milestones of a checkpoint; the last one is where the replay begins."""
         self._milestones = milestones
         self._after, self._vector = milestones[-1]
 
@@ -203,7 +193,9 @@ class History:
         self._gaps.append((position, gap))
 
     def read(self, position: int, bytes_max: int) -> list[LogRecord]:
-        """As the log does; where it begins anew behind damage, who has all that is here by now can be served."""
+        """Read from the log. If it resumes behind damage, add a milestone there, so that peers that are up to date can
+        be served.
+        """
         log = self.log
         if log is None:
             return []
@@ -223,5 +215,5 @@ class History:
 
 
 def fills(gap: VersionVector, vector: VersionVector, direct: Collection[int]) -> bool:
-    """Whether a reader with this vector lacks nothing of the gap, but for what it gets from elsewhere."""
+    """Return whether a reader with this vector lacks nothing of the gap, apart from origins that it hears directly."""
     return all(vector.contains(slot, counter) or slot in direct for slot, counter in gap.items())

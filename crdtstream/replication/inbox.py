@@ -1,42 +1,43 @@
-"""Batches that wait: two gates, two questions.
+"""Batches that wait at two gates.
 
-    is there a gap in this origin?           a batch passes when its first counter follows what is applied of its origin
-    have I everything its context names?     a batch passes when the own vector descends its context
+    are earlier batches of this origin missing?    passes if the first counter follows the origin's applied ones
+    is a dependency missing?                       passes if the local vector descends the batch's context
 
-What passes both may be applied at once; so delivery is FIFO for each origin and causal across them. An origin's batches
-never overlap, because each is relayed in the bytes that its origin made: one that begins below the own vector and ends
-above it, or that begins like a waiting one and ends elsewhere, is an `InboxError` and is not taken.
+A batch that passes both gates may be applied at once, so delivery is FIFO within an origin and causal across origins.
+Batches of one origin never overlap, because they are relayed in the bytes that their origin made. A batch that begins
+below the local vector and ends above it, or that begins where a waiting one begins but ends elsewhere, is an
+`InboxError` and is not kept.
 
-Invariant: a waiting batch was not covered by the vector when it was offered. One that the vector covers since then, by
-whatever way, is dropped when `next` meets it. The windows of sound peers bound memory; for others, `held_bytes` says
-what of it is taken, and `shed` drops what came over one link alone.
+Invariant: the vector did not cover a waiting batch when it was offered. If the vector has covered it since then, by
+whatever route, `next` drops it. The windows of correct peers bound memory; against others, `held_bytes` measures the
+memory in use, and `shed` drops what came over a single link.
 
 Reference: the causal delivery of AntidoteDB (`inter_dc_sub_buf`, `inter_dc_dep_vnode`).
 """
 
 from __future__ import annotations
 
-from bisect import insort
-from heapq import heappop, heappush
 from typing import Final
+
+from sortedcontainers import SortedDict
 
 from crdtstream.core.causality import VersionVector
 from crdtstream.protocols.codec import BatchHeader
 
-# A batch and the links that brought it.
+# A batch and the links that delivered it.
 Arrival = tuple[BatchHeader, bytes, list[int]]
 
-# What a batch takes of memory besides its bytes, and a row of its context.
+# The memory that a batch takes besides its payload, and that of one row of its context.
 ARRIVAL_BYTES: Final = 600
 ROW_BYTES: Final = 110
 
 
 class InboxError(ValueError):
-    """A batch that cannot belong to its origin's history."""
+    """The batch contradicts the history of its origin."""
 
 
 class _Waiting:
-    """An arrival, and what it takes of memory."""
+    """A waiting batch and the memory that it takes."""
 
     __slots__ = ("arrival", "held_bytes", "links")
 
@@ -46,52 +47,36 @@ class _Waiting:
         self.held_bytes = len(payload) + ARRIVAL_BYTES + ROW_BYTES * header.context.slot_count()
 
 
-class _Queue:
-    """What waits of one origin: by first counter, and the first counters as a heap."""
-
-    __slots__ = ("arrivals", "firsts")
-
-    def __init__(self) -> None:
-        self.arrivals: dict[int, _Waiting] = {}
-        self.firsts: list[int] = []
-
-    def pop(self) -> _Waiting:
-        return self.arrivals.pop(heappop(self.firsts))
-
-    def follows(self, have: int, vector: VersionVector) -> bool:
-        """The one behind this counter has all its context."""
-        return vector.descends(self.arrivals[have + 1].arrival[0].context)
-
-    def keep(self, arrivals: dict[int, _Waiting]) -> None:
-        self.arrivals = arrivals
-        self.firsts = sorted(arrivals)
-
-
 class Inbox:
-    """Batches of every origin that came before what they need."""
+    """Batches of all origins that arrived before their dependencies."""
 
-    __slots__ = ("_held", "_queues", "_slots", "held_bytes", "waiting_bytes", "waiting_count")
+    __slots__ = ("_held", "_queues", "held_bytes", "waiting_bytes", "waiting_count")
 
     def __init__(self) -> None:
-        self._queues: dict[int, _Queue] = {}
-        self._slots: list[int] = []
+        # Origin -> first counter -> waiting batch, both ascending; an origin without a waiting batch has no key.
+        self._queues: SortedDict = SortedDict()
         self._held: dict[int, int] = {}
         self.waiting_count = 0
         self.waiting_bytes = 0
         self.held_bytes = 0
 
+    def passes(self, header: BatchHeader, vector: VersionVector) -> bool:
+        """Return whether the batch passes both gates and no other batch of its origin waits."""
+        return header.slot not in self._queues and vector.admits(header.slot, header.first, header.context)
+
     def offer(self, header: BatchHeader, payload: bytes, vector: VersionVector, link: int = 0) -> None:
-        """Take a batch in, unless the vector covers it or it waits already."""
+        """Keep the batch, unless the vector covers it or it is waiting already."""
         have = vector.get(header.slot)
         if header.last <= have:
             return
         if header.first <= have:
-            raise InboxError(f"batch {header.first}..{header.last} of slot {header.slot}, of which {have} are applied")
-        queue = self._queue(header.slot)
-        held = queue.arrivals.get(header.first)
+            raise InboxError(
+                f"batch {header.first}..{header.last} of slot {header.slot} begins below {have}, which is applied"
+            )
+        queue: SortedDict = self._queues.setdefault(header.slot, SortedDict())
+        held: _Waiting | None = queue.get(header.first)
         if held is None:
-            held = queue.arrivals[header.first] = _Waiting(header, payload, link)
-            heappush(queue.firsts, header.first)
+            held = queue[header.first] = _Waiting(header, payload, link)
             self.waiting_count += 1
             self.waiting_bytes += len(payload)
             self.held_bytes += held.held_bytes
@@ -99,36 +84,46 @@ class Inbox:
             return
         last = held.arrival[0].last
         if last != header.last:
-            raise InboxError(f"two batches of slot {header.slot} begin at {header.first}: ..{last}, ..{header.last}")
+            raise InboxError(
+                f"two batches of slot {header.slot} begin at {header.first} and end at {last} and {header.last}"
+            )
         if link not in held.links:
             held.links.append(link)
             self._held[link] = self._held.get(link, 0) + held.held_bytes
 
-    def _queue(self, slot: int) -> _Queue:
-        queue = self._queues.get(slot)
-        if queue is None:
-            queue = self._queues[slot] = _Queue()
-            insort(self._slots, slot)
-        return queue
-
     def next(self, vector: VersionVector) -> Arrival | None:
-        """A batch that passes both gates now, of the lowest slot that has one; it waits no longer."""
-        for slot in self._slots:
-            queue = self._queues[slot]
-            have = vector.get(slot)
-            while queue.firsts and queue.firsts[0] <= have:
-                self._taken(queue.pop())
-            if queue.firsts and queue.firsts[0] == have + 1 and queue.follows(have, vector):
-                return self._taken(queue.pop())
+        """Remove and return a batch that now passes both gates, of the lowest slot that has one."""
+        for slot in list(self._queues):
+            waiting = self._first_above(slot, vector.get(slot))
+            if waiting is not None:
+                header = waiting.arrival[0]
+                if vector.admits(slot, header.first, header.context):
+                    self._drop(slot, header.first)
+                    return waiting.arrival
         return None
 
-    def _taken(self, waiting: _Waiting) -> Arrival:
+    def _first_above(self, slot: int, have: int) -> _Waiting | None:
+        """Return the first waiting batch of an origin above this counter; those that the vector covers are dropped."""
+        while slot in self._queues:
+            first, waiting = self._queues[slot].peekitem(0)
+            if first > have:
+                found: _Waiting = waiting
+                return found
+            self._drop(slot, first)
+        return None
+
+    def _drop(self, slot: int, first: int) -> None:
+        queue = self._queues[slot]
+        self._release_all(queue.pop(first))
+        if not queue:
+            del self._queues[slot]
+
+    def _release_all(self, waiting: _Waiting) -> None:
         self.waiting_count -= 1
         self.waiting_bytes -= len(waiting.arrival[1])
         self.held_bytes -= waiting.held_bytes
         for link in waiting.links:
             self._release(link, waiting.held_bytes)
-        return waiting.arrival
 
     def _release(self, link: int, held_bytes: int) -> None:
         self._held[link] -= held_bytes
@@ -136,20 +131,15 @@ class Inbox:
             del self._held[link]
 
     def shed(self) -> int:
-        """Forget what came over one link alone, the one that brought most of all that waits; which one it is."""
+        """Drop every batch that came only over the link that delivered the most; return that link."""
         link = max(self._held, key=self._held.__getitem__)
-        for slot in self._slots[:]:
-            kept: dict[int, _Waiting] = {}
-            for first, waiting in self._queues[slot].arrivals.items():
+        for slot, queue in list(self._queues.items()):
+            for first, waiting in list(queue.items()):
+                # Batches that another link delivered as well stay, at that link's expense.
                 if waiting.links == [link]:
-                    self._taken(waiting)
+                    self._drop(slot, first)
                 else:
                     self._leave(waiting, link)
-                    kept[first] = waiting
-            self._queues[slot].keep(kept)
-            if not kept:
-                del self._queues[slot]
-                self._slots.remove(slot)
         return link
 
     def _leave(self, waiting: _Waiting, link: int) -> None:
@@ -158,18 +148,17 @@ class Inbox:
             self._release(link, waiting.held_bytes)
 
     def check(self) -> None:
-        assert self._slots == sorted(self._queues), "slots and queues differ"
         count = size = held_bytes = 0
         held: dict[int, int] = {}
         for slot, queue in self._queues.items():
-            assert sorted(queue.firsts) == sorted(queue.arrivals), f"heap and arrivals of slot {slot} differ"
-            for first, waiting in queue.arrivals.items():
+            assert queue, f"an empty queue of slot {slot}"
+            for first, waiting in queue.items():
                 header, payload, _ = waiting.arrival
-                assert (header.slot, header.first) == (slot, first), "a batch waits in another's place"
+                assert (header.slot, header.first) == (slot, first), "a batch is stored under another batch's counter"
                 count += 1
                 size += len(payload)
                 held_bytes += waiting.held_bytes
                 for link in waiting.links:
                     held[link] = held.get(link, 0) + waiting.held_bytes
         assert (count, size) == (self.waiting_count, self.waiting_bytes), "the totals do not add up"
-        assert (held_bytes, held) == (self.held_bytes, self._held), "what is held does not add up"
+        assert (held_bytes, held) == (self.held_bytes, self._held), "held bytes do not add up"

@@ -1,12 +1,12 @@
-"""What one peer sent: batches that are not yet applied count against its window, parts become whole batches again.
+"""What one peer sent: flow control for batches that are not applied yet, and the assembly of split batches.
 
-`consumed_bytes` are the bytes since the last restart whose batch the own vector covers, in order of arrival; that is
-what the peer's window goes by, so at most one window of this peer's batches waits in the inbox. A part counts at
-once, but for the last one of its batch, which counts with it: `batch_bytes_max` bounds what is being put together, and
-the region bounds what all its sessions put together.
+`consumed_bytes` counts the bytes received since the last restart whose batch the local vector covers, in order of
+arrival. The peer's window is measured by it, so at most one window of this peer's batches waits in the inbox. A part is
+counted when it arrives, except the last one of its batch, which is counted with the batch: `batch_bytes_max` bounds an
+incomplete batch, and the region bounds the incomplete batches of all sessions together.
 
-A batch with an older restart number was sent before the peer heard of the restart, and counts in no window. One that
-comes twice counts at once, and takes no memory here: no sound peer sends it.
+A batch with an older restart number was sent before the peer knew of the restart and counts in no window. A duplicate
+is counted at once and takes no memory here: a correct peer never sends one.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Intake:
 
     @property
     def unfinished_bytes(self) -> int:
-        """Of the batch that is being put together."""
+        """The bytes of the batch that is being assembled."""
         return len(self._whole)
 
     def begin(self) -> int:
-        """A new restart number, and a new window with it."""
+        """Begin a new restart number and with it a new window."""
         self.restart += 1
         self.consumed_bytes = 0
         self._waiting.clear()
@@ -48,7 +48,7 @@ class Intake:
         return self.restart
 
     def note(self, header: BatchHeader, size_bytes: int, restart: int) -> None:
-        """A batch arrived, of which these bytes are not counted yet."""
+        """Record the arrival of a batch, of which `size_bytes` are not counted yet."""
         if restart != self.restart:
             return
         dot = (header.slot, header.last)
@@ -59,7 +59,7 @@ class Intake:
             self._waiting.append((*dot, size_bytes))
 
     def settle(self, vector: VersionVector) -> None:
-        """Count what the own vector covers by now."""
+        """Count the batches that the local vector covers by now."""
         waiting = self._waiting
         while waiting and vector.contains(waiting[0][0], waiting[0][1]):
             slot, last, size_bytes = waiting.popleft()
@@ -67,15 +67,15 @@ class Intake:
             self.consumed_bytes += size_bytes
 
     def piece(self, part: wire.Part) -> bytes | None:
-        """The whole batch with its last part, else None."""
+        """Add a part; return the whole batch with its last part, else None."""
         if part.index == 0:
             self._whole = bytearray()
             self._next = 0
             self._count = part.count
         if part.index != self._next or part.count != self._count or part.index >= part.count or not part.payload:
-            raise WireError(f"part {part.index} of {part.count} after {self._next} of {self._count}")
+            raise WireError(f"part {part.index} of {part.count} arrived after {self._next} of {self._count} parts")
         if len(self._whole) + len(part.payload) > self._batch_bytes_max:
-            raise WireError(f"a batch of more than batch_bytes_max = {self._batch_bytes_max} bytes")
+            raise WireError(f"a batch exceeds batch_bytes_max = {self._batch_bytes_max} bytes")
         self._whole += part.payload
         self._next += 1
         if self._next < self._count:
@@ -88,6 +88,6 @@ class Intake:
         return whole
 
     def check(self) -> None:
-        assert len(self._whole) <= self._batch_bytes_max, "too much is being put together"
-        assert self._known == {(slot, last) for slot, last, _ in self._waiting}, "what waits is not what is known"
+        assert len(self._whole) <= self._batch_bytes_max, "the incomplete batch is too large"
+        assert self._known == {(slot, last) for slot, last, _ in self._waiting}, "waiting and known batches differ"
         assert all(size > 0 for _, _, size in self._waiting), "a batch without bytes waits"

@@ -1,16 +1,24 @@
-"""What every member has told about itself: a durable vector (fsynced) and an applied one, heard from it or relayed.
+"""What each member has reported about itself, directly or by relay: a durable vector (fsynced), an applied vector, and
+its signs of life.
 
-Vectors of one member form a chain, so of two that are heard the merge is the newer, in whatever order they come.
+The vectors of one member form a chain, so the merge of two is the newer one, in whatever order they arrive. It is
+therefore enough to send what grew.
 
-Two readings of a durable vector. That a member **holds** something is a fact when it is heard; WAIT asks for that. But
-a vector **counts** for stability only once the own vector descends it (the second gate of progress): else a tombstone
-that all members cover could be forgotten here while a create that it must kill, covered by the vector too, has not
-arrived. Each member has one vector that waits at that gate. What is heard meanwhile does not replace it but follows it;
-otherwise members that write all the time would keep it out of reach for ever.
+A durable vector is used in two ways. That a member **holds** something is a fact as soon as it is received; WAIT relies
+on that. But a vector **counts** for stability only once the local vector descends it (the second gate of progress).
+Otherwise a tombstone that all members cover could be forgotten here while a group create that it must remove, covered
+by the same vector, has not arrived yet. Each member has one vector that waits at this gate. A later vector queues
+behind it and does not replace it; otherwise members that write all the time would keep it out of reach for ever.
+
+A **sign of life** is a number that a member raises with each heartbeat; it travels with the member's row, over whatever
+regions lie between. So every region can tell, by its own clock, when a member was last active. It says nothing about
+what the member holds, and safety never depends on it: it only affects when an origin is admitted, and which origin WAIT
+counts for a region.
 
 Invariant: counted <= awaited <= heard, for each member. All vectors are inclusive.
 
-Reference: Baquero, Almeida and Shoker, "Making operation-based CRDTs operation-based" (2014), causal stability.
+Reference: Baquero, Almeida and Shoker, "Making operation-based CRDTs operation-based" (2014), causal stability; Das,
+Gupta and Motivala, "SWIM" (2002), for incarnation-like numbers that only their owner raises.
 """
 
 from __future__ import annotations
@@ -18,23 +26,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from crdtstream.core.causality import VersionVector, incarnation_of, region_of
+from crdtstream.core.causality import VersionVector, region_of
 
-ProgressRow = tuple[int, VersionVector, VersionVector]
+# Origin, durable vector, applied vector, sign of life.
+ProgressRow = tuple[int, VersionVector, VersionVector, int]
 
 ROWS_MAX: Final = 1 << 62
 
 
 class _Member:
-    """One member's vectors; `awaited` is the durable one at the gate, None when all that was heard counts."""
+    """One member's vectors. `awaited` is the durable one at the gate, None when everything received counts. `sign_ms`
+    is when its last sign of life was received, 0 for never.
+    """
 
-    __slots__ = ("applied", "awaited", "counted", "heard")
+    __slots__ = ("applied", "awaited", "counted", "heard", "life", "sign_ms")
 
     def __init__(self) -> None:
         self.heard = VersionVector()
         self.applied = VersionVector()
         self.counted = VersionVector()
         self.awaited: VersionVector | None = None
+        self.life = 0
+        self.sign_ms = 0
 
     def hear(self, durable: VersionVector, applied: VersionVector) -> None:
         self.applied.merge(applied)
@@ -50,8 +63,9 @@ class _Member:
         return durable.slots_beyond(self.heard) + applied.slots_beyond(self.applied)
 
     def settle(self, own: VersionVector) -> bool:
-        """Let through what the own vector descends; True when something counts that did not."""
+        """Let vectors that the local vector descends pass the gate; True if one did."""
         settled = False
+        # A vector received while the last one waited takes its place at the gate, and may pass at once.
         while self.awaited is not None and own.descends(self.awaited):
             self.counted = self.awaited
             self.awaited = None if self.counted == self.heard else self.heard.copy()
@@ -60,19 +74,22 @@ class _Member:
 
 
 class ProgressTable:
-    """Members by slot."""
+    """The members' progress, by origin."""
 
-    __slots__ = ("_members", "row_count")
+    __slots__ = ("_ended", "_members", "row_count")
 
     def __init__(self) -> None:
         self._members: dict[int, _Member] = {}
-        # Of all vectors as heard: what they take of memory.
+        self._ended: dict[int, None] = {}
+        # The rows of all received vectors together: a measure of the memory they take.
         self.row_count = 0
 
     def hear(self, slot: int, durable: VersionVector, applied: VersionVector, rows_max: int = ROWS_MAX) -> bool:
-        """Both vectors are merged in, so the caller may go on using its own. False where all rows would be more than
-        that, and nothing is heard.
+        """Merge a member's vectors; the caller keeps its own objects. False, and no change, if the total would exceed
+        `rows_max`.
         """
+        if slot in self._ended:
+            return True
         member = self._members.get(slot)
         if member is None:
             member = _Member()
@@ -84,8 +101,39 @@ class ProgressTable:
         self.row_count = row_count
         return True
 
+    def hear_life(self, slot: int, life: int, now_ms: int) -> None:
+        """Record a sign of life; call it after `hear`."""
+        member = self._members.get(slot)
+        if member is not None and life > member.life:
+            member.life = life
+            member.sign_ms = max(1, now_ms)
+
+    def sign_ms(self, slot: int) -> int:
+        """Return when this origin's last sign of life was received; 0 for never."""
+        member = self._members.get(slot)
+        return 0 if member is None else member.sign_ms
+
+    def heard_since(self, region: int, since_ms: int, but: int) -> int:
+        """Return the origin of a region except `but` with the latest sign of life after `since_ms`; 0 for none."""
+        signs = [(member.sign_ms, slot) for slot, member in self._members.items() if region_of(slot) == region]
+        return max([(at, slot) for at, slot in signs if at > since_ms and slot != but], default=(0, 0))[1]
+
+    def set_back(self, now_ms: int) -> None:
+        """Adjust to a clock that was set back: no sign of life was received later than now."""
+        for member in self._members.values():
+            member.sign_ms = min(member.sign_ms, now_ms)
+
+    def end(self, slot: int) -> None:
+        """Drop an origin whose membership has ended: nothing depends on what it holds any more."""
+        member = self._members.pop(slot, None)
+        if member is not None:
+            self.row_count -= member.row_count()
+        self._ended[slot] = None
+
     def settle(self, own_vector: VersionVector) -> bool:
-        """The own vector grew, or something was heard; True when a durable vector counts that did not."""
+        """Re-check the gates after the local vector grew or progress was received; True if another durable vector
+        counts now.
+        """
         settled = False
         for member in self._members.values():
             if member.awaited is not None and member.settle(own_vector):
@@ -93,17 +141,29 @@ class ProgressTable:
         return settled
 
     def durable_of(self, slot: int) -> VersionVector:
-        """The durable vector that counts; empty for a member not heard of."""
+        """The durable vector that counts; empty for an unknown member."""
         member = self._members.get(slot)
         return VersionVector() if member is None else member.counted.copy()
 
+    def holds_all(self, slot: int, vector: VersionVector) -> bool:
+        """Return whether that origin has reported that all of this is on its disk."""
+        member = self._members.get(slot)
+        return member is not None and member.heard.descends(vector)
+
     def applied_of(self, slot: int) -> VersionVector:
-        """The newest applied vector heard; for show and for lag, so it passes no gate."""
+        """The newest applied vector received. It is for display and lag only, so it passes no gate."""
         member = self._members.get(slot)
         return VersionVector() if member is None else member.applied.copy()
 
+    def highest_of(self, slot: int, since_ms: int) -> int:
+        """The highest counter of this origin that another member with a sign of life since then has reported as
+        applied.
+        """
+        alive = [member for one, member in self._members.items() if one != slot and member.sign_ms >= since_ms]
+        return max([member.applied.get(slot) for member in alive], default=0)
+
     def stable(self, members: Iterable[int]) -> VersionVector:
-        """What every member holds durably; one not heard of counts as zero."""
+        """Return what every member holds durably; an unknown member holds nothing."""
         stable: VersionVector | None = None
         for slot in members:
             durable = self.durable_of(slot)
@@ -113,28 +173,28 @@ class ProgressTable:
     def holders(self, slot: int, counter: int) -> set[int]:
         """The regions that hold this origin's effects up to the counter on disk.
 
-        A region's latest incarnation speaks for it: what an earlier one held may be lost.
+        The origin with the latest sign of life speaks for its region: what an earlier origin of it held may be lost.
         """
         holders: set[int] = set()
-        for member_slot in self._latest():
-            if self._members[member_slot].heard.contains(slot, counter):
-                holders.add(region_of(member_slot))
+        for member in self._latest().values():
+            if self._members[member].heard.contains(slot, counter):
+                holders.add(region_of(member))
         return holders
 
-    def _latest(self) -> list[int]:
-        """The slot of each region's latest incarnation."""
+    def _latest(self) -> dict[int, int]:
+        """The most recently active origin of each region."""
         latest: dict[int, int] = {}
-        for slot in self._members:
-            region = region_of(slot)
-            if incarnation_of(slot) >= incarnation_of(latest.get(region, region)):
-                latest[region] = slot
-        return list(latest.values())
+        for slot, member in self._members.items():
+            other = latest.get(region_of(slot))
+            if other is None or member.sign_ms >= self._members[other].sign_ms:
+                latest[region_of(slot)] = slot
+        return latest
 
     def rows(self) -> list[ProgressRow]:
-        """(slot, durable, applied) as heard, slots ascending: each receiver has a gate of its own. Who keeps a vector
-        copies it, because it goes on growing here.
+        """The rows as received, origins ascending; each receiver has its own gate. A caller that keeps a vector must
+        copy it, because it goes on growing here.
         """
-        return [(slot, member.heard, member.applied) for slot, member in sorted(self._members.items())]
+        return [(slot, member.heard, member.applied, member.life) for slot, member in sorted(self._members.items())]
 
     def check(self) -> None:
         assert self.row_count == sum(member.row_count() for member in self._members.values()), "rows are miscounted"
@@ -143,7 +203,7 @@ class ProgressTable:
                 vector.check()
             assert member.heard.descends(member.counted), f"more counts of slot {slot} than was heard"
             if member.awaited is None:
-                assert member.counted == member.heard, f"slot {slot}: what was heard waits at no gate"
+                assert member.counted == member.heard, f"slot {slot}: a received vector is missing at the gate"
             else:
                 assert member.heard.descends(member.awaited), f"slot {slot} awaits more than was heard"
                 assert member.awaited.descends(member.counted), f"slot {slot} awaits less than counts"

@@ -1,44 +1,89 @@
-"""What no sound peer sends, found before it changes anything: a `CodecError` then ends the link that brought it.
+"""Rejects what no correct peer sends, before it changes anything: a `CodecError` ends the link that delivered it.
 
-A batch that passed the gates may still name what its context does not cover, and a state may hold what its vector does
-not cover. Applied, that would not fail here but later, where nobody can refuse it any more: in an effect of this region
-that follows from it and that nobody can read, at the next start out of this region's own log.
+A batch that passed the inbox may still name dots that its context does not cover, and a state may hold dots that its
+vector does not cover. Applied, they would not fail here but later, where no link is left to close: in an effect of this
+region that builds on them and that no peer can decode, or in the replay of this region's own log at the next start.
 
-What lies inside a block of entries is not looked at; see protocols/effect_rows.py. All counters are inclusive.
+A dot `slot:counter` that an effect **names** must be covered by the batch's context (what the batch adds to it, and
+what the origin's earlier batches had), or be an earlier counter of the same origin. What each kind names:
+
+    effect                          must be covered                                     besides
+    EntriesAdded                    -                                                   IDs ascend, see below
+    EntriesRemoved                  the highest counter of each range                   -
+    StreamDeleted                   first + added - 1 of each count it voids            -
+    Acknowledged                    the create dots of the group                        -
+    MemberAdmitted                  the Join that admits it: slot:counter               -
+    MemberEvicted                   slot:through                                        -
+    all other kinds                 they name no dot                                    -
+
+    in a state                      must be covered by the state's vector               besides
+    deleted, destroyed              every dot                                           -
+    groups                          every create dot                                    -
+    metas (counts, registers)       every counter, and first + added - 1                voided <= added; first if added
+    trees                           the last counter of each                            IDs and counters ascend
+    the whole                       -                                                   no fork, see below
+
+IDs ascend: an origin's entries in one key have ascending IDs until that origin deletes the key. Entry payloads are not
+validated here; see protocols/effect_rows.py. All counters are inclusive.
+
+Fork: if two processes have made effects as one origin, joining a state would treat acknowledged entries of one process
+as removed. Such a state is rejected where the difference is visible (core/forks.py), with the remedy in the error.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from crdtstream.core import effects as fx
-from crdtstream.core.causality import Dot, VersionVector
+from crdtstream.core.causality import Dot, VersionVector, origin_name
 from crdtstream.core.entry_id import EntryId
+from crdtstream.core.forks import forks
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import OriginMeta, Stream
 from crdtstream.core.tree_joining import can_join, last_of
+from crdtstream.core.whole_state import WholeState
 from crdtstream.protocols.codec import CodecError
-from crdtstream.protocols.transfer_rows import TransferReader
+from crdtstream.replication.audit.remedy import REMEDY
+
+NOTHING: Final = VersionVector()
 
 
 def screen_batch(batch: fx.Batch, replica: Replica) -> None:
-    _refuse_unseen(batch)
-    _refuse_descending(batch, replica)
-
-
-def _refuse_unseen(batch: fx.Batch) -> None:
-    """An effect speaks of what its context covers, and of earlier effects of its batch."""
+    tops: dict[fx.Key, EntryId | None] = {}
     counter = batch.first
     for effect in batch.effects:
-        if not isinstance(effect, fx.EntriesAdded):
-            for slot, named in _named(effect):
-                if named >= counter if slot == batch.slot else not batch.context.contains(slot, named):
-                    raise CodecError(f"effect at counter {counter}: it names {slot}:{named}, which its context lacks")
-            if isinstance(effect, fx.MemberJoined) and effect.slot == batch.slot:
-                raise CodecError(f"effect at counter {counter}: slot {batch.slot} admits itself")
+        if isinstance(effect, fx.EntriesAdded):
+            _refuse_descending(effect, batch.slot, tops, replica)
+        else:
+            _refuse_unseen(effect, counter, batch, replica)
+        if isinstance(effect, fx.StreamDeleted):
+            tops[effect.key] = None
         counter += effect.width()
 
 
+def _refuse_unseen(effect: fx.Effect, counter: int, batch: fx.Batch, replica: Replica) -> None:
+    """Reject an effect that names a dot outside its context and the earlier effects of its batch."""
+    before = replica.contexts.get(batch.slot, NOTHING)
+    for slot, named in _named(effect):
+        seen = batch.context.contains(slot, named) or before.contains(slot, named)
+        # Its own origin may be named up to the counter before this effect; any other one as far as the context goes.
+        if named >= counter if slot == batch.slot else not seen:
+            raise CodecError(f"effect at counter {counter} names {slot}:{named}, which its context does not cover")
+
+
+def _refuse_descending(added: fx.EntriesAdded, slot: int, tops: dict[fx.Key, EntryId | None], replica: Replica) -> None:
+    """Reject an ID that does not ascend; `tops` holds the last ID of each key in the batch so far, None after a DEL."""
+    key, block = added.key, added.block
+    top = tops[key] if key in tops else replica.last_id_of(key, slot)
+    first = block.id_at(added.low)
+    if top is not None and first <= top:
+        cause = "as happens after the memory of a process was cloned"
+        raise CodecError(f"slot {slot} adds entry {first} after {top}, {cause}. {REMEDY}")
+    tops[key] = block.id_at(added.high - 1)
+
+
 def _named(effect: fx.Effect) -> list[Dot]:
-    """The highest counters of each origin that the effect speaks of."""
+    """The highest counter of each origin that the effect names."""
     if isinstance(effect, fx.EntriesRemoved):
         return [(slot, high) for slot, ranges in effect.ranges.items() for _, high in ranges]
     if isinstance(effect, fx.StreamDeleted):
@@ -53,34 +98,24 @@ def _named(effect: fx.Effect) -> list[Dot]:
 
 
 def last_of_count(first: int, added: int) -> int:
-    """A count that was opened at `first` and has so many adds reaches up to this counter at least."""
+    """Return the highest counter that a count with this first counter and this many adds must reach; 0 for no adds."""
     return first + added - 1 if added else 0
 
 
-def _refuse_descending(batch: fx.Batch, replica: Replica) -> None:
-    """Entries of an origin ascend until it deletes the key."""
-    tops: dict[fx.Key, EntryId | None] = {}
-    for effect in batch.effects:
-        if isinstance(effect, fx.EntriesAdded):
-            key, block = effect.key, effect.block
-            top = tops[key] if key in tops else replica.last_id_of(key, batch.slot)
-            first = block.id_at(effect.low)
-            if top is not None and first <= top:
-                raise CodecError(f"slot {batch.slot} adds entry {first} after {top}")
-            tops[key] = block.id_at(effect.high - 1)
-        elif isinstance(effect, fx.StreamDeleted):
-            tops[effect.key] = None
-
-
-def screen_state(state: TransferReader, replica: Replica) -> None:
+def screen_state(state: WholeState, replica: Replica) -> None:
+    for slot, counter in forks(replica.streams(), replica.vector, state.streams.items(), state.vector).items():
+        cause = (
+            f"{origin_name(slot)}:{counter} is another entry here, as happens after the memory of a process was cloned"
+        )
+        raise CodecError(f"a state is rejected: {cause}. {REMEDY}")
     for key, stream in state.streams.items():
         for slot, named in _held(stream):
             if not state.vector.contains(slot, named):
-                raise CodecError(f"key {key[1]!r} of a state holds {slot}:{named}, which the state's vector lacks")
+                raise CodecError(f"key {key[1]!r} of a state holds {slot}:{named}, which its vector does not cover")
         for slot, meta in stream.metas.items():
             if meta.voided > meta.added or (meta.added and not meta.first):
-                raise CodecError(f"key {key[1]!r} of a state: the counts of slot {slot} contradict each other")
-        _refuse_unjoinable(key, stream, state.vector, replica)
+                raise CodecError(f"key {key[1]!r} of a state: the counts of slot {slot} are inconsistent")
+        _refuse_unjoinable(key, stream, replica)
 
 
 def _held(stream: Stream) -> list[Dot]:
@@ -103,8 +138,8 @@ def _counters_of(meta: OriginMeta) -> list[int]:
     return [*registers, meta.trimmed_to, meta.first, last_of_count(meta.first, meta.added)]
 
 
-def _refuse_unjoinable(key: fx.Key, theirs: Stream, vector: VersionVector, replica: Replica) -> None:
+def _refuse_unjoinable(key: fx.Key, theirs: Stream, replica: Replica) -> None:
     mine = replica.databases[key[0]].get(key[1]) or Stream()
     for slot, tree in theirs.trees.items():
         if not can_join(mine.trees.get(slot), replica.vector.get(slot), tree):
-            raise CodecError(f"key {key[1]!r} of a state: entries of slot {slot} do not lie above those before them")
+            raise CodecError(f"key {key[1]!r} of a state: entries of slot {slot} do not ascend")

@@ -1,50 +1,51 @@
-"""Anti-entropy with one peer, both directions of one link, pure.
+"""Anti-entropy with one peer, in both directions of one link; pure.
 
-    greeting    both sides say Hello at once; what they compare is in greeting.py
-    open        each side serves what the other's vector lacks (feed.py) and takes what it is sent (intake.py)
-    refused     a Refused waits to be sent; then `closed` holds the reason and nothing more is said
+    greeting    both sides send a Hello at once; greeting.py compares the two
+    open        each side serves what the peer's vector lacks (feed.py) and receives the peer's batches (intake.py)
+    refused     a Refused message waits to be sent; then `closed` holds the reason and nothing more is sent
 
-Messages are pulled: `outgoing` gathers all that is due into one message, or returns None. What is never due by
-itself, the progress that only informs, rides along with other things or goes each `PROGRESS_INTERVAL_MS`. What
-somebody waits for makes a message of its own: durable progress of the own origin, and of others that the peer does
-not hear from themselves; and consumed bytes, before they could close the peer's window.
+Messages are pulled: `outgoing` collects everything that is due into one message, or returns None. Progress that is
+merely informative never causes a message by itself: it travels with other content, or once every
+`PROGRESS_INTERVAL_MS`. Three things that somebody may be waiting for do cause a message: durable progress of this
+region's origin, durable progress of origins that the peer has no direct link to, and consumed bytes, which are reported
+before they could close the peer's window.
 
-A peer that the log no longer serves is handed a whole state: see handover.py.
+A peer that needs older records than the log holds receives a full state transfer: see handover.py.
 
-The link keeps order and loses nothing while it lives; a session ends with its link. Nothing needs to be said twice,
-so Progress carries only what changed, a peer's own row is never echoed, and resuming is a new Hello with the vector
-of then. Births that were not known at the Hello go ahead of progress: whoever hears how far a member is knows every
-origin that this member knew (founding.py says what for).
+The link is ordered and reliable while it lives, and a session ends with its link. So nothing is sent twice: Progress
+carries only what grew, a peer's own row is never echoed, and resuming means a new Hello with the current vector. Births
+that were unknown at the time of the Hello are sent ahead of progress, so a region that receives a member's progress
+already knows every founder that this member knew (founding.py explains why that matters).
 
 Reference: Demers et al., "Epidemic algorithms for replicated database maintenance" (1987), anti-entropy by vectors.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
-
-from crdtstream.core.causality import Origin, VersionVector
-from crdtstream.protocols.codec import BatchHeader, CodecError, decode_header
+from crdtstream.config import Config
+from crdtstream.core.causality import VersionVector
+from crdtstream.protocols.codec import CodecError, decode_header
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.feed import Feed
-from crdtstream.replication.founding import Founding
 from crdtstream.replication.greeting import (
     WireError,
+    birth_rows,
     check_hello,
     make_hello,
-    origin_row,
-    origin_rows,
     refusal,
-    to_origin,
-    to_origins,
     to_regions,
+    to_slot,
     to_slots,
     to_vector,
     vector_rows,
 )
-from crdtstream.replication.handover import Handover, HandoverHost
+from crdtstream.replication.heard import Heard
 from crdtstream.replication.intake import Intake
-from crdtstream.replication.progress import ProgressTable
+from crdtstream.replication.membership.birth import Birth
+from crdtstream.replication.progress import ProgressRow
+from crdtstream.replication.transfer.handover import Handover
+from crdtstream.replication.transfer.sending import Transfers
+from crdtstream.replication.view import View
 
 PROGRESS_INTERVAL_MS = 100
 REASON_CHARACTERS_MAX = 1_000
@@ -53,67 +54,22 @@ GREETING = "greeting"
 OPEN = "open"
 REFUSED = "refused"
 
-ProgressRow = tuple[int, VersionVector, VersionVector]
-
 
 class Refusal(Exception):
-    """Why nothing more may be exchanged with this peer."""
-
-
-class SessionHost(HandoverHost, Protocol):
-    """The region that a session speaks for. A reason that it returns closes the link and is sent to the peer."""
-
-    @property
-    def origin(self) -> Origin | None:
-        """None until its birth is synced."""
-
-    @property
-    def durable_vector(self) -> VersionVector: ...
-    @property
-    def served_position(self) -> int:
-        """The last position of the log that peers may see."""
-
-    @property
-    def progress(self) -> ProgressTable: ...
-    @property
-    def founding(self) -> Founding: ...
-    def origins(self) -> list[Origin]:
-        """Every known birth, the own included once it is on disk."""
-
-    def births_known(self) -> int:
-        """How many births are known; grows with each."""
-
-    def accept_batch(self, header: BatchHeader, payload: bytes, link: int) -> str | None: ...
-    def bound_unfinished(self) -> str | None:
-        """After a part of a batch arrived."""
-
-    def accept_birth(self, origin: Origin) -> str | None:
-        """Another origin is met, in a Hello, as the peer's own, or passed on; it may be known already."""
-
-    def birth_synced(self, slot: int) -> bool:
-        """That birth is on disk here."""
-
-    def confirm_birth(self, region: int, slot: int) -> None:
-        """That region has the birth of our slot on disk."""
-
-    def hear_audit(self, region: int, name: str, heard: wire.Audit) -> None: ...
-    def due_audit(self, region: int) -> wire.Audit | None: ...
+    """Raised when nothing more may be exchanged with this peer; the text is the reason."""
 
 
 class Session:
-    """What is said to one peer, and what was heard."""
+    """The state of anti-entropy with one peer."""
 
     __slots__ = (
         "_asked_direct",
-        "_birth_owed",
-        "_birth_told",
         "_births_told",
+        "_deferred_told",
         "_feed",
         "_heard_ms",
         "_hello_sent",
-        "_host",
         "_intake",
-        "_link",
         "_neighbours_told",
         "_progress_ms",
         "_reason",
@@ -121,32 +77,42 @@ class Session:
         "_sent_ms",
         "_shared",
         "closed",
+        "founders",
         "handover",
+        "opened_ms",
         "peer_name",
         "peer_origin",
         "peer_region",
+        "predecessors",
+        "replaces",
         "state",
+        "vector_then",
     )
 
-    def __init__(self, host: SessionHost, now_ms: int, link: int = 0) -> None:
-        self._host = host
-        self._link = link
+    def __init__(self, view: View, now_ms: int, link: int = 0) -> None:
+        limits = view.config.limits
         self.state = GREETING
         self.closed: str | None = None
         self.peer_name = ""
         self.peer_region = 0
-        self.peer_origin: Origin | None = None
+        # 0 until the peer has greeted.
+        self.peer_origin = 0
+        self.predecessors: list[int] = []
+        self.founders: list[int] = []
+        self.replaces = False
+        # The peer's applied vector at the time of its Hello.
+        self.vector_then = VersionVector()
+        self.opened_ms = now_ms
         self._reason = ""
-        self._feed = Feed(host.history, host.config.limits.window_bytes)
-        self._intake = Intake(host.config.limits.batch_bytes_max)
-        self.handover = Handover(host, self._feed)
+        self._feed = Feed(view.history, limits.window_bytes)
+        self._intake = Intake(limits.batch_bytes_max)
+        self.handover = Handover(self._feed, link)
         self._hello_sent = False
-        self._birth_told = False
-        self._birth_owed = 0
         self._births_told = 0
+        self._deferred_told = 0
         self._neighbours_told = 0
         self._asked_direct: list[int] = []
-        self._shared: dict[int, tuple[VersionVector, VersionVector]] = {}
+        self._shared: dict[int, _Shared] = {}
         self._reported_bytes = 0
         self._heard_ms = now_ms
         self._sent_ms = now_ms
@@ -158,12 +124,12 @@ class Session:
 
     @property
     def sent_bytes(self) -> int:
-        """Of batches."""
+        """The total size of the batches sent over this link."""
         return self._feed.total_bytes
 
     @property
     def unfinished_bytes(self) -> int:
-        """Of a batch that arrives in parts."""
+        """The size of the incomplete batch that is being received in parts."""
         return self._intake.unfinished_bytes if self.is_open else 0
 
     def silent_ms(self, now_ms: int) -> int:
@@ -171,129 +137,118 @@ class Session:
 
     # Heard
 
-    def receive(self, message: wire.Message, now_ms: int) -> None:
+    def receive(self, message: wire.Message, view: View, now_ms: int) -> Heard | None:
+        """Return what the message means for the region, or None if it ends the link."""
         if self.closed is not None or self.state == REFUSED:
-            return
+            return None
         self._heard_ms = now_ms
         try:
-            self._take(message, now_ms)
+            return self._take(message, view, now_ms)
         except Refusal as refusal:
             self.refuse(str(refusal))
         except (WireError, CodecError) as error:
-            self.refuse(f"{self._own()} cannot read what {self._peer()} sent: {error}")
+            self.refuse_unreadable(error, view.config)
+        return None
 
-    def _take(self, message: wire.Message, now_ms: int) -> None:
+    def _take(self, message: wire.Message, view: View, now_ms: int) -> Heard | None:
         if message.HasField("refused"):
             self.closed = f"the peer refused: {message.refused.reason[:REASON_CHARACTERS_MAX]}"
-            return
+            return None
+        heard = Heard()
         if message.HasField("hello"):
-            self._take_hello(message.hello)
+            self._take_hello(message.hello, view, heard)
         elif self.state == GREETING:
             raise WireError("a message before its Hello")
-        if self.state == OPEN:
-            self._take_rest(message)
-            self._take_state(message, now_ms)
-
-    def _take_rest(self, message: wire.Message) -> None:
-        if message.HasField("birth"):
-            self._take_birth(message.birth)
-        if message.HasField("birth_synced"):
-            self._host.confirm_birth(self.peer_region, message.birth_synced.slot)
         if message.HasField("met"):
-            self._take_met(message.met)
+            take_met(message.met, heard)
         if message.HasField("links"):
-            self._take_links(message.links)
-        if message.HasField("batches"):
-            for payload in message.batches.payloads:
-                self._take_batch(payload, len(payload), message.batches.restart)
+            self._take_links(message.links, view)
+        for payload in message.batches.payloads:
+            self._take_batch(payload, len(payload), message.batches.restart, heard)
         if message.HasField("part"):
+            heard.has_part = True
             whole = self._intake.piece(message.part)
-            _demand(self._host.bound_unfinished())
             if whole is not None:
-                self._take_batch(whole, len(message.part.payload), message.part.restart)
+                self._take_batch(whole, len(message.part.payload), message.part.restart, heard)
         if message.HasField("progress"):
-            self._take_progress(message.progress)
+            self._take_progress(message.progress, view, heard)
         if message.HasField("audit"):
-            self._host.hear_audit(self.peer_region, self.peer_name, message.audit)
+            heard.audit = message.audit
+        if message.HasField("deferred"):
+            heard.deferred = message.deferred
+        self._take_state(message, view, heard, now_ms)
+        return heard
 
-    def _take_state(self, message: wire.Message, now_ms: int) -> None:
+    def _take_state(self, message: wire.Message, view: View, heard: Heard, now_ms: int) -> None:
         if message.HasField("offer"):
-            self.handover.take_offer(to_vector(message.offer.vector), now_ms)
+            self.handover.take_offer(to_vector(message.offer.vector), view, now_ms)
         if message.HasField("fetch"):
-            self.handover.take_fetch(message.fetch)
-        if message.HasField("chunk"):
-            _demand(self.handover.take_chunk(message.chunk, now_ms))
+            self.handover.take_fetch(message.fetch, view.transfers)
+        if message.HasField("chunk") and self.handover.is_fetching(view):
+            heard.chunk = message.chunk
 
-    def _take_hello(self, hello: wire.Hello) -> None:
+    def _take_hello(self, hello: wire.Hello, view: View, heard: Heard) -> None:
         if self.state != GREETING:
             raise WireError("a second Hello")
+        reason = refusal(self._own_hello(view), hello)
+        if reason is not None:
+            raise Refusal(reason)
         check_hello(hello)
         self.peer_name = hello.name
-        self.peer_region = self.handover.region = hello.region
-        _demand(refusal(self._own_hello(), hello))
-        self._serve_from(to_vector(hello.origins), to_slots(hello.direct_slots), 0)
+        self.peer_region = hello.region
+        self.peer_origin = self.handover.peer = hello.origin
+        self.predecessors = to_slots(hello.predecessors)
+        self.founders = [row.slot for row in hello.births if row.founder]
+        self.replaces = hello.replaces
+        self.vector_then = to_vector(hello.vector)
+        self._serve_from(self.vector_then, to_slots(hello.direct_slots), 0, view.transfers)
+        heard.own_counter = self.vector_then.get(view.birth.origin)
+        heard.births += hello.births
         self.state = OPEN
-        for origin in to_origins(hello.origins):
-            _demand(self._host.accept_birth(origin))
-        if hello.HasField("origin"):
-            self._adopt(to_origin(hello.origin))
 
-    def _take_birth(self, birth: wire.Birth) -> None:
-        origin = to_origin(birth.origin)
-        if self.peer_origin is not None or origin.region != self.peer_region:
-            raise WireError(f"a birth of {origin}")
-        self._adopt(origin)
-
-    def _take_met(self, met: wire.Met) -> None:
-        for origin in to_origins(met.origins):
-            _demand(self._host.accept_birth(origin))
-        for row in met.neighbours:
-            to_slots([row.slot])
-            self._host.founding.tell(row.slot, to_regions(row.regions))
-
-    def _adopt(self, origin: Origin) -> None:
-        """The peer is this origin, and wants to hear when its birth is on disk here."""
-        self.peer_origin = origin
-        self._birth_owed = origin.slot
-        _demand(self._host.accept_birth(origin))
-
-    def _serve_from(self, vector: VersionVector, direct: list[int], restart: int) -> None:
+    def _serve_from(self, vector: VersionVector, direct: list[int], restart: int, transfers: Transfers) -> None:
         self._feed.begin(vector, direct, restart)
-        self.handover.begin()
+        self.handover.begin(transfers)
 
-    def _take_links(self, links: wire.Links) -> None:
+    def _take_links(self, links: wire.Links, view: View) -> None:
         direct = to_slots(links.direct_slots)
         if links.restart == self._feed.restart:
             self._feed.redirect(direct)
         else:
-            self._serve_from(to_vector(links.vector), direct, links.restart)
+            self._serve_from(to_vector(links.vector), direct, links.restart, view.transfers)
 
-    def _take_batch(self, payload: bytes, size_bytes: int, restart: int) -> None:
+    def _take_batch(self, payload: bytes, size_bytes: int, restart: int, heard: Heard) -> None:
         header = decode_header(payload)
         self._intake.note(header, size_bytes, restart)
-        self._feed.heard(header.slot, header.last)
-        _demand(self._host.accept_batch(header, payload, self._link))
+        self._feed.note_received(header.slot, header.last)
+        heard.batches.append((header, payload))
 
-    def _take_progress(self, progress: wire.Progress) -> None:
-        self._feed.consumed(progress.consumed_bytes)
-        origin = self._host.origin
-        rows_max = self._host.config.limits.progress_rows_max
+    def _take_progress(self, progress: wire.Progress, view: View, heard: Heard) -> None:
+        """Merge the peer's progress rows. A row about this region's own origin only shows how far its effects have
+        spread.
+        """
+        own = view.birth.origin
+        self._feed.note_consumed(progress.consumed_bytes)
         for row in progress.rows:
-            to_slots([row.slot])
-            durable = to_vector(row.durable)
-            applied = to_vector(row.applied)
-            if origin is None or row.slot != origin.slot:
-                if not self._host.progress.hear(row.slot, durable, applied, rows_max):
-                    raise Refusal(f"{self._peer()} tells progress beyond progress_rows_max = {rows_max} rows in all")
-                self._shared[row.slot] = (durable, applied)
-            if self.peer_origin is not None and row.slot == self.peer_origin.slot:
-                self._feed.covered(applied)
-                self.handover.heard_progress()
+            slot, durable, applied = to_slot(row.slot), to_vector(row.durable), to_vector(row.applied)
+            heard.own_counter = max(heard.own_counter, applied.get(own))
+            if slot != own:
+                heard.rows.append((slot, durable, applied, row.life))
+                self._shared_of(slot).add(durable, applied, row.life)
+            if slot == self.peer_origin:
+                self._feed.note_covered(applied)
+                self.handover.heard_progress(view.transfers)
+
+    def _shared_of(self, slot: int) -> _Shared:
+        shared = self._shared.get(slot)
+        if shared is None:
+            shared = self._shared[slot] = _Shared()
+        return shared
 
     # Said
 
-    def outgoing(self, bytes_max: int, now_ms: int) -> wire.Message | None:
-        """All that is due, in one message of about `bytes_max` at most; None when nothing is."""
+    def outgoing(self, view: View, bytes_max: int, now_ms: int) -> wire.Message | None:
+        """Return one message of at most about `bytes_max` with everything that is due, or None if nothing is due."""
         if self.closed is not None:
             return None
         message = wire.Message()
@@ -303,153 +258,174 @@ class Session:
             return message
         said = False
         if not self._hello_sent:
-            message.hello.CopyFrom(self._own_hello())
+            message.hello.CopyFrom(self._own_hello(view))
             self._asked_direct = list(message.hello.direct_slots)
-            self._birth_told = message.hello.HasField("origin")
-            self._births_told = self._host.births_known()
+            self._births_told = view.birth.changes
             self._hello_sent = True
             said = True
         elif self.state == OPEN:
-            said = self._fill(message, bytes_max, now_ms)
+            said = self._fill(message, view, bytes_max, now_ms)
         if not said:
             return None
         self._sent_ms = now_ms
         return message
 
-    def _own_hello(self) -> wire.Hello:
-        host = self._host
-        return make_hello(host.config, host.origin, host.origins(), host.vector, host.direct_slots())
+    def _own_hello(self, view: View) -> wire.Hello:
+        return make_hello(view.config, view.birth, view.replica.vector, view.direct)
 
-    def _fill(self, message: wire.Message, bytes_max: int, now_ms: int) -> bool:
-        host = self._host
-        origin = host.origin
-        if origin is not None and not self._birth_told:
-            message.birth.origin.CopyFrom(origin_row(origin))
-            self._birth_told = True
-        if self._birth_owed and host.birth_synced(self._birth_owed):
-            message.birth_synced.slot = self._birth_owed
-            self._birth_owed = 0
-        self._fill_met(message)
-        self._fill_links(message)
-        own_slot = 0 if origin is None else origin.slot
-        self.handover.fill(message, bytes_max, now_ms)
-        audit = host.due_audit(self.peer_region)
+    def _fill(self, message: wire.Message, view: View, bytes_max: int, now_ms: int) -> bool:
+        self._fill_met(message, view.birth)
+        self._fill_deferred(message, view)
+        self._fill_links(message, view)
+        self.handover.fill(message, view, bytes_max)
+        audit = view.audit.due(self.peer_origin)
         if audit is not None:
             message.audit.CopyFrom(audit)
-        searching = self._feed.fill(message, bytes_max, host.served_position, own_slot)
+        own = view.birth.origin
+        searching = not view.frozen and self._feed.fill(message, bytes_max, view.served_position, own)
         said = searching or bool(message.ListFields())
-        return self._fill_progress(message, own_slot, said, now_ms) or said
+        return self._fill_progress(message, view, said, now_ms) or said
 
-    def _fill_met(self, message: wire.Message) -> None:
-        """All that is known, when something is new: it is seldom, and little."""
-        host = self._host
-        if host.births_known() != self._births_told:
-            message.met.origins.extend(origin_rows(host.origins(), host.vector))
-            self._births_told = host.births_known()
-        if host.founding.changes != self._neighbours_told:
-            for slot, regions in host.founding.rows():
-                message.met.neighbours.add(slot=slot, regions=regions)
-            self._neighbours_told = host.founding.changes
+    def _fill_met(self, message: wire.Message, birth: Birth) -> None:
+        """Send every birth and neighbour row whenever one of them changed: changes are rare and the rows are few."""
+        if birth.changes != self._births_told:
+            message.met.births.extend(birth_rows(birth))
+            self._births_told = birth.changes
+        if birth.founding.changes != self._neighbours_told:
+            for count, slot, regions in birth.founding.rows():
+                message.met.neighbours.add(slot=slot, regions=regions, count=count)
+            self._neighbours_told = birth.founding.changes
 
-    def _fill_links(self, message: wire.Message) -> None:
-        direct = self._host.direct_slots()
+    def _fill_deferred(self, message: wire.Message, view: View) -> None:
+        other = view.deferrals.get(self.peer_origin, 0)
+        if other != self._deferred_told:
+            message.deferred.other = other
+            message.deferred.told_by = view.config.name
+            self._deferred_told = other
+
+    def _fill_links(self, message: wire.Message, view: View) -> None:
+        direct = view.direct
         if direct == self._asked_direct:
             return
+        # A slot stopped being direct: batches that were left to its own link may be missing, so ask for a restart.
         if not set(direct).issuperset(self._asked_direct):
             self._intake.begin()
             self._reported_bytes = 0
-            message.links.vector.extend(vector_rows(self._host.vector))
+            message.links.vector.extend(vector_rows(view.replica.vector))
         message.links.restart = self._intake.restart
         message.links.direct_slots.extend(direct)
         self._asked_direct = list(direct)
 
-    def _fill_progress(self, message: wire.Message, own_slot: int, said: bool, now_ms: int) -> bool:
-        """Progress that is due or can ride along; a heartbeat after a silence, or where a search must go on."""
-        self._intake.settle(self._host.vector)
+    def _fill_progress(self, message: wire.Message, view: View, said: bool, now_ms: int) -> bool:
+        """Add progress that is urgent or can travel with other content; also send a heartbeat after a silence, and an
+        empty message while the feed is still searching the log, so that the link pulls again.
+        """
+        limits = view.config.limits
+        self._intake.settle(view.replica.vector)
         unreported = self._intake.consumed_bytes - self._reported_bytes
-        rows, urgent = self._changed_rows(own_slot)
-        urgent = urgent or unreported * 4 >= self._host.config.limits.window_bytes
+        rows, urgent = self._changed_rows(view)
+        # Report before the window fills: a quarter of it leaves time for the report to travel.
+        urgent = urgent or unreported * 4 >= limits.window_bytes
         rides = said or _passed(self._progress_ms, now_ms, PROGRESS_INTERVAL_MS)
         due = urgent or (rides and (unreported > 0 or bool(rows)))
         empty = said and not message.ListFields()
-        if not due and not empty and not _passed(self._sent_ms, now_ms, self._host.config.limits.heartbeat_ms):
+        if not due and not empty and not _passed(self._sent_ms, now_ms, limits.heartbeat_ms):
             return False
-        for slot, durable, applied in rows:
+        for slot, durable, applied, life in rows:
             message.progress.rows.append(
-                wire.ProgressRow(slot=slot, durable=vector_rows(durable), applied=vector_rows(applied))
+                wire.ProgressRow(slot=slot, durable=vector_rows(durable), applied=vector_rows(applied), life=life)
             )
-            self._shared[slot] = (durable.copy(), applied.copy())
+            self._shared_of(slot).add(durable, applied, life)
         message.progress.consumed_bytes = self._intake.consumed_bytes
         self._reported_bytes = self._intake.consumed_bytes
         self._progress_ms = now_ms
         return True
 
-    def _changed_rows(self, own_slot: int) -> tuple[list[ProgressRow], bool]:
-        """What the peer does not know yet, and whether somebody may be waiting for it."""
+    def _changed_rows(self, view: View) -> tuple[list[ProgressRow], bool]:
+        """Return the progress that the peer does not know yet, and whether somebody may be waiting for it."""
         rows: list[ProgressRow] = []
         urgent = False
-        for row in self._progress_rows(own_slot):
-            slot, durable, applied = row
-            durable_shared, applied_shared = self._shared.get(slot, _NOTHING)
-            if durable != durable_shared:
-                urgent = urgent or slot == own_slot or slot not in self._feed.direct
-                rows.append(row)
-            elif applied != applied_shared:
-                rows.append(row)
+        for slot, durable, applied, life in self._progress_rows(view):
+            shared = self._shared.get(slot, _NOTHING)
+            if durable == shared.durable and applied == shared.applied and life <= shared.life:
+                continue
+            grown = durable.beyond(shared.durable)
+            if grown.total():
+                urgent = urgent or slot == view.birth.origin or slot not in self._feed.direct
+            rows.append((slot, grown, applied.beyond(shared.applied), life))
         return rows, urgent
 
-    def _progress_rows(self, own_slot: int) -> list[ProgressRow]:
-        """(slot, durable, applied) of every member heard of but the peer itself."""
-        host = self._host
-        peer_slot = 0 if self.peer_origin is None else self.peer_origin.slot
-        rows = [row for row in host.progress.rows() if row[0] not in (own_slot, peer_slot)]
-        if own_slot:
-            rows.append((own_slot, host.durable_vector, host.vector))
+    def _progress_rows(self, view: View) -> list[ProgressRow]:
+        """Return the row of every known member except the peer itself."""
+        own = view.birth.origin
+        rows = [row for row in view.progress.rows() if row[0] not in (own, self.peer_origin)]
+        rows.append((own, view.durable_vector, view.replica.vector, view.life))
         return rows
 
     # Ended
 
     def excuse(self, stalled_ms: int) -> None:
-        """This region itself did not listen for so long."""
+        """Extend the silence timeout: this region itself was stalled and did not listen for that long."""
         self._heard_ms += stalled_ms
 
-    def tick(self, now_ms: int) -> None:
-        """Close a link whose peer went silent."""
+    def tick(self, now_ms: int, timeout_ms: int) -> None:
+        """Close the link if the peer has been silent for `timeout_ms`. If the clock was set back, times in the future
+        become now.
+        """
+        self.opened_ms = min(self.opened_ms, now_ms)
         self._heard_ms = min(self._heard_ms, now_ms)
         self._sent_ms = min(self._sent_ms, now_ms)
         self._progress_ms = min(self._progress_ms, now_ms)
-        timeout_ms = self._host.config.limits.peer_timeout_ms
         if self.closed is None and _passed(self._heard_ms, now_ms, timeout_ms):
-            self.closed = f"nothing heard from the peer for {timeout_ms} ms"
+            self.closed = f"nothing received from the peer for {timeout_ms} ms"
 
     def refuse(self, reason: str) -> None:
-        """The first reason counts."""
+        """Close the link after telling the peer why; only the first reason is kept."""
         if self.state != REFUSED:
             self.state = REFUSED
             self._reason = reason
 
-    def _own(self) -> str:
-        return f"region {self._host.config.name} ({self._host.config.region})"
-
-    def _peer(self) -> str:
-        return f"region {self.peer_name} ({self.peer_region})" if self.peer_region else "a peer"
+    def refuse_unreadable(self, error: Exception, config: Config) -> None:
+        peer = f"region {self.peer_name} ({self.peer_region})" if self.peer_region else "a peer"
+        self.refuse(f"region {config.name} ({config.region}) cannot read what {peer} sent: {error}")
 
     def check(self) -> None:
         self._feed.check()
         self._intake.check()
         assert self._reported_bytes <= self._intake.consumed_bytes, "more was reported than consumed"
-        assert self._hello_sent or self.state != OPEN or self._asked_direct == [], "links were told before the Hello"
-        for durable, applied in self._shared.values():
-            durable.check()
-            applied.check()
+        assert self._hello_sent or self.state != OPEN or self._asked_direct == [], (
+            "direct links were sent before the Hello"
+        )
+        for shared in self._shared.values():
+            shared.durable.check()
+            shared.applied.check()
 
 
-_NOTHING = (VersionVector(), VersionVector())
+class _Shared:
+    """What both sides of the link know about one member."""
+
+    __slots__ = ("applied", "durable", "life")
+
+    def __init__(self) -> None:
+        self.durable = VersionVector()
+        self.applied = VersionVector()
+        self.life = 0
+
+    def add(self, durable: VersionVector, applied: VersionVector, life: int) -> None:
+        self.durable.merge(durable)
+        self.applied.merge(applied)
+        self.life = max(self.life, life)
 
 
-def _demand(reason: str | None) -> None:
-    if reason is not None:
-        raise Refusal(reason)
+_NOTHING = _Shared()
+
+
+def take_met(met: wire.Met, heard: Heard) -> None:
+    for birth in met.births:
+        to_slot(birth.slot)
+        heard.births.append(birth)
+    for row in met.neighbours:
+        heard.neighbours.append((to_slot(row.slot), row.count, to_regions(row.regions)))
 
 
 def _passed(since_ms: int, now_ms: int, interval_ms: int) -> bool:

@@ -1,8 +1,9 @@
-"""CONFIG REWRITE: the settings as they are now, written into the TOML file that they were read from.
+"""CONFIG REWRITE: writes the current settings into the TOML file from which they were read.
 
-A line whose value is still right stays as it is, comments and all; a value that changed is replaced in its place, and a
-comment behind it kept; what the file lacks is added at the end of its table, but for defaults. What is written is read
-again before it replaces the file, atomically.
+A line whose value is still right stays as it is, including comments. A changed value is replaced in place, and a
+comment after it is kept. Missing settings are added at the end of their table unless they have their defaults. The new
+text is parsed again before it replaces the file atomically. A password that came from a file of its own stays there.
+`replace` concerns one start only, so it stays as it is in the file.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Values = dict[str, object]
 
 
 def rewrite_file(config: Config) -> str:
-    """Why it failed; empty when it did not."""
+    """Rewrite the file; return why that failed, or an empty text."""
     path = Path(config.config_file)
     try:
         text = rewritten(path.read_text(encoding="utf-8"), config)
@@ -46,9 +47,10 @@ def replace_file(path: Path, text: str) -> None:
 
 
 def rewritten(text: str, config: Config) -> str:
-    """The file's new text; raises ValueError when it cannot be made."""
+    """Return the new text of the file; raises ValueError if it cannot be produced."""
     present = tomllib.loads(text)
-    # Not splitlines(), which also splits inside of strings.
+    config = dataclasses.replace(config, replace=present.get("replace", False))
+    # splitlines() would also split inside of strings.
     lines = text.removesuffix("\n").split("\n")
     table_at = next((at for at, line in enumerate(lines) if line.strip().startswith("[")), len(lines))
     head = fitted(lines[:table_at], present, settings_of(config))
@@ -65,7 +67,7 @@ def rewritten(text: str, config: Config) -> str:
 
 
 class Table:
-    """The values of one table and their defaults; `dashed` when its keys are written so."""
+    """The values of one table and their defaults; `dashed`: its keys are written with dashes."""
 
     def __init__(self, values: Values, defaults: Values, dashed: bool) -> None:
         self.values = values
@@ -73,7 +75,7 @@ class Table:
         self.dashed = dashed
 
     def unusual(self) -> Values:
-        """Those that are not their defaults; a setting without a default is always there."""
+        """Return the values that differ from their defaults; a setting without a default is always included."""
         return {name: value for name, value in self.values.items() if value != self.defaults[name]}
 
     def line(self, name: str) -> str:
@@ -82,7 +84,8 @@ class Table:
 
 
 def settings_of(config: Config) -> Table:
-    fields = [field for field in dataclasses.fields(config) if field.name not in NOT_SETTINGS]
+    hidden = (*NOT_SETTINGS, "requirepass") if config.requirepass_file else NOT_SETTINGS
+    fields = [field for field in dataclasses.fields(config) if field.name not in hidden]
     values: Values = {field.name: getattr(config, field.name) for field in fields}
     return Table(values, {field.name: field.default for field in fields}, True)
 
@@ -92,7 +95,7 @@ def limits_of(limits: Limits) -> Table:
 
 
 def fitted(lines: list[str], present: Values, table: Table) -> list[str]:
-    """One table's lines: what is there with its value now, then what is missing."""
+    """Return the lines of one table: existing lines with current values, then missing settings."""
     found: list[str] = []
     missing = table.unusual()
     at = 0
@@ -114,7 +117,9 @@ def fitted(lines: list[str], present: Values, table: Table) -> list[str]:
 
 
 def statement(lines: list[str], at: int) -> tuple[int, str]:
-    """How many lines the statement that begins here takes, and its key; no key for an empty line or a comment."""
+    """Return the line count and the key of the statement that begins here; the key is empty for blank lines and
+    comments.
+    """
     if not lines[at].strip() or lines[at].strip().startswith("#"):
         return 1, ""
     for size in range(1, len(lines) - at + 1):
@@ -123,11 +128,11 @@ def statement(lines: list[str], at: int) -> tuple[int, str]:
         except ValueError:
             continue
         return size, next(iter(parsed), "")
-    raise ValueError(f"line {at + 1} is not understood")
+    raise ValueError(f"line {at + 1} cannot be parsed")
 
 
 def comment_of(line: str) -> str:
-    """The comment at the end of a line, if it surely is one: what is before it must be a statement or close one."""
+    """Return the comment at the end of a line. A # counts only where all quotes before it are closed."""
     for at, character in enumerate(line):
         if character == "#" and line[:at].count('"') % 2 == 0 and line[:at].count("'") % 2 == 0:
             return "  " + line[at:]
@@ -159,7 +164,7 @@ def escape(character: str) -> str:
 
 
 def check(text: str, config: Config) -> None:
-    """What was written reads as it should."""
+    """Verify that the written text parses back to the settings."""
     back = {key.replace("-", "_"): value for key, value in tomllib.loads(text).items()}
     limits = back.pop(LIMITS, {})
     for found, table in ((back, settings_of(config)), (limits, limits_of(config.limits))):

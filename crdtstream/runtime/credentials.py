@@ -1,7 +1,7 @@
-"""Who may speak on a replication port: TLS with certificates of one authority on both sides, or loopback alone.
+"""The credentials of the replication port: TLS with certificates of one authority on both sides, or loopback only.
 
-What would leave the machine in the clear is refused at the start, whichever side dials, unless the configuration says
-that the network itself is trusted.
+Replication in plain text beyond this machine is refused at the start, whichever side dials, unless the configuration
+declares the network itself trusted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from crdtstream.config import Config, ConfigError, is_loopback
 
 
 class Credentials:
-    """One certificate and its key, and the authority that both sides' certificates come from."""
+    """A certificate with its key, and the authority that issued the certificates of both sides."""
 
     __slots__ = ("_authority", "_certificate", "_key")
 
@@ -33,7 +33,7 @@ class Credentials:
 
 
 def read_credentials(config: Config) -> Credentials | None:
-    """None without TLS; raises ConfigError for what is missing, or would be exposed."""
+    """Return None without TLS; raises ConfigError for missing files or for plain text beyond loopback."""
     if not config.tls_certificate:
         _refuse_exposure(config)
         return None
@@ -54,13 +54,13 @@ def _refuse_exposure(config: Config) -> None:
     for host in hosts:
         if not is_loopback(host):
             raise ConfigError(
-                f"{host} is not loopback, and regions would speak to each other in the clear: give the three TLS files,"
-                " or --insecure-replication where the network itself is trusted"
+                f"{host} is not loopback, so replication would be sent in plain text: configure the three TLS files,"
+                " or --insecure-replication if the network itself is trusted"
             )
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """HOST:PORT; an IPv6 host may stand in brackets."""
+    """Split HOST:PORT; an IPv6 host may be in brackets."""
     host, _, port = address.rpartition(":")
     return host.strip("[]"), int(port)
 

@@ -1,9 +1,9 @@
 """Messages to envelopes and back: one zstd stream for each direction of a link, flushed after each message.
 
-The stream so far is the dictionary, so a small message that resembles the last ones costs a few bytes. Both sides
-must see every envelope in order; one that cannot be unpacked ends the link. What an envelope may become is bounded
-before it is unpacked: it says its size, which `message_bytes_max` bounds (inclusive), and no more than that is ever
-decompressed; the memory of the stream is bounded by its window.
+The stream so far serves as the dictionary, so a small message that resembles earlier ones costs a few bytes. Both sides
+must process every envelope in order; one that cannot be unpacked ends the link. The unpacked size is limited in
+advance: the envelope declares it, `message_bytes_max` bounds it (inclusive), and no more than that is decompressed. The
+memory of the stream is bounded by its window.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ WINDOW_LOG = 20
 
 
 class EnvelopeError(ValueError):
-    """An envelope that does not hold one message of a permitted size."""
+    """The envelope does not hold exactly one message of a permitted size."""
 
 
 class Packer:
-    """The sending end of a direction."""
+    """The sending end of one direction."""
 
     __slots__ = ("_compressor",)
 
@@ -37,7 +37,7 @@ class Packer:
 
 
 class _Source:
-    """Hands an envelope's bytes to the decompressor, once."""
+    """Passes the bytes of one envelope to the decompressor, once."""
 
     __slots__ = ("packed",)
 
@@ -51,7 +51,7 @@ class _Source:
 
 
 class Unpacker:
-    """The receiving end of a direction."""
+    """The receiving end of one direction."""
 
     __slots__ = ("_bytes_max", "_reader", "_source")
 
@@ -64,16 +64,16 @@ class Unpacker:
     def unpack(self, envelope: wire.Envelope) -> wire.Message:
         size = envelope.size_bytes
         if not 0 < size <= self._bytes_max:
-            raise EnvelopeError(f"a message of {size} bytes, where 1 to {self._bytes_max} are permitted")
+            raise EnvelopeError(f"a message of {size} bytes is outside the permitted 1 to {self._bytes_max}")
         if self._source.packed:
-            raise EnvelopeError("the message before was longer than it said")
+            raise EnvelopeError("the previous message was longer than it declared")
         self._source.packed = envelope.zstd
         try:
             data = self._reader.read(size)
             if len(data) != size:
-                raise EnvelopeError(f"a message of {len(data)} bytes that said {size}")
+                raise EnvelopeError(f"a message has {len(data)} bytes, but declared {size}")
             return wire.Message.FromString(data)
         except zstandard.ZstdError as error:
-            raise EnvelopeError(f"not the zstd stream that was begun: {error}") from error
+            raise EnvelopeError(f"the envelope does not continue the zstd stream: {error}") from error
         except DecodeError as error:
-            raise EnvelopeError(f"not a message: {error}") from error
+            raise EnvelopeError(f"the envelope holds no message: {error}") from error

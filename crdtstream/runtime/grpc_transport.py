@@ -1,15 +1,15 @@
-"""Links to the other regions over gRPC: a server for those that dial, a dialler for each configured peer.
+"""Links to the other regions over gRPC: a server for regions that dial, and a dialler for each configured peer.
 
-One stream for each pair of regions. Either side may dial; when two streams meet, both sides see it by the Hellos and
-keep the same one: the one that the lower region number dialled, and of two from one side the later. The other closes
-quietly. Who displaces its own streams again and again is two processes, of which one runs on a copy of the other's
-data directory: then the stream that is there stays.
+There is one stream for each pair of processes. Either side may dial. When two streams connect the same pair, both sides
+recognise that by the Hellos and keep the same one: the stream that the lower region number dialled; of two dialled by
+the same side, the later. The other one closes without a warning. If two configured addresses lead to one process, their
+streams would displace each other for ever: in that case the existing stream stays.
 
-While a peer is linked its dialler rests; else it tries again after a delay that doubles from `backoff_ms_min` to
-`backoff_ms_max` and is drawn from its upper half, so that regions that lost each other do not return in step.
+A dialler rests while its peer is linked. Otherwise it retries after a delay that doubles from `backoff_ms_min` to
+`backoff_ms_max` and is drawn from the upper half of that, so that regions that lost each other do not retry in step.
 
-Every dial makes a channel of its own: a channel's idea of when to connect again, and a dead connection inside it,
-would outlive the link.
+Every dial creates a new channel: the reconnect timer of a channel, and a dead connection inside it, would outlive the
+link.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 
 import grpc.aio
 import structlog
@@ -25,7 +26,9 @@ from crdtstream.config import Config
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication import wire_pb2_grpc as wire_grpc
 from crdtstream.runtime.credentials import join_address, read_credentials, split_address
+from crdtstream.runtime.handshake import Answers, Handshake, Refused, host_of
 from crdtstream.runtime.link import LOST, Link, LinkNode, LinkSettings, reason_of
+from crdtstream.runtime.newcomers import Newcomer, Newcomers
 
 LINKS_MAX = 1024
 STOP_S = 1.0
@@ -34,19 +37,19 @@ SUPERSEDED = "another stream links the same two regions"
 DISPLACED_MAX = 3
 CONTEST_MS = 60_000
 CONTESTED = (
-    "this region is linked already, and links anew again and again: if two processes run with copies of one data"
-    " directory, stop one, and start it again with an empty --data"
+    "this process is already linked and keeps linking again: two configured peer addresses lead to it; remove one of"
+    " them"
 )
 
 logger = structlog.get_logger()
 
 
 class TransportError(Exception):
-    """The transport cannot start; the text says what to do."""
+    """The transport cannot start; the text says why and what to do."""
 
 
 class GrpcTransport:
-    """All links of one region; `failed` hears of errors that are the node's, after the link that met them is closed."""
+    """All links of one region. `failed` is called for an error of the node itself, after its link was closed."""
 
     def __init__(
         self,
@@ -64,16 +67,21 @@ class GrpcTransport:
             now_ms=now_ms,
             schedule_turn=schedule_turn,
             admit=self._admit,
-            opened=self._opened,
+            opened=self._note_opened,
             failed=failed or _report,
             interval_s=limits.replication_interval_ms / 1000,
             message_bytes=limits.message_bytes,
             message_bytes_max=limits.message_bytes_max,
         )
         self._options = grpc_options(limits.message_bytes_max)
+        self._answers = Answers(config.peers, self._seek)
+        self._handshake = Handshake(config, self._answers)
+        self._newcomers = Newcomers(limits)
+        self._sought = asyncio.Event()
         self._links: dict[int, Link] = {}
-        self._regions: dict[int, Link] = {}
+        self._peers: dict[int, Link] = {}
         self._told: dict[str, str] = {}
+        self._unreached_s: dict[str, float] = {}
         self._contests: dict[int, tuple[int, int]] = {}
         self._last_id = 0
         self._stopping = False
@@ -82,7 +90,7 @@ class GrpcTransport:
         self.port = config.replication_port
 
     async def start(self) -> None:
-        """Listen and begin to dial; raises TransportError."""
+        """Listen and start dialling; raises TransportError."""
         self._server = grpc.aio.server(options=self._options)
         wire_grpc.add_ReplicationServicer_to_server(_Servicer(self), self._server)
         self.port = self._listen(self._server)
@@ -105,67 +113,70 @@ class GrpcTransport:
         for task in self._diallers:
             task.cancel()
         for link in list(self._links.values()):
-            link.close("this region stops")
+            link.close("this region is shutting down")
         await asyncio.gather(*self._diallers, return_exceptions=True)
         if self._server is not None:
             await self._server.stop(STOP_S)
 
     def wake(self) -> None:
-        """A turn has ended: every link pulls."""
+        """Let every link pull: a turn has ended."""
         for link in list(self._links.values()):
             link.wake()
 
     def linked_regions(self) -> list[int]:
-        return sorted(region for region in self._regions if self._linked(region) is not None)
+        return sorted({link.region for link in self._peers.values() if not link.is_closed})
 
     # Links
 
-    def _open(self, dialled: bool, address: str) -> Link:
+    def _open(self, dialled: bool, address: str, authorised: int) -> Link:
         self._last_id += 1
-        link = self._links[self._last_id] = Link(self._last_id, dialled, address, self._settings)
+        link = self._links[self._last_id] = Link(self._last_id, dialled, address, self._settings, authorised)
         return link
 
     def _admit(self, link: Link) -> bool:
-        """The peer has greeted: keep one stream for each pair. A node that meets itself is the session's to refuse."""
+        """Decide, after the peer's Hello, whether this stream is kept. A node linked to itself is refused by the
+        session instead.
+        """
         own = self._config.region
-        if link.region not in (0, own):
-            other = self._linked(link.region)
+        if link.origin:
+            other = self._linked(link.origin)
+            # True on both sides for the same stream: the one that the lower region number dialled.
             lower_dialled = link.dialled == (own < link.region)
             if other is not None and not lower_dialled and other.dialled != link.dialled:
                 link.close(SUPERSEDED)
                 return False
-            if other is not None and other.dialled == link.dialled and self._contested(link.region):
+            if other is not None and other.dialled == link.dialled and self._count_contest(link.origin):
                 link.at_odds = True
                 link.close(CONTESTED)
                 return False
-            self._regions[link.region] = link
+            self._peers[link.origin] = link
             if other is not None:
                 other.close(SUPERSEDED)
         return True
 
-    def _contested(self, region: int) -> bool:
-        """The region displaces a stream of its own; a network that loses them makes it do so now and then."""
+    def _count_contest(self, origin: int) -> bool:
+        """Count a displaced stream; True if the peer keeps doing that, beyond what a lossy network explains."""
         if len(self._contests) >= LINKS_MAX:
             self._contests.clear()
         now_ms = self._settings.now_ms()
-        count, last_ms = self._contests.get(region, (0, now_ms))
+        count, last_ms = self._contests.get(origin, (0, now_ms))
         count = count + 1 if now_ms - last_ms <= CONTEST_MS else 1
-        self._contests[region] = (count, now_ms)
+        self._contests[origin] = (count, now_ms)
         return count > DISPLACED_MAX
 
-    def _opened(self, link: Link) -> None:
+    def _note_opened(self, link: Link) -> None:
         self._told.pop(_key(link), None)
         logger.info("link opened", **_fields(link))
 
-    def _linked(self, region: int) -> Link | None:
-        link = self._regions.get(region)
+    def _linked(self, origin: int) -> Link | None:
+        link = self._peers.get(origin)
         return None if link is None or link.is_closed else link
 
     def _retire(self, link: Link) -> None:
-        """Forget a link that is closed, and say why."""
+        """Forget a closed link and log the reason."""
         self._links.pop(link.id, None)
-        if self._regions.get(link.region) is link:
-            del self._regions[link.region]
+        if self._peers.get(link.origin) is link:
+            del self._peers[link.origin]
         if link.at_odds:
             self._warn_once(_key(link), "link closed", link.reason, _fields(link))
         elif link.opened:
@@ -174,7 +185,7 @@ class GrpcTransport:
             logger.debug("link lost", reason=link.reason, **_fields(link))
 
     def _warn_once(self, key: str, event: str, reason: str, fields: dict[str, object]) -> None:
-        """What fails each time that it is tried again is told of when the reason changes."""
+        """Log a failure that repeats with every attempt only when its reason changes."""
         if self._told.get(key) != reason:
             if len(self._told) >= LINKS_MAX:
                 self._told.clear()
@@ -182,17 +193,34 @@ class GrpcTransport:
             logger.warning(event, reason=reason, **fields)
 
     async def serve(self, context: grpc.aio.ServicerContext[wire.Envelope, wire.Envelope]) -> None:
-        """A stream that another region dialled."""
+        """Handle a stream that another region dialled."""
         if self._stopping:
-            await context.abort(grpc.StatusCode.UNAVAILABLE, "this region stops")
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "this region is shutting down")
         if len(self._links) >= LINKS_MAX:
-            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{LINKS_MAX} links are open")
+            await context.abort(
+                grpc.StatusCode.RESOURCE_EXHAUSTED, f"all {LINKS_MAX} links are in use: try again later"
+            )
+        newcomer = self._newcomers.enter()
         try:
-            # With the first message they could be under way when the handler returns, which then sends them again.
-            await context.send_initial_metadata(())
+            await self._receive(context, newcomer)
+        finally:
+            self._newcomers.leave(newcomer)
+
+    async def _receive(
+        self, context: grpc.aio.ServicerContext[wire.Envelope, wire.Envelope], newcomer: Newcomer
+    ) -> None:
+        host = host_of(context.peer())
+        try:
+            region = await newcomer.in_time(self._handshake.admit(context))
         except LOST:
             return
-        await self._run(self._open(False, _host(context.peer())), _Accepted(context))
+        except Refused as refusal:
+            # Log each reason once: otherwise a stranger could fill the log by claiming one region number after another.
+            key = f"from {host}: {refusal}"
+            self._warn_once(key, "link refused", str(refusal), {"address": host, "side": "accepted"})
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(refusal))
+        newcomer.link = self._open(False, host, region)
+        await self._run(newcomer.link, _Accepted(context))
 
     async def _run(self, link: Link, stream: _Accepted | _Dialled) -> None:
         try:
@@ -211,40 +239,72 @@ class GrpcTransport:
     async def _keep_dialling(self, peer: str) -> None:
         limits = self._config.limits
         delay_ms = limits.backoff_ms_min
-        region = 0
+        origin = 0
         while True:
-            linked = self._linked(region)
+            linked = self._linked(origin)
             if linked is not None:
                 await linked.wait_closed()
                 continue
             link = await self._dial(peer)
-            if link is not None and link.region:
-                region = link.region
-            if self._linked(region) is not None:
+            if link is not None and link.origin:
+                origin = link.origin
+            if self._linked(origin) is not None:
                 continue
             if link is not None and link.opened and not link.at_odds:
                 delay_ms = limits.backoff_ms_min
-            await asyncio.sleep(random.uniform(0.5, 1.0) * delay_ms / 1000)
+            await self._pause(random.uniform(0.5, 1.0) * delay_ms / 1000)
             delay_ms = min(2 * delay_ms, limits.backoff_ms_max)
 
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._sought.wait()
+
+    def _seek(self) -> None:
+        """Wake all diallers: a peer's authorisation depends on who answers at the configured addresses."""
+        self._sought.set()
+        self._sought.clear()
+
     async def _dial(self, peer: str) -> Link | None:
-        """One stream, from its connection to its end; None when there was no connection."""
+        """Dial once and run the stream to its end; None if no connection was made."""
         async with self._channel(peer) as channel:
-            call = wire_grpc.ReplicationStub(channel).Exchange()
+            metadata, nonce = self._handshake.begin()
+            call = wire_grpc.ReplicationStub(channel).Exchange(metadata=metadata)
             try:
                 async with asyncio.timeout(self._config.limits.peer_timeout_ms / 1000):
                     await call.wait_for_connection()
+                    region = await self._handshake.complete(call, peer, nonce)
+            except Refused as refusal:
+                self._settings.node.peer_failed(peer, str(refusal))
+                self._warn_once(peer, "link refused", str(refusal), {"address": peer, "side": "dialled"})
+                return None
             except TimeoutError:
-                self._warn_once(peer, "cannot connect", "no answer", {"address": peer})
+                self._note_unreached(peer, "no answer")
                 return None
             except LOST as error:
-                self._warn_once(peer, "cannot connect", reason_of(error), {"address": peer})
+                self._note_unreached(peer, reason_of(error))
                 return None
             self._told.pop(peer, None)
-            link = self._open(True, peer)
+            self._unreached_s.pop(peer, None)
+            self._settings.node.peer_met(peer, region)
+            link = self._open(True, peer, region)
             await self._run(link, _Dialled(call))
             call.cancel()
+            if link.reason != SUPERSEDED:
+                self._settings.node.peer_failed(peer, link.reason)
             return link
+
+    def _note_unreached(self, peer: str, reason: str) -> None:
+        """Note a failed dial. When regions start or restart, some are late, so only a lasting failure is logged as a
+        warning.
+        """
+        self._settings.node.peer_failed(peer, reason)
+        now_s = asyncio.get_running_loop().time()
+        first_s = self._unreached_s.setdefault(peer, now_s)
+        if now_s - first_s >= self._config.limits.peer_timeout_ms / 1000:
+            self._warn_once(peer, "cannot connect", reason, {"address": peer})
+        else:
+            logger.debug("cannot connect", reason=reason, address=peer)
 
     def _channel(self, peer: str) -> grpc.aio.Channel:
         address = join_address(*split_address(peer))
@@ -254,12 +314,12 @@ class GrpcTransport:
 
 
 class _Servicer(wire_grpc.ReplicationServicer):
-    """The server's end of the contract."""
+    """The server side of the contract."""
 
     def __init__(self, transport: GrpcTransport) -> None:
         self._transport = transport
 
-    # This is gRPC's style of read and write on the context; the generated types know only that of iterators.
+    # This uses gRPC's reads and writes on the context; the generated types only know the style with iterators.
     async def Exchange(  # type: ignore[override]
         self, _requests: AsyncIterator[wire.Envelope], context: grpc.aio.ServicerContext[wire.Envelope, wire.Envelope]
     ) -> None:
@@ -267,7 +327,7 @@ class _Servicer(wire_grpc.ReplicationServicer):
 
 
 class _Accepted:
-    """A stream, as its server sees it."""
+    """A stream seen from the server."""
 
     def __init__(self, context: grpc.aio.ServicerContext[wire.Envelope, wire.Envelope]) -> None:
         self._context = context
@@ -279,11 +339,11 @@ class _Accepted:
         await self._context.write(envelope)
 
     async def done_writing(self) -> None:
-        """The handler's return sends what was written."""
+        """Nothing to do: the written data is sent when the handler returns."""
 
 
 class _Dialled:
-    """A stream, as its client sees it."""
+    """A stream seen from the client."""
 
     def __init__(self, call: grpc.aio.StreamStreamCall[wire.Envelope, wire.Envelope]) -> None:
         self._call = call
@@ -295,13 +355,15 @@ class _Dialled:
         await self._call.write(envelope)
 
     async def done_writing(self) -> None:
-        """The server ends the stream once it has read all; before that a cancel could overtake what was written."""
+        """Wait until the server has read everything and ends the stream; an earlier cancel could overtake
+        written data.
+        """
         await self._call.done_writing()
         await self._call.code()
 
 
 def grpc_options(message_bytes_max: int) -> list[tuple[str, int]]:
-    """An envelope may be a little larger than its message; heartbeats find a silent peer before keepalive does."""
+    """An envelope may be slightly larger than its message; heartbeats detect a silent peer before keepalive does."""
     size = message_bytes_max + ENVELOPE_BYTES
     return [
         ("grpc.max_receive_message_length", size),
@@ -314,11 +376,6 @@ def grpc_options(message_bytes_max: int) -> list[tuple[str, int]]:
         ("grpc.keepalive_timeout_ms", 5_000),
         ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
     ]
-
-
-def _host(peer: str) -> str:
-    """`ipv4:10.0.0.1:5432` without the port, which differs each time."""
-    return peer.partition(":")[2].rpartition(":")[0]
 
 
 def _key(link: Link) -> str:

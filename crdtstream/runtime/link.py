@@ -1,12 +1,14 @@
-"""One gRPC stream between two regions: reads into the node, and pulls from it.
+"""One gRPC stream between two regions: feeds received messages to the node and sends what it pulls from it.
 
-Two tasks. The reader feeds the node and has a turn scheduled. The writer pulls one message at a time, when it is
-woken and the last write has completed, but not before `interval_s` has passed since the last pull, unless that one
-was large: so a slow peer costs no queue, and everything that gathered meanwhile goes as one message.
+There are two tasks. The reader passes messages to the node and schedules a turn. The writer pulls one message at a time
+when it is woken and the last write has completed, but at the earliest `interval_s` after the last pull unless that
+message was large. A slow peer therefore costs no queue, and everything that has accumulated is sent as one message.
 
-A link is closed once, with the first reason; from then on the node hears nothing more of it. What the session wants
-(its verdict) is asked when there is nothing to say, and on every wake, because a write may hang for ever. A message
-that refuses is the last, and gets a moment to arrive before the stream is torn down.
+The side that was dialled sends nothing before it has received a Hello: a silent stream then costs no compressor.
+
+A link is closed once, with the first reason; from then on the node receives nothing from it. The session's verdict is
+checked when there is nothing to send, and on every wake, because a write may hang for ever. A message with a refusal is
+the last one, and has a moment to arrive before the stream is closed.
 """
 
 from __future__ import annotations
@@ -26,13 +28,14 @@ LOST = (grpc.aio.AioRpcError, grpc.aio.InternalError, grpc.aio.UsageError, async
 
 
 class LinkNode(Protocol):
-    """The node, as links see it."""
+    """The node as links see it."""
 
     def link_opened(self, link_id: int, dialled: bool, now_ms: int) -> None: ...
     def link_closed(self, link_id: int, reason: str, now_ms: int) -> None: ...
     def peer_met(self, address: str, region: int) -> None: ...
+    def peer_failed(self, address: str, reason: str) -> None: ...
     def welcomes(self, hello: wire.Hello) -> bool:
-        """Nothing speaks against a link with who greets so."""
+        """Return whether a link with this Hello may open."""
 
     def receive(self, link_id: int, message: wire.Message, now_ms: int) -> None: ...
     def outgoing(self, link_id: int, bytes_max: int, now_ms: int) -> wire.Message | None: ...
@@ -40,12 +43,12 @@ class LinkNode(Protocol):
 
 
 class Stream(Protocol):
-    """A gRPC stream, as both of its ends look."""
+    """The common interface of both ends of a gRPC stream."""
 
     async def read(self) -> object: ...
     async def write(self, message: wire.Envelope, /) -> None: ...
     async def done_writing(self) -> None:
-        """Nothing more comes from this end; it returns once that may be relied on."""
+        """Declare that nothing more is sent; returns once the peer can rely on that."""
 
 
 class LinkSettings:
@@ -87,15 +90,18 @@ class LinkSettings:
 
 
 class Link:
-    """A stream; `region` is 0 until the peer has greeted, `opened` is set once it goes on after that. `at_odds` is set
-    where the two sides refuse or cannot read each other, so that the next try is likely to end as this one did.
+    """One stream. `region` and `origin` are 0 until the peer has greeted; `opened` is set by the first message after
+    that. `at_odds`: one side refused or could not read the other, so the next attempt will probably end in the same
+    way. The peer may greet only as the region `authorised`.
     """
 
-    def __init__(self, link_id: int, dialled: bool, address: str, settings: LinkSettings) -> None:
+    def __init__(self, link_id: int, dialled: bool, address: str, settings: LinkSettings, authorised: int) -> None:
+        self.authorised = authorised
         self.id = link_id
         self.dialled = dialled
         self.address = address
         self.region = 0
+        self.origin = 0
         self.name = ""
         self.reason = ""
         self.opened = False
@@ -103,6 +109,7 @@ class Link:
         self._settings = settings
         self._closed = asyncio.Event()
         self._woken = asyncio.Event()
+        self._greeted = asyncio.Event()
         self._packer = Packer()
         self._unpacker = Unpacker(settings.message_bytes_max)
         self._last_words = False
@@ -112,19 +119,19 @@ class Link:
         return self._closed.is_set()
 
     async def run(self, stream: Stream) -> None:
-        """Until either side closes the link."""
+        """Run until either side closes the link."""
         self._settings.node.link_opened(self.id, self.dialled, self._settings.now_ms())
         tasks = [asyncio.create_task(self._guard(work, stream)) for work in (self._read, self._write)]
         try:
             await self._closed.wait()
         finally:
-            self.close("the peer tore the stream down")
+            self.close("the stream was torn down")
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def wake(self) -> None:
-        """The node may have something to say, or want the link closed."""
+        """Let the writer pull, and close the link if the session wants that."""
         self._woken.set()
         if not self._last_words:
             self._heed_verdict()
@@ -135,6 +142,7 @@ class Link:
     def close(self, reason: str) -> None:
         if self._closed.is_set():
             return
+        # The session's verdict explains more than the transport's reason, which is only its consequence.
         verdict = self._settings.node.link_verdict(self.id)
         self.at_odds = self.at_odds or verdict is not None
         self.reason = reason if verdict is None else verdict
@@ -151,6 +159,7 @@ class Link:
         try:
             await work(stream)  # type: ignore[misc]
         except LOST as error:
+            self.at_odds = self.at_odds or is_refusal(error)
             self.close(reason_of(error))
         except EnvelopeError as error:
             self.at_odds = self.region != 0
@@ -170,20 +179,24 @@ class Link:
             self._take(self._unpacker.unpack(envelope))
 
     async def _next(self, stream: Stream) -> object:
-        """gRPC raises here what it thinks of bytes that are no envelope; they are the peer's fault, not the node's."""
+        """Read an envelope; gRPC raises here if the bytes are none, which is the peer's fault, not the node's."""
         try:
             return await stream.read()
         except LOST:
             raise
         except Exception as error:
-            raise EnvelopeError(f"no envelope: {error}") from error
+            raise EnvelopeError(f"the message is not an envelope: {error}") from error
 
     def _take(self, message: wire.Message) -> None:
         if message.HasField("hello") and not self.region:
+            if message.hello.region != self.authorised:
+                self.at_odds = True
+                self.close(f"region {self.authorised} greets as region {message.hello.region}")
+                return
             self.region = message.hello.region
+            self.origin = message.hello.origin
             self.name = message.hello.name[:NAME_CHARACTERS_MAX]
-            if self.dialled:
-                self._settings.node.peer_met(self.address, self.region)
+            self._greeted.set()
             if self._settings.node.welcomes(message.hello) and not self._settings.admit(self):
                 return
         elif not self.opened and not message.HasField("refused"):
@@ -194,6 +207,8 @@ class Link:
 
     async def _write(self, stream: Stream) -> None:
         settings = self._settings
+        if not self.dialled:
+            await self._greeted.wait()
         while not self.is_closed:
             self._woken.clear()
             message = settings.node.outgoing(self.id, settings.message_bytes, settings.now_ms())
@@ -207,6 +222,7 @@ class Link:
                 await self._write_last(stream, envelope)
                 return
             await stream.write(envelope)
+            # A small message emptied the node: wait for more to accumulate. A large one means that more is due now.
             if 2 * envelope.size_bytes < settings.message_bytes:
                 await asyncio.sleep(settings.interval_s)
 
@@ -221,7 +237,14 @@ class Link:
         self._heed_verdict()
 
 
+def is_refusal(error: BaseException) -> bool:
+    """Return whether the dialled region refused this one."""
+    return isinstance(error, grpc.aio.AioRpcError) and error.code() == grpc.StatusCode.PERMISSION_DENIED
+
+
 def reason_of(error: BaseException) -> str:
+    if is_refusal(error):
+        return f"the peer refused: {error.details()}"  # type: ignore[attr-defined]
     if isinstance(error, grpc.aio.AioRpcError):
         return f"{error.code().name.lower().replace('_', ' ')}: {error.details()}"
     return str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""Log lines: one event a line, key=value, to standard error."""
+"""Log lines on standard error: one event per line, as key=value."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def configure_logging(config: Config) -> None:
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, config.log_level.upper(), logging.INFO)),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        # The level may change while the region runs.
+        # Not cached, because the level may change while the region runs.
         cache_logger_on_first_use=False,
     )

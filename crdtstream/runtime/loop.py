@@ -1,18 +1,19 @@
-"""One turn after another: performs what the node wants on asyncio.
+"""The event loop of a region: performs on asyncio what the node asks for, one turn after another.
 
 A turn begins with the input that one pass of the event loop found, from all connections and links, and ends with one
-append, one write for each client, and one pull for each link. Nothing is decided here; the order is that of the fields
-of `Ready`.
+append, one write for each client, and one pull for each link. The loop decides nothing; the order of its actions is
+that of the fields of `Ready`. Requests beyond the limits of a turn run in the next turn, after another pass of the
+event loop; until then nothing more is read from their clients.
 
-`always` syncs in the loop, one sync for a turn, because a thread costs more than the sync saves. `everysec` and `no`
-sync on a thread; `no` too, at long intervals, because peers count on durable progress.
+`always` syncs on the loop's thread, once per turn, because handing over to a thread costs more than it saves.
+`everysec` and `no` sync on another thread; `no` syncs too, at long intervals, because peers count on durable progress.
 
-Room on the disk is asked for before input is executed: for what it is sure to write and a reserve besides. When there
-is none, the node refuses what needs a record, until there is room for what was asked. A turn that writes more than was
-foreseen (FLUSHALL of many keys) may still find the disk full. It is kept then, its clients and all who ask more on
-their connections wait, and it is appended before anything else once there is room; nobody was told that it happened.
+Disk space is reserved before input is executed: what the input will certainly write, and a reserve. If there is none,
+the node rejects everything that needs a record until space is freed. A turn that writes more than foreseen (FLUSHALL
+with many keys) may still find the disk full. It is then kept in memory; its clients, and all later requests on their
+connections, wait. It is appended before anything else once space is freed, and nobody has been told that it happened.
 
-Whatever raises here ends the region: nothing more is appended, and the next start takes the state from the log.
+An exception here ends the region: nothing more is appended, and the next start restores the state from the log.
 """
 
 from __future__ import annotations
@@ -27,16 +28,20 @@ from typing import Protocol
 
 import structlog
 
-from crdtstream.commands.stopwatch import Stopwatch
+from crdtstream.clients.stopwatch import Stopwatch
 from crdtstream.config import ALWAYS, EVERYSEC, Config
 from crdtstream.node import Node, Ready
+from crdtstream.replication.membership.chronicle import READY
 from crdtstream.replication.turn import Record
 from crdtstream.replication.wire_pb2 import Message
 from crdtstream.runtime import process
+from crdtstream.runtime.bulk_server import BulkServer
 from crdtstream.runtime.config_file import rewrite_file
 from crdtstream.runtime.grpc_transport import GrpcTransport
 from crdtstream.runtime.logging import configure_logging
 from crdtstream.runtime.saver import Saver
+from crdtstream.runtime.stopping import Stopping
+from crdtstream.runtime.unwritten import Unwritten
 from crdtstream.storage.checkpoint import Checkpointer
 from crdtstream.storage.disk import DiskError, DiskFull, RealDisk
 from crdtstream.storage.log import Log
@@ -49,7 +54,8 @@ EVERYSEC_S = 1.0
 ROOM_BYTES = 1 << 20
 GROWTH = 8
 TURN_BYTES_MAX = 4 << 20
-NONCE_BITS = 64
+FORGOTTEN_KEYS = 10_000
+SEED_BITS = 64
 RUN_ID_BYTES = 20
 
 logger = structlog.get_logger()
@@ -59,21 +65,12 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def boot_id() -> bytes:
-    """The kernel's boot: after another one, what was not synced may be gone."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
-            return file.read().strip()
-    except OSError:
-        return secrets.token_bytes(16)
-
-
 class RegionFailed(Exception):
-    """The region cannot go on: its log refused an append or a sync."""
+    """The region cannot continue: its log refused an append or a sync."""
 
 
 class ClientPort(Protocol):
-    """A server whose clients the node answers."""
+    """The server of the clients that the node answers."""
 
     async def start(self) -> str: ...
 
@@ -83,39 +80,11 @@ class ClientPort(Protocol):
 
     def close(self, client_id: int) -> None: ...
 
-
-class Unwritten:
-    """Records that found the disk full, and what may be said only after them."""
-
-    def __init__(self) -> None:
-        self.records: list[Record] = []
-        self._replies: dict[int, bytes] = {}
-        self._closing: list[int] = []
-
-    def keep(self, ready: Ready) -> Ready:
-        """Keep what this turn says of the records, and whatever comes behind that on a connection; the rest is due."""
-        due: list[tuple[int, bytes]] = []
-        for client_id, reply in ready.replies:
-            if ready.records or client_id in self._replies:
-                self._replies[client_id] = self._replies.get(client_id, b"") + reply
-            else:
-                due.append((client_id, reply))
-        self._closing += [client_id for client_id in ready.closing if client_id in self._replies]
-        return Ready([], due, [client_id for client_id in ready.closing if client_id not in self._replies])
-
-    def release(self) -> Ready:
-        """The records are written."""
-        ready = Ready([], list(self._replies.items()), self._closing)
-        self._replies = {}
-        self._closing = []
-        return ready
-
-    def __len__(self) -> int:
-        return len(self.records)
+    def turn_ended(self) -> None: ...
 
 
 class RoomyNode:
-    """The node, as links see it; a message from a peer waits for room on the disk like a client's request."""
+    """The node as links see it; messages from peers reserve disk space as client requests do."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
@@ -124,7 +93,8 @@ class RoomyNode:
         self.link_closed = loop.node.link_closed
         self.outgoing = loop.node.outgoing
         self.peer_met = loop.node.peer_met
-        self.welcomes = loop.node.exchange.welcomes
+        self.peer_failed = loop.node.peer_failed
+        self.welcomes = loop.node.welcomes
         self.link_verdict = loop.node.link_verdict
 
     def receive(self, link_id: int, message: Message, now_ms: int) -> None:
@@ -134,9 +104,9 @@ class RoomyNode:
 
 
 class Loop:
-    """One region's node on an event loop; `make_port` makes the server that carries its clients.
+    """The node of one region on an event loop; `make_port` creates the server for its clients.
 
-    `failed` holds until the start is in the log, and from a failure on: nothing is appended then.
+    `failed` is true until the start is in the log, and again after a failure: nothing is appended while it is true.
     """
 
     def __init__(self, config: Config, make_port: Callable[[Loop], ClientPort]) -> None:
@@ -148,18 +118,25 @@ class Loop:
         self._unwritten = Unwritten()
         self._server = make_port(self)
         self._transport = GrpcTransport(config, RoomyNode(self), self.schedule, now_ms, self.fail)
+        self._bulk = None if config.bulk_port is None else BulkServer(config, self, now_ms)
+        self._settling: list[asyncio.Future[None]] = []
         self._scheduled = False
         self.failed = True
         self._turn_bytes = 0
+        self._behind_bytes = 0
         self._room_needed = 0
         self._damages_told = 0
+        self._forgotten_given = 0
+        self._saver = Saver(self.node, self._log, self._checkpointer, self._settle, now_ms)
+        self._stopping = Stopping(self.node, self._saver, self._end)
+        self._addresses: dict[str, str] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._ended: asyncio.Future[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     def _introduce(self) -> None:
-        """What only the process knows of itself, and a clock for statistics."""
-        self.node.context.stopwatch = Stopwatch(time.perf_counter_ns)
+        """Give the node what only the process knows about itself, and a clock for statistics."""
+        self.node.time_with(Stopwatch(time.perf_counter_ns))
         about = self.node.context.about
         about.process_id = os.getpid()
         about.run_id = secrets.token_hex(RUN_ID_BYTES)
@@ -167,8 +144,11 @@ class Loop:
         self.node.observe(*process.usage())
 
     def _open_storage(self) -> tuple[Log, Checkpointer]:
-        """The collector rests meanwhile, and never visits what was read: it finds nothing to free there."""
+        """Restore the state. The garbage collector is off meanwhile and then ignores the restored objects: none is
+        garbage.
+        """
         began_s = time.monotonic()
+        # Millions of live objects are created here; a collection would visit all of them and free none.
         gc.disable()
         try:
             log, checkpointer = open_storage(
@@ -184,10 +164,11 @@ class Loop:
         seconds = round(time.monotonic() - began_s, 3)
         logger.info("disk read", checkpoint=begun, records=log.last_position - begun, seconds=seconds)
         log.sync()
+        process.give_back(time.monotonic())
         return log, checkpointer
 
     async def run(self) -> None:
-        """Serve until `stop` or a failure; raises RegionFailed after a failure."""
+        """Serve until `stop` or a failure; a failure raises RegionFailed."""
         self._ended = asyncio.get_running_loop().create_future()
         try:
             await self._start()
@@ -197,20 +178,23 @@ class Loop:
 
     async def _start(self) -> None:
         running = asyncio.get_running_loop()
-        saver = Saver(self.node, self._log, self._checkpointer, self._settle, now_ms)
-        self.node.start(self._log, boot_id(), secrets.randbits(NONCE_BITS), now_ms())
+        self.node.start(self._log, secrets.randbits(SEED_BITS), now_ms())
         self._sync_now()
         self.failed = False
         address = await self._server.start()
         await self._transport.start()
-        self._tasks = [running.create_task(self._guard(work)) for work in (self._tick(), self._sync(), saver.run())]
+        bulk = {} if self._bulk is None else {"bulk": await self._bulk.start()}
+        self._tasks = [
+            running.create_task(self._guard(work)) for work in (self._tick(), self._sync(), self._saver.run())
+        ]
         self.schedule()
-        logger.info(
-            "serving",
-            region=self.config.name,
-            redis=address,
-            replication=f"{self.config.replication_bind}:{self._transport.port}",
-        )
+        self._addresses = {
+            "redis": address,
+            "replication": f"{self.config.replication_bind}:{self._transport.port}",
+            **bulk,
+        }
+        logger.info("listening", region=self.config.name, **self._addresses)
+        self._tell()
 
     async def _guard(self, work: Coroutine[None, None, None]) -> None:
         try:
@@ -218,15 +202,26 @@ class Loop:
         except Exception as error:
             self.fail(error)
 
-    def stop(self) -> None:
-        """Stop cleanly: everything pending is written, synced and marked."""
+    def stop(self, at_once: bool = False) -> None:
+        """Stop cleanly: take a checkpoint if it pays, then write and sync everything pending and mark the stop. A
+        second call skips the checkpoint.
+        """
+        if self.failed:
+            self._end()
+        else:
+            self._stopping.ask(at_once)
+
+    def _end(self) -> None:
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
 
     async def _close(self) -> None:
-        for task in self._tasks:
+        tasks = self._tasks if self._stopping.task is None else [*self._tasks, self._stopping.task]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._bulk is not None:
+            await self._bulk.stop()
         await self._transport.stop()
         if not self.failed:
             self._stop_log()
@@ -237,19 +232,19 @@ class Loop:
         self._disk.close()
 
     def _stop_log(self) -> None:
-        """The last turn, with the mark of a clean stop; a log that does not take it has none."""
+        """Perform the last turn, with the mark of a clean stop; if the log does not accept it, there is no mark."""
         try:
             self._perform(self.node.stop())
             self._log.sync()
         except (LogError, DiskError) as error:
             logger.error("the stop is not clean", reason=str(error))
         if self._unwritten.records:
-            logger.error("the disk is full: what nobody was told of is not written", records=len(self._unwritten))
+            logger.error("disk full: records that no client was told of are lost", records=len(self._unwritten))
 
     # Turns
 
     def schedule(self) -> None:
-        """A turn at the next pass of the event loop, after all input of this pass is in."""
+        """Schedule a turn for the next pass of the event loop, when all input of this pass has arrived."""
         if not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._turn)
@@ -264,13 +259,30 @@ class Loop:
             self.fail(error)
             return
         self._turn_bytes = 0
-        if self.node.exchange.staging is not None:
-            gc.freeze()  # a state that arrives is no garbage, and visiting it again and again takes seconds
+        if self._settling and not self._unwritten.records:
+            self._tell_settled()
+        self._behind_bytes = self.node.behind_bytes()
+        self._server.turn_ended()
+        if self.node.is_staging():
+            gc.freeze()  # staged state is not garbage, and visiting it repeatedly takes seconds
         self._transport.wake()
         self._arm_timer()
 
+    async def await_settled(self) -> None:
+        """Wait until everything done so far is in the log, and durable if replies wait for that."""
+        waiting = asyncio.get_running_loop().create_future()
+        self._settling.append(waiting)
+        self.schedule()
+        await waiting
+
+    def _tell_settled(self) -> None:
+        for waiting in self._settling:
+            if not waiting.done():
+                waiting.set_result(None)
+        self._settling.clear()
+
     def _settle(self) -> bool:
-        """A turn now; whether all that the node knows is in the log."""
+        """Run a turn now; return whether everything the node knows is in the log."""
         self._turn()
         return not self.failed and not self._unwritten.records
 
@@ -280,20 +292,37 @@ class Loop:
             self._perform(ready)
             if (ready.urgent or self.config.fsync == ALWAYS) and self._log.synced_position < self._log.last_position:
                 self._sync_now()
+            if self.node.is_behind():
+                self.schedule()
+                break
             ready = self.node.ready()
-        if self.node.notices:
-            self._tell()
+        self._tell()
         context = self.node.context
         if context.rewrite_wanted:
             self.node.config_rewritten(rewrite_file(context.config))
             self.schedule()
-        if context.stop_wanted:
-            self.stop()
+        if context.stop_wanted and (context.stop_at_once or self._stopping.task is None):
+            self.stop(context.stop_at_once)
 
     def _tell(self) -> None:
-        for text, error in self.node.notices:
+        """Log notices, news and membership events; `serving` follows the event `ready`, once the ports listen."""
+        node = self.node
+        for text, error in node.notices:
             logger.warning(text, exc_info=error)
-        self.node.notices.clear()
+        node.notices.clear()
+        for text in node.news:
+            logger.info(text)
+        node.news.clear()
+        if self._addresses:
+            self._tell_events()
+
+    def _tell_events(self) -> None:
+        events = self.node.chronicle.events
+        for event, fields in events:
+            logger.info(event, region=self.config.name, **fields)
+            if event == READY:
+                logger.info("serving", region=self.config.name, **self._addresses)
+        events.clear()
 
     def _perform(self, ready: Ready) -> None:
         if ready.records:
@@ -305,7 +334,7 @@ class Loop:
             self._server.close(client_id)
 
     def _append(self, records: list[Record]) -> None:
-        """Append, behind what waits for room."""
+        """Append records behind those that wait for disk space."""
         unwritten = self._unwritten
         if unwritten.records:
             records = unwritten.records + records
@@ -326,7 +355,7 @@ class Loop:
         self.node.synced(self._log.sync())
 
     def fail(self, error: Exception) -> None:
-        """The region ends, and appends nothing more."""
+        """End the region; nothing more is appended."""
         if self.failed:
             return
         self.failed = True
@@ -339,16 +368,18 @@ class Loop:
     # Room
 
     def expect(self, arrived_bytes: int, held_bytes: int) -> None:
-        """Input is about to be executed: bytes that arrived now, and earlier ones of a request that they complete.
+        """Reserve space for input that is about to be executed: new bytes, and earlier ones of a request that they
+        complete.
 
-        Small requests may become records of several times their size; a large one is mostly its values.
+        Small requests may become records of several times their size; a large request is mostly its values. Requests
+        that wait for a later turn need their space then.
         """
         self._turn_bytes += GROWTH * arrived_bytes + held_bytes
-        if self.node.context.writable:
-            self._ask_room(ROOM_BYTES + self._turn_bytes)
+        if self.node.is_writable:
+            self._ask_room(ROOM_BYTES + self._turn_bytes + GROWTH * self._behind_bytes)
 
     def finish_input(self) -> None:
-        """Input was executed: a turn follows, at once when much came already."""
+        """Schedule a turn after input was executed, or run it at once if there was much input."""
         if self._turn_bytes > GROWTH * TURN_BYTES_MAX:
             self._turn()
         else:
@@ -366,17 +397,21 @@ class Loop:
 
     def _lack_room(self, byte_count: int) -> None:
         self._room_needed = max(self._room_needed, 2 * ROOM_BYTES, byte_count)
-        if self.node.context.writable:
-            logger.warning("disk is full: writes are refused", data=self.config.data, needed_bytes=self._room_needed)
+        if self.node.is_writable:
+            logger.warning(
+                "disk full: writes are rejected until space is freed; reads still work",
+                data=self.config.data,
+                needed_bytes=self._room_needed,
+            )
             self.node.writable(False)
 
     def _seek_room(self) -> None:
-        """While writes are refused: is there as much room as was asked for?"""
+        """While writes are rejected, check whether the needed space is available again."""
         if self._ask_room(self._room_needed):
             if self._unwritten.records:
                 self._append([])
             if not self._unwritten.records:
-                logger.warning("disk has room again", data=self.config.data)
+                logger.warning("disk has space again: writes are accepted", data=self.config.data)
                 self._room_needed = 0
                 self.node.writable(True)
 
@@ -385,29 +420,36 @@ class Loop:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_S)
-            if not self.node.context.writable:
+            if not self.node.is_writable:
                 self._seek_room()
             self.node.observe(*process.usage())
+            self.node.reseed(secrets.randbits(SEED_BITS))
             self.node.tick(now_ms())
             self._follow_config()
             self._tell_damage()
             self.schedule()
 
     def _follow_config(self) -> None:
-        """CONFIG SET changed something, or memory is short: see that what was freed goes back to the system."""
-        config = self.node.context.config
+        """Apply a changed configuration. If memory is short, or much was forgotten, return freed memory to
+        the system.
+        """
+        config = self.node.settings
         if config is not self.config:
             self.config = config
             configure_logging(config)
-        if self.node.context.memory_short:
-            process.give_back(time.monotonic())
+        forgotten = self.node.forgotten_keys
+        much = forgotten - self._forgotten_given >= FORGOTTEN_KEYS
+        if (much or self.node.memory_short) and process.give_back(time.monotonic()):
+            self._forgotten_given = forgotten
 
     def _tell_damage(self) -> None:
-        """Peers that lack those records are sent a whole state; a checkpoint that is asked for drops the file."""
+        """Log new damage. Peers that lack those records receive a full state transfer; the next checkpoint drops the
+        file.
+        """
         for damage in self._log.damages[self._damages_told :]:
             self._damages_told += 1
             logger.error(
-                "the log is damaged: who lacks these records is sent a state",
+                "the log is damaged: peers that need these records receive a full state transfer",
                 file=damage.file,
                 offset=damage.offset,
                 record=damage.record,
@@ -424,7 +466,7 @@ class Loop:
             self.schedule()
 
     def _arm_timer(self) -> None:
-        """Wake at the next deadline of a parked client, if it comes before the next tick."""
+        """Wake at the next deadline of a blocked client, if it is before the next tick."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

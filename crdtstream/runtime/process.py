@@ -1,7 +1,7 @@
-"""What the operating system says of this process: resident memory, processor time, the machine's memory.
+"""What the operating system reports about this process: resident memory, processor time, the machine's memory.
 
-`give_back` asks the C library to return freed memory to the system: a removal frees memory inside the process, and what
-is resident only shrinks with this. It walks the whole heap, so it runs on a thread and seldom.
+`give_back` asks the C library to return freed memory to the system: removing entries frees memory inside the process
+only, and resident memory shrinks only through this call. It walks the whole heap, so it runs rarely and on a thread.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def system_bytes() -> int:
 
 
 def usage() -> tuple[int, float, float]:
-    """Resident bytes, and seconds of processor time in user mode and in the kernel."""
+    """Return resident bytes, and processor seconds in user mode and in the kernel."""
     times = os.times()
     return resident_bytes(), times.user, times.system
 
 
 class _Trimming:
-    """The C library's `malloc_trim`, where there is one."""
+    """The C library's `malloc_trim`, if it has one."""
 
     def __init__(self) -> None:
         self.last_s = -GIVE_BACK_S
@@ -46,8 +46,10 @@ class _Trimming:
 _trimming = _Trimming()
 
 
-def give_back(now_s: float) -> None:
-    """Every `GIVE_BACK_S` at most."""
-    if _trimming.trim is not None and now_s - _trimming.last_s >= GIVE_BACK_S:
-        _trimming.last_s = now_s
-        threading.Thread(target=_trimming.trim, args=(0,), name="give back memory", daemon=True).start()
+def give_back(now_s: float) -> bool:
+    """Return freed memory, at most once every `GIVE_BACK_S`; True if it was started."""
+    if _trimming.trim is None or now_s - _trimming.last_s < GIVE_BACK_S:
+        return False
+    _trimming.last_s = now_s
+    threading.Thread(target=_trimming.trim, args=(0,), name="give back memory", daemon=True).start()
+    return True

@@ -1,11 +1,14 @@
-"""Takes checkpoints beside the turns: when one is due, a slice at a time, with the disk's work on a thread.
+"""Takes checkpoints beside the turns: when one is due, in slices, with disk work on a thread.
 
-A slice runs on the event loop, between two turns, for about `SLICE_S`; then the loop belongs to everyone else for a
-while. What a slice gathered is written on a thread, and the next slice waits for that, so a checkpoint never holds more
-than a section in memory and a slow disk slows the checkpoint alone.
+A slice runs on the event loop between two turns, for about `SLICE_S`; then the loop is free for a while. The output of
+a slice is written on a thread, and the next slice waits for that. So a checkpoint never holds more than a section in
+memory, and a slow disk slows only the checkpoint.
 
-A checkpoint is due when a client asks, or when the log behind the last one is long. One that failed is tried again
-after `RETRY_S`, or when a client asks. A failure of the log itself ends the region; any other leaves it as it was.
+A checkpoint is due when a client asks for one, or when the log behind the last one is long. A failed checkpoint is
+retried after `RETRY_S`, or when a client asks. A failure of the log itself ends the region; any other failure has no
+further effect.
+
+Before a stop it does not rest between slices: other work still runs between them, but nothing waits on purpose.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ Result = TypeVar("Result")
 
 
 class Saver:
-    """The checkpoints of one region; `settle` runs a turn and tells whether all of it is in the log."""
+    """The checkpoints of one region; `settle` runs a turn and returns whether everything is in the log."""
 
     def __init__(
         self, node: Node, log: Log, checkpointer: Checkpointer, settle: Callable[[], bool], now_ms: Callable[[], int]
@@ -46,23 +49,39 @@ class Saver:
         self._settle = settle
         self._now_ms = now_ms
         self._retry_s = 0.0
+        self._rest_s = REST_S
 
     async def run(self) -> None:
-        """Until cancelled; raises what ends the region."""
+        """Run until cancelled; raises errors that end the region."""
         while True:
             await asyncio.sleep(LOOK_S)
             if self._is_due():
                 await self._save()
 
     def _is_due(self) -> bool:
-        saving = self._node.context.saving
-        limit = self._node.context.limits.checkpoint_log_bytes
+        saving = self._node.saving
+        limit = self._node.limits.checkpoint_log_bytes
         long = 0 < limit <= self._checkpointer.log_bytes() and time.monotonic() >= self._retry_s
-        return self._node.birth.serving() and self._node.can_describe() and (saving.requested or long)
+        return self._can_save() and (saving.requested or long)
+
+    def _can_save(self) -> bool:
+        return self._node.is_serving() and self._node.can_describe()
+
+    def lacks(self, log_bytes: int) -> bool:
+        """Return whether a checkpoint would spare the next start at least this much of the log."""
+        return self._can_save() and self._checkpointer.log_bytes() >= log_bytes
+
+    async def save_soon(self) -> None:
+        """Wait for the running checkpoint, or one that starts now, while `run` continues; the checkpoint may fail."""
+        self._rest_s = 0.0
+        saving = self._node.saving
+        number = saving.next()
+        while not saving.completed(number):
+            await asyncio.sleep(LOOK_S)
 
     async def _save(self) -> None:
         began_s = time.monotonic()
-        saving = self._node.context.saving
+        saving = self._node.saving
         saving.begin()
         try:
             await self._take()
@@ -87,7 +106,7 @@ class Saver:
             if sections:
                 await on_thread(partial(checkpointer.write, sections))
             else:
-                await asyncio.sleep(REST_S)
+                await asyncio.sleep(self._rest_s)
         saved_ms = self._now_ms()
         await on_thread(partial(checkpointer.commit, saved_ms))
         self._node.synced(self._log.synced_position)
@@ -97,7 +116,7 @@ class Saver:
 
     def _settle_or_fail(self) -> None:
         if not self._settle():
-            raise DiskError("the log has no room for what happened since")
+            raise DiskError("the disk is full: the log cannot hold the latest turn")
 
     def _slice(self, capture: Capture) -> None:
         end_s = time.perf_counter() + SLICE_S
@@ -106,7 +125,7 @@ class Saver:
 
 
 async def on_thread(work: Callable[[], Result]) -> Result:
-    """Whoever is cancelled waits until the thread has finished: the files are still in its hands."""
+    """Run work on a thread. A cancelled caller still waits for the thread, because it is using the files."""
     future = asyncio.get_running_loop().run_in_executor(None, work)
     try:
         return await asyncio.shield(future)

@@ -1,23 +1,23 @@
-"""Checkpoints: what a node knows as files, so that a start need not replay the whole log.
+"""Checkpoints: the state of a node as files, so that a start need not replay the whole log.
 
-A checkpoint is block files (entries, written once), state files (everything else, written anew each time) and a
-manifest that is replaced atomically; see `sections` and `protocols/manifest`. It is taken while the node goes on:
+A checkpoint consists of block files (entries, written once), state files (everything else, rewritten each time) and a
+manifest that is replaced atomically; see `sections` and `protocols/manifest`. It is taken while the node keeps running:
 
-    begin      between turns: the vector, births and milestones of this position
-    step       between turns, again and again: captures keys one by one, each at the position of its moment
-    write      on any thread: what the steps have gathered
-    commit     on any thread, after all is written: syncs, and replaces the manifest
-    conclude   between turns: from here on the new manifest counts; then `clean`, on any thread
+    begin      between turns: records the vector, births and milestones of this position
+    step       between turns, repeatedly: captures keys one by one, each at the log position of that moment
+    write      on any thread: writes what the steps have collected
+    commit     on any thread, after everything is written: syncs, and replaces the manifest
+    conclude   between turns: the new manifest takes effect; then `clean`, on any thread
 
-A block that lies in a file whole and has not grown since is named again, not written again. A file is *doomed* when
-less than half of it is in use: its blocks are written to new files, and the next manifest no longer names it.
+A block that is complete in a file and has not grown since is referenced again, not written again. A file is *doomed*
+when less than half of it is in use: its blocks are written to new files, and the next manifest no longer names it.
 
-Crashes. Before the manifest is replaced, all files that it names are synced, their names too, and the log up to
-`through`; files that no manifest names are deleted afterwards, or at the next start. Until `conclude` or `abort` has
-settled which manifest is on disk, nothing is deleted. A failed checkpoint leaves the node and the older one as they
-are.
+Crashes. Before the manifest is replaced, all files that it names are synced, including their directory entries, and so
+is the log up to `through`. Files that no manifest names are deleted afterwards, or at the next start. Nothing is
+deleted until `conclude` or `abort` has settled which manifest is on disk. A failed checkpoint changes neither the node
+nor the previous checkpoint.
 
-Invariant: `_kept` are the numbers of the files in which a block's `place` counts.
+Invariant: `_kept` holds the numbers of the files for which a block's `place` is valid.
 """
 
 from __future__ import annotations
@@ -30,20 +30,13 @@ import msgpack
 
 from crdtstream.core.block import Block
 from crdtstream.core.effects import Key
-from crdtstream.node import Node
 from crdtstream.protocols.manifest import Manifest, encode_manifest
 from crdtstream.protocols.rows import Row
-from crdtstream.protocols.state_rows import TreeImage, capture_stream, span_row, tree_row
+from crdtstream.protocols.state_rows import TreeImage, span_row, tree_row
 from crdtstream.storage.disk import Disk, DiskError, DiskFull
 from crdtstream.storage.log import Log
-from crdtstream.storage.sections import (
-    HEADER_BYTES,
-    OFFSET_BITS,
-    Draft,
-    Section,
-    block_parts,
-    write_section,
-)
+from crdtstream.storage.sections import HEADER_BYTES, OFFSET_BITS, Draft, Section, block_parts, write_section
+from crdtstream.storage.stored import Stored
 
 MANIFEST = "manifest"
 BLOCKS_PREFIX = "blocks-"
@@ -65,7 +58,7 @@ def state_file(number: int) -> str:
 
 
 def checkpoint_names(disk: Disk) -> list[str]:
-    """Block and state files, whoever wrote them."""
+    """The block and state files of all checkpoints."""
     return [name for name in disk.names() if name.startswith((BLOCKS_PREFIX, STATE_PREFIX))]
 
 
@@ -80,7 +73,7 @@ def files_of(manifest: Manifest) -> set[str]:
 
 
 class Writer:
-    """Rows or blocks to files of one kind, one after the other."""
+    """Writes rows or blocks to files of one kind, one file after the other."""
 
     __slots__ = ("_draft", "_name", "_numbers", "_out", "files")
 
@@ -92,7 +85,7 @@ class Writer:
         self.files: list[tuple[int, int]] = []
 
     def add(self, parts: list[bytes]) -> int:
-        """The place of what was added."""
+        """Add the parts; return their place."""
         draft = self._draft
         if draft is None:
             number = next(self._numbers)
@@ -116,29 +109,27 @@ class Writer:
 
 
 class Capture:
-    """One checkpoint that is under way."""
+    """One running checkpoint."""
 
-    def __init__(self, node: Node, manifest: Manifest, numbers: Iterator[int], kept: set[int]) -> None:
+    def __init__(self, stored: Stored, manifest: Manifest, numbers: Iterator[int], kept: set[int]) -> None:
         self.manifest = manifest
         self.live_bytes: dict[int, int] = dict.fromkeys(kept, HEADER_BYTES)
         self.done = False
-        self._node = node
+        self._stored = stored
         self._kept = kept
         self._first = next(numbers)
         self._out: list[Section] = []
         self._blocks = Writer(block_file, numbers, self._out)
         self._state = Writer(state_file, numbers, self._out)
         self._packer = msgpack.Packer()
-        self._keys: list[tuple[int, list[bytes]]] = [
-            (number, list(database)) for number, database in enumerate(node.replica.databases) if database
-        ]
+        self._keys = stored.names()
         self._work = self._capture_all()
 
     def step(self, units: int) -> bool:
-        """Capture and encode, about `units` times 10 µs; false when all is captured, or what gathered must be written
-        first.
+        """Capture and encode for about `units` times 10 µs. False if everything is captured, or if the output must be
+        written before the next step.
         """
-        assert self._node.replica.is_settled(), "a checkpoint in the middle of a turn"
+        assert self._stored.is_settled(), "a checkpoint in the middle of a turn"
         for used in self._work:
             units -= used
             if units <= 0 or self._out:
@@ -156,11 +147,11 @@ class Capture:
         if not self.done:
             self._blocks.end()
             self._state.end()
-            self.manifest.through = self._node.turn.last_position
+            self.manifest.through = self._stored.last_position
             self.done = True
 
     def new_files(self) -> list[tuple[int, int]]:
-        """Block files of this checkpoint alone."""
+        """The block files that this checkpoint wrote."""
         return self._blocks.files
 
     def _capture_all(self) -> Iterator[int]:
@@ -170,8 +161,7 @@ class Capture:
         self.manifest.state_files = self._state.files
 
     def _capture(self, key: Key) -> Iterator[int]:
-        stream = self._node.replica.databases[key[0]].get(key[1])
-        image = capture_stream(key, stream, self._node.turn.last_position)
+        image = self._stored.image(key)
         self._put(image.rows)
         yield 1 + len(image.rows)
         for tree in image.trees:
@@ -199,8 +189,10 @@ class Capture:
         self._put([tree_row(tree.slot, tree.head, places)])
 
     def _keep(self, block: Block, count: int) -> bool:
-        """Have the block's first `count` entries in a file; true when they had to be written."""
+        """Ensure that the block's first `count` entries are in a file; True if they had to be written."""
         number = block.place >> OFFSET_BITS
+        # A place is valid in a kept file, or in one of this checkpoint; places left by an aborted checkpoint are
+        # neither.
         fresh = block.stored_count != count or not (number in self._kept or number >= self._first)
         if fresh:
             parts = block_parts(block, count)
@@ -217,12 +209,12 @@ class Capture:
 class Checkpointer:
     """The checkpoints of one data directory."""
 
-    def __init__(self, disk: Disk, log: Log, node: Node, manifest: Manifest | None) -> None:
+    def __init__(self, disk: Disk, log: Log, stored: Stored, manifest: Manifest | None) -> None:
         self.manifest = manifest
         self.capture: Capture | None = None
         self._disk = disk
         self._log = log
-        self._node = node
+        self._stored = stored
         self._sizes = dict(manifest.block_files) if manifest is not None else {}
         self._doomed: set[int] = set()
         self._next_number = 1 + max((number_of(name) for name in checkpoint_names(disk)), default=0)
@@ -231,24 +223,26 @@ class Checkpointer:
         self._bytes_began = 0
 
     def log_bytes(self) -> int:
-        """How much of the log a restart would replay."""
+        """The log bytes that a restart would replay."""
         return self._log.appended_bytes - self._bytes_before
 
     # Steps of one checkpoint
 
     def begin(self) -> Capture:
         assert self.capture is None, "two checkpoints at once"
-        node = self._node
-        assert node.can_describe(), "a checkpoint would lose staged chunks"
-        assert self._log.last_position == node.turn.last_position, "a turn is not in the log yet"
+        stored = self._stored
+        assert stored.can_describe(), "a checkpoint would lose staged chunks"
+        assert self._log.last_position == stored.last_position, "a turn is not in the log yet"
         self._bytes_began = self._log.appended_bytes
-        manifest = node.describe(self._log.segment_firsts())
+        manifest = stored.describe(self._log.segment_firsts())
         kept = {number for number in self._sizes if number not in self._doomed}
-        self.capture = Capture(node, manifest, self._numbers(), kept)
+        self.capture = Capture(stored, manifest, self._numbers(), kept)
         return self.capture
 
     def _numbers(self) -> Iterator[int]:
-        """The first one is of no file: what is at or above it is of this checkpoint."""
+        """Yield file numbers; the first is used for no file, so every number at or above it belongs to this
+        checkpoint.
+        """
         while True:
             self._next_number += 1
             yield self._next_number - 1
@@ -258,7 +252,7 @@ class Checkpointer:
             write_section(self._disk, section)
 
     def commit(self, saved_ms: int) -> None:
-        """Everything that the steps gathered is written."""
+        """Make the checkpoint durable, after everything that the steps collected is written."""
         capture = self._current()
         assert capture.done, "not all keys are captured"
         manifest = capture.manifest
@@ -276,7 +270,7 @@ class Checkpointer:
             raise
 
     def conclude(self) -> list[str]:
-        """The new manifest counts; the log's segments that nobody needs any more, for `Log.delete`."""
+        """Let the new manifest take effect; return the log segments that are no longer needed, for `Log.delete`."""
         capture = self._current()
         self.capture = None
         self.manifest = capture.manifest
@@ -284,13 +278,16 @@ class Checkpointer:
         self._sizes = dict(capture.manifest.block_files)
         self._doomed = {n for n, size in self._sizes.items() if 2 * capture.live_bytes[n] < size}
         self._bytes_before = self._bytes_began
+        # Records before damage are served to nobody, and those that the manifest covers are not replayed.
         unserved = min(self._log.first_position, capture.manifest.begun + 1)
-        needed = max(self._node.needed_position(capture.manifest.milestones), self._retained(), unserved)
-        return self._log.forget_before(min(needed, self._node.held_position()))
+        needed = max(self._stored.needed_position(capture.manifest.milestones), self._retained(), unserved)
+        return self._log.forget_before(min(needed, self._stored.held_position()))
 
     def _retained(self) -> int:
-        """Beyond the limit nothing is kept for peers; what a restart replays always is."""
-        limit = self._node.context.limits.log_retention_bytes
+        """Return the position up to which the retention limit drops the log for peers; what a restart replays is always
+        kept.
+        """
+        limit = self._stored.log_retention_bytes
         assert self.manifest is not None
         return min(self._log.position_within(limit), self.manifest.begun + 1) if limit else 0
 
@@ -304,9 +301,9 @@ class Checkpointer:
                 self._disk.delete(name)
 
     def abort(self) -> None:
-        """Give up after a failure; places in files of this checkpoint count no more."""
+        """Give up after a failure; places in files of this checkpoint become invalid."""
         self.capture = None
-        with suppress(DiskError):  # what is left is deleted after the next checkpoint
+        with suppress(DiskError):  # the files left behind are deleted after the next checkpoint
             self.clean()
 
     def _current(self) -> Capture:

@@ -1,19 +1,20 @@
 """The disk port and the real disk: one flat directory of files.
 
-The log and the checkpoint reach files through `Disk` alone, so that the simulator can tear everything that they
-write. What the port promises, and no more:
+The log and the checkpoints access files only through `Disk`, so that the simulator can tear everything that they write.
+The port guarantees this, and nothing more:
 
-- `write` is handed to the kernel when it returns; only `sync` of that file makes it durable.
-- A file that was created or deleted is durably so only after `sync_directory`.
-- `create` and `reserve` hold the room that they name, filled with zeros: a write inside it does not fail for room.
-- `replace` is whole and durable when it returns; after a crash the file has its old content or its new one.
+- `write` has passed the data to the kernel when it returns; only `sync` of that file makes it durable.
+- Creating or deleting a file is durable only after `sync_directory`.
+- `create` and `reserve` allocate the size that they are given, filled with zeros: a write within it cannot fail for
+  lack of space.
+- `replace` is complete and durable when it returns; after a crash the file has its old content or its new one.
 
-`sync` and `release` may be called from another thread than the rest. A descriptor is kept for each file that is
-written, until it is released or deleted; a read opens the file for itself, so it never meets a descriptor that closes
-under it.
+`sync` and `release` may be called from another thread than the other methods. Each file that is written keeps a
+descriptor until it is released or deleted; a read opens the file separately, so it never uses a descriptor that is
+closed during the read.
 
-Offsets and lengths are in bytes. Names are chosen by the code above, never by a client; those with a leading dot are
-ours.
+Offsets and lengths are in bytes. Names are chosen by the caller, never by a client; names with a leading dot are
+reserved for this module.
 """
 
 from __future__ import annotations
@@ -30,35 +31,35 @@ _ERRORS_OF_SUPPORT = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 
 class DiskError(OSError):
-    """The disk did not do what it was asked."""
+    """A disk operation failed."""
 
 
 class DiskFull(DiskError):
-    """There is no room; nothing was changed."""
+    """No space is left; nothing was changed."""
 
 
 class DiskFailed(DiskError):
-    """A read, a write or a sync failed; what it left behind is unknown."""
+    """A read, write or sync failed; the resulting state is unknown."""
 
 
 class DiskLocked(DiskError):
-    """Another process holds the directory."""
+    """Another process has locked the directory."""
 
 
 class Disk(Protocol):
     def names(self) -> list[str]:
-        """All files, ascending."""
+        """All files, in ascending order."""
 
     def size(self, name: str) -> int: ...
 
     def read(self, name: str, offset: int, length: int) -> bytes:
-        """Shorter than `length` only at the end of the file."""
+        """Return `length` bytes, or fewer at the end of the file."""
 
     def create(self, name: str, size_bytes: int) -> None:
-        """A new file of zeros; DiskFull leaves none behind."""
+        """Create a file of zeros; DiskFull leaves no file behind."""
 
     def reserve(self, name: str, size_bytes: int) -> None:
-        """Grow a file with zeros; DiskFull leaves it as it was."""
+        """Grow a file with zeros; DiskFull leaves it unchanged."""
 
     def write(self, name: str, offset: int, data: bytes) -> None: ...
 
@@ -73,7 +74,7 @@ class Disk(Protocol):
     def delete(self, name: str) -> None: ...
 
     def release(self, name: str) -> None:
-        """No more writes are planned: give the descriptor back."""
+        """Close the descriptor of a file that will not be written again."""
 
 
 def _disk_error(action: str, path: str, error: OSError) -> DiskError:
@@ -100,7 +101,9 @@ def _write_all(descriptor: int, offset: int, data: bytes) -> None:
 
 
 def _allocate(descriptor: int, size_bytes: int) -> None:
-    """Where the file system cannot hold room, a sparse file stands in: a write may then fail for room after all."""
+    """Allocate space. File systems that cannot allocate get a sparse file, so a later write may still fail for lack of
+    space.
+    """
     try:
         if size_bytes:
             os.posix_fallocate(descriptor, 0, size_bytes)
@@ -112,7 +115,7 @@ def _allocate(descriptor: int, size_bytes: int) -> None:
 
 
 class RealDisk:
-    """A directory, held exclusively for as long as this object is open."""
+    """A directory, locked exclusively while this object is open."""
 
     __slots__ = ("_descriptors", "_directory", "_lock", "path")
 
@@ -136,9 +139,7 @@ class RealDisk:
         except BlockingIOError:
             holder = os.pread(descriptor, 20, 0).decode("ascii", "replace") or "unknown"
             os.close(descriptor)
-            text = (
-                f"data directory {self.path} is in use by another process (PID {holder}): stop it, or name another one"
-            )
+            text = f"data directory {self.path} is in use by another process (PID {holder}): stop it, or use another"
             raise DiskLocked(errno.EAGAIN, text) from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)

@@ -1,25 +1,25 @@
 """The log: numbered records in segments, appended by one thread, synced by any.
 
-Records are numbered contiguously from 1 and a *position* is a record's number; positions are inclusive:
-`synced_position` 5 says that records 1 to 5 are durable. The log knows no kinds: a record is a small number from the
-caller and bytes.
+Records are numbered contiguously from 1, and a *position* is a record's number. Positions are inclusive:
+`synced_position` 5 means that records 1 to 5 are durable. The log does not interpret records: each is a small number
+from the caller, its kind, and bytes.
 
-Appending. A turn is one write, wholly inside one segment. A segment's room is preallocated, so only beginning the
-next one meets a full disk, and that raises DiskFull before anything is written; the log goes on then. Any other
-failure of an append or a sync ends it: from there on it refuses everything with LogFailed, because what a failed sync
-left in the page cache is unknown and a retry may succeed without saving anything.
+Appending. A turn is one write, entirely within one segment. Segments are preallocated, so only beginning a new one can
+meet a full disk; that raises DiskFull before anything is written, and the log remains usable. Any other failure of an
+append or a sync is final: from then on every call raises LogFailed, because the page cache is in an unknown state after
+a failed sync, and a retry may succeed without saving anything.
 
-Syncing. `sync` takes the position first and the files after it, so it covers whatever was appended before it was
-called while the loop's thread goes on. Nothing that it will cover later is synced on the way: a segment that is begun
-has neither a durable name nor a durable header until the next `sync`, which takes files and directory together.
+Syncing. `sync` reads the last position first and syncs the files afterwards, so it covers everything that was appended
+before the call while the loop's thread goes on appending. Nothing is synced earlier than needed: a new segment has
+neither a durable name nor a durable header until the next `sync`, which syncs files and directory together.
 
-Damage. A record that was whole when it was written and cannot be read is told of in `damages`, and nothing up to the
-end of its segment is served any more: the log begins behind it. Nothing else changes, because what was applied is in
-memory, or in a checkpoint. The next checkpoint deletes the file, as far as a start does not need it; where the damage
-is in the last segment, the next turn begins another one.
+Damage. A record that was completely written and can no longer be read is listed in `damages`, and nothing up to the end
+of its segment is served any more: the log now begins behind it. Nothing else changes, because the effects are in memory
+or in a checkpoint. The next checkpoint deletes the file unless a start still needs it; if the damage is in the last
+segment, the next turn begins a new one.
 
-Recovery. Frames are read in order up to the first that is not whole (see `recovery`); what follows a torn tail is
-cut, and everything kept is synced before the log opens, since after a mere kill it may be in the page cache alone.
+Recovery. Frames are read in order up to the first incomplete one (see `recovery`). A torn tail is cut, and everything
+kept is synced before the log opens, since after a mere kill it may be in the page cache only.
 
 Invariants: segments are contiguous; every segment but the last has a record; first_position - 1 <= synced <= last.
 """
@@ -31,7 +31,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from itertools import pairwise
 
-from crdtstream.replication.history import Damage
+from crdtstream.protocols.log_port import Damage
 from crdtstream.storage.disk import Disk, DiskError, DiskFull
 from crdtstream.storage.recovery import Cut, LogError, Recovery, create_segment
 from crdtstream.storage.segment import (
@@ -54,7 +54,7 @@ Record = tuple[int, bytes]
 
 
 class LogFailed(LogError):
-    """An append or a sync failed, and nothing that the log would say since can be relied on; the node ends."""
+    """An append or a sync failed, so nothing the log reports from now on is reliable; the node must end."""
 
 
 class NotRetained(LogError):
@@ -62,7 +62,7 @@ class NotRetained(LogError):
 
 
 class Log:
-    """The log of one data directory; `open_log` makes it."""
+    """The log of one data directory; `open_log` creates it."""
 
     __slots__ = (
         "_active",
@@ -76,11 +76,11 @@ class Log:
         "_segments",
         "_served_from",
         "_stops",
-        "_sync_lock",
         "_synced",
         "appended_bytes",
         "cut",
         "damages",
+        "sync_lock",
     )
 
     def __init__(self, disk: Disk, recovery: Recovery, segment_bytes_max: int) -> None:
@@ -94,16 +94,16 @@ class Log:
         self._directory_changed = False
         self._stops: dict[int, tuple[Segment, int]] = {}
         self._failure: DiskError | None = None
-        self._sync_lock = threading.Lock()
+        self.sync_lock = threading.Lock()
         self.cut: Cut | None = recovery.cut
         self.damages: list[Damage] = recovery.damages
         self._served_from = 1 + max([damage.through for damage in recovery.damages], default=0)
-        # What a restart would have to replay, if nothing but the log were there.
+        # The bytes that a restart would replay if there were no checkpoint.
         self.appended_bytes = recovery.replayed_bytes
 
     @property
     def first_position(self) -> int:
-        """The first record that is retained and behind all damage, or the first to come."""
+        """The first readable record: retained, and behind all damage. If there is none, the next position."""
         return max(self._segments[0].first, self._served_from)
 
     @property
@@ -119,11 +119,11 @@ class Log:
         return [segment.first for segment in self._segments]
 
     def byte_count(self) -> int:
-        """What the log holds of the disk, preallocated room included."""
+        """The log's size on disk, including preallocated space."""
         return sum(segment.capacity for segment in self._segments)
 
     def bytes_from(self, position: int) -> int:
-        """What lies at or behind this position, or a little more: an index knows only some records' places."""
+        """Return the bytes from this position on, or slightly more: only some records are indexed."""
         count = 0
         for segment in self._segments:
             if segment.last >= position:
@@ -132,7 +132,9 @@ class Log:
         return count
 
     def position_within(self, byte_count: int) -> int:
-        """Where to cut so that at most so many bytes are left: a segment's first position, that of the last at most."""
+        """Return the first position of a segment, so that a cut there leaves at most this many bytes; the last segment
+        stays.
+        """
         kept = self._segments[-1].end
         position = self._segments[-1].first
         for segment in reversed(self._segments[:-1]):
@@ -143,7 +145,7 @@ class Log:
         return position
 
     def has_room(self, byte_count: int) -> bool:
-        """Whether turns of so many bytes, FRAME_BYTES for each record included, fit; may begin the next segment."""
+        """Return whether turns of this size fit, with FRAME_BYTES for each record; this may begin the next segment."""
         self._refuse_when_failed()
         if self._active.room() < byte_count:
             try:
@@ -153,7 +155,9 @@ class Log:
         return True
 
     def _make_room(self, byte_count: int) -> None:
-        """What is asked for is mostly not written; where it is much of a segment, little would be in each."""
+        """Provide space. Most requests are larger than what is written, so a request of more than half a segment grows
+        a segment that is little used; otherwise each new segment would stay almost empty.
+        """
         half = self._segment_bytes_max // 2
         damaged = self._served_from > self._active.first
         if self._active.end < half < byte_count and not damaged:
@@ -164,13 +168,16 @@ class Log:
             self._begin_segment(byte_count)
 
     def append(self, records: list[Record]) -> int:
-        """One write; returns the last position. Raises DiskFull, with nothing written, when no segment has room."""
+        """Append in one write; return the last position. If no segment has space, raise DiskFull with nothing
+        written.
+        """
         self._refuse_when_failed()
         if not records:
             return self._last
         if self._active.room() < framed_bytes(records):
             self._begin_segment(framed_bytes(records))
         segment = self._active
+        # Each frame names what is durable by now, and so becomes a witness against damage before that.
         data = encode_frames(records, self._last + 1, self._synced, self._salt, segment.end)
         try:
             self._disk.write(segment.name, segment.end, data)
@@ -183,12 +190,13 @@ class Log:
         return last
 
     def sync(self) -> int:
-        """Make durable what was appended before the call; its last position. From any thread."""
-        with self._sync_lock:
+        """Make everything appended before the call durable; return the last durable position. Callable from any
+        thread.
+        """
+        with self.sync_lock:
             self._refuse_when_failed()
-            position = (
-                self._last
-            )  # before the files: a segment that is begun meanwhile is then among them or not needed
+            # Read before the files: a segment begun after this line holds no record that this call must cover.
+            position = self._last
             if position > self._synced:
                 self._sync_files()
                 self._synced = position
@@ -211,9 +219,11 @@ class Log:
         del self._sealed[: len(sealed)]
 
     def read(self, position: int, bytes_max: int) -> list[tuple[int, int, bytes]]:
-        """(position, kind, payload) from `position` on: payloads up to `bytes_max`, or one record that is larger.
+        """Return (position, kind, payload) from `position` on: payloads up to `bytes_max`, or one record that is
+        larger.
 
-        Ends with a segment; the next call goes on in the next. Empty where a record cannot be read (see Damage above).
+        Stops at the end of a segment; the next call continues in the next one. Returns nothing for an unreadable record
+        (see Damage above).
         """
         self._refuse_when_failed()
         if position > self._last:
@@ -223,7 +233,7 @@ class Log:
         segment, number, offset = self._locate(position)
         records: list[tuple[int, int, bytes]] = []
         window = Window(self._disk, segment.name, segment.end, bytes_max + _READ_AHEAD_BYTES)
-        reason = "what was written there is not there any more"
+        reason = "the record that was written there is missing or corrupt"
         try:
             for found, kind, payload, end in scan(window, offset, number, self._salt):
                 if records and len(payload) > bytes_max:
@@ -248,7 +258,7 @@ class Log:
         self.damages.append(damage)
 
     def _locate(self, position: int) -> tuple[Segment, int, int]:
-        """The segment of a record, and a record at or before it with its offset."""
+        """Return the segment of a record, and the number and offset of a record at or before it."""
         stop = self._stops.pop(position, None)
         if stop is not None and position <= stop[0].last:
             return stop[0], position, stop[1]
@@ -257,17 +267,17 @@ class Log:
         return segment, number, offset
 
     def _remember(self, position: int, segment: Segment, offset: int) -> None:
-        """Where this reader stopped is where it goes on, most likely."""
+        """Remember where a reader stopped: its next call most likely continues there."""
         self._stops[position] = (segment, offset)
         if len(self._stops) > _STOPS_MAX:
             del self._stops[next(iter(self._stops))]
 
     def truncate_before(self, position: int) -> None:
-        """Delete the segments that lie wholly below `position`, as far as what follows them is durable."""
+        """Delete the segments that lie entirely below `position`, as far as the records after them are durable."""
         self.delete(self.forget_before(position))
 
     def forget_before(self, position: int) -> list[str]:
-        """As `truncate_before`, but the files that `delete` is to be called with are still there."""
+        """Forget segments as `truncate_before` does, but leave the files; the caller passes the result to `delete`."""
         self._refuse_when_failed()
         through = min(position, self._synced)
         forgotten: list[str] = []
@@ -277,12 +287,15 @@ class Log:
         return forgotten
 
     def delete(self, names: list[str]) -> None:
-        """Delete forgotten segments, in their order; from any thread. One that is gone was damage."""
+        """Delete forgotten segments, in their order; callable from any thread. Damage may have removed a file
+        already.
+        """
         for name in names:
             try:
                 if name in self._disk.names():
                     self._disk.delete(name)
-                self._disk.sync_directory()  # one by one: a later deletion that survives an earlier one is a hole
+                # One by one: a later deletion that survives a crash without an earlier one leaves a hole.
+                self._disk.sync_directory()
             except DiskError as error:
                 raise self._fail(error) from error
 
@@ -306,7 +319,7 @@ class Log:
 
     def _fail(self, error: DiskError) -> LogFailed:
         self._failure = error
-        return LogFailed(f"the log failed and refuses all since: {error.strerror}")
+        return LogFailed(f"the log failed and rejects all further operations: {error.strerror}")
 
     def _refuse_when_failed(self) -> None:
         if self._failure is not None:
@@ -338,11 +351,12 @@ def open_log(
     position_from: int = 1,
     durable: int = 0,
 ) -> Log:
-    """Hand every record from `position_from` on to `replay(position, kind, payload)`, cut a torn tail, go on behind it.
+    """Pass every record from `position_from` on to `replay(position, kind, payload)`, cut a torn tail, and return the
+    log.
 
-    `salt`, 1 to 2^32 - 1 and drawn at random, is used when the log is new. Records up to `durable`, and those before
-    `position_from` always, are known to have been durable: a log that does not reach so far is damaged. Segments that
-    lie wholly before `position_from` are not read.
+    `salt`, random, 1 to 2^32 - 1, is used if the log is new. Records up to `durable`, and all before `position_from`,
+    are known to have been durable: if the log does not reach them, it is damaged. Segments that lie entirely before
+    `position_from` are not read.
     """
     recovery = Recovery(disk, replay, position_from, max(durable, position_from - 1))
     recovery.run(salt, segment_bytes_max)

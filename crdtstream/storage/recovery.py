@@ -1,19 +1,20 @@
-"""Recovery of the log: which records are kept, what is cut, and when that is refused.
+"""Recovery of the log: which records are kept, what is cut, and when the start is refused.
 
-After a power loss any page that was not synced may be there or not, in any combination, and so may a segment's name.
-So the first record that is not whole ends the log, and it and all after it are cut - unless something proves that it
-had been durable: a later whole frame or segment header that names a synced position at or beyond it, or the caller's
-word. Then the disk lost what it had promised, and the start is refused with file, offset and what to do. What no
-later frame vouches for, the very last turns, cannot be told from a torn tail and is cut.
+After a power loss any page that was not synced may or may not be on disk, in any combination, and so may a segment's
+name. The first incomplete record therefore ends the log, and it and everything after it is cut - unless something
+proves that it had been durable: a later complete frame or segment header that names a synced position at or beyond it,
+or the caller's `durable`. In that case the disk lost data that it had acknowledged, and the start is refused with the
+file, the offset and the remedy. The last turns, which no later frame vouches for, cannot be distinguished from a torn
+tail and are cut.
 
-Zeros to the end of the last segment are its normal end. The header of the first segment was synced before any record,
-so damage there is damage always; that of a later one may never have reached the disk. A segment that lies wholly
-before the replay is there for peers alone: where its header is damaged, the log begins behind it.
+Zeros up to the end of the last segment are its normal end. The header of the first segment was synced before any
+record, so damage there is always damage; the header of a later segment may never have reached the disk. A segment that
+lies entirely before the replay is kept for peers only: if its header is damaged, the log begins behind it.
 
-Cutting leaves no byte of what was cut: an old frame behind the new end would be taken for the next record one day.
-Everything is synced at the end, before the first append; whatever a crash leaves of the steps leads to the same cut.
+A cut removes every byte of what is cut: an old frame left behind the new end could later be taken for the next record.
+Everything is synced at the end, before the first append; a crash between the steps leads to the same cut next time.
 
-Invariant: afterwards every record that is kept is durable, and the file behind the last one is zeros.
+Invariant: afterwards every kept record is durable, and the file contains only zeros behind the last one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
-from crdtstream.replication.history import Damage
+from crdtstream.protocols.log_port import Damage
 from crdtstream.storage.disk import Disk, DiskError, DiskFull
 from crdtstream.storage.segment import (
     HEADER_BYTES,
@@ -40,17 +41,17 @@ from crdtstream.storage.segment import (
 )
 
 _ADVICE = (
-    "Do not edit the file. Restore the data directory from a copy, or move it away and start with an empty one:"
-    " the region comes back as a new origin and takes from its peers what they hold."
+    "Do not edit the file. Restore the data directory from a backup, or move it away and start with an empty one:"
+    " the region then returns as a new origin and receives its peers' state."
 )
 
 
 class LogError(Exception):
-    """The log cannot do what it was asked."""
+    """The log cannot perform the operation."""
 
 
 class LogDamaged(LogError):
-    """Records that had been durable are not whole; names the file and the offset."""
+    """Records that had been durable are incomplete; names the file and the offset."""
 
     def __init__(self, file: str, offset: int, reason: str) -> None:
         super().__init__(f"{file} is damaged at byte {offset}: {reason}. {_ADVICE}")
@@ -59,7 +60,7 @@ class LogDamaged(LogError):
 
 
 class Cut:
-    """A torn tail that was cut: where it began, and the record number that is free again."""
+    """A torn tail that was cut: where it began, and the first record number that is free again."""
 
     __slots__ = ("file", "offset", "position")
 
@@ -73,7 +74,7 @@ class Cut:
 
 
 def create_segment(disk: Disk, name: str, capacity: int, salt: int, first: int, synced: int) -> None:
-    """Not yet durable."""
+    """Create a segment with its header; it is not durable yet."""
     disk.create(name, capacity)
     try:
         disk.write(name, 0, encode_header(Header(salt, first, synced)))
@@ -83,7 +84,7 @@ def create_segment(disk: Disk, name: str, capacity: int, salt: int, first: int, 
 
 
 class Recovery:
-    """One pass over all segments, streaming; what it found is what the log starts from."""
+    """One streaming pass over all segments; the log starts from its results."""
 
     __slots__ = (
         "_disk",
@@ -129,7 +130,9 @@ class Recovery:
         self._keep(segment_bytes_max)
 
     def _is_unborn(self, names: list[str]) -> bool:
-        """The first segment was created and lost its header before any record could be appended."""
+        """Return whether the only segment has no header: it was created, and the crash came before any record was
+        appended.
+        """
         name = names[0]
         return len(names) == 1 and Window(self._disk, name, self._disk.size(name)).is_zero_from(0)
 
@@ -147,7 +150,7 @@ class Recovery:
         name = names[0]
         self.last = first_of(name) - 1
         if first_of(name) > self._position_from:
-            raise LogDamaged(name, 0, f"the segments before it, from record {self._position_from} on, are missing")
+            raise LogDamaged(name, 0, f"earlier segments, from record {self._position_from} on, are missing")
         for sound in names:
             if first_of(sound) > self._position_from:
                 break
@@ -155,7 +158,9 @@ class Recovery:
             if header is not None:
                 self.salt = header.salt
                 return
-        raise LogDamaged(name, 0, "the header of the first segment was durable before any record")
+        raise LogDamaged(
+            name, 0, "the header of the first segment is damaged, although it was durable before any record"
+        )
 
     def _header(self, name: str) -> Header | None:
         try:
@@ -167,9 +172,9 @@ class Recovery:
         return None if header is None or header.first != first_of(name) else header
 
     def _take(self, name: str, after: int) -> tuple[str, int] | None:
-        """Replay a segment that follows what is there; else the file and offset of the damage.
+        """Replay a segment if it continues the log; otherwise return the file and offset of the damage.
 
-        `after` is the first record of the next segment: one that ends before the replay begins is not read.
+        `after` is the first record of the next segment; a segment that ends before the replay begins is not read.
         """
         first = first_of(name)
         if first > self.last + 1:
@@ -179,14 +184,14 @@ class Recovery:
         if not sound and name not in self._old:
             return name, 0
         if first <= self.last:
-            raise LogDamaged(name, 0, f"it begins at record {first} and the segment before it ends at {self.last}")
+            raise LogDamaged(name, 0, f"it begins at record {first}, but the previous segment ends at {self.last}")
         segment = Segment(name, first, self._disk.size(name))
         self.segments.append(segment)
         if name in self._old:
             segment.extend(after - 1, segment.capacity)
             self.last = after - 1
             if not sound:
-                self.damages.append(Damage(name, 0, first, self.last, "the header is not there any more"))
+                self.damages.append(Damage(name, 0, first, self.last, "the header is missing or corrupt"))
             return None
         for number, kind, payload, end in scan(self._window(segment), segment.end, first, self.salt):
             segment.extend(number, end)
@@ -204,10 +209,10 @@ class Recovery:
         if not self._window(segment).is_zero_from(segment.end):
             self._cut((name, segment.end), [])
         elif self.last < self._durable:
-            raise LogDamaged(name, segment.end, f"it ends at record {self.last} and {self._durable} was durable")
+            raise LogDamaged(name, segment.end, f"it ends at record {self.last}, but {self._durable} was durable")
 
     def _cut(self, damage: tuple[str, int], names: list[str]) -> None:
-        """Cut behind the last record kept; `names` are the segments after it."""
+        """Cut behind the last kept record; `names` are the segments after it."""
         self._refuse_with_witness(damage, names)
         for name in reversed(names):
             self._disk.delete(name)
@@ -218,8 +223,9 @@ class Recovery:
 
     def _refuse_with_witness(self, damage: tuple[str, int], names: list[str]) -> None:
         damaged = self.last + 1
+        # A record that is known to have been durable must not be cut: this is damage, not a torn tail.
         if damaged <= self._durable:
-            raise LogDamaged(*damage, f"record {damaged} is not whole, and {self._durable} was durable")
+            raise LogDamaged(*damage, f"record {damaged} is incomplete, but record {self._durable} was durable")
         segment = self.segments[-1]
         found = find_witness(self._window(segment), segment.end, self.salt, damaged)
         file = segment.name
@@ -228,7 +234,7 @@ class Recovery:
                 file = name
                 found = self._witness_in(name, damaged)
         if found is not None:
-            reason = f"record {damaged} is not whole, and record {found[0]} in {file} says that {found[1]} was durable"
+            reason = f"record {damaged} is incomplete, but record {found[0]} in {file} says that {found[1]} was durable"
             raise LogDamaged(*damage, reason)
 
     def _witness_in(self, name: str, damaged: int) -> tuple[int, int] | None:
@@ -238,7 +244,7 @@ class Recovery:
         return find_witness(Window(self._disk, name, self._disk.size(name)), 0, self.salt, damaged)
 
     def _keep(self, segment_bytes_max: int) -> None:
-        """Make durable what was read, made or cut, and give a cut segment its room back where there is any."""
+        """Sync everything that was read, created or cut, and preallocate the cut segment again if there is space."""
         active = self.segments[-1]
         if self.cut is not None:
             try:
@@ -246,7 +252,7 @@ class Recovery:
                 self._disk.reserve(active.name, capacity)
                 active.capacity = capacity
             except DiskFull:
-                pass  # the log can be read, and has_room says that it cannot be written
+                pass  # the log can still be read, and has_room reports that it cannot be written
         for segment in self.segments:
             self._disk.sync(segment.name)
             if segment is not active:

@@ -1,13 +1,12 @@
-"""The start of a node from its disk: the checkpoint if there is one, then the log behind it.
+"""The start of a node from its disk: the checkpoint, if there is one, then the log behind it.
 
-A manifest names its files, and their checksums cover all that is in them; whatever is not as it was written stops the
-start with file and offset, because the log that the checkpoint replaced may be gone.
+The manifest names the checkpoint's files, and checksums cover their whole content. Any corruption stops the start, with
+file and offset, because the log that the checkpoint replaced may be gone.
 """
 
 from __future__ import annotations
 
 from crdtstream.core.block import Block
-from crdtstream.node import Node
 from crdtstream.protocols.columns import CodecError
 from crdtstream.protocols.manifest import Manifest, UnknownFormat, decode_manifest
 from crdtstream.protocols.rows import Rows
@@ -17,30 +16,31 @@ from crdtstream.storage.disk import Disk
 from crdtstream.storage.log import Log, open_log
 from crdtstream.storage.sections import CheckpointDamaged, read_blocks, read_sections
 from crdtstream.storage.segment import FormatUnknown
+from crdtstream.storage.stored import Stored
 
 
-def open_storage(disk: Disk, node: Node, *, salt: int, segment_bytes_max: int) -> tuple[Log, Checkpointer]:
-    """Bring the node to where its disk is; what a crash left of an unfinished checkpoint is deleted."""
-    manifest = load_checkpoint(disk, node)
+def open_storage(disk: Disk, stored: Stored, *, salt: int, segment_bytes_max: int) -> tuple[Log, Checkpointer]:
+    """Restore `stored` from its disk, and delete files of an unfinished checkpoint."""
+    manifest = load_checkpoint(disk, stored)
     begun, through = (0, 0) if manifest is None else (manifest.begun, manifest.through)
     log = open_log(
         disk,
-        node.recover,
+        stored.recover,
         salt=salt,
         segment_bytes_max=segment_bytes_max,
         position_from=begun + 1,
         durable=through,
     )
-    checkpointer = Checkpointer(disk, log, node, manifest)
+    checkpointer = Checkpointer(disk, log, stored, manifest)
     checkpointer.clean()
     return log, checkpointer
 
 
-def load_checkpoint(disk: Disk, node: Node) -> Manifest | None:
+def load_checkpoint(disk: Disk, stored: Stored) -> Manifest | None:
     if MANIFEST not in disk.names():
         return None
     manifest = read_manifest(disk)
-    node.restore(manifest)
+    stored.restore(manifest)
     blocks: dict[int, Block] = {}
     for number, byte_count in manifest.block_files:
         name = block_file(number)
@@ -50,9 +50,9 @@ def load_checkpoint(disk: Disk, node: Node) -> Manifest | None:
     for number, byte_count in manifest.state_files:
         name = state_file(number)
         for offset, payload in read_sections(disk, name, number, byte_count):
-            read_state(name, offset, payload, reader, node)
+            read_state(name, offset, payload, reader, stored)
     if manifest.state_files:
-        take_last(state_file(manifest.state_files[-1][0]), reader, node)
+        take_last(state_file(manifest.state_files[-1][0]), reader, stored)
     return manifest
 
 
@@ -60,14 +60,14 @@ def read_manifest(disk: Disk) -> Manifest:
     try:
         return decode_manifest(disk.read(MANIFEST, 0, disk.size(MANIFEST)))
     except UnknownFormat as error:
-        raise FormatUnknown(f"{MANIFEST}: {error}: start the release that wrote it, or a newer one") from error
+        raise FormatUnknown(f"{MANIFEST}: {error}: run the release that wrote it, or a newer one") from error
     except CodecError as error:
         raise CheckpointDamaged(MANIFEST, 0, str(error)) from error
 
 
-def read_state(name: str, offset: int, payload: memoryview, reader: StateReader, node: Node) -> None:
-    """Every stream of a section but the last, which may go on in the next one."""
-    restore = node.replica.restore
+def read_state(name: str, offset: int, payload: memoryview, reader: StateReader, stored: Stored) -> None:
+    """Restore every stream of a section except the last, which may continue in the next section."""
+    restore = stored.restore_key
     try:
         rows = Rows(bytes(payload))
         while not rows.done():
@@ -78,10 +78,10 @@ def read_state(name: str, offset: int, payload: memoryview, reader: StateReader,
         raise CheckpointDamaged(name, offset, str(error)) from error
 
 
-def take_last(name: str, reader: StateReader, node: Node) -> None:
+def take_last(name: str, reader: StateReader, stored: Stored) -> None:
     try:
         done = reader.end()
     except CodecError as error:
         raise CheckpointDamaged(name, 0, str(error)) from error
     if done is not None:
-        node.replica.restore(*done)
+        stored.restore_key(*done)

@@ -1,21 +1,21 @@
-"""Files of a checkpoint: sections, each with a checksum, written once and never changed.
+"""The files of a checkpoint: sections, each with a checksum, written once and never changed.
 
     file       magic 8 | version 4 | number 8 | checksum 4 | sections to the end that the manifest names
     section    checksum 4 | length 8 | payload
 
-All numbers are little-endian. The checksum of a section is seeded with the number of its file and its offset, so that
-a section is whole only in the file and at the place that it was written for.
+All numbers are little-endian. The checksum of a section is seeded with the number of its file and its offset, so a
+section is valid only in the file and at the offset for which it was written.
 
-A payload of a block file is blocks, one after the other, each with its columns:
+The payload of a block file is a sequence of blocks, each with its columns:
 
     block      entries 8 | bytes of data 8 | base of milliseconds 8 | base of counters 8 | widths 4 | milliseconds |
                sequence numbers | counters | ends | data
 
-A width is how many bytes an integer of that column has, as `Block.kept` gives it: 8, or 4 when it is narrow, or 0 for
-counters that are not listed.
+A width is the number of bytes of an integer in that column, as `Block.kept` returns it: 8, or 4 if it is narrow, or 0
+for counters that are not listed.
 
-The **place** of a block is `number << 40 | offset` of its first byte in the file. `Draft` gathers one section in
-memory; the disk is touched by `write_section` alone, which may run on another thread.
+The **place** of a block is `number << 40 | offset` of its first byte in the file. `Draft` collects one section in
+memory; only `write_section` accesses the disk, and it may run on another thread.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ BLOCK_BYTES = _BLOCK.size
 
 
 class CheckpointDamaged(LogDamaged):
-    """A file that the manifest names is not what was written."""
+    """A file that the manifest names is corrupt."""
 
 
 class Section:
-    """What is to be written to a file: the payload's parts, and where; the last one of a file closes it."""
+    """Data to write to a file: the payload's parts and their offset; the last section of a file closes it."""
 
     __slots__ = ("closes", "name", "number", "offset", "parts")
 
@@ -65,7 +65,7 @@ class Section:
 
 
 class Draft:
-    """A file that is being written: the section that gathers, and where it will begin."""
+    """A file that is being written: the section being collected, and its offset."""
 
     __slots__ = ("_gathered_bytes", "_offset", "_parts", "name", "number")
 
@@ -77,7 +77,7 @@ class Draft:
         self._gathered_bytes = 0
 
     def add(self, parts: list[bytes]) -> int:
-        """The place of what was added."""
+        """Add the parts; return their place."""
         place = self.number << OFFSET_BITS | self._offset + SECTION_BYTES + self._gathered_bytes
         for part in parts:
             self._gathered_bytes += len(part)
@@ -92,7 +92,9 @@ class Draft:
         return self._offset + (SECTION_BYTES + self._gathered_bytes if self._parts else 0)
 
     def take(self) -> Section:
-        """What gathered, to be written, if only to close the file; the next section begins behind it."""
+        """Return what was collected as a section, possibly an empty one that closes the file; the next section follows
+        it.
+        """
         section = Section(self.name, self.number, self._offset, self._parts)
         self._offset = self.byte_count()
         self._parts = []
@@ -101,7 +103,7 @@ class Draft:
 
 
 def write_section(disk: Disk, section: Section) -> None:
-    """The first section of a file creates it; with the last one its content, but not its name, is durable."""
+    """Write a section. The first one of a file creates it; the last one makes its content durable, but not its name."""
     if section.parts:
         _write_payload(disk, section, b"".join(section.parts))
     if section.closes:
@@ -126,20 +128,21 @@ def _file_header(number: int) -> bytes:
 
 
 def _checksum(payload: bytes | memoryview, number: int, offset: int) -> int:
+    # The odd constant spreads consecutive file numbers, so that equal sums of number and offset are unlikely.
     return zlib.crc32(payload, (number * 0x9E3779B1 + offset) & _MASK)
 
 
 def read_sections(disk: Disk, name: str, number: int, byte_count: int) -> list[tuple[int, memoryview]]:
-    """(offset of the payload, payload) of a file, all checksums verified."""
+    """Read (offset of the payload, payload) for each section of a file and verify all checksums."""
     data = memoryview(disk.read(name, 0, byte_count))
     if len(data) < byte_count:
-        raise CheckpointDamaged(name, len(data), f"it ends there and had {byte_count} bytes")
+        raise CheckpointDamaged(name, len(data), f"the file ends there, but had {byte_count} bytes")
     _check_header(name, number, bytes(data[:HEADER_BYTES]))
     sections: list[tuple[int, memoryview]] = []
     offset = HEADER_BYTES
     while offset < byte_count:
         if byte_count - offset < SECTION_BYTES:
-            raise CheckpointDamaged(name, offset, "a section's head is cut off")
+            raise CheckpointDamaged(name, offset, "a section header is truncated")
         checksum, length = _SECTION.unpack_from(data, offset)
         payload = data[offset + SECTION_BYTES : offset + SECTION_BYTES + length]
         if len(payload) < length or _checksum(payload, number, offset) != checksum:
@@ -151,20 +154,20 @@ def read_sections(disk: Disk, name: str, number: int, byte_count: int) -> list[t
 
 def _check_header(name: str, number: int, header: bytes) -> None:
     if len(header) < HEADER_BYTES or not header.startswith(_MAGIC):
-        raise CheckpointDamaged(name, 0, "it is no file of a checkpoint")
+        raise CheckpointDamaged(name, 0, "it is not a checkpoint file")
     _, version, found = _HEADER.unpack_from(header)
     if version != FORMAT_VERSION:
-        text = f"{name} is in checkpoint format {version} and this release reads format {FORMAT_VERSION}"
-        raise FormatUnknown(f"{text}: start the release that wrote it, or a newer one that says that it reads both")
+        text = f"{name} is in checkpoint format {version}, but this release reads format {FORMAT_VERSION}"
+        raise FormatUnknown(f"{text}: run the release that wrote it, or a newer one whose notes say that it reads both")
     if _CHECKSUM.unpack_from(header, _HEADER.size)[0] != zlib.crc32(header[: _HEADER.size]) or found != number:
-        raise CheckpointDamaged(name, 0, "its header is wrong")
+        raise CheckpointDamaged(name, 0, "the file header is wrong")
 
 
 # Blocks
 
 
 def block_parts(block: Block, count: int) -> list[bytes]:
-    """The first `count` entries of a block, as they lie in a file."""
+    """Return the first `count` entries of a block in file format."""
     data = block.data() if count == block.count else block.entry_slice(0, count)
     ms_base, counter_base, columns = block.kept(count)
     widths = bytes([column.itemsize if column else 0 for column in columns])
@@ -173,12 +176,14 @@ def block_parts(block: Block, count: int) -> list[bytes]:
 
 
 def read_blocks(name: str, number: int, offset: int, payload: memoryview, blocks: dict[int, Block]) -> None:
-    """Put the blocks of a section's payload, which begins at this offset of the file, under their places."""
+    """Decode the blocks of a section's payload, which begins at this file offset, and store them in `blocks` by
+    place.
+    """
     at, end = 0, len(payload)
     unpack, place = _BLOCK.unpack_from, number << OFFSET_BITS | offset
     while at < end:
         if end - at < BLOCK_BYTES:
-            raise CheckpointDamaged(name, offset + at, "a block's head is cut off")
+            raise CheckpointDamaged(name, offset + at, "a block header is truncated")
         count, data_bytes, ms_base, counter_base, widths = unpack(payload, at)
         columns_end = at + BLOCK_BYTES + count * sum(widths)
         after = columns_end + data_bytes
@@ -186,7 +191,7 @@ def read_blocks(name: str, number: int, offset: int, payload: memoryview, blocks
             raise CheckpointDamaged(name, offset + at, f"a block of {count} entries does not fit its section")
         columns = read_columns(payload[at + BLOCK_BYTES : columns_end], count, widths)
         if columns[-1][-1] != data_bytes:
-            raise CheckpointDamaged(name, offset + at, "a block's ends miss its data")
+            raise CheckpointDamaged(name, offset + at, "the ends of a block do not match its data")
         block = Block.of_kept(ms_base, counter_base, columns, bytes(payload[columns_end:after]))
         block.place = place + at
         block.stored_count, block.stored_bytes = count, after - at

@@ -1,19 +1,19 @@
-"""One segment of the log: the format of its file, and how whole frames are told from everything else.
+"""One segment of the log: its file format, and how complete frames are recognised.
 
-A segment is a header and frames, then zeros to the end of what was preallocated. All numbers are little-endian.
+A segment is a header and frames, then zeros to the end of the preallocated space. All numbers are little-endian.
 
     header   magic 8 | version 4 | salt 4 | first record number 8 | synced position 8 | checksum 4
     frame    salt 4 | checksum 4 | length 4 | kind 4 | record number 8 | synced position 8 | payload
 
-The salt is drawn once for a log. It begins every frame, so that a scan can find the next frame behind damage, and it
-seeds the checksum together with the frame's offset, so a frame is whole only in the log and at the place that it was
-written for: a payload that holds a copy of a frame, or was forged to look like one, is not taken for one.
+The salt is drawn once for each log. It begins every frame, so that a scan can find the next frame behind damage. It
+also seeds the checksum, together with the frame's offset, so a frame is valid only in the log and at the offset for
+which it was written: a payload that contains a copy of a frame, or a forged one, is never taken for a frame.
 
-The synced position, inclusive, is what was known to be durable when the frame was written; so it is below the frame's
-own number. A frame is a *witness* against damage at record `d` when it names a synced position at or beyond `d`.
+The synced position, inclusive, is the last one known to be durable when the frame was written, so it is lower than the
+frame's own number. A frame is a *witness* against damage at record `d` if it names a synced position at or beyond `d`.
 
-Reference: the rule for torn writes is that of Pillai et al., "All File Systems Are Not Created Equal" (2014): between
-two syncs pages reach the disk in any order.
+Reference: the rule for torn writes follows Pillai et al., "All File Systems Are Not Created Equal" (2014): between two
+syncs, pages reach the disk in any order.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MASK = 0xFFFFFFFF
 
 
 class FormatUnknown(Exception):
-    """The file was written by a release with another format."""
+    """The file was written by a release that uses another format."""
 
 
 def segment_name(first: int) -> str:
@@ -55,7 +55,7 @@ def segment_name(first: int) -> str:
 
 
 def segment_names(disk: Disk) -> list[str]:
-    """Ascending by first record number; files of others are left out."""
+    """The log's segments, by ascending first record number; other files are ignored."""
     return [name for name in disk.names() if name.startswith(_PREFIX_NAME) and name[len(_PREFIX_NAME) :].isdigit()]
 
 
@@ -64,9 +64,9 @@ def first_of(name: str) -> int:
 
 
 class Segment:
-    """Where a segment's records lie: a point in the index every 64 records or 64 KiB, so that a reader skips little.
+    """The records of a segment, with an index point every 64 records or 64 KiB, so that a reader skips little.
 
-    `end` is exclusive: the offset of the next frame. `last` is inclusive and `first - 1` while there is no record.
+    `end` is exclusive: the offset of the next frame. `last` is inclusive, and `first - 1` while there is no record.
     """
 
     __slots__ = ("_numbers", "_offsets", "capacity", "end", "first", "last", "name")
@@ -84,7 +84,7 @@ class Segment:
         return self.capacity - self.end
 
     def extend(self, last: int, end: int) -> None:
-        """Frames up to record `last` now end at offset `end`."""
+        """Record that frames up to record `last` now end at offset `end`."""
         points = self._numbers
         if not points or self.last + 1 >= points[-1] + _POINT_RECORDS or self.end >= self._offsets[-1] + _POINT_BYTES:
             points.append(self.last + 1)
@@ -93,7 +93,7 @@ class Segment:
         self.end = end
 
     def point_before(self, number: int) -> tuple[int, int]:
-        """A record at or before this one, and its offset."""
+        """Return the number and offset of an indexed record at or before this one."""
         place = bisect_right(self._numbers, number) - 1
         return self._numbers[place], self._offsets[place]
 
@@ -107,7 +107,7 @@ class Segment:
 
 
 class Header:
-    """The head of a segment file that passed its checksum."""
+    """The header of a segment file, after its checksum was verified."""
 
     __slots__ = ("first", "salt", "synced")
 
@@ -123,16 +123,16 @@ def encode_header(header: Header) -> bytes:
 
 
 def read_header(disk: Disk, name: str) -> Header | None:
-    """None when it is damaged; the version is judged first, since another format may check itself in another way. No
-    format is numbered 0: that is a header of which only the beginning was written.
+    """Read the header; None if it is damaged. The version is checked first, because another format may have another
+    checksum. Version 0 is no format: it is a header of which only the beginning was written.
     """
     data = disk.read(name, 0, HEADER_BYTES)
     if len(data) < HEADER_BYTES or not data.startswith(_MAGIC):
         return None
     _, version, salt, first, synced = _HEADER.unpack_from(data)
     if version not in (0, FORMAT_VERSION):
-        text = f"{name} is in log format {version} and this release reads format {FORMAT_VERSION}"
-        raise FormatUnknown(f"{text}: start the release that wrote it, or a newer one that says that it reads both")
+        text = f"{name} is in log format {version}, but this release reads format {FORMAT_VERSION}"
+        raise FormatUnknown(f"{text}: run the release that wrote it, or a newer one whose notes say that it reads both")
     if version == 0 or _CHECKSUM.unpack_from(data, _HEADER.size)[0] != zlib.crc32(data[: _HEADER.size]):
         return None
     return Header(salt, first, synced)
@@ -143,11 +143,12 @@ def framed_bytes(records: list[tuple[int, bytes]]) -> int:
 
 
 def encode_frames(records: list[tuple[int, bytes]], number: int, synced: int, salt: int, offset: int) -> bytes:
-    """The frames of consecutive records, the first of them `number`, to be written at `offset`."""
+    """Encode consecutive records, the first with this number, as frames to be written at `offset`."""
     parts: list[bytes] = []
     crc32, prefix, pack = zlib.crc32, _PREFIX.pack, _BODY.pack
     for kind, payload in records:
         body = pack(len(payload), kind, number, synced)
+        # The seed ties the checksum to this log and this offset: a copied frame elsewhere is never valid.
         parts += (prefix(salt, crc32(payload, crc32(body, (salt + offset) & _MASK))), body, payload)
         offset += FRAME_BYTES + len(payload)
         number += 1
@@ -155,7 +156,9 @@ def encode_frames(records: list[tuple[int, bytes]], number: int, synced: int, sa
 
 
 class Window:
-    """A file up to `end`, read through one buffer: a scan neither holds a segment nor asks the disk for each frame."""
+    """A file up to `end`, read through one buffer, so a scan neither holds a whole segment nor reads each frame from
+    disk.
+    """
 
     __slots__ = ("_base", "_data", "_disk", "_name", "_window_bytes", "end")
 
@@ -168,7 +171,7 @@ class Window:
         self.end = end
 
     def at(self, offset: int, length: int) -> bytes:
-        """Shorter than `length` only at the end."""
+        """Return `length` bytes, or fewer at the end."""
         start = offset - self._base
         if start < 0 or start + length > len(self._data):
             start = 0
@@ -176,7 +179,7 @@ class Window:
         return self._data[start : start + length]
 
     def find(self, mark: bytes, offset: int) -> int:
-        """The first place of `mark` at or after `offset`, or -1."""
+        """Return the first offset of `mark` at or after `offset`, or -1."""
         while offset + len(mark) <= self.end:
             if not self._base <= offset <= self._base + len(self._data) - len(mark):
                 self._fill(offset, len(mark))
@@ -185,6 +188,7 @@ class Window:
                 return self._base + found
             if len(self._data) < len(mark):
                 break
+            # The mark may begin in this buffer and end in the next: keep all but its first byte of overlap.
             offset = self._base + len(self._data) - len(mark) + 1
         return -1
 
@@ -203,7 +207,7 @@ class Window:
 
 
 def read_frame(window: Window, offset: int, salt: int) -> tuple[int, int, bytes, int] | None:
-    """(number, kind, payload, synced position) of the whole frame at `offset`, or None."""
+    """Return (number, kind, payload, synced position) of the complete frame at `offset`, or None."""
     head = window.at(offset, FRAME_BYTES)
     if len(head) < FRAME_BYTES:
         return None
@@ -217,7 +221,9 @@ def read_frame(window: Window, offset: int, salt: int) -> tuple[int, int, bytes,
 
 
 def scan(window: Window, offset: int, number: int, salt: int) -> Iterator[tuple[int, int, bytes, int]]:
-    """(number, kind, payload, end offset) of the frames from record `number` on, until one is not whole or not next."""
+    """Yield (number, kind, payload, end offset) from record `number` on, until a frame is incomplete or out of
+    sequence.
+    """
     while True:
         frame = read_frame(window, offset, salt)
         if frame is None or frame[0] != number:
@@ -229,7 +235,9 @@ def scan(window: Window, offset: int, number: int, salt: int) -> Iterator[tuple[
 
 
 def find_witness(window: Window, offset: int, salt: int, damaged: int) -> tuple[int, int] | None:
-    """(number, synced position) of a whole frame behind `offset` that was written when record `damaged` was durable."""
+    """Return (number, synced position) of a complete frame behind `offset` that was written after `damaged` became
+    durable.
+    """
     mark = salt.to_bytes(4, "little")
     while (offset := window.find(mark, offset)) >= 0:
         frame = read_frame(window, offset, salt)

@@ -27,7 +27,7 @@ def linked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RegionPro
         client = one.connect()
         for number in range(3):
             client.execute_command("XADD", "x", "*", "n", number)
-        client.execute_command("XGROUP", "CREATE", "x", "g", "0")
+        one.create_group("x", "g")
         client.execute_command("XREADGROUP", "GROUP", "g", "me", "COUNT", "1", "STREAMS", "x", ">")
         until(lambda: two.ask("XLEN", "x") == 3, "the entries arrive")
         regions.await_agreement(one, two)
@@ -38,10 +38,15 @@ def linked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RegionPro
 def admitted(*regions: RegionProcess) -> bool:
     fields = rows(regions, "members")[1]
     names = [region.name for region in regions]
-    states = [fields.get(f"{region.number}.0 state") for region in regions]
+    states = [fields.get(f"{region.origin()} state") for region in regions]
     links = [rows(regions, "regions")[1].get("region2 link", {}).get("region1")]
     lags = [rows(regions, "lag")[1].get("region2 lag", {}).get("region1")]
     return states == [dict.fromkeys(names, "member")] * len(regions) and links == ["open"] and lags == ["0"]
+
+
+def state_of(region: RegionProcess) -> object:
+    """As it sees itself."""
+    return rows((region,), "members")[1].get(f"{region.origin()} state")
 
 
 @pytest.fixture(scope="module")
@@ -130,15 +135,30 @@ def test_an_address_that_is_none_is_named(node: str) -> None:
 def test_members_are_shown_with_what_is_kept_for_them(linked: tuple[RegionProcess, RegionProcess]) -> None:
     code, fields = rows(linked, "members")
     assert code == AGREE
-    assert fields["1.0 state"] == fields["2.0 state"] == {"region1": "member", "region2": "member"}
-    assert fields["1.0 link"] == {"region1": "self", "region2": "open"}
-    assert fields["2.0 held-back-bytes"]["region1"].isdigit()
+    one, two = [region.origin() for region in linked]
+    assert fields[f"{one} state"] == fields[f"{two} state"] == {"region1": "member", "region2": "member"}
+    assert fields[f"{one} link"] == {"region1": "self", "region2": "open"}
+    assert fields[f"{two} held-back-bytes"]["region1"].isdigit()
 
 
 def test_who_is_linked_is_not_evicted_by_mistake(linked: tuple[RegionProcess, RegionProcess]) -> None:
     code, text = admin(linked, "evict", "region2")
     assert code == USAGE_ERROR and "region region2 is linked now" in " ".join(text.split())
-    assert rows(linked, "members")[1]["2.0 state"]["region1"] == "member"
+    assert rows(linked, "members")[1][f"{linked[1].origin()} state"]["region1"] == "member"
+
+
+def test_a_region_starts_over_from_another(linked: tuple[RegionProcess, RegionProcess]) -> None:
+    code, text = admin(linked, "start-over", "--from", "region1")
+    assert code == USAGE_ERROR and "cannot start over from its own state" in " ".join(text.split())
+    code, text = admin(linked, "start-over", "--from", "nowhere")
+    assert code == USAGE_ERROR and "unknown region nowhere" in " ".join(text.split())
+    gone, length = linked[0].origin(), linked[0].ask("XLEN", "x")
+    code, found = rows(linked, "start-over", "--from", "2")
+    assert code == AGREE
+    origin = linked[0].origin()
+    assert found == {"origin": {"region1": origin}, "left": {"region1": ""}} and origin != gone
+    assert linked[0].ask("XLEN", "x") == length
+    until(lambda: admitted(*linked), "the new origin is admitted")
 
 
 def test_an_evicted_region_comes_back_with_its_data(tmp_path: Path) -> None:
@@ -148,21 +168,22 @@ def test_an_evicted_region_comes_back_with_its_data(tmp_path: Path) -> None:
         two.start(one, incarnation=0)
         one.await_serving()
         two.await_serving()
-        until(lambda: "2.0 state" in rows((one, two), "members")[1], "they have met")
+        until(lambda: admitted(one, two), "they have met")
+        gone = two.origin()
         regions.await_agreement(one, two)
         one.terminate()
-        two.ask("XGROUP", "CREATE", "x", "void", "0", "MKSTREAM")
+        two.create_group("x", "void")
         two.ask("XADD", "x", "*", "n", "1")
         two.terminate()
         one.start(two, incarnation=0)
         one.await_serving()
-        assert rows((one,), "evict", "2")[1]["2.0"]["region1"].isdigit()
-        assert rows((one,), "members")[1]["2.0 state"] == {"region1": "evicted"}
+        assert rows((one,), "evict", "2")[1][gone]["region1"].isdigit()
+        assert rows((one,), "members")[1][f"{gone} state"] == {"region1": "evicted"}
         assert admin((one,), "evict", "2")[0] == USAGE_ERROR
         two.start(one, incarnation=0)
-        until(lambda: rows((two,), "members")[1].get("2.1 state") == {"region2": "member"}, "region 2 is admitted")
+        until(lambda: state_of(two) == {"region2": "member"}, "region 2 is admitted")
         regions.await_agreement(one, two)
         assert one.ask("XLEN", "x") == 1 and two.ask("XINFO", "GROUPS", "x") == []
-        two.ask("XGROUP", "CREATE", "x", "new", "0")
+        two.create_group("x", "new")
         regions.await_agreement(one, two)
         assert len(one.ask("XINFO", "GROUPS", "x")) == 1

@@ -25,6 +25,12 @@ def test_a_region_without_a_link_is_named_by_who_knows_it() -> None:
     assert named[0].value[1] == [b"name", b"west", b"region", 2, b"link", b"open"]
 
 
+def test_an_address_where_nobody_answered_is_its_name() -> None:
+    row = [b"region", 0, b"name", b"", b"address", b"west:1"]
+    (named,) = named_rows([Answer("east", [row])])
+    assert named.value[0][:2] == [b"name", b"west:1"]
+
+
 def test_equal_values_agree() -> None:
     comparison = compare(answers(3, 3, 3))
     assert comparison.code == AGREE

@@ -29,12 +29,28 @@ def test_a_restart_is_measured_from_the_checkpoint_and_from_the_log(bench: Bench
 
 def test_the_tail_of_the_delay_is_what_counts(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     printed = {"quiet": {"p50": 0.1, "p99.9": 2.0}, "checkpoints": {"p50": 0.1, "p99.9": 11.0}}
+    printed["holds"] = {"p50": 0.1, "p99.9": 30.0}
     monkeypatch.setattr(checkpoints, "inside", lambda *_: printed)
-    quiet, busy = checkpoints.stall(bench, "stall")
+    quiet, busy, holds = checkpoints.stall(bench, "stall")
     assert (quiet.ours.value, quiet.reached) == (2.0, None)
     assert (busy.ours.value, busy.reached) == (11.0, False)
+    assert (holds.name, holds.ours.value) == ("stall-holds", 30.0)
+
+
+def test_many_starts_are_held_against_one(bench: Bench) -> None:
+    results = checkpoints.restarts(bench, "restarts")
+    assert [result.name for result in results] == [f"restarts-{kind}" for kind in checkpoints.COSTS]
+    for result in results:
+        assert list(result.details) == ["1_us", "100_us", "1000_us"]
+        assert result.ours.value == pytest.approx(result.details["1000_us"] / result.details["1_us"])
+        assert result.ours.cpu_us == result.details["1000_us"] > 0
 
 
 def test_a_module_that_fails_says_why(bench: Bench) -> None:
     with pytest.raises(BenchmarkError, match="No such option"):
         checkpoints.inside(bench, "benchmarks.restart", "--no-such-option")
+
+
+def test_a_planned_restart_has_all_entries_again(bench: Bench) -> None:
+    (result,) = checkpoints.planned_restart(bench, "planned-restart")
+    assert result.ours.value == pytest.approx(result.details["stop_s"] + result.details["start_s"])

@@ -81,3 +81,15 @@ def test_values_have_their_length_and_differ(shape: str, value_bytes: int) -> No
 
 def test_a_sensor_has_four_fields() -> None:
     assert fields("sensor", random.Random(1))[::2] == ["temperature", "humidity", "pressure", "battery"]
+
+
+def test_a_later_piece_of_a_reply_may_look_like_an_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        talker = Talker(server.getsockname()[1], [(b"a", 4)])
+        far, _ = server.accept()
+        with far, talker.socket:
+            talker.send()
+            far.sendall(b"$1")
+            assert not talker.receive(by_lines=False)
+            far.sendall(b"-1")
+            assert talker.receive(by_lines=False)

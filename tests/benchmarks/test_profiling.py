@@ -14,7 +14,7 @@ from benchmarks.servers import Server
 def test_what_is_measured_is_profiled(tmp_path: Path) -> None:
     profile = Profile(str(tmp_path / "profile"), compiled=False)
 
-    def ask(server: Server, repetition: int) -> Sample:
+    def ask(server: Server, _repetition: int) -> Sample:
         server.ask("PING")
         return Sample(1, 1.0, 0.0, 0.0)
 

@@ -17,10 +17,17 @@ def test_names_differ() -> None:
     assert len({row.name for row in ROWS}) == len(ROWS)
 
 
-def test_rows_are_found_by_patterns() -> None:
+def test_rows_are_found_by_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.rows.find_spec", lambda _name: object())
     assert matching("*") == list(ROWS)
     assert [row.name for row in matching("xrange*, lag")] == ["xrange", "xrange-3", "lag"]
     assert matching("nothing") == []
+
+
+def test_rows_of_an_extra_that_is_not_installed_are_measured_only_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.rows.find_spec", lambda _name: None)
+    assert matching("*") == [row for row in ROWS if not row.needs]
+    assert [row.name for row in matching("spark-w*")] == ["spark-write"]
 
 
 @pytest.fixture

@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from crdtstream.commands.calling import serve
-from crdtstream.commands.command import Command
-from crdtstream.commands.context import Client, Context
+from crdtstream.clients.calling import serve
+from crdtstream.clients.client import Client
+from crdtstream.clients.command import Command
+from crdtstream.clients.context import Context, Waiter
 from crdtstream.commands.dispatch import dispatch
-from crdtstream.commands.parking import Waiter
 from crdtstream.commands.table import COMMANDS
 from crdtstream.config import Limits
 from crdtstream.core.causality import VersionVector, region_of
@@ -120,6 +120,14 @@ class Region:
         self.replica.check()
         self.context.parking.check()
         self.context.watches.check()
+
+
+def guarded_region(auth_failure_delay_ms: int) -> Region:
+    """A region with a password, and a client that has not given it; wrong ones are answered after the delay."""
+    region = Region(limits=Limits(auth_failure_delay_ms=auth_failure_delay_ms))
+    region.context.requirepass = b"secret"
+    region.client.authenticated = False
+    return region
 
 
 class Connection:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crdtstream.commands.context import Client
+from crdtstream.clients.client import Client
 from crdtstream.commands.dispatch import dispatch
 from crdtstream.config import Limits
 from crdtstream.core.effects import Batch, EntriesDelivered, PendingDropped, Position
@@ -73,7 +73,7 @@ class Region(PlainRegion):
 
     def read_group(self, entries_read: int, count: int = -1, name: bytes = b"g", key: bytes = b"s") -> int:
         stream = self.stream(key)
-        delivery = stream.groups[name].next_entries(stream.trees, count)
+        delivery = stream.groups[name].next_entries(stream.chains, count)
         if delivery.count:
             intervals, now_ms = delivery.intervals, self.context.now_ms
             self.replica.record(EntriesDelivered((0, key), name, b"c", now_ms, intervals, False, entries_read))

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from crdtstream.clients.context import CommandError
 from crdtstream.commands import arguments
 from crdtstream.commands.arguments import INVALID_ID, LIMIT_ALONE, LIMIT_EXACT, SYNTAX, TWO_STRATEGIES
-from crdtstream.commands.context import CommandError
 from crdtstream.commands.integers import NOT_AN_INTEGER
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, U64_MAX, EntryId
 

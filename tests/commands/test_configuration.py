@@ -36,7 +36,7 @@ def failure(name: str, reason: str) -> bytes:
 # Names
 
 
-def test_every_field_has_a_name(region: Region) -> None:
+def test_every_field_has_a_name() -> None:
     own = [field.name for field in (*fields(Config), *fields(Limits)) if field.name != "limits"]
     assert not [name for name in own if name.replace("_", "-") not in SETTINGS]
     known = {field.name for field in fields(Limits)}
@@ -175,7 +175,7 @@ def test_sessions_follow() -> None:
     cluster = Cluster(1, STRICT)
     cluster.execute(1, b"CONFIG SET heartbeat-ms 77".split())
     cluster.tick(1)
-    assert cluster.node(1).exchange.config.limits.heartbeat_ms == 77
+    assert cluster.node(1).exchange.view.config.limits.heartbeat_ms == 77
 
 
 # REWRITE

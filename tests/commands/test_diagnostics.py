@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from crdtstream.config import Limits
 from simulations.reply import read_reply
 from tests.commands.harness import REDIS, Connection, Region, redis_server
 
 
 @pytest.fixture
 def region() -> Region:
-    return Region()
+    return Region(limits=Limits(auth_failure_delay_ms=0))
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +106,7 @@ def test_memory_doctor(region: Region) -> None:
     assert b"no limit" in (region.line("MEMORY DOCTOR") or b"")
     region.line("CONFIG SET maxmemory 100")
     reply = region.line("MEMORY DOCTOR") or b""
-    assert b"200% of maxmemory" in reply and b"are refused" in reply
+    assert b"200% of maxmemory" in reply and b"are rejected" in reply
 
 
 def test_memory_statistics(region: Region) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.commands.command import Command
+from crdtstream.clients.command import Command
 from crdtstream.commands.dispatch import DISK_FULL
 from crdtstream.commands.table import COMMANDS, TABLE
 from tests.commands.harness import Region
@@ -97,9 +97,9 @@ def test_full_disk_refuses_writes_only(region: Region) -> None:
 
 def test_loading_refuses_data_but_not_operators(region: Region) -> None:
     region.context.loading = "waiting for west"
-    for text in ("XADD s 1-1 f v", "EXISTS s", "DBSIZE", "CRDT.DIGEST", "WAIT 0 0"):
+    for text in ("XADD s 1-1 f v", "EXISTS s", "DBSIZE", "CRDT.DIGEST", "WAIT 0 0", "PING"):
         assert region.line(text) == b"-LOADING waiting for west\r\n"
-    for text in ("PING", "INFO", "CLIENT ID", "HELLO", "CRDT.REGIONS", "CRDT.VECTOR", "COMMAND COUNT", "SELECT 1"):
+    for text in ("ECHO x", "INFO", "CLIENT ID", "HELLO", "CRDT.REGIONS", "CRDT.VECTOR", "COMMAND COUNT", "SELECT 1"):
         reply = region.line(text)
         assert reply is not None and not reply.startswith(b"-")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.commands.command import Command
+from crdtstream.clients.command import Command
 from crdtstream.commands.documents import ARGUMENTS_BY_NAME
 from crdtstream.commands.syntax import Argument
 from tests.commands.harness import every_command

@@ -131,7 +131,7 @@ def test_a_digest_does_not_know_the_clock(region: Region) -> None:
 @pytest.mark.parametrize(
     "text", ["XADD a 1-1 f v", "XGROUP CREATE a g 0 MKSTREAM", "RENAME b a", "RENAMENX b a", "COPY b a"]
 )
-def test_writers_begin_anew(region: Region, text: str) -> None:
+def test_writers_start_over(region: Region, text: str) -> None:
     region.line("XADD b 1-1 f v")
     hide(region)
     reply = region.line(text)

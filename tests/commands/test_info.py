@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from crdtstream.commands.context import Peer
-from crdtstream.config import Config
-from crdtstream.core.causality import Origin, VersionVector
+from crdtstream.clients.context import Peer
+from crdtstream.config import Config, Limits
+from crdtstream.core.causality import VersionVector, origin_of
 from tests.commands.harness import Region
 
 
@@ -95,7 +95,7 @@ def test_trouble_is_shown() -> None:
 
 
 def test_command_and_error_counts() -> None:
-    region = Region()
+    region = Region(limits=Limits(auth_failure_delay_ms=0))
     for text in ("ECHO", "SELECT 99", "SELECT 1", "FOO", "AUTH a b"):
         region.line(text)
     fields = fields_of(region, "commandstats", "errorstats")
@@ -103,7 +103,8 @@ def test_command_and_error_counts() -> None:
     assert fields["cmdstat_echo"] == "calls=0,usec=0,usec_per_call=0.00,rejected_calls=1,failed_calls=0"
     assert fields["errorstat_ERR"] == "count=3"
     assert fields["errorstat_WRONGPASS"] == "count=1"
-    assert fields_of(region, "stats")["total_error_replies"] == "4"
+    stats = fields_of(region, "stats")
+    assert (stats["total_error_replies"], stats["acl_access_denied_auth"]) == ("4", "1")
 
 
 def test_memory() -> None:
@@ -176,20 +177,21 @@ def test_replication() -> None:
     region = Region()
     context = region.context
     context.configure(Config(name="east", region=1, cluster="shop", id_mode="semi-strict", peers=("h:1", "h:2")))
-    context.origin = Origin(1, 0, 0xABC)
+    context.origin = origin_of(1, 0xABC)
     region.line("XADD s * f v")
     region.line("XADD s * f v")
     context.durable.advance(1, 1)
     region.progress.applied[2] = VersionVector({1: 1})
     context.peers = [Peer(2, "west", "h:1", "open", 3, 2), Peer(3, "north", "h:2", "down", 9000)]
     context.peers[0].sent_bytes = 9
+    context.peers[1].unlinked_ms, context.peers[1].reason = 60_000, "refused: give a,\r\n b"
     fields = fields_of(region, "replication")
     expected = {
         "role": "master",
         "cluster": "shop",
         "region": "1",
         "region_name": "east",
-        "origin": "1.0:0000000000000abc",
+        "origin": "1.abc",
         "id_mode": "semi-strict",
         "vector": "1.0=2",
         "durable_vector": "1.0=1",
@@ -198,6 +200,6 @@ def test_replication() -> None:
         "peer0": "region=2,name=west,address=h:1,link=open,silent_ms=3,lag=1,durable_lag=2,held_back_bytes=0,"
         "sent_bytes=9",
         "peer1": "region=3,name=north,address=h:2,link=down,silent_ms=9000,lag=2,durable_lag=2,held_back_bytes=0,"
-        "sent_bytes=0",
+        "sent_bytes=0,unlinked_ms=60000,reason=refused: give a; b",
     }
     assert {name: fields[name] for name in expected} == expected

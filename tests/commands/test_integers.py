@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.commands.context import CommandError
+from crdtstream.clients.context import CommandError
 from crdtstream.commands.integers import deadline, integer
 
 

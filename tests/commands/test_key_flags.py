@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from crdtstream.commands.command import Command
+from crdtstream.clients.command import Command
 from crdtstream.commands.key_flags import KEY_FLAGS
 from tests.commands.harness import REDIS, Connection, Region, every_command, redis_server
 

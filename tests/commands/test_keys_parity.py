@@ -15,6 +15,7 @@ from tests.commands.harness import REDIS, Connection, Region, redis_server
 
 pytestmark = pytest.mark.skipif(REDIS is None, reason="redis-server is not installed")
 
+VERBS = ("DEL", "UNLINK", "EXISTS", "TOUCH", "TYPE")
 NAMES = ["a", "b", "ab", "abc", "b[1]", "x-y", ""]
 
 
@@ -57,7 +58,7 @@ requests = st.one_of(
     st.sampled_from(NAMES).map(lambda name: ["XTRIM", name, "MAXLEN", "0"]),
     st.sampled_from(NAMES).map(lambda name: ["XSETID", name, "5-5"]),
     st.sampled_from(NAMES).map(lambda name: ["XGROUP", "CREATE", name, "g", "0", "MKSTREAM"]),
-    *[name_lists.map(lambda names, verb=verb: [verb, *names]) for verb in ("DEL", "UNLINK", "EXISTS", "TOUCH", "TYPE")],
+    st.builds(lambda verb, names: [verb, *names], st.sampled_from(VERBS), name_lists),
     st.sampled_from(NAMES).map(lambda name: ["OBJECT", "ENCODING", name]),
     single("KEYS", patterns),
     single("SELECT", numbers),

@@ -19,7 +19,7 @@ def add(region: Region, *ids: str) -> None:
 def take(region: Region, count: int = -1) -> int:
     """Read as a group command does: how many entries were delivered."""
     stream, group = region.stream(), region.group()
-    return region.read_group(entries_read_after(stream, group, group.next_entries(stream.trees, count)), count)
+    return region.read_group(entries_read_after(stream, group, group.next_entries(stream.chains, count)), count)
 
 
 def state(region: Region) -> tuple[int | None, int | None]:
@@ -192,7 +192,7 @@ def test_a_lag_that_is_told_is_true(steps: list[tuple[str, int]]) -> None:
             deleted |= region.say(f"XDEL s {max(ms - number, 0)}-0") == b":1\r\n"
         read, lag = state(region)
         stream = region.stream()
-        wanted = region.group().wanted_count(stream.trees)
+        wanted = region.group().wanted_count(stream.chains)
         assert lag == wanted or (lag is None and deleted)
         if delivered and read is not None:
             assert read + wanted == stream.entries_added()

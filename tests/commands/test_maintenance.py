@@ -72,7 +72,7 @@ def test_before_a_save_the_start_counts(region: Region) -> None:
     assert region.line("LASTSAVE") == b":%d\r\n" % (region.context.started_ms // 1000)
 
 
-def test_whoever_ends_the_wait_gets_an_error(region: Region) -> None:
+def test_a_client_whose_wait_is_ended_gets_an_error(region: Region) -> None:
     other = region.connect()
     assert region.line("SAVE", other) is None
     assert region.line(f"CLIENT UNBLOCK {other.id}") == b":1\r\n"
@@ -86,6 +86,15 @@ def test_whoever_ends_the_wait_gets_an_error(region: Region) -> None:
 def test_shutdown(region: Region, words: str) -> None:
     assert region.line(f"SHUTDOWN {words}") is None
     assert region.context.stop_wanted and not region.context.saving.requested
+    assert region.context.stop_at_once == ("NOSAVE" in words.upper())
+
+
+def test_a_second_shutdown_may_be_at_once(region: Region) -> None:
+    other = region.connect()
+    region.line("SHUTDOWN")
+    assert not region.context.stop_at_once
+    region.line("SHUTDOWN NOSAVE", other)
+    assert region.context.stop_at_once
 
 
 @pytest.mark.parametrize("words", ["x", "SAVE NOSAVE", "ABORT NOW", "NOW x"])
@@ -99,6 +108,7 @@ def test_shutdown_after_a_checkpoint(region: Region) -> None:
     assert not region.context.stop_wanted
     end_checkpoint(region)
     assert region.context.stop_wanted and region.late_replies(region.client) == []
+    assert region.context.stop_at_once, "the checkpoint is there"
 
 
 def test_shutdown_after_a_failed_checkpoint(region: Region) -> None:

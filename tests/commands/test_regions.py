@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from crdtstream.commands.context import Peer, TransferShown
-from crdtstream.core.causality import VersionVector
+from crdtstream.clients.context import Peer, TransferShown
+from crdtstream.core.causality import VersionVector, origin_of
 from crdtstream.protocols.replies import bulk
 from tests.commands.harness import Region
 
@@ -44,6 +44,15 @@ def test_a_state_transfer_is_shown_while_it_goes() -> None:
     assert reply.count(items) == 1 and reply.count(b"*22\r\n") == 1 and reply.count(b"*16\r\n") == 2
 
 
+def test_a_peer_that_is_not_linked_says_since_when_and_why() -> None:
+    region = region_of_three()
+    region.context.peers[1].unlinked_ms, region.context.peers[1].reason = 7_000, "the peer refused: no"
+    reply = region.line("CRDT.REGIONS")
+    assert reply is not None
+    items = row(b"unlinked-ms", 7_000, b"reason", b"the peer refused: no")
+    assert reply.count(items) == 1 and reply.count(b"*20\r\n") == 1 and reply.count(b"*16\r\n") == 2
+
+
 def test_vector() -> None:
     region = region_of_three()
     region.replica.vector.advance(2 + 256, 2**53 + 1)
@@ -56,6 +65,16 @@ def test_vector() -> None:
     assert region.line("CRDT.VECTOR") == (
         b"%2\r\n" + bulk(b"applied") + b"%2\r\n" + applied + bulk(b"durable") + b"%1\r\n" + durable
     )
+
+
+def test_origins_are_told_apart_in_hexadecimal() -> None:
+    region = region_of_three()
+    region.replica.vector.advance(origin_of(2, 2**53 - 1), 1)
+    region.context.peers[0].slot = origin_of(2, 0xABC)
+    shown = region.line("CRDT.VECTOR")
+    assert shown is not None and bulk(b"2.1fffffffffffff") in shown
+    shown = region.line("CRDT.REGIONS")
+    assert shown is not None and bulk(b"2.abc") in shown
 
 
 def test_digest() -> None:

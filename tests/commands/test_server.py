@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.commands.context import CommandError
+from crdtstream.clients.context import CommandError
 from crdtstream.config import Limits
 from crdtstream.core.causality import VersionVector
-from tests.commands.harness import Region
+from tests.commands.harness import Region, guarded_region
 
 WRONGPASS = b"-WRONGPASS invalid username-password pair or user is disabled.\r\n"
 HELLO_2 = (
@@ -18,16 +18,12 @@ HELLO_2 = (
 
 @pytest.fixture
 def region() -> Region:
-    return Region()
+    return Region(limits=Limits(auth_failure_delay_ms=0))
 
 
 @pytest.fixture
 def guarded() -> Region:
-    """A region with a password, and a client that has not given it."""
-    region = Region()
-    region.context.requirepass = b"secret"
-    region.client.authenticated = False
-    return region
+    return guarded_region(auth_failure_delay_ms=0)
 
 
 def test_ping_and_echo(region: Region) -> None:

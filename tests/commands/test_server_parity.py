@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from crdtstream.config import Limits
 from crdtstream.core.keyspace import DATABASES
 from tests.commands.harness import REDIS, Connection, Region, redis_server
 
@@ -42,7 +43,7 @@ def masked(reply: bytes | None) -> bytes | None:
 
 
 def compare(port: int, lines: list[str], password: bytes = b"") -> None:
-    region = Region()
+    region = Region(limits=Limits(auth_failure_delay_ms=0))
     region.context.requirepass = password
     region.client.authenticated = not password
     connection = Connection(port)

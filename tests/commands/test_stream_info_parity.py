@@ -41,7 +41,7 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
 
 def read(region: Region, name: bytes, count: int) -> None:
     stream, group = region.stream(), region.group(name)
-    region.read_group(entries_read_after(stream, group, group.next_entries(stream.trees, count)), count, name)
+    region.read_group(entries_read_after(stream, group, group.next_entries(stream.chains, count)), count, name)
 
 
 def step_both(redis: Connection, region: Region, step: str, name: bytes, number: int) -> None:

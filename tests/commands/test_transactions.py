@@ -194,7 +194,7 @@ def test_an_acknowledgement_of_another_region_is_no_change() -> None:
 
     def acknowledge() -> None:
         reply = cluster.execute(2, b"XREADGROUP GROUP g c STREAMS k >".split())
-        (stream,) = read_reply(reply or b"")  # type: ignore[misc]
+        (stream,) = read_reply(reply or b"")  # type: ignore[misc, str-unpack]
         entry_id = stream[1][0][0]  # type: ignore[index]
         assert cluster.execute(2, [b"XACK", b"k", b"g", str(entry_id).encode()]) == b":1\r\n"
         cluster.sync()
@@ -254,7 +254,7 @@ def test_nothing_cuts_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
         return taken[-1]
 
     monkeypatch.setattr(Replica, "take", taking)
-    monkeypatch.setattr(Turn, "apply", lambda self, payload: closed.append("apply"))
+    monkeypatch.setattr(Turn, "apply", lambda _self, _payload: closed.append("apply"))
     for argv in requests:
         node.execute(CLIENT, argv, cluster.now_ms)
     assert closed == []

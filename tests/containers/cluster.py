@@ -95,7 +95,8 @@ class Region:
         self.links[peer.name].connect(self.engine.id, aliases=[self.name])
 
     def log(self) -> str:
-        return self.engine.logs(tail=30).decode(errors="replace")
+        said: bytes = self.engine.logs(tail=30)
+        return said.decode(errors="replace")
 
 
 class Cluster:
@@ -115,7 +116,8 @@ class Cluster:
 
         engine = docker.from_env()
         self._owned.callback(engine.close)
-        run(DEPLOY / "certificates", *NAMES, TLS=str(directory))
+        numbered = [f"{name}:{number}" for number, name in enumerate(NAMES, 1)]
+        run(DEPLOY / "certificates", *numbered, TLS=str(directory))
         prefix = f"crdtstream-{uuid.uuid4().hex[:8]}"
         links = {}
         for pair in itertools.combinations(NAMES, 2):
@@ -179,7 +181,7 @@ def container_of(image: str, name: str, number: int, volume: str, certificates: 
         "/tls/authority.pem",
     ]
     container = DockerContainer(image, command=command)
-    container.ports["6379/tcp"] = ("127.0.0.1",)  # type: ignore[assignment]
+    container.ports["6379/tcp"] = ("127.0.0.1",)
     container.with_volume_mapping(volume, "/data", "rw").with_volume_mapping(str(certificates), "/tls", "ro")
     return container.with_kwargs(read_only=True, cap_drop=["ALL"], security_opt=["no-new-privileges:true"])
 

@@ -6,7 +6,7 @@ can be made again from its log (`World.clone`), so that a state can be used up b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from crdtstream.core import effects as fx
@@ -18,6 +18,7 @@ from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, previous_id
 from crdtstream.core.expiry import NO_EXPIRY
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
+from crdtstream.core.whole_state import WholeState
 from crdtstream.protocols.codec import decode_batch, encode_batch
 
 KEYS: list[Key] = [(0, b"x"), (0, b"y")]
@@ -56,7 +57,7 @@ COLLECTING = [*OPERATIONS, "collect", "collect", "collect", "hear", "hear", "hea
 
 
 def copied(batch: Batch) -> Batch:
-    return decode_batch(encode_batch(batch, 0))
+    return decode_batch(encode_batch(batch))
 
 
 def streams_of(replica: Replica) -> dict[Key, Stream]:
@@ -67,8 +68,7 @@ def streams_of(replica: Replica) -> dict[Key, Stream]:
 
 def join(mine: Replica, theirs: Replica) -> Replica:
     """`theirs` is used up."""
-    mine.join(streams_of(theirs), theirs.vector.copy())
-    mine.join_members(theirs.members)
+    mine.join(WholeState(streams_of(theirs), theirs.vector.copy(), theirs.contexts, theirs.members))
     return mine
 
 
@@ -108,10 +108,12 @@ def replayed(slot: int, log: list[Logged]) -> Replica:
 
 
 class World:
-    """Replicas of the slots 1, 2, ...; in each a log of what was applied, from which it can be made again."""
+    """Replicas of these slots; in each a log of what was applied, from which it can be made again."""
 
-    def __init__(self, count: int) -> None:
-        self.replicas = [Replica(slot) for slot in range(1, count + 1)]
+    def __init__(self, slots: Sequence[int]) -> None:
+        count = len(slots)
+        self.slots = slots
+        self.replicas = [Replica(slot) for slot in slots]
         self.batches: list[Batch] = []
         self.logs: list[list[Logged]] = [[] for _ in range(count)]
         # What each replica knows of the others' vectors, past the second gate.
@@ -164,7 +166,7 @@ class World:
     def join(self, target: int, source: int) -> None:
         self.end_turn(target)
         join(self.replicas[target], self.clone(source))
-        self.logs[target].append(partial(join_logged, source + 1, self.logs[source][:]))
+        self.logs[target].append(partial(join_logged, self.slots[source], self.logs[source][:]))
         self.end_turn(target)
 
     def hear(self, number: int, other: int) -> None:
@@ -184,7 +186,7 @@ class World:
     def clone(self, number: int) -> Replica:
         """The replica between turns, made again."""
         self.end_turn(number)
-        return replayed(number + 1, self.logs[number])
+        return replayed(self.slots[number], self.logs[number])
 
 
 def perform(replica: Replica, operation: str, a: int, b: int) -> None:
@@ -241,7 +243,7 @@ def on_group(replica: Replica, key: Key, stream: Stream, operation: str, a: int,
     if operation == "destroy":
         replica.destroy_group(key, name)
     elif operation in ("read", "noack"):
-        delivery = group.next_entries(stream.trees, b % 4)
+        delivery = group.next_entries(stream.chains, b % 4)
         if delivery.count:
             noack = operation == "noack"
             replica.record(

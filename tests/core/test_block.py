@@ -25,6 +25,12 @@ def row_lists(draw: st.DrawFn) -> list[Row]:
     return [(i, c, encode_entry(i, draw(field_lists))) for i, c in zip(ids, counters, strict=True)]
 
 
+def same_block(block: Block) -> Block:
+    """One that is read from the columns of another."""
+    ms, seq, counters, ends = block.columns(block.count)
+    return Block.of_columns(ms, seq, counters, ends, block.data())
+
+
 def block_of(rows: list[Row]) -> Block:
     block = Block()
     for entry_id, counter, entry in rows:
@@ -91,6 +97,15 @@ def test_bound_by_counter(rows: list[Row], counter: int) -> None:
     assert block_of(rows).lower_bound_counter(counter) == sum(row[1] < counter for row in rows)
 
 
+@given(row_lists().filter(bool), st.data(), st.integers(0, 200))
+def test_fitting_is_the_longest_slice_of_so_many_bytes(rows: list[Row], data: st.DataObject, bytes_max: int) -> None:
+    block = block_of(rows)
+    low = data.draw(st.integers(0, len(rows) - 1))
+    high = data.draw(st.integers(low + 1, len(rows)))
+    ends = [end for end in range(low + 1, high + 1) if block.byte_size(low, end) <= bytes_max]
+    assert block.fitting(low, high, bytes_max) == max(ends, default=low + 1)
+
+
 @given(row_lists(), st.data())
 def test_extend_takes_any_slice(rows: list[Row], data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(rows)))
@@ -151,7 +166,7 @@ def test_counters_are_listed_from_the_first_gap_on(gap: int) -> None:
     grown, extended = block_of(rows), block_of(rows[:2])
     extended.extend(grown, 2, 4)
     extended.extend(grown, 4, len(rows))
-    for block in (grown, extended, Block.of_columns(*grown.columns(grown.count), grown.data())):
+    for block in (grown, extended, same_block(grown)):
         block.check()
         assert (block._listed is None) == (gap == 0)
         assert rows_of(block) == rows
@@ -194,7 +209,7 @@ def test_checksum_is_the_sum_whenever_it_is_asked(rows: list[Row], asked_at: int
     block.checksum()
     for row in rows[asked_at:]:
         block.append(*row)
-    assert block.checksum() == sum(entry_checksum(row[2]) for row in rows) % 2**64
+    assert block.checksum() == sum(entry_checksum(row[1], row[2]) for row in rows) % 2**64
     assert block.checksum() == block_of(rows).checksum() == block.checksum_of(0, block.count)
 
 
@@ -204,9 +219,14 @@ def test_checksum_sees_values_that_changed_places() -> None:
     assert one.checksum() != two.checksum()
 
 
+def test_checksum_sees_another_dot() -> None:
+    entry = encode_entry((1, 1), [b"f", b"a"])
+    assert block_of([((1, 1), 1, entry)]).checksum() != block_of([((1, 1), 2, entry)]).checksum()
+
+
 def test_of_columns_is_the_same_block() -> None:
     block = block_of([((7, 1), 3, encode_entry((7, 1), [b"f", b"a"])), ((7, 9), 8, encode_entry((7, 9), [b"f", b"b"]))])
-    same = Block.of_columns(*block.columns(block.count), block.data())
+    same = same_block(block)
     same.check()
     assert rows_of(same) == rows_of(block)
     assert same.checksum() == block.checksum()

@@ -32,13 +32,13 @@ def taken(replica: Replica) -> Batch:
     batch = replica.take().batch
     assert batch is not None
     batch.check()
-    return decode_batch(encode_batch(batch, 0))
+    return decode_batch(encode_batch(batch))
 
 
 def entries_of(stream: Stream) -> list[bytes]:
     """In merged order, one by one."""
-    found = {slot: tree.slices(ID_MIN, ID_MAX, -1, False) for slot, tree in stream.trees.items()}
-    return [run.block.entry(index) for run in merge(found, -1) for index in range(run.low, run.high)]
+    strands = stream.strands(ID_MIN, ID_MAX, -1, False)
+    return [run.block.entry(index) for run in merge(strands, -1) for index in range(run.low, run.high)]
 
 
 def copied_everywhere(replica: Replica, others: list[Replica]) -> Stream:

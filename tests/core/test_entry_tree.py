@@ -169,6 +169,13 @@ class TreeMachine(RuleBasedStateMachine):
         assert rows_of(down[::-1]) == last
         assert all(s.count() > 0 for s in up + down)
 
+    @rule(low=counters, high=counters, limit=st.integers(0, 20))
+    def read_counters(self, low: int, high: int, limit: int) -> None:
+        wanted = [one for one in self.rows if low <= one[1] <= high]
+        assert rows_of(self.tree.slices_between(low, high, limit)) == wanted[:limit]
+        assert list(self.tree.counters_between(low, high)) == [one[1] for one in wanted]
+        assert self.tree.count_through(high) == len([one for one in self.rows if one[1] <= high])
+
     @rule(entry_id=some_ids, counter=counters)
     def find(self, entry_id: EntryId, counter: int) -> None:
         by_id = {one[0]: one for one in self.rows}
@@ -188,7 +195,7 @@ class TreeMachine(RuleBasedStateMachine):
         assert self.tree.first_id() == (self.rows[0][0] if self.rows else None)
         assert self.tree.last_id() == (self.rows[-1][0] if self.rows else None)
         assert self.tree.counter_ranges() == ranges_of([one[1] for one in self.rows])
-        assert self.tree.checksum() == sum(entry_checksum(one[2]) for one in self.rows) % 2**64
+        assert self.tree.checksum() == sum(entry_checksum(one[1], one[2]) for one in self.rows) % 2**64
 
     @invariant()
     def slices_that_others_hold_stay(self) -> None:
@@ -286,7 +293,7 @@ def test_trees_that_share_a_block_do_not_disturb_each_other() -> None:
 @pytest.mark.parametrize("rows", [[row((3, 1), 9)], [row((9, 1), 3)], [row((2, 0), 2), row((9, 1), 9)]])
 def test_a_link_must_lie_above(rows: list[Row]) -> None:
     tree = tree_of([row((3, 1), 3)])
-    with pytest.raises(ValueError, match="does not lie above"):
+    with pytest.raises(ValueError, match="is not above the tree"):
         tree.link(block_of(rows), 0, len(rows))
     tree.check()
 

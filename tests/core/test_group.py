@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from crdtstream.core.block import encode_entry
 from crdtstream.core.causality import Dot
+from crdtstream.core.chain import Chains
+from crdtstream.core.delivery import Delivery
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Interval, Position
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
 from crdtstream.core.entry_tree import EntryTree
-from crdtstream.core.group import Delivery, Group
+from crdtstream.core.group import Group
 
 SLOT = 1
 FIRST: Dot = (1, 100)
@@ -32,6 +34,7 @@ class View:
 
     def __init__(self, entries: int = 0, start: int = 0, dot: Dot = FIRST) -> None:
         self.trees: dict[int, EntryTree] = {SLOT: EntryTree()}
+        self.chains: Chains[EntryTree] = Chains()
         self.entries = 0
         self.add(entries)
         self.group = Group(dot, position(start), UNKNOWN_ENTRIES_READ)
@@ -41,14 +44,16 @@ class View:
             self.entries += 1
             identity = entry_id(self.entries)
             self.trees[SLOT].append(identity, self.entries, encode_entry(identity, [b"f", b"v"]))
+            if not self.trees[SLOT].tip:
+                self.chains.note_grown(SLOT, self.trees[SLOT])
 
     def read(self, consumer: bytes = b"c", count: int = -1, noack: bool = False) -> list[int]:
         before = set(self.wanted())
-        delivery: Delivery = self.group.next_entries(self.trees, count)
+        delivery: Delivery = self.group.next_entries(self.chains, count)
         self.group.apply_delivered(self.trees, consumer, 1, delivery.intervals, noack)
         taken = sorted(before - set(self.wanted()))
         assert len(taken) == delivery.count
-        self.group.check()
+        self.check()
         return taken
 
     def wanted(self) -> list[int]:
@@ -61,32 +66,40 @@ class View:
                 continue
             if passed is None or not passed.contains(identity):
                 found.append(number)
-        assert len(found) == self.group.wanted_count(self.trees)
+        assert len(found) == self.group.wanted_count(self.chains)
         return found
 
     def acknowledge(self, *numbers: int) -> None:
         self.group.apply_dropped(self.group.pending.find([entry_id(number) for number in sorted(numbers)])[0])
 
     def remove(self, number: int) -> None:
-        self.trees[SLOT].remove_counters(number, number)
+        last = self.trees[SLOT].last_id()
+        if last is not None and self.trees[SLOT].remove_counters(number, number):
+            self.chains.note_shrunk(self.trees[SLOT], last)
+            self.group.unsettle(SLOT)
 
     def set_position(self, to: int) -> None:
         self.group.apply_position_set(self.trees, position(to), UNKNOWN_ENTRIES_READ)
-        self.group.check()
+        self.check()
 
     def send(self) -> tuple[list[Dot], Runs]:
         """The runs as an effect: applied here too."""
         creates, runs = sorted(self.group.creates), self.group.new_runs(self.trees)
         if runs:
             self.group.apply_runs(creates, runs, own=True)
+        self.group.forget_place()
         assert self.group.new_runs(self.trees) == {}
-        self.group.check()
+        self.check()
         return creates, runs
 
     def hear(self, sent: tuple[list[Dot], Runs]) -> None:
         if sent[1]:
             self.group.apply_runs(*sent, own=False)
+        self.check()
+
+    def check(self) -> None:
         self.group.check()
+        self.group.check_place(self.chains, self.trees)
 
     def pending(self) -> list[int]:
         return [identity[0] for identity in self.group.pending.ids(SLOT, None)]
@@ -183,7 +196,7 @@ def test_c8c_what_lies_below_the_own_start_is_left_to_others() -> None:
     west.read()
     west.acknowledge(2)
     sent = west.send()
-    east.group.join_create(FIRST, position(1))
+    east.group.add_create(FIRST, position(1))
     east.hear(sent)
     assert east.runs() == [(1, 2)]
     assert east.read() == [1]
@@ -192,7 +205,7 @@ def test_c8c_what_lies_below_the_own_start_is_left_to_others() -> None:
 def test_a_lower_start_exposes_just_what_was_not_delivered() -> None:
     view = View(3, start=2)
     view.read()
-    view.group.join_create(SECOND, position(0))
+    view.group.add_create(SECOND, position(0))
     assert view.read() == [1, 2]
 
 
@@ -201,7 +214,7 @@ def test_c9_setid_back_replays_whatever_run_arrives() -> None:
     west.read()
     west.acknowledge(1)
     sent = west.send()
-    east.group.join_create(FIRST, position(0))
+    east.group.add_create(FIRST, position(0))
     east.set_position(0)
     east.hear(sent)
     assert east.wanted() == [1]
@@ -305,6 +318,7 @@ def test_several_origins_are_read_in_the_order_of_ids() -> None:
     view = View(2)
     view.trees[2] = EntryTree()
     view.trees[2].append((1, 5), 7, encode_entry((1, 5), [b"f", b"v"]))
-    delivery = view.group.next_entries(view.trees, 2)
+    view.chains.note_grown(2, view.trees[2])
+    delivery = view.group.next_entries(view.chains, 2)
     assert delivery.intervals == {1: [(ID_MIN, (1, 0))], 2: [(ID_MIN, (1, 5))]}
     assert b"".join(delivery.chunks) == encode_entry((1, 0), [b"f", b"v"]) + encode_entry((1, 5), [b"f", b"v"])

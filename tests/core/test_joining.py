@@ -1,237 +1,22 @@
-"""Joins: against the delivery of all effects, against the specification, and their laws.
-
-Everywhere regions 1 to 3 write by themselves; what one of them lacks comes to it by batches or by a join.
-"""
+"""Joins of states, by example: entries, deletes, groups, and what was forgotten or evicted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from crdtstream.core import effects as fx
 from crdtstream.core.causality import VersionVector
-from crdtstream.core.digest import digest_replica
 from crdtstream.core.effects import Key, Position
 from crdtstream.core.entry_id import EntryId
 from crdtstream.core.expiry import NO_EXPIRY
-from crdtstream.core.group_joining import join_groups
-from crdtstream.core.joining import join_stream, join_tombstones
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
-from simulations.oracle import Expected, Oracle, actual
-from tests.core.histories import ALL, COLLECTING, OPERATIONS, Step, World, deliver, join, replayed, streams_of
-from tests.core.views import View, groups_view, local, locals_of, pending_of, replicated, visible
+from crdtstream.core.whole_state import WholeState
+from tests.core.histories import ALL, World, join, replayed, streams_of
+from tests.core.views import replicated
 
-EXAMPLES = 150
-REGIONS = 3
 KEY: Key = (0, b"x")
 FIELDS = [b"f", b"v"]
-
-numbers = st.integers(0, 11)
-regions = st.integers(0, REGIONS - 1)
-
-
-def histories(operations: list[str]) -> st.SearchStrategy[list[Step]]:
-    return st.lists(st.tuples(st.sampled_from(operations), regions, numbers, numbers), min_size=1, max_size=60)
-
-
-searching = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
-
-def world_of(history: list[Step]) -> World:
-    world = World(REGIONS)
-    world.run(history)
-    return world
-
-
-# What a join means
-
-
-@searching
-@given(histories(OPERATIONS), regions, regions)
-def test_a_join_is_the_delivery_of_what_is_missing(history: list[Step], one: int, two: int) -> None:
-    world = world_of(history)
-    joined = join(world.clone(one), world.clone(two))
-    joined.check()
-    expected = deliver(world.batches, world.clone(one), world.clone(two).vector)
-    assert replicated(joined) == replicated(expected)
-    assert local(joined) == local(expected)
-    assert_pending(world.clone(one), joined, expected)
-
-
-def assert_pending(before: Replica, joined: Replica, expected: Replica) -> None:
-    """A join keeps what effects would have dropped only inside runs that were here already: whose they are, only
-    effects tell.
-    """
-    for named, group in locals_of(joined).items():
-        kept, wanted = pending_of(group), pending_of(locals_of(expected)[named])
-        assert wanted <= kept
-        for slot, entry_id, *_ in kept - wanted:
-            assert isinstance(slot, int) and isinstance(entry_id, tuple)
-            assert locals_of(before)[named].acked[slot].contains(entry_id)
-
-
-@searching
-@given(histories(COLLECTING), regions, regions)
-def test_what_is_forgotten_changes_no_join(history: list[Step], one: int, two: int) -> None:
-    world = world_of(history)
-    joined = join(world.clone(one), world.clone(two))
-    joined.check()
-    expected = deliver(world.batches, world.clone(one), world.clone(two).vector)
-    assert visible(joined) == visible(expected)
-    assert visible(joined) == visible(join(world.clone(two), world.clone(one)))
-
-
-@searching
-@given(histories(COLLECTING), regions, regions)
-def test_a_joined_state_is_what_its_effects_mean(history: list[Step], one: int, two: int) -> None:
-    world = world_of(history)
-    joined = join(world.clone(one), world.clone(two))
-    oracle = Oracle()
-    for batch in world.batches:
-        oracle.note(batch)
-    held = {key: actual(stream) for key, stream in streams_of(joined).items()}
-    for key, expected in oracle.expected(joined.vector).items():
-        assert held.get(key, Expected()) == expected
-
-
-@searching
-@given(histories(COLLECTING))
-def test_regions_that_join_agree_in_the_end(history: list[Step]) -> None:
-    world = world_of(history)
-    for _ in range(REGIONS):
-        for one in range(REGIONS):
-            for two in range(REGIONS):
-                world.sync(one, two, ALL)
-                world.replicas[two].check()
-    assert len({digest_replica(replica) for replica in world.replicas}) == 1
-
-
-@searching
-@given(histories(OPERATIONS), regions, regions, numbers)
-def test_what_was_captured_after_a_join_is_not_joined_again(
-    history: list[Step], one: int, two: int, choice: int
-) -> None:
-    """A checkpoint captures key by key while the region goes on: some before the join in the log, some after."""
-    world = world_of(history)
-    early, late = streams_of(world.clone(one)), streams_of(join(world.clone(one), world.clone(two)))
-    replica = Replica(one + 1)
-    replica.vector = world.clone(one).vector
-    for at, key in enumerate(sorted({*early, *late})):
-        captured_late = bool(choice >> at & 1)
-        replica.restore(key, (late if captured_late else early).get(key), 8 if captured_late else 6)
-    other = world.clone(two)
-    replica.join(streams_of(other), other.vector, position=7)
-    replica.end_replay()
-    assert replicated(replica) == replicated(join(world.clone(one), world.clone(two)))
-
-
-# Laws, of each part by itself
-
-
-class Part:
-    """A part of the state with a join and a view of its own."""
-
-    def __init__(self, join_into: Callable[[Replica, Replica], None], view: Callable[[Replica], object]) -> None:
-        self.join_into = join_into
-        self.view = view
-
-    def of(self, *replicas: Replica) -> object:
-        """The view of the first, after the others were joined into it, one after the other."""
-        return self.view(self.joined(*replicas))
-
-    def joined(self, *replicas: Replica) -> Replica:
-        mine, *others = replicas
-        for theirs in others:
-            self.join_into(mine, theirs)
-            mine.vector.merge(theirs.vector)
-        return mine
-
-
-def merge_vectors(mine: Replica, theirs: Replica) -> None:
-    mine.vector.merge(theirs.vector)
-
-
-def each_stream(
-    join_one: Callable[[Stream, VersionVector, Stream, VersionVector], None],
-) -> Callable[[Replica, Replica], None]:
-    def join_all(mine: Replica, theirs: Replica) -> None:
-        foreign = streams_of(theirs)
-        for key in sorted({*streams_of(mine), *foreign}):
-            join_one(mine._stream(key), mine.vector, foreign.get(key, Stream()), theirs.vector)
-
-    return join_all
-
-
-def join_groups_alone(mine: Stream, vector: VersionVector, theirs: Stream, their_vector: VersionVector) -> None:
-    join_groups(mine, vector, theirs, their_vector)
-    join_tombstones(mine, vector, theirs, their_vector)
-
-
-def groups_alone(replica: Replica) -> View:
-    streams = sorted(streams_of(replica).items())
-    return {key: (groups_view(stream), stream.deleted, stream.destroyed) for key, stream in streams}
-
-
-def streams_alone(replica: Replica) -> object:
-    views = replicated(replica)
-    return (views["streams"], views["remembered"])
-
-
-PARTS = {
-    "vector": Part(merge_vectors, lambda replica: replica.vector.as_dict()),
-    "group": Part(each_stream(join_groups_alone), groups_alone),
-    "stream": Part(each_stream(join_stream), streams_alone),
-    "whole": Part(lambda mine, theirs: mine.join(streams_of(theirs), theirs.vector), replicated),
-}
-
-
-class Laws(RuleBasedStateMachine):
-    """Regions that write, exchange batches and join whole states; at any time each part of their states obeys."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.world = World(REGIONS)
-
-    @rule(steps=histories(OPERATIONS))
-    def write(self, steps: list[Step]) -> None:
-        self.world.run(steps)
-
-    @rule(one=regions, two=regions)
-    def exchange(self, one: int, two: int) -> None:
-        self.world.sync(one, two, ALL)
-        self.world.join(two, one)
-
-    @rule(part=st.sampled_from(sorted(PARTS)), one=regions, two=regions)
-    def commutative(self, part: str, one: int, two: int) -> None:
-        law, clone = PARTS[part], self.world.clone
-        assert law.of(clone(one), clone(two)) == law.of(clone(two), clone(one))
-
-    @rule(part=st.sampled_from(sorted(PARTS)), order=st.permutations(range(REGIONS)))
-    def associative(self, part: str, order: list[int]) -> None:
-        law, clone = PARTS[part], self.world.clone
-        one, two, three = order
-        left = law.of(clone(one), clone(two), clone(three))
-        assert left == law.of(clone(one), law.joined(clone(two), clone(three)))
-
-    @rule(part=st.sampled_from(sorted(PARTS)), one=regions, two=regions)
-    def idempotent(self, part: str, one: int, two: int) -> None:
-        law, clone = PARTS[part], self.world.clone
-        assert law.of(clone(one), clone(one)) == law.view(clone(one))
-        assert law.of(clone(one), clone(two), clone(two)) == law.of(clone(one), clone(two))
-
-    @invariant()
-    def structures_hold(self) -> None:
-        for replica in self.world.replicas:
-            replica.check()
-
-
-TestLaws = Laws.TestCase
-TestLaws.settings = settings(max_examples=40, stateful_step_count=12, deadline=None)
 
 
 # Examples
@@ -241,7 +26,7 @@ class Regions:
     """Replicas of which each takes what another prepared, by its batches or as a state."""
 
     def __init__(self) -> None:
-        self.world = World(REGIONS)
+        self.world = World(range(1, 4))
 
     def __getitem__(self, region: int) -> Replica:
         return self.world.replicas[region - 1]
@@ -396,7 +181,7 @@ def read(r: Regions, region: int, acknowledge: bool) -> list[EntryId]:
     replica = r[region]
     stream = replica.find(KEY)
     assert stream is not None
-    delivery = stream.groups[b"g"].next_entries(stream.trees, -1)
+    delivery = stream.groups[b"g"].next_entries(stream.chains, -1)
     if not delivery.count:
         return []
     replica.record(fx.EntriesDelivered(KEY, b"g", b"c", 1, delivery.intervals, False, 0))
@@ -503,7 +288,7 @@ def test_pending_entries_inside_runs_that_come_leave(r: Regions) -> None:
 
 
 def test_pending_entries_inside_own_runs_stay(r: Regions) -> None:
-    """A deleted entry that an own run steps over stays until it is acknowledged, whoever brings the run back."""
+    """A deleted entry that an own run steps over stays until it is acknowledged, wherever the run comes back from."""
     shared_group(r)
     r[1].remove_entries(KEY, {1: [(1, 1)]}, False, (1, 1))
     r[1].record(fx.PendingDropped(KEY, b"g", {1: [((1, 1), (2, 1))]}))
@@ -531,7 +316,7 @@ def test_a_join_may_close_the_gap_of_a_run(r: Regions) -> None:
     r.world.end_turn(0)
     assert not streams_of(r[1])[KEY].groups[b"g"].acked
     stream = streams_of(r[2])[KEY]
-    first = stream.groups[b"g"].next_entries(stream.trees, 1)
+    first = stream.groups[b"g"].next_entries(stream.chains, 1)
     r[2].record(fx.EntriesDelivered(KEY, b"g", b"c", 1, first.intervals, True, 0))
     assert r.join(1, 2).groups[b"g"].frontier(1) == (2, 1)
     assert r.world.batches[-1].slot == 1 and isinstance(r.world.batches[-1].effects[0], fx.Acknowledged)
@@ -562,7 +347,7 @@ def forgotten_everywhere(r: Regions) -> VersionVector:
 
 def test_a_key_that_is_gone_without_a_trace_goes(r: Regions) -> None:
     vector = forgotten_everywhere(r)
-    r[3].join({}, vector)
+    r[3].join(WholeState(vector=vector))
     r[3].check()
     stream = streams_of(r[3])[KEY]
     assert not stream.exists() and r[3].vector == vector
@@ -570,7 +355,7 @@ def test_a_key_that_is_gone_without_a_trace_goes(r: Regions) -> None:
 
 def test_a_key_that_is_gone_without_a_trace_does_not_come_back(r: Regions) -> None:
     forgotten_everywhere(r)
-    r[1].join(streams_of(r[3]), r[3].vector.copy())
+    join(r[1], r.world.clone(2))
     r[1].check()
     assert not streams_of(r[1])[KEY].exists()
 
@@ -593,8 +378,7 @@ def test_a_create_that_was_voided_there_goes_alone(r: Regions) -> None:
     evicted_create(r)
     r.send(2, 1)
     assert sorted(streams_of(r[1])[KEY].groups[b"g"].creates) == [(2, 1)]
-    there = r.world.clone(0)
-    r[2].join(streams_of(there), there.vector)
+    join(r[2], r.world.clone(0))
     r[2].check()
     assert sorted(streams_of(r[2])[KEY].groups[b"g"].creates) == [(2, 1)]
 
@@ -613,7 +397,7 @@ def test_a_join_waits_for_the_end_of_the_turn() -> None:
     replica = Replica(1)
     replica.add_entry(KEY, (1, 1), FIELDS)
     with pytest.raises(AssertionError, match="a turn is open"):
-        replica.join({}, VersionVector({2: 1}))
+        replica.join(WholeState(vector=VersionVector({2: 1})))
 
 
 def test_a_log_with_a_join_rebuilds_the_state(r: Regions) -> None:

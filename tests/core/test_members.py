@@ -1,255 +1,417 @@
-"""Members: laws of the table, who counts for stability, and what an eviction voids, in whatever order it comes."""
+"""Members: a table against what its effects mean, in whatever order they came; each way in, and each way out."""
 
 from __future__ import annotations
 
-from itertools import permutations
-
-from hypothesis import given
-from hypothesis import strategies as st
+import pytest
 
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.digest import digest_replica
 from crdtstream.core.effects import Batch, Position
-from crdtstream.core.members import EVICTED, FOLLOWED, MemberRow, Members
+from crdtstream.core.members import (
+    ADMITTED,
+    ADMITTED_BY_ALL,
+    EVICTED,
+    FOUNDER,
+    JOINED,
+    KNEW,
+    NEVER,
+    PAST,
+    SUCCEEDED,
+    VOID,
+    MemberRow,
+    Members,
+)
 from crdtstream.core.replica import Replica
-from crdtstream.protocols.codec import decode_batch, encode_batch
+from tests.core.histories import copied, join
+from tests.core.member_tables import GROUP, KEY, creates_of, stable
 
-KEY = (0, b"x")
-slots = st.sampled_from([1, 2, 3, 257, 258, 259])
-joins = st.tuples(slots, slots, st.integers(1, 9)).filter(lambda row: row[0] != row[1])
-evicts = st.tuples(slots, st.just(0), st.integers(0, 9))
+# Ways in
 
 
-# An origin says once whom it follows, so no two tables may tell differently.
-FOLLOWED_JOINS = {1: (2, 4), 3: (257, 6), 258: (3, 2)}
+def tell(*replicas: Replica) -> None:
+    """Each of them applies what the others have prepared."""
+    batches = [batch for replica in replicas if (batch := replica.take().batch) is not None]
+    for batch in batches:
+        for replica in replicas:
+            if replica.slot != batch.slot:
+                replica.apply_batch(copied(batch))
 
 
-def with_follows(rows: list[MemberRow], followers: set[int]) -> Members:
-    members = Members.of_rows(rows)
-    for slot in sorted(followers):
-        members.apply_joined(FOLLOWED_JOINS[slot], slot)
-        members.apply_admitted((slot, 5), FOLLOWED_JOINS[slot])
-    return members
+def origins(founders: list[int], others: list[int]) -> list[Replica]:
+    """The founders have said that they were admitted, and everyone has heard of that."""
+    replicas = [Replica(slot) for slot in [*founders, *others]]
+    for replica in replicas[: len(founders)]:
+        replica.say_admitted(FOUNDER, False)
+    tell(*replicas)
+    return replicas
 
 
-tables = st.builds(with_follows, st.lists(joins | evicts, max_size=8), st.sets(st.sampled_from(sorted(FOLLOWED_JOINS))))
+def test_a_founder_is_admitted_by_its_birth() -> None:
+    one, two = origins([1, 2], [])
+    assert one.members.rows() == [(ADMITTED, 1, 0, 0, 1), (ADMITTED, 2, 0, 0, 1)]
+    assert two.members.joined() == [1, 2] and two.members.is_admitted(1)
+    assert not one.members.is_joined(2) and one.members.sponsor_of(2) is None
 
 
-def joined(left: Members, right: Members) -> Members:
-    made = Members.of_rows(left.rows())
-    made.join(right)
-    made.check()
-    return made
+def test_an_origin_is_admitted_by_a_sponsor() -> None:
+    one, two = origins([1], [2])
+    one.join_member(2)
+    assert one.members.sponsor_of(2) == (1, 2) and one.members.joined() == [1, 2]
+    assert not one.members.is_admitted(2), "it has not said so"
+    tell(one, two)
+    two.say_admitted((1, 2), False)
+    tell(one, two)
+    assert one.members.is_admitted(2)
+    assert one.members.rows() == [(JOINED, 2, 1, 2, 0), (ADMITTED, 1, 0, 0, 1), (ADMITTED, 2, 1, 2, 1)]
 
 
-@given(tables, tables, tables)
-def test_tables_join_in_any_order(a: Members, b: Members, c: Members) -> None:
-    assert joined(a, b).rows() == joined(b, a).rows()
-    assert joined(joined(a, b), c).rows() == joined(a, joined(b, c)).rows()
-    assert joined(a, a).rows() == a.rows()
+def test_a_sponsor_that_was_not_admitted_when_it_joined_somebody_is_none() -> None:
+    """Its Join counts for stability, and admits nobody."""
+    one, two = origins([], [1, 2])
+    one.join_member(2)
+    tell(one, two)
+    assert two.members.joined() == [2] and two.members.sponsor_of(2) is None
+    one.say_admitted(FOUNDER, False)
+    tell(one, two)
+    assert two.members.sponsor_of(2) is None, "the Join was made before the admission"
+    assert not two.members.has_sponsored(1, 2)
+    one.join_member(2)
+    tell(one, two)
+    assert two.members.sponsor_of(2) == (1, 3) and two.members.has_sponsored(1, 2)
+    assert two.members.joins_of(2) == [(1, 1), (1, 3)]
 
 
-@given(tables, tables)
-def test_a_join_names_what_is_void_since(a: Members, b: Members) -> None:
-    dots = [(slot, counter) for slot in (1, 2, 3, 257, 258, 259) for counter in range(1, 11)]
-    before, ends = {dot for dot in dots if a.voids(*dot)}, a.ends()
-    a.join(b)
-    after = {dot for dot in dots if a.voids(*dot)}
-    assert before <= after
-    changed = {slot: end for slot, end in a.ends().items() if ends.get(slot) != end}
-    assert {slot for slot, _ in after - before} == {slot for slot, end in changed.items() if end < 10}
-
-
-orders = st.lists(joins | evicts, max_size=6).flatmap(lambda rows: st.tuples(st.just(rows), st.permutations(rows)))
-
-
-@given(orders)
-def test_the_order_of_rows_does_not_matter(rows: tuple[list[MemberRow], list[MemberRow]]) -> None:
-    assert Members.of_rows(rows[0]).rows() == Members.of_rows(rows[1]).rows()
-
-
-def following(slot: int, counter: int, sponsor: int, joined_at: int) -> list[MemberRow]:
-    return [(slot, sponsor, joined_at), (slot, FOLLOWED + sponsor, joined_at), (slot, FOLLOWED, counter)]
-
-
-def test_who_follows_a_join_beyond_its_sponsors_end_has_ended_too() -> None:
-    """R2 was evicted at 5 and did not know: it admitted R3 by effect 6, which admitted R4."""
-    rows = [(2, 1, 1), *following(3, 1, 2, 6), *following(4, 1, 3, 2)]
-    for order in permutations([rows[:4], rows[4:], [(2, EVICTED, 5)]]):
-        members = Members()
-        for part in order:
-            members.join(Members.of_rows(part))
-        members.check()
-        assert members.ends() == {2: 5, 3: 0, 4: 0} and members.joined() == []
-    members = Members.of_rows([*rows, (2, EVICTED, 6)])
-    assert members.ends() == {2: 6} and members.joined() == [3, 4]
-
-
-def test_a_sponsor_that_was_not_admitted_stands_for_the_origin_before_it() -> None:
-    """R1 and R3 come back, and admit each other before anybody admits them."""
-    rows = [(1, 3, 1), (3, 1, 1), *following(257, 2, 259, 1), *following(259, 2, 257, 1)]
-    assert Members.of_rows(rows).joined() == [1, 3, 257, 259]
-    assert Members.of_rows([*rows, (2, EVICTED, 0)]).joined() == [1, 3, 257, 259]
-    members = Members.of_rows([*rows, (3, EVICTED, 7)])
-    assert members.ends() == {3: 7, 257: 0}, "what region 3 had was not what others had when they forgot"
-    rows = [(1, 3, 1), (3, 1, 1), *following(259, 2, 1, 9), *following(257, 4, 259, 3), (3, EVICTED, 7)]
-    assert Members.of_rows(rows).ends() == {3: 7}, "region 3 had been admitted before"
-
-
-def test_an_eviction_ends_whoever_stands_on_the_evicted() -> None:
-    """Regions 1 and 2 came back at once, as 257 and 258, and each follows the other's Join."""
-    rows = [(1, 2, 1), (2, 1, 1), (257, 258, 1), (258, 257, 1)]
-    rows += [(257, FOLLOWED + 258, 1), (257, FOLLOWED, 2), (258, FOLLOWED + 257, 1), (258, FOLLOWED, 2)]
-    members = Members.of_rows(rows)
-    assert members.left_after({}, 257) == [257, 258]
-    assert members.left_after({2: 5, 258: 2}, 257) == []
-    assert members.rows() == sorted(rows), "nothing was evicted by asking"
-    assert Members().left_after({2: 0}, 1) == [1], "a founder alone stands by itself"
+def test_an_origin_is_admitted_by_all() -> None:
+    one, two, back = origins([1, 2], [257])
+    back.join_member(257)
+    tell(one, two, back)
+    assert two.members.joined() == [1, 2, 257] and two.members.sponsor_of(257) is None
+    back.say_admitted((257, 1), True)
+    tell(one, two, back)
+    assert two.members.is_admitted(257)
+    assert (ADMITTED_BY_ALL, 257, 257, 1, 2) in two.members.rows()
 
 
 def test_a_join_that_counts_is_found_among_others() -> None:
-    members = Members.of_rows([(3, 1, 9), (3, 2, 6), (1, EVICTED, 4)])
+    members = Members.of_rows([(JOINED, 3, 1, 9, 0), (JOINED, 3, 2, 6, 0), (ADMITTED, 2, 0, 0, 1), (PAST, 1, 0, 0, 4)])
+    assert members.joins_of(3) == [(2, 6)]
     assert members.sponsor_of(3) == (2, 6) and members.sponsor_of(2) is None
-    members.apply_evicted(2, 5)
-    assert members.sponsor_of(3) is None and members.is_joined(3)
+    members.apply_evicted((5, 1), 2, 5, 0, VersionVector())
+    assert members.joins_of(3) == [] and members.sponsor_of(3) is None
+    assert members.is_joined(3) and members.joined() == []
 
 
-@given(tables)
-def test_what_is_known_changes_nothing(table: Members) -> None:
-    changes = table.changes
-    table.join(Members.of_rows(table.rows()))
-    assert table.changes == changes
+def test_what_is_known_changes_nothing() -> None:
+    members = Members()
+    for _ in range(2):
+        members.apply_joined((1, 1), 2)
+        members.apply_admitted((1, 2), FOUNDER, False, VersionVector())
+        members.apply_evicted((1, 3), 3, 7, 0, VersionVector({1: 2}))
+    assert members.changes == 3
+
+
+# Ways out
+
+
+def test_an_eviction_ends_a_member_for_ever() -> None:
+    members = Members.of_rows([(ADMITTED, 2, 0, 0, 1)])
+    assert members.end_of(2) == NEVER and not members.voids(2, 1 << 62)
+    members.apply_evicted((1, 1), 2, 5, 0, VersionVector())
+    assert members.is_evicted(2) and not members.is_admitted(2) and not members.is_succeeded(2)
+    assert members.end_of(2) == 5 and members.voids(2, 6) and not members.voids(2, 5)
+    members.apply_joined((1, 2), 2)
+    assert members.is_evicted(2) and members.joined() == []
+
+
+def test_of_several_evictions_the_least_counts() -> None:
+    members = Members()
+    for counter, through in ((1, 5), (2, 3), (3, 9)):
+        members.apply_evicted((1, counter), 2, through, 0, VersionVector({1: counter - 1}))
+    assert members.ends() == {2: 3}
+
+
+def test_a_region_that_comes_back_follows_itself() -> None:
+    members = Members.of_rows([(JOINED, 2, 1, 1, 0)])
+    members.apply_evicted((1, 2), 2, 5, 258, VersionVector({1: 1}))
+    assert members.is_succeeded(2) and members.is_evicted(2) and not members.is_evicted(258)
+    assert (SUCCEEDED, 2, 1, 2, 258) in members.rows()
+    members.forget(VersionVector({1: 2}))
+    assert members.is_succeeded(2) and members.rows() == [(JOINED, 2, 1, 1, 0), (PAST, 2, 0, 0, 5)]
+
+
+def following(slot: int, counter: int, sponsor: int, joined_at: int) -> list[MemberRow]:
+    return [(JOINED, slot, sponsor, joined_at, 0), (ADMITTED, slot, sponsor, joined_at, counter)]
+
+
+@pytest.mark.parametrize(("through", "ends"), [(5, {2: 5, 3: 0, 4: 0}), (6, {2: 6})])
+def test_who_follows_a_join_beyond_its_sponsors_end_has_ended_too(through: int, ends: dict[int, int]) -> None:
+    """R2 was evicted and did not know: it admitted R3 by effect 6, and R3 admitted R4."""
+    members = Members.of_rows([(ADMITTED, 2, 0, 0, 1), *following(3, 1, 2, 6), *following(4, 1, 3, 2)])
+    assert members.joined() == [2, 3, 4]
+    members.apply_evicted((1, 1), 2, through, 0, VersionVector())
+    assert members.ends() == ends
+    assert members.joined() == [3, 4]
+
+
+def test_an_eviction_and_an_admission_by_all_that_do_not_know_each_other() -> None:
+    """An operator of region 2 evicts region 3, while region 1, restarted, is admitted by all that it knows."""
+    for first in ("eviction", "admission"):
+        members = Members()
+        if first == "eviction":
+            members.apply_evicted((2, 1), 3, 0, 0, VersionVector())
+        members.apply_joined((257, 1), 257)
+        members.apply_admitted((257, 2), (257, 1), True, VersionVector({257: 1}))
+        if first == "admission":
+            members.apply_evicted((2, 1), 3, 0, 0, VersionVector())
+        assert members.ends() == {3: 0, 257: 0}, first
+        assert (VOID, 257, 0, 0, 0) in members.rows()
+
+
+@pytest.mark.parametrize("context", [VersionVector({257: 1}), VersionVector({257: 2})])
+def test_an_eviction_that_knew_the_join_voids_no_admission_by_all(context: VersionVector) -> None:
+    for first in ("eviction", "admission"):
+        members = Members()
+        members.apply_joined((257, 1), 257)
+        if first == "eviction" and context.get(257) == 1:
+            members.apply_evicted((2, 1), 3, 0, 0, context)
+        members.apply_admitted((257, 2), (257, 1), True, VersionVector({257: 1}))
+        members.apply_evicted((2, 1), 3, 0, 0, context)
+        assert members.ends() == {3: 0}
+        assert (KNEW, 257, 2, 1, 0) in members.rows()
+
+
+def test_an_admission_by_all_that_knew_the_eviction_stands() -> None:
+    members = Members()
+    members.apply_evicted((2, 1), 3, 0, 0, VersionVector())
+    members.apply_joined((257, 1), 257)
+    members.apply_admitted((257, 2), (257, 1), True, VersionVector({2: 1, 257: 1}))
+    assert members.ends() == {3: 0} and members.is_admitted(257)
+
+
+def test_a_successor_voids_no_admission_by_all() -> None:
+    members = Members()
+    members.apply_evicted((2, 1), 3, 0, 259, VersionVector())
+    members.apply_joined((257, 1), 257)
+    members.apply_admitted((257, 2), (257, 1), True, VersionVector({257: 1}))
+    assert members.ends() == {3: 0} and members.is_admitted(257)
+
+
+def test_an_eviction_voids_no_admission_by_a_sponsor_that_it_did_not_know() -> None:
+    members = Members.of_rows([(ADMITTED, 1, 0, 0, 1), *following(4, 1, 1, 2)])
+    members.apply_evicted((2, 1), 3, 0, 0, VersionVector())
+    assert members.ends() == {3: 0} and members.is_admitted(4)
+
+
+# Forgetting
+
+
+def test_who_evicted_is_forgotten_once_that_is_stable() -> None:
+    members = Members()
+    members.apply_evicted((1, 4), 2, 7, 258, VersionVector({1: 3}))
+    members.apply_evicted((3, 9), 2, 5, 514, VersionVector({3: 8}))
+    rows = members.rows()
+    members.forget(VersionVector({1: 4, 3: 8}))
+    assert members.rows() == rows
+    members.forget(VersionVector({1: 4, 3: 9}))
+    assert members.rows() == [(PAST, 2, 0, 0, 5)] and members.ends() == {2: 5}
+
+
+def test_two_that_took_the_place_of_one_are_void_whoever_hears_first() -> None:
+    """Each was admitted by all where the other was not: they run copies of one directory."""
+    one, two, witness = origins([1], [257, 513, 2])[1:]
+    for rival in (one, two):
+        rival.join_member(rival.slot)
+        rival.say_admitted((rival.slot, 1), True)
+        rival.evict_member(1, rival.slot)
+        rival.create_group(KEY, GROUP, Position(), 0)
+    batches = [batch for rival in (one, two) if (batch := rival.take().batch) is not None]
+    witness.apply_batch(copied(batches[0]))
+    assert witness.members.is_admitted(257) and creates_of(witness) == [(257, 4)]
+    witness.members.forget(witness.vector)
+    for rival, batch in ((one, batches[1]), (two, batches[0]), (witness, batches[1])):
+        rival.apply_batch(copied(batch))
+        assert rival.members.ends() == {1: 1, 257: 0, 513: 0} and creates_of(rival) == []
+        assert Members.of_rows(rival.members.rows()).ends() == rival.members.ends()
+
+
+def test_who_takes_a_place_by_a_sponsor_is_no_rival() -> None:
+    """What it creates follows what its sponsor had seen."""
+    sponsor, one, two = origins([1, 2], [257, 513])[1:]
+    sponsor.join_member(513)
+    tell(sponsor, one, two)
+    two.say_admitted((2, 2), False)
+    one.join_member(257)
+    one.say_admitted((257, 1), True)
+    for rival in (one, two):
+        rival.evict_member(1, rival.slot)
+    tell(sponsor, one, two)
+    assert sponsor.members.ends() == {1: 1} and sponsor.members.is_admitted(257) and sponsor.members.is_admitted(513)
+
+
+@pytest.mark.parametrize(("through", "end"), [(9, 5), (3, 3)])
+def test_of_a_forgotten_end_and_a_later_eviction_the_least_counts(through: int, end: int) -> None:
+    """Later is when it came here: its evictor had not heard of the first."""
+    members = Members.of_rows([(PAST, 2, 0, 0, 5)])
+    members.apply_evicted((4, 6), 2, through, 770, VersionVector({4: 5}))
+    assert members.ends() == {2: end}
+    members.forget(VersionVector({4: 6}))
+    assert members.rows() == [(PAST, 2, 0, 0, end)]
+
+
+@pytest.mark.parametrize(("mine", "theirs"), [(5, 3), (3, 5)])
+def test_of_two_forgotten_ends_the_least_counts(mine: int, theirs: int) -> None:
+    members = Members.of_rows([(PAST, 2, 0, 0, mine)])
+    members.join(Members.of_rows([(PAST, 2, 0, 0, theirs)]), VersionVector(), VersionVector())
+    assert members.rows() == [(PAST, 2, 0, 0, 3)] and members.ends() == {2: 3}
+
+
+def test_an_operators_eviction_is_never_forgotten() -> None:
+    """An admission by all that did not know it may still come."""
+    members = Members()
+    members.apply_evicted((1, 4), 2, 7, 0, VersionVector({1: 3}))
+    members.forget(VersionVector({1: 9}))
+    assert members.rows() == [(EVICTED, 2, 1, 4, 7)]
 
 
 # Stability
 
-DURABLE = VersionVector({1: 9, 2: 9, 3: 9})
-
-
-def stable(members: Members, heard: dict[int, VersionVector], own_slot: int = 1, born: list[int] | None = None) -> int:
-    """How much of origin 1 is stable for `own_slot`."""
-    return members.stable(own_slot, DURABLE, born or [], lambda slot: heard.get(slot, VersionVector())).get(1)
-
 
 def test_everyone_who_joined_counts_and_one_not_heard_of_is_zero() -> None:
-    members = Members.of_rows([(2, 1, 1), (3, 2, 1)])
+    members = Members.of_rows([(JOINED, 2, 1, 1, 0), (JOINED, 3, 2, 1, 0)])
     assert stable(Members(), {}) == 9
     assert stable(members, {2: VersionVector({1: 5, 3: 1})}) == 0
     assert stable(members, {2: VersionVector({1: 5}), 3: VersionVector({1: 4})}) == 4
     assert stable(members, {2: VersionVector({1: 5}), 3: VersionVector({1: 4})}, born=[4]) == 0
 
 
-def test_the_evicted_do_not_count() -> None:
-    members = Members.of_rows([(2, 1, 1), (3, 2, 1), (3, 0, 7)])
+def test_the_evicted_do_not_count_however_they_ended() -> None:
+    members = Members.of_rows([(JOINED, 2, 1, 1, 0), (JOINED, 3, 2, 1, 0), (PAST, 3, 0, 0, 7)])
     assert stable(members, {2: VersionVector({1: 5})}) == 5
     assert stable(members, {2: VersionVector({1: 5})}, born=[3]) == 5
     assert members.joined() == [2]
 
 
+def test_an_origin_whose_admission_is_void_counts_until_another_one_takes_its_place() -> None:
+    """It may not know yet, and has forgotten what it could while it did not."""
+    members = Members.of_rows([(JOINED, 2, 1, 1, 0), *following(4, 1, 3, 8), (PAST, 3, 0, 0, 7)])
+    assert members.has_ended(4) and not members.is_evicted(4) and members.voids(4, 1)
+    assert members.counted(1, [3, 4]) == [2, 4] and members.evicted() == [3]
+    members.apply_evicted((1, 2), 4, 5, 260, VersionVector({1: 1}))
+    assert members.counted(1, [3, 4]) == [2] and members.evicted() == [3, 4]
+    assert members.end_of(4) == 0
+
+
 def test_the_own_row_is_what_is_on_the_own_disk() -> None:
-    members = Members.of_rows([(1, 2, 1), (2, 1, 1)])
+    members = Members.of_rows([(JOINED, 1, 2, 1, 0), (JOINED, 2, 1, 1, 0)])
     assert stable(members, {2: VersionVector({1: 8})}) == 8
+    assert members.counted(2, []) == [1]
 
 
-def test_an_older_incarnation_counts_until_all_hold_the_join_of_the_newer() -> None:
+def test_an_origin_counts_beside_its_successor_until_it_is_evicted() -> None:
     """Its last messages may be on their way to a region that does not know yet that it is gone."""
-    members = Members.of_rows([(2, 1, 1), (3, 1, 2), (259, 2, 6)])
-    heard = {2: VersionVector({1: 8, 2: 5}), 3: VersionVector({1: 3}), 259: VersionVector({1: 7, 2: 6})}
+    members = Members.of_rows([(JOINED, 2, 1, 1, 0), (JOINED, 3, 1, 2, 0), (JOINED, 259, 2, 6, 0)])
+    heard = {2: VersionVector({1: 8}), 3: VersionVector({1: 3}), 259: VersionVector({1: 7})}
     assert stable(members, heard) == 3
-    heard[2] = VersionVector({1: 8, 2: 6})
+    members.apply_evicted((2, 7), 3, 3, 259, VersionVector({2: 6}))
     assert stable(members, heard) == 7
 
 
-def test_an_older_incarnation_of_this_region_counts_too() -> None:
-    members = Members.of_rows([(1, 2, 1), (2, 1, 1)])
-    heard = {2: VersionVector({1: 8, 2: 5}), 1: VersionVector({1: 3})}
+def test_an_earlier_origin_of_this_region_counts_too() -> None:
+    members = Members.of_rows([(JOINED, 1, 2, 1, 0), (JOINED, 2, 1, 1, 0)])
+    heard = {2: VersionVector({1: 8}), 1: VersionVector({1: 3})}
     assert stable(members, heard, own_slot=257) == 3
-    members.apply_joined((2, 5), 257)
+    members.apply_evicted((2, 5), 1, 9, 257, VersionVector({2: 4}))
     assert stable(members, heard, own_slot=257) == 8
 
 
-# Evictions in replicas
+# Creates of groups
 
 
-def batch_of(replica: Replica) -> Batch:
+def creating(slot: int, start: Position | None = None) -> tuple[Replica, Batch]:
+    replica = Replica(slot)
+    replica.create_group(KEY, GROUP, start or Position(), 0)
     batch = replica.take().batch
     assert batch is not None
-    return decode_batch(encode_batch(batch, 1))
+    return replica, batch
 
 
-def fate(replica: Replica) -> tuple[bytes, bool]:
-    replica.check()
-    stream = replica.find(KEY)
-    return digest_replica(replica), stream is not None and b"g" in stream.groups
-
-
-def test_creates_beyond_the_eviction_are_void_whether_they_come_before_or_after() -> None:
-    """R3 creates g, unheard; R1 evicts it: all orders of both in R2 come to the same."""
-    third, first = Replica(3), Replica(1)
-    third.create_group(KEY, b"g", Position(), 0)
-    create = batch_of(third)
+def test_creates_beyond_the_end_are_void_whether_they_come_before_or_after() -> None:
+    third, create = creating(3)
+    first = Replica(1)
     first.evict_member(3)
-    evict = batch_of(first)
-    fates = set()
-    for order in permutations([create, evict]):
-        second = Replica(2)
+    evict = first.take().batch
+    assert evict is not None
+    before, after = Replica(2), Replica(2)
+    for replica, order in ((before, [create, evict]), (after, [evict, create])):
         for batch in order:
-            second.apply_batch(decode_batch(encode_batch(batch, 1)))
-        fates.add(fate(second))
-    first.apply_batch(create)
-    third.apply_batch(evict)
-    assert fates | {fate(first), fate(third)} == {(fate(first)[0], False)}
+            replica.apply_batch(copied(batch))
+    first.apply_batch(copied(create))
+    third.apply_batch(copied(evict))
+    for replica in (before, after, first, third):
+        replica.check()
+        assert creates_of(replica) == []
+    assert len({digest_replica(replica) for replica in (before, after, first, third)}) == 1
 
 
-def test_what_the_evictor_held_lives_and_the_least_of_two_evictions_counts() -> None:
-    third = Replica(3)
-    third.create_group(KEY, b"g", Position((1, 1)), 0)
-    early = batch_of(third)
-    third.create_group(KEY, b"g", Position(), 0)
-    late = batch_of(third)
-    first, second = Replica(1), Replica(2)
-    first.apply_batch(early)
-    second.apply_batch(early)
-    second.apply_batch(late)
-    first.evict_member(3)
-    second.evict_member(3)
-    less, more = batch_of(first), batch_of(second)
-    second_creates = second.databases[0][b"x"].groups[b"g"].creates
-    assert sorted(second_creates) == [(3, 1), (3, 2)], "its evictor had seen both"
-    first.apply_batch(late)
-    first.apply_batch(more)
-    second.apply_batch(less)
-    assert fate(first) == fate(second)
-    assert sorted(first.databases[0][b"x"].groups[b"g"].creates) == [(3, 1)]
-    assert first.databases[0][b"x"].groups[b"g"].start() == Position((1, 1))
+def test_creates_that_follow_an_evicted_sponsor_go_with_it() -> None:
+    """R3 was admitted by R2 beyond R2's end; R4 has its group when it hears of that."""
+    second, third, fourth, first = origins([2], [3, 4, 1])
+    second.join_member(3)
+    tell(second, third, fourth)
+    third.say_admitted((2, 2), False)
+    third.create_group(KEY, GROUP, Position(), 0)
+    tell(second, third, fourth)
+    assert creates_of(fourth) == [(3, 2)]
+    first.evict_member(2)
+    tell(first, fourth)
+    assert fourth.members.ends() == {2: 1, 3: 0} and creates_of(fourth) == []
+    fourth.check()
 
 
-def test_a_group_that_others_made_too_lives_on_with_their_runs() -> None:
-    first, third = Replica(1), Replica(3)
-    first.add_entry(KEY, (5, 1), [b"f", b"v"])
-    first.create_group(KEY, b"g", Position(), 0)
-    made = batch_of(first)
-    third.create_group(KEY, b"g", Position(), 0)
-    unheard = batch_of(third)
-    first.apply_batch(unheard)
+def test_a_group_that_others_made_too_lives_on() -> None:
+    first, _ = creating(1, Position((1, 1)))
+    _, unheard = creating(3)
+    first.apply_batch(copied(unheard))
+    assert creates_of(first) == [(1, 1), (3, 1)]
     second = Replica(2)
     second.evict_member(3)
-    first.apply_batch(batch_of(second))
-    group = first.databases[0][b"x"].groups[b"g"]
-    assert sorted(group.creates) == [(1, 2)]
-    third.apply_batch(made)
-    third.evict_member(2)
-    first.apply_batch(batch_of(third))
-    assert first.members.rows() == [(2, 0, 0), (3, 0, 0)], "an evicted origin may evict: the rows are a union"
+    evict = second.take().batch
+    assert evict is not None
+    first.apply_batch(copied(evict))
+    assert creates_of(first) == [(1, 1)]
+    stream = first.find(KEY)
+    assert stream is not None and stream.groups[GROUP].start() == Position((1, 1))
     first.check()
 
 
-def test_tables_travel_with_a_joined_state() -> None:
-    first, second, third = Replica(1), Replica(2), Replica(3)
-    third.create_group(KEY, b"g", Position(), 0)
-    second.apply_batch(batch_of(third))
+def test_a_table_that_comes_with_a_state_voids_what_is_here() -> None:
+    second, (_, create) = Replica(2), creating(3)
+    second.apply_batch(copied(create))
+    first = Replica(1)
     first.evict_member(3)
-    second.join({}, first.vector)
-    second.join_members(first.members)
-    assert fate(second)[1] is False
-    assert second.members.voids(3, 1) and not second.members.voids(3, 0)
+    first.take()
+    join(second, first)
+    assert creates_of(second) == [] and second.members.voids(3, 1)
+
+
+def test_a_state_brings_no_create_that_is_void_here() -> None:
+    first, (third, _) = Replica(1), creating(3)
+    first.evict_member(3)
+    first.take()
+    join(first, third)
+    assert creates_of(first) == []
+    first.check()
+
+
+def test_a_state_that_makes_the_own_admission_void_voids_what_was_made_under_it() -> None:
+    """It brings an operator's eviction that knew nothing of this origin, which was admitted by all."""
+    first, second = Replica(1), Replica(2)
+    first.join_member(1)
+    first.say_admitted((1, 1), True)
+    first.create_group(KEY, GROUP, Position(), 0)
+    first.take()
+    second.evict_member(3)
+    second.take()
+    join(first, second)
+    assert first.members.ends() == {1: 0, 3: 0} and creates_of(first) == []
+    first.check()

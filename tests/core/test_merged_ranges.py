@@ -1,4 +1,4 @@
-"""Remembered ranges against reading anew, whatever happens to the stream in between."""
+"""Remembered ranges against reading again, whatever happens to the stream in between."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from crdtstream.core.effects import Key, Position
 from crdtstream.core.observer import Observer
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
+from crdtstream.core.whole_state import WholeState
 from tests.core.histories import OPERATIONS, Step, World, streams_of
 from tests.core.views import remembered_of, visible_stream
 
@@ -55,7 +56,7 @@ class Observed(World):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_whatever_changes_a_key_is_announced_before(seed: int) -> None:
-    world = Observed(3)
+    world = Observed((1, 2, 3))
     rng = Random(seed)
     for _ in range(80):
         world.step((rng.choice(OPERATIONS), rng.randrange(3), rng.randrange(12), rng.randrange(12)))
@@ -71,7 +72,7 @@ def test_a_join_announces_what_it_may_change() -> None:
     other: Key = (3, b"other")
     theirs = Replica(2)
     theirs.add_entry(other, (1, 2), [b"f", b"v"])
-    replica.join(streams_of(theirs), VersionVector({1: 1, 2: 1}))
+    replica.join(WholeState(streams_of(theirs), VersionVector({1: 1, 2: 1})))
     assert witness.before == {KEY: before, other: None}
     assert seen(replica, KEY) != before, "the other side had seen the entry removed"
 

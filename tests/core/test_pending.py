@@ -13,11 +13,11 @@ from crdtstream.core import spans
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, U64_MAX, EntryId
 from crdtstream.core.intervals import Interval, IntervalSet
 from crdtstream.core.pending import PendingEntries, Row
-from crdtstream.core.spans import Span
+from crdtstream.core.spans import SlotPending, Span
 
 Held = tuple[bytes, int, int]
 
-SLOTS = [1, 2, 257]
+SLOTS = [1, 2, 257, 513]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -29,7 +29,8 @@ def _small_spans() -> Iterator[None]:
 
 
 seq_parts = st.integers(0, 4) | st.just(U64_MAX)
-entry_ids = st.tuples(st.integers(0, 12), seq_parts)
+# No entry has the ID 0-0, which is the open end of the first interval.
+entry_ids = st.tuples(st.integers(0, 12), seq_parts).filter(lambda entry_id: entry_id != ID_MIN)
 slots = st.sampled_from(SLOTS)
 consumers = st.sampled_from([b"alice", b"bob", b"\xff"])
 times = st.integers(0, 50) | st.just(2**53 + 1)
@@ -77,6 +78,12 @@ class PendingMachine(RuleBasedStateMachine):
     @rule(slot=slots, count=st.integers(1, 14), consumer=consumers, time=times)
     def add_at_the_end(self, slot: int, count: int, consumer: bytes, time: int) -> None:
         top = max([entry_id for entry_id, s in self.model if s == slot], default=(20, 0))
+        self.add(slot, {(top[0] + step, 0) for step in range(1, count + 1)}, consumer, time, 1)
+
+    @rule(slot=slots, count=st.integers(1, 4), consumer=consumers, time=times)
+    def add_above_all(self, slot: int, count: int, consumer: bytes, time: int) -> None:
+        """As a start of the process does."""
+        top = max([entry_id for entry_id, _ in self.model], default=(20, 0))
         self.add(slot, {(top[0] + step, 0) for step in range(1, count + 1)}, consumer, time, 1)
 
     @rule(slot=slots, entry_id=entry_ids, consumer=consumers, time=times, count=deliveries)
@@ -264,6 +271,6 @@ def test_check_finds_damage(damage: str) -> None:
     elif damage == "consumer":
         entries._consumers.take(b"bob", 1)
     else:
-        entries._slots = []
+        entries._of_slot[2] = SlotPending()
     with pytest.raises(AssertionError):
         entries.check()

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from crdtstream.core import portions
 from crdtstream.core.block import Block, encode_entry
+from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Position
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.members import Members
@@ -110,5 +111,11 @@ def test_long_names_are_cut_and_stay_apart() -> None:
 def test_members_have_a_row_each() -> None:
     members = Members()
     members.apply_joined((1, 5), 2)
-    members.apply_evicted(2, 9)
-    assert sorted(portions.member_portions(members)) == [b"slot 2, row 0", b"slot 2, row 1"]
+    members.apply_joined((1, 6), 3)
+    members.apply_evicted((1, 7), 2, 9, 0, VersionVector({1: 6}))
+    rows = portions.member_portions(members)
+    assert sorted(rows) == [b"1 of origin 3, 1:6", b"8 of origin 2, 0:0"]
+    members.apply_evicted((1, 8), 2, 8, 0, VersionVector({1: 7}))
+    assert [label for label, total in portions.member_portions(members).items() if rows[label] != total] == [
+        b"8 of origin 2, 0:0"
+    ]

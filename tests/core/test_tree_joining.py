@@ -124,5 +124,5 @@ def test_a_state_that_contradicts_its_vector_is_refused() -> None:
     one = tree_of([5], [])
     one_more = EntryTree()
     one_more.append((1, 1), 6, encode_entry((1, 1), [b"f", b"v"]))
-    with pytest.raises(ValueError, match="does not lie above"):
+    with pytest.raises(ValueError, match="is not above the tree"):
         join_tree(one, 5, one_more, 4)

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
@@ -23,11 +24,10 @@ from tests.nemesis.needs import namespaces
 @pytest.mark.parametrize("kind", [pytest.param(PACKETS, marks=namespaces), RELAYS])
 def test_faults_lose_nothing(kind: str, tmp_path: Path) -> None:
     faults = ["killed", "region cut off"] if kind == PACKETS else ["link cut", "stopped", "cut off and disk lost"]
+    # Any seed does: it draws the order of the faults and where they strike.
     running = rounds("everysec", faults, 120, 2, seed=1, keep=tmp_path, kind=kind)
-    try:
+    with closing(running):
         rows = list(islice(running, len(faults)))
-    finally:
-        running.close()
     assert {row.fault for row in rows} == set(faults)
     for row in rows:
         assert row.is_sound, f"{row.fault}: {row.problems} {[*map(str, row.anomalies)]}"
@@ -62,6 +62,7 @@ def test_what_a_restart_forgets_is_named(tmp_path: Path) -> None:
         text = path.read_text(encoding="utf-8")
         assert text.count(line) == 1, "the code has moved on: break what it is now"
         path.write_text(text.replace(line, broken), encoding="utf-8")
+    # Any seed does: it draws which region is killed.
     [row] = rounds("always", ["cut off and killed"], 0, 1, seed=1, keep=tmp_path / "kept", kind=RELAYS, source=source)
     assert row.agree and not row.problems, row.problems
     found = [each for each in row.anomalies if each.kind == LOST]

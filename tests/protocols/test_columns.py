@@ -55,9 +55,9 @@ def test_groups_come_back(groups: dict[int, list[int]]) -> None:
         ([1, 1], "does not fit"),
         ([1, U64_MAX, 7, 7], "does not fit"),
         ([1, 3, 7, 7, 7], "does not fit"),
-        ([256, 0], "no slot"),
-        ([2, 0, 1, 0], "slot 1 follows slot 2"),
-        ([2, 0, 2, 0], "slot 2 follows slot 2"),
+        ([256, 0], "not an origin"),
+        ([2, 0, 1, 0], "slot 1 comes after slot 2"),
+        ([2, 0, 2, 0], "slot 2 comes after slot 2"),
     ],
 )
 def test_bad_groups(values: list[int], message: str) -> None:

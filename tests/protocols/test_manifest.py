@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crdtstream.core.causality import VersionVector
+from crdtstream.core.members import ADMITTED, EVICTED, JOINED, KNEW
 from crdtstream.protocols.columns import CodecError
 from crdtstream.protocols.manifest import Manifest, UnknownFormat, decode_manifest, encode_manifest
 
@@ -13,7 +14,8 @@ def full_manifest() -> Manifest:
     manifest = Manifest(7, VersionVector({1: 2**63, 258: 3}))
     manifest.through = 2**40
     manifest.saved_ms = 1_700_000_000_000
-    manifest.members = [(1, 2, 2**40), (2, 0, 0), (258, 1, 7), (258, 65537, 7)]
+    manifest.contexts = {1: VersionVector({258: 3}), 258: VersionVector()}
+    manifest.members = [(JOINED, 1, 2, 2**40, 0), (ADMITTED, 2, 0, 0, 1), (EVICTED, 3, 2, 7, 0), (KNEW, 1, 2, 7, 0)]
     manifest.records = [(3, b"birth"), (4, b"")]
     manifest.milestones = [(1, VersionVector()), (8, VersionVector({1: 5}))]
     manifest.block_files = [(3, 100), (9, 2**33)]
@@ -44,11 +46,10 @@ def test_every_flipped_bit_is_seen() -> None:
             decode_manifest(data[:end])
 
 
-@pytest.mark.parametrize("row", [(0, 1, 1), (256, 1, 1), (1, 256, 1), (1, 65536 + 256, 1), (1, 2**18, 1), (1, 2, 0)])
-def test_a_member_that_is_none_is_refused(row: tuple[int, int, int]) -> None:
+def test_a_context_of_what_is_no_origin_is_refused() -> None:
     manifest = full_manifest()
-    manifest.members = [row]
-    with pytest.raises(CodecError, match=r"member|sponsor|counter of a join"):
+    manifest.contexts[512] = VersionVector()
+    with pytest.raises(CodecError, match="context: 512 is not an origin"):
         decode_manifest(encode_manifest(manifest))
 
 

@@ -56,9 +56,8 @@ def full_stream() -> Stream:
     stream.tree(258)
     stream.groups[b"g"] = full_group()
     stream.groups[b"h"] = Group((1, 9), Position(), -1)
-    stream.length = 193
-    stream.top = max(meta.top() for meta in stream.metas.values())
-    stream.choose_expiry()
+    stream.derive()
+    assert stream.length == 193
     return stream
 
 

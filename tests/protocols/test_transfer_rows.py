@@ -7,18 +7,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crdtstream.core.causality import Origin, VersionVector
+from crdtstream.core.causality import VersionVector, origin_of
 from crdtstream.core.digest import digest_stream
-from crdtstream.core.members import EVICTED
+from crdtstream.core.members import ADMITTED, EVICTED, JOINED, KNEW, PAST, SUCCEEDED, VOID
 from crdtstream.protocols.columns import CodecError, column
 from crdtstream.protocols.rows import Row
 from crdtstream.protocols.state_rows import StreamImage, block_row, capture_replicated
-from crdtstream.protocols.transfer_rows import Drafting, TransferReader, head_row, tail_row
+from crdtstream.protocols.transfer_rows import Drafting, TransferReader, context_row, head_row, tail_row
 from tests.protocols.test_state_rows import KEY, full_stream
 
-VECTOR = VersionVector({1: 2**63, 258: 5})
-ORIGINS = [Origin(1, 0, 2**64 - 1), Origin(2, 1, 7)]
-MEMBERS = [(2, 1, 2**40), (3, EVICTED, 0)]
+FAR = origin_of(1, -1)
+VECTOR = VersionVector({1: 2**63, 258: 5, FAR: 7})
+FOUNDERS = [1, 258]
+CONTEXTS = {1: VersionVector({1: 9, 258: 2}), FAR: VersionVector()}
+MEMBERS = [
+    (JOINED, FAR, 1, 2**40, 0),
+    (ADMITTED, 258, 0, 0, 1),
+    (VOID, FAR, 0, 0, 0),
+    (EVICTED, 3, 1, 5, 0),
+    (EVICTED, 3, 258, 9, 2**63),
+    (SUCCEEDED, 3, 1, 5, 259),
+    (KNEW, FAR, 258, 9, 0),
+    (PAST, 4, 0, 0, 2**64 - 1),
+]
 
 
 def rows_of(image: StreamImage) -> list[Row]:
@@ -31,7 +42,9 @@ def rows_of(image: StreamImage) -> list[Row]:
 
 
 def state_rows() -> list[Row]:
-    return [head_row(VECTOR, ORIGINS, MEMBERS), *rows_of(capture_replicated(KEY, full_stream())), tail_row(1)]
+    contexts = [context_row(slot, context) for slot, context in CONTEXTS.items()]
+    streams = rows_of(capture_replicated(KEY, full_stream()))
+    return [head_row(VECTOR, FOUNDERS, MEMBERS), *contexts, *streams, tail_row(1)]
 
 
 def read(rows: list[Row], chunk_bytes: int = 1 << 20) -> TransferReader:
@@ -48,7 +61,7 @@ def test_a_state_comes_back(chunk_bytes: int) -> None:
     reader = read(state_rows(), chunk_bytes)
     assert reader.done
     assert reader.vector == VECTOR
-    assert reader.origins == ORIGINS
+    assert (reader.founders, reader.contexts) == (FOUNDERS, CONTEXTS)
     assert reader.members.rows() == MEMBERS
     ((key, stream),) = reader.streams.items()
     assert key == KEY
@@ -70,7 +83,7 @@ def test_what_is_local_stays_behind() -> None:
 
 
 def test_a_state_without_its_head_or_a_stream_is_refused() -> None:
-    for missing in (0, 1):
+    for missing in (0, 1 + len(CONTEXTS)):
         rows = state_rows()
         del rows[missing]
         with pytest.raises(CodecError):
@@ -82,15 +95,20 @@ def test_a_state_without_its_tail_is_not_done() -> None:
 
 
 def test_bad_rows_are_refused() -> None:
-    head, end = head_row(VECTOR, ORIGINS, MEMBERS), tail_row(0)
+    head, end = head_row(VECTOR, FOUNDERS, MEMBERS), tail_row(0)
     bad: list[list[Row]] = [
         [head, head],
         [head, end, end],
         [head, tail_row(1)],
-        [(100, b"", column([256, 1]), b"")],
-        [(100, column([1, 0]), column([1, 1]), b"")],
-        [(100, b"", b"", b"")],
-        [(100, b"", column([1, 1]), column([1, 2]))],
+        [context_row(1, VersionVector()), head, end],
+        [head, (102, 256, b"")],
+        [head, (102, 1, column([1, 0]))],
+        [head, (102, 1)],
+        [(100, b"", column([256]), b"")],
+        [(100, column([1, 0]), column([1]), b"")],
+        [(100, b"", b"", column([1, 2, 3]))],
+        [(100, b"", b"", column([9, 1, 0, 0, 0]))],
+        [(100, b"", b"")],
         [head, (1, 0, b"k", 1, b""), (1, 0, b"k", 1, b""), end],
         [head, (11, 0, b"k", 1), end],
         [head, (1, 0, b"k", 1, b""), (12, 1, column([1]), column([1]), column([1]), column([2]), b"x")],

@@ -2,82 +2,145 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from crdtstream.config import Config
-from crdtstream.core.causality import Origin, VersionVector
+from crdtstream.core.causality import ORIGIN_MAX, VersionVector, is_origin
+from crdtstream.core.replica import Replica
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.greeting import (
+    SLOTS_MAX,
     WireError,
     check_hello,
     make_hello,
     refusal,
-    to_origins,
+    to_regions,
+    to_slots,
     to_vector,
     vector_rows,
 )
+from crdtstream.replication.history import History
+from crdtstream.replication.membership.birth import Birth
+from crdtstream.replication.turn import Turn
 
-BIG = (1 << 53) + 1
-
-
-def hello(region: int, origin: Origin | None, origins: list[Origin], vector: VersionVector) -> wire.Hello:
-    config = Config(name=f"r{region}", region=region, cluster="test")
-    return make_hello(config, origin, origins, vector, [])
+NOTHING = VersionVector()
 
 
-@st.composite
-def hellos(draw: st.DrawFn) -> wire.Hello:
-    region = draw(st.integers(1, 2))
-    births = draw(st.lists(st.builds(Origin, st.integers(1, 2), st.integers(0, 1), st.integers(0, 1)), max_size=3))
-    origin = draw(st.none() | st.builds(Origin, st.just(region), st.integers(0, 1), st.integers(0, 1)))
-    known = {born.slot: born for born in [*births, *([origin] if origin else [])]}
-    vector = VersionVector({slot: draw(st.integers(0, 2)) for slot in sorted(known)})
-    return hello(region, origin, [known[slot] for slot in sorted(known)], vector)
+def born(region: int, seed: int = 0) -> tuple[Birth, Turn]:
+    replica = Replica(0)
+    birth, turn = Birth(config_of(region), replica), Turn(replica, History())
+    birth.start(seed, turn)
+    return birth, turn
 
 
-@given(hellos(), hellos())
-def test_who_goes_on_may_use_its_counters(own: wire.Hello, peer: wire.Hello) -> None:
-    """A node that is let through is of another region, and nobody holds more of its origin or a later one."""
-    if refusal(own, peer) is None:
-        assert own.region != peer.region
-        if own.HasField("origin"):
-            slot = own.origin.region + 256 * own.origin.incarnation
-            assert to_vector(peer.origins).get(slot) <= to_vector(own.origins).get(slot)
-            assert all(row.slot <= slot for row in peer.origins if row.slot % 256 == own.region)
+def config_of(region: int) -> Config:
+    return Config(name=f"r{region}", region=region, cluster="test")
 
 
-@given(hellos(), hellos())
-def test_who_is_merely_behind_is_let_through(own: wire.Hello, peer: wire.Hello) -> None:
-    """The peer's Hello may have been long under way: what it lacks of its own origin may be here already."""
-    if refusal(own, peer) is None:
-        for row in peer.origins:
-            row.counter = 0
-        assert refusal(own, peer) is None
+def hello(region: int, seed: int = 0, vector: VersionVector = NOTHING) -> wire.Hello:
+    return make_hello(config_of(region), born(region, seed)[0], vector, [])
 
 
-def test_births_without_effects_are_named_and_counters_are_64_bit() -> None:
-    origins = [Origin(1, 0, 1 << 63), Origin(3, 255, 5)]
-    made = hello(1, origins[0], origins, VersionVector({1: BIG}))
-    read = wire.Hello.FromString(made.SerializeToString())
-    check_hello(read)
-    assert to_origins(read.origins) == origins
-    assert to_vector(read.origins).as_dict() == {1: BIG}
-    assert to_vector(vector_rows(VersionVector({7: BIG * 3}))).as_dict() == {7: BIG * 3}
+seeds = st.integers(0, (1 << 64) - 1)
 
 
-@pytest.mark.parametrize("slot", [0, 256, 1 << 16])
-def test_there_are_no_such_slots(slot: int) -> None:
-    with pytest.raises(WireError, match=f"no slot {slot}"):
+@given(st.integers(1, 2), seeds, st.integers(1, 2), seeds)
+def test_only_itself_is_refused(region: int, seed: int, other: int, other_seed: int) -> None:
+    """Neither a region number that is used twice, nor a directory that is older than what its peers hold."""
+    own, peer = hello(region, seed), hello(other, other_seed, VersionVector({region: 9}))
+    check_hello(peer)
+    assert (refusal(own, peer) is None) == (own.origin != peer.origin)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "what"),
+    [
+        ("protocol_version", 9, "speaks protocol version"),
+        ("format_version", 9, "writes batches in format"),
+        ("cluster", "other", "belongs to cluster 'test', region r2 (2) to cluster 'other'"),
+        ("shard", 9, "serves shard 0"),
+        ("id_mode", "liberal", "has ID mode strict"),
+    ],
+)
+def test_what_must_agree_is_named(field: str, value: object, what: str) -> None:
+    own, peer = hello(1), hello(2)
+    setattr(peer, field, value)
+    assert what in str(refusal(own, peer)) and "r2 (2)" in str(refusal(own, peer))
+
+
+def test_births_name_counts_and_founders() -> None:
+    birth, turn = born(1)
+    birth.hear(259, 7, turn)
+    birth.hear(2, (1 << 40) + 3, turn)
+    for slot in (1, 4):
+        birth.found(slot, turn)
+    said = make_hello(config_of(1), birth, NOTHING, [])
+    rows = [(row.slot, row.count, row.founder) for row in said.births]
+    assert rows == [(1, 0, True), (2, 3, False), (4, 0, True), (259, 7, False)]
+    check_hello(said)
+
+
+def test_a_directory_names_its_predecessors_and_what_its_operator_says() -> None:
+    birth, turn = born(1)
+    birth.become_new(turn)
+    said = make_hello(replace(config_of(1), replace=True), birth, NOTHING, [2])
+    assert (list(said.predecessors), said.replaces, list(said.direct_slots)) == ([1], True, [2])
+    assert said.origin == birth.origin
+    check_hello(said)
+
+
+@given(st.dictionaries(st.integers(1, ORIGIN_MAX).filter(is_origin), st.integers(1, (1 << 64) - 1), max_size=5))
+def test_vectors_travel_whole(counters: dict[int, int]) -> None:
+    """Origins are up to 61 bits wide, counters 64."""
+    said = hello(1, 0, VersionVector(counters))
+    read = wire.Hello.FromString(said.SerializeToString())
+    assert to_vector(read.vector).as_dict() == counters
+    assert to_vector(vector_rows(VersionVector(counters))).as_dict() == counters
+
+
+@pytest.mark.parametrize("slot", [0, 256, 1 << 16, ORIGIN_MAX + 2])
+def test_there_are_no_such_origins(slot: int) -> None:
+    with pytest.raises(WireError, match=f"{slot} is not a valid origin"):
         to_vector([wire.VectorRow(slot=slot, counter=1)])
+    with pytest.raises(WireError, match=f"{slot} is not a valid origin"):
+        to_slots([1, slot])
+
+
+def test_origins_are_told_once_ascending_and_not_without_end() -> None:
+    assert to_slots([258, 1, 1, 2]) == [1, 2, 258]
+    slots = [1 + 256 * number for number in range(SLOTS_MAX + 1)]
+    assert len(to_slots(slots[1:])) == SLOTS_MAX
+    with pytest.raises(WireError, match=f"{SLOTS_MAX + 1} origins"):
+        to_slots(slots)
+
+
+@pytest.mark.parametrize("region", [0, 256])
+def test_there_are_no_such_regions(region: int) -> None:
+    assert to_regions([3, 1, 3]) == [1, 3]
+    with pytest.raises(WireError, match=f"{region} is not a valid region"):
+        to_regions([1, region])
 
 
 @pytest.mark.parametrize("field", ["name", "cluster", "id_mode"])
 def test_names_that_would_fill_a_log_are_refused(field: str) -> None:
-    greeting = hello(1, None, [], VersionVector())
+    greeting = hello(1)
     setattr(greeting, field, "x" * 128)
     check_hello(greeting)
     setattr(greeting, field, "x" * 129)
-    with pytest.raises(WireError, match="a name of 129 characters"):
+    with pytest.raises(WireError, match="a name has 129 characters"):
+        check_hello(greeting)
+
+
+def test_an_origin_or_a_predecessor_of_another_region_is_refused() -> None:
+    greeting = hello(1)
+    greeting.origin = (1 << 60) + 2
+    with pytest.raises(WireError, match="region 1 greets with an origin of region 2"):
+        check_hello(greeting)
+    greeting = hello(1)
+    greeting.predecessors.extend([257, 258])
+    with pytest.raises(WireError, match="region 1 greets with an origin of region 2"):
         check_hello(greeting)

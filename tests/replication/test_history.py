@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Batch
 from crdtstream.protocols.codec import BATCH, START, encode_batch
-from crdtstream.replication.history import MILESTONE_RECORDS, Damage, History, LogRecord
+from crdtstream.protocols.log_port import Damage, LogRecord
+from crdtstream.replication.history import HEADS_KEPT, MILESTONE_RECORDS, History
 
 RECORDS_MAX = 100
 
@@ -28,6 +29,9 @@ class FakeLog:
         count = min(bytes_max, RECORDS_MAX)
         return [self.record(p) for p in range(position, min(position + count, self.last_position + 1))]
 
+    def bytes_from(self, position: int) -> int:
+        return self.last_position + 1 - position
+
     def record(self, position: int) -> LogRecord:
         if not self.dots:
             return (position, BATCH, b"%d" % position)
@@ -35,7 +39,7 @@ class FakeLog:
         if not slot:
             return (position, START, b"")
         context = VersionVector({slot: counter - 1})
-        return (position, BATCH, encode_batch(Batch(slot, counter, counter, context, []), 1))
+        return (position, BATCH, encode_batch(Batch(slot, counter, counter, context, [])))
 
 
 def history_of(slots: list[int]) -> tuple[History, FakeLog, list[tuple[int, int]]]:
@@ -48,7 +52,7 @@ def history_of(slots: list[int]) -> tuple[History, FakeLog, list[tuple[int, int]
         dots.append((slot, counter))
         if slot:
             vector.advance(slot, counter)
-            history.note(position, vector)
+            history.note(position, slot, counter, vector)
     history.check()
     return history, log, dots
 
@@ -112,7 +116,7 @@ def test_the_vector_noted_may_go_on_growing() -> None:
     history, vector = History(FakeLog(1000)), VersionVector()
     for position in range(1, 1001):
         vector.advance(1, position)
-        history.note(position, vector)
+        history.note(position, 1, position, vector)
     vector.advance(1, 10**6)
     history.check()
     assert history.position_for(VersionVector({1: 600})) == 2 * MILESTONE_RECORDS + 1
@@ -129,8 +133,8 @@ def test_reading() -> None:
 
 def test_check_sees_a_vector_that_shrinks() -> None:
     history = History()
-    history.note(MILESTONE_RECORDS, VersionVector({1: 5}))
-    history.note(2 * MILESTONE_RECORDS, VersionVector({1: 4}))
+    history.note(MILESTONE_RECORDS, 1, 1, VersionVector({1: 5}))
+    history.note(2 * MILESTONE_RECORDS, 1, 2, VersionVector({1: 4}))
     with pytest.raises(AssertionError, match="shrinks"):
         history.check()
 
@@ -143,12 +147,12 @@ def gapped() -> History:
     history, vector = History(FakeLog(11)), VersionVector()
     for position in range(1, 6):
         vector.advance(1, position)
-        history.note(position, vector)
+        history.note(position, 1, position, vector)
     vector.merge(VersionVector({2: 7, 3: 4}))
     history.note_gap(6, VersionVector({2: 7, 3: 4}), vector)
     for position in range(7, 12):
         vector.advance(1, position - 1)
-        history.note(position, vector)
+        history.note(position, 1, position, vector)
     history.check()
     return history
 
@@ -202,3 +206,28 @@ def test_check_sees_gaps_out_of_order() -> None:
     history.restore_gap(6, VersionVector({4: 1}))
     with pytest.raises(AssertionError, match="gaps 6 and 6"):
         history.check()
+
+
+# Another state
+
+
+def test_a_history_that_begins_again_serves_nothing_from_before() -> None:
+    history, log, _ = history_of([1, 2] * MILESTONE_RECORDS)
+    last = log.last_position
+    other = VersionVector({1: 5, 3: 7})
+    history.note_gap(last, VersionVector({3: 7}), other)
+    history.begin_again(last + 1, other)
+    assert history.first_position() == last + 1
+    assert history.needed() == other and history.gaps() == []
+    assert history.position_for(VersionVector({1: 5, 3: 6}), [3]) is None
+    assert history.position_for(other) == last + 1
+    history.check()
+
+
+def test_what_a_batch_is_of_is_known_of_the_newest_and_read_of_the_others() -> None:
+    history = History()
+    payloads = {at: encode_batch(Batch(1, at, at, VersionVector(), [])) for at in (1, HEADS_KEPT + 1)}
+    for position in range(1, HEADS_KEPT + 2):
+        history.note(position, 1, position, VersionVector({1: position}))
+    assert history.head(HEADS_KEPT + 1, b"not read") == (1, HEADS_KEPT + 1)
+    assert history.head(1, payloads[1]) == (1, 1)

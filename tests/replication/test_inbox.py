@@ -16,7 +16,7 @@ Batch = tuple[BatchHeader, bytes]
 
 def batch(slot: int, first: int, last: int, seen: dict[int, int] | None = None) -> Batch:
     context = VersionVector({**(seen or {}), slot: first - 1})
-    return (BatchHeader(slot, 7, first, last, context), b"%d:%d-%d" % (slot, first, last))
+    return (BatchHeader(slot, first, last, context), b"%d:%d-%d" % (slot, first, last))
 
 
 def drain(inbox: Inbox, vector: VersionVector) -> list[Batch]:
@@ -41,7 +41,7 @@ def histories(draw: st.DrawFn) -> list[Batch]:
     for slot, width, other in draw(st.lists(steps, max_size=12)):
         vectors[slot].merge(vectors[other])
         first = vectors[slot].get(slot) + 1
-        header = BatchHeader(slot, 7, first, first + width - 1, vectors[slot].copy())
+        header = BatchHeader(slot, first, first + width - 1, vectors[slot].copy())
         vectors[slot].advance(slot, header.last)
         history.append((header, b"%d:%d" % (slot, first)))
     return history
@@ -124,7 +124,10 @@ def test_large_counters() -> None:
 
 @pytest.mark.parametrize(
     ("other", "message"),
-    [(batch(1, 4, 6), "4..6 of slot 1, of which 4 are applied"), (batch(1, 7, 9), "begin at 7: ..8, ..9")],
+    [
+        (batch(1, 4, 6), "4..6 of slot 1 begins below 4, which is applied"),
+        (batch(1, 7, 9), "begin at 7 and end at 8 and 9"),
+    ],
 )
 def test_batches_that_overlap_are_refused(other: Batch, message: str) -> None:
     inbox, vector = Inbox(), VersionVector({1: 4})

@@ -14,7 +14,7 @@ from crdtstream.replication.intake import Intake
 
 
 def header(slot: int, first: int, last: int) -> BatchHeader:
-    return BatchHeader(slot, 7, first, last, VersionVector({slot: first - 1}))
+    return BatchHeader(slot, first, last, VersionVector({slot: first - 1}))
 
 
 def part(index: int, count: int, payload: bytes, restart: int = 0) -> wire.Part:
@@ -73,7 +73,7 @@ def test_parts_take_their_bytes_and_no_more() -> None:
     assert sum(sys.getsizeof(held) for held in (intake._whole, intake._waiting)) < 20_000
 
 
-def test_a_first_part_begins_anew() -> None:
+def test_a_first_part_begins_another_batch() -> None:
     intake = Intake(100)
     intake.piece(part(0, 3, b"abc"))
     intake.piece(part(0, 2, b"x"))
@@ -91,5 +91,5 @@ def test_parts_out_of_order_are_refused(second: wire.Part) -> None:
 def test_a_batch_is_bounded_however_many_parts_are_declared() -> None:
     intake = Intake(10)
     intake.piece(part(0, 1 << 31, b"x" * 10))
-    with pytest.raises(WireError, match="more than batch_bytes_max = 10 bytes"):
+    with pytest.raises(WireError, match="exceeds batch_bytes_max = 10 bytes"):
         intake.piece(part(1, 1 << 31, b"x"))

@@ -73,7 +73,7 @@ def test_older_news_change_nothing() -> None:
     table.settle(vector(s2=6))
     table.hear(2, vector(s2=3), vector(s2=4))
     assert not table.settle(vector(s2=6))
-    assert table.rows() == [(2, vector(s2=5), vector(s2=6))]
+    assert table.rows() == [(2, vector(s2=5), vector(s2=6), 0)]
     assert (table.durable_of(2), table.applied_of(2)) == (vector(s2=5), vector(s2=6))
 
 
@@ -102,14 +102,66 @@ def test_an_applied_vector_holds_nothing() -> None:
     assert table.holders(1, 1) == set()
 
 
-def test_the_latest_incarnation_speaks_for_its_region() -> None:
+def test_the_origin_that_gave_the_last_sign_of_life_speaks_for_its_region() -> None:
     table = ProgressTable()
-    heard(table, 2 + 512, NOTHING)
-    heard(table, 2, vector(s1=5))
-    heard(table, 2 + 256, vector(s1=5))
-    assert table.holders(1, 5) == set()
     heard(table, 2 + 512, vector(s1=5))
+    table.hear_life(2 + 512, 7, 1_000)
     assert table.holders(1, 5) == {2}
+    heard(table, 2, NOTHING)
+    table.hear_life(2, 1, 2_000)
+    assert table.holders(1, 5) == set(), "what the origin before it held may be lost"
+    table.hear_life(2 + 512, 8, 3_000)
+    assert table.holders(1, 5) == {2}
+
+
+def test_a_sign_of_life_is_heard_once_and_by_the_own_clock() -> None:
+    table = ProgressTable()
+    table.hear_life(2, 1, 1_000)
+    assert table.sign_ms(2) == 0, "nothing was heard of its vectors"
+    heard(table, 2, NOTHING)
+    for life, now_ms, sign_ms in ((3, 1_000, 1_000), (3, 2_000, 1_000), (2, 2_000, 1_000), (4, 2_500, 2_500)):
+        table.hear_life(2, life, now_ms)
+        assert table.sign_ms(2) == sign_ms
+    table.set_back(700)
+    assert table.sign_ms(2) == 700
+    assert [row[3] for row in table.rows()] == [4]
+
+
+def test_who_was_heard_from_last_since_then() -> None:
+    table = ProgressTable()
+    for slot, now_ms in ((2, 1_000), (258, 3_000), (514, 2_000), (3, 9_000)):
+        heard(table, slot, NOTHING)
+        table.hear_life(slot, 1, now_ms)
+    assert table.heard_since(2, 0, 2) == 258
+    assert table.heard_since(2, 0, 258) == 514
+    assert table.heard_since(2, 3_000, 2) == 0
+    assert table.heard_since(4, 0, 2) == 0
+
+
+def test_of_an_origin_that_ended_nothing_is_heard_any_more() -> None:
+    table = ProgressTable()
+    heard(table, 2, vector(s1=5, s2=9))
+    table.end(2)
+    table.check()
+    assert table.hear(2, vector(s1=6), NOTHING, 0)
+    assert (table.rows(), table.row_count, table.holders(1, 1)) == ([], 0, set())
+
+
+def test_rows_beyond_the_limit_are_not_heard() -> None:
+    table = ProgressTable()
+    assert table.hear(2, vector(s1=5), vector(s1=5), 2)
+    assert table.hear(2, vector(s1=6), vector(s1=6), 2), "what is known takes no more"
+    assert not table.hear(2, vector(s1=6, s3=1), vector(s1=6), 2)
+    assert not table.hear(3, vector(s1=6), NOTHING, 2)
+    assert table.rows() == [(2, vector(s1=6), vector(s1=6), 0)]
+    table.check()
+
+
+def test_the_highest_that_others_have_applied() -> None:
+    table = ProgressTable()
+    table.hear(2, NOTHING, vector(s1=5, s2=9))
+    table.hear(3, NOTHING, vector(s1=7, s2=8))
+    assert (table.highest_of(1, 0), table.highest_of(2, 0), table.highest_of(9, 0)) == (7, 8, 0)
 
 
 def test_vectors_that_are_told_are_copied() -> None:
@@ -117,7 +169,7 @@ def test_vectors_that_are_told_are_copied() -> None:
     mine = vector(s2=1)
     heard(table, 2, mine)
     mine.advance(2, 9)
-    assert table.rows() == [(2, vector(s2=1), vector(s2=1))]
+    assert table.rows() == [(2, vector(s2=1), vector(s2=1), 0)]
     table.settle(vector(s2=1))
     table.durable_of(2).advance(2, 9)
     table.applied_of(2).advance(2, 9)
@@ -148,3 +200,11 @@ def test_against_a_model(steps: list[tuple[int, int, int]]) -> None:
     own.merge(told[3][-1])
     table.settle(own)
     assert all(table.durable_of(member) == vectors[-1] for member, vectors in told.items())
+
+
+def test_who_holds_all_has_told_so_and_passes_no_gate() -> None:
+    table = ProgressTable()
+    assert not table.holds_all(2, VersionVector({1: 1}))
+    table.hear(2, VersionVector({1: 1, 3: 9}), VersionVector({1: 2}))
+    assert table.holds_all(2, VersionVector({1: 1}))
+    assert not table.holds_all(2, VersionVector({1: 2}))

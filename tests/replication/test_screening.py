@@ -23,7 +23,7 @@ from crdtstream.protocols.columns import column, flat, grouped_column
 from crdtstream.protocols.transfer_rows import TransferReader
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.screening import screen_batch, screen_state
-from crdtstream.replication.snapshot import Snapshot
+from crdtstream.replication.transfer.snapshot import Snapshot
 from simulations.cluster import Cluster
 from simulations.reply import read_reply
 
@@ -62,12 +62,13 @@ EXPIRE y 100
 DEL z
 XADD z * a b
 INFO everything""".split(b"\n")
+AGAIN = 257
 NUMBERS = (0, 1, 2, 3, 255, 256, 257, 258, 65_536, 1 << 32, 1 << 63, U64_MAX)
 
 
 def batch_of(*rows: tuple[object, ...], first: int = 10) -> Batch:
     seen = column(flat([dot for dot in CONTEXT.items() if dot[0] != 2]))
-    head = msgpack.packb((2, 7, first, first + len(rows) - 1, seen))
+    head = msgpack.packb((2, first, first + len(rows) - 1, seen))
     return codec.decode_batch(head + b"".join([msgpack.packb(row) for row in rows]))
 
 
@@ -91,10 +92,12 @@ def acknowledged(slot: int, counter: int) -> tuple[object, ...]:
         deleted(1, 2, 4),
         deleted(3, 0, 0),
         acknowledged(259, 3),
-        (12, 1, 5),
-        (11, 1, 5),
-        (11, 3, 0),
+        (12, 1, 5, False),
+        (12, 0, 0, False),
+        (11, 1, 5, 0),
+        (11, 3, 0, 259),
         (10, 1),
+        (10, 2),
     ],
 )
 def test_what_the_context_covers_may_be_named(row: tuple[object, ...]) -> None:
@@ -115,9 +118,8 @@ def test_earlier_effects_of_the_batch_may_be_named() -> None:
         deleted(1, U64_MAX, 1),
         acknowledged(259, 4),
         acknowledged(2, U64_MAX),
-        (12, 1, 6),
-        (11, 1, U64_MAX),
-        (10, 2),
+        (12, 1, 6, True),
+        (11, 1, U64_MAX, 0),
     ],
 )
 def test_what_the_context_lacks_is_refused(row: tuple[object, ...]) -> None:
@@ -172,7 +174,7 @@ def batches_of(cluster: Cluster, number: int) -> list[bytes]:
 
 
 def assert_unharmed(cluster: Cluster) -> None:
-    """Region 1 goes on, and starts again as what it is."""
+    """Region 1 goes on, and starts again with what it has."""
     node, now_ms = cluster.node(1), cluster.now_ms
     cluster.cut(1, 2)
     for line in AFTERWARDS:
@@ -188,13 +190,18 @@ def assert_unharmed(cluster: Cluster) -> None:
 
 
 def kept(cluster: Cluster) -> list[object]:
+    """But for what the origin that the restart began has done, its admission."""
     lengths = [read_reply(cluster.execute(1, [b"XLEN", key]) or b"") for key in (b"x", b"y", b"z", b"w")]
-    return [*lengths, cluster.node(1).replica.vector.as_dict(), cluster.node(1).replica.members.rows()]
+    replica = cluster.node(1).replica
+    vector = {slot: counter for slot, counter in replica.vector.items() if slot != AGAIN}
+    return [*lengths, vector, [row for row in replica.members.rows() if AGAIN not in row[1:3]]]
 
 
 @settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 1 << 32), synced=st.booleans())
+# A number of entries that overflowed where it was added to another.
 @example(seed=57659760, synced=True)
+# What hypothesis drew when this last failed in continuous integration.
 @example(seed=374, synced=True)
 def test_a_bent_batch_ends_at_most_a_link(seed: int, synced: bool) -> None:
     rng, cluster = Random(seed), grown()
@@ -204,15 +211,14 @@ def test_a_bent_batch_ends_at_most_a_link(seed: int, synced: bool) -> None:
     pool = [row for payload in payloads for row in rows_in(payload)[1:]]
     node, link = cluster.node(1), cluster.link(1, 2)
     origin = cluster.node(2).birth.origin
-    assert origin is not None
     for _ in range(6):
         vector = node.replica.vector
-        first = vector.get(origin.slot) + 1
+        first = vector.get(origin) + 1
         row = list(rng.choice(pool))
         if row[0] == 1:
             row[3], row[4] = first, 0
-        seen = column(flat([dot for dot in vector.items() if dot[0] != origin.slot]))
-        head = msgpack.packb((origin.slot, origin.nonce, first, first, seen))
+        seen = column(flat([dot for dot in vector.items() if dot[0] != origin]))
+        head = msgpack.packb((origin, first, first, seen))
         said = wire.Message(batches=wire.Batches(payloads=[head + bend(rng, [row])]))
         node.receive(link.number, said, cluster.now_ms)
         cluster.regions[1].perform()
@@ -242,14 +248,13 @@ def test_what_no_sound_origin_makes_is_the_same_after_a_restart_and_in_a_state(r
     cluster = grown()
     cluster.sync()
     node, origin = cluster.node(1), cluster.node(2).birth.origin
-    assert origin is not None
-    first = node.replica.vector.get(origin.slot) + 1
-    seen = column(flat([dot for dot in node.replica.vector.items() if dot[0] != origin.slot]))
-    head = msgpack.packb((origin.slot, origin.nonce, first, first + len(rows) - 1, seen))
+    first = node.replica.vector.get(origin) + 1
+    seen = column(flat([dot for dot in node.replica.vector.items() if dot[0] != origin]))
+    head = msgpack.packb((origin, first, first + len(rows) - 1, seen))
     payload = head + b"".join([msgpack.packb(row) for row in rows])
     node.receive(cluster.link(1, 2).number, wire.Message(batches=wire.Batches(payloads=[payload])), cluster.now_ms)
     cluster.regions[1].perform()
-    assert node.replica.vector.get(origin.slot) == first + len(rows) - 1
+    assert node.replica.vector.get(origin) == first + len(rows) - 1
     cluster.cut(1, 2)
     node.check()
     digest = digest_replica(node.replica)
@@ -262,12 +267,11 @@ def test_what_no_sound_origin_makes_is_the_same_after_a_restart_and_in_a_state(r
 def digest_of_state(node: Node) -> bytes:
     """Of a region that had nothing, and was sent this one's state."""
     reader, replica = TransferReader(), Replica(0)
-    snapshot = Snapshot(node.replica, node.exchange.origins())
+    snapshot = Snapshot(node.replica, node.birth.founders_left())
     while not snapshot.is_done():
         reader.feed(snapshot.chunk(1 << 20))
     screen_state(reader, replica)
-    replica.join(reader.streams, reader.vector)
-    replica.join_members(reader.members)
+    replica.join(reader)
     return digest_replica(replica)
 
 
@@ -287,7 +291,7 @@ def test_a_bent_state_ends_at_most_a_link(seed: int, synced: bool, size: int) ->
     for key in (b"x", b"x", b"w"):
         cluster.execute(2, [b"XADD", key, b"*", b"f", b"late"])
     cluster.heal(1, 2)
-    snapshot = Snapshot(cluster.node(2).replica, cluster.node(2).exchange.origins())
+    snapshot = Snapshot(cluster.node(2).replica, cluster.node(2).birth.founders_left())
     data = b""
     while not snapshot.is_done():
         data += snapshot.chunk(1 << 20)

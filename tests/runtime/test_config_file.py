@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crdtstream.cli import load_config
+from crdtstream.commands.settings import SETTINGS, changed
 from crdtstream.config import Config, Limits
 from crdtstream.runtime.config_file import rewrite_file, rewritten
 
@@ -86,7 +88,27 @@ def test_failures_are_told(path: Path, tmp_path: Path) -> None:
     assert path.read_text() == "name = "
 
 
-texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+def test_a_password_of_a_file_of_its_own_stays_there() -> None:
+    text = 'name = "east"\nregion = 1\ncluster = "shop"\nrequirepass-file = "/run/secret" # ours\n'
+    config = Config("east", 1, "shop", requirepass="secret", requirepass_file="/run/secret")
+    assert rewritten(text, config) == text
+
+
+@pytest.mark.parametrize("kept", ["", "replace = true # after the fire\n", "replace = false\n"])
+def test_what_was_said_of_one_start_is_not_written(kept: str) -> None:
+    """`--replace` would take the place of a later origin of the region at every start."""
+    text = 'name = "east"\nregion = 1\ncluster = "shop"\n' + kept
+    assert rewritten(text, Config("east", 1, "shop", replace=True)) == text
+
+
+def test_a_password_that_was_changed_replaces_that_of_the_file() -> None:
+    text = 'name = "east"\nregion = 1\ncluster = "shop"\nrequirepass-file = "/run/secret"\n'
+    config = Config("east", 1, "shop", requirepass="secret", requirepass_file="/run/secret")
+    values = tomllib.loads(rewritten(text, changed(config, [(SETTINGS["requirepass"], "new")])))
+    assert (values["requirepass"], values["requirepass-file"]) == ("new", "")
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
 @given(requirepass=texts, data=texts, clients=st.integers(0, 2**40), port=st.integers(0, 65535), tls=st.booleans())

@@ -50,7 +50,7 @@ def test_the_limit_is_inclusive() -> None:
     message = batches(b"x" * 1000)
     size = message.ByteSize()
     assert Unpacker(size).unpack(Packer().pack(message)) == message
-    with pytest.raises(EnvelopeError, match=f"a message of {size} bytes, where 1 to {size - 1} are permitted"):
+    with pytest.raises(EnvelopeError, match=f"a message of {size} bytes is outside the permitted 1 to {size - 1}"):
         Unpacker(size - 1).unpack(Packer().pack(message))
 
 
@@ -76,16 +76,16 @@ def test_a_window_beyond_ours_is_refused() -> None:
 
 
 def test_bytes_that_are_no_stream_are_refused() -> None:
-    with pytest.raises(EnvelopeError, match="not the zstd stream"):
+    with pytest.raises(EnvelopeError, match="does not continue the zstd stream"):
         Unpacker(BYTES_MAX).unpack(wire.Envelope(zstd=b"nonsense", size_bytes=5))
 
 
-@pytest.mark.parametrize(("said", "what"), [(0, "of 0 bytes"), (4, "of 3 bytes that said 4")])
+@pytest.mark.parametrize(("said", "what"), [(0, "of 0 bytes"), (4, "has 3 bytes, but declared 4")])
 def test_a_size_that_is_wrong_is_refused(said: int, what: str) -> None:
     with pytest.raises(EnvelopeError, match=what):
         Unpacker(BYTES_MAX).unpack(packed_by(compressor(), b"abc", said))
 
 
 def test_bytes_that_are_no_message_are_refused() -> None:
-    with pytest.raises(EnvelopeError, match="not a message"):
+    with pytest.raises(EnvelopeError, match="holds no message"):
         Unpacker(BYTES_MAX).unpack(packed_by(compressor(), b"\xff\xff\xff"))

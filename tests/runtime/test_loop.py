@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 import structlog
 
-from crdtstream.commands.command import Command
-from crdtstream.commands.context import Client, Context, Reply
+from crdtstream.clients.client import Client
+from crdtstream.clients.command import Command
+from crdtstream.clients.context import Context, Reply
 from crdtstream.commands.table import TABLE
 from crdtstream.node import Ready
 from crdtstream.protocols import codec
 from crdtstream.runtime import loop as looping
-from crdtstream.runtime.loop import Loop, RegionFailed, Unwritten
+from crdtstream.runtime.loop import Loop, RegionFailed
+from crdtstream.runtime.unwritten import Unwritten
 from crdtstream.storage.disk import DiskFailed, DiskFull, RealDisk
 from crdtstream.storage.log import Log, open_log
 from tests.running_region import DEADLINE_S, Running, Wire, config_of, request, running, until
@@ -55,7 +57,7 @@ def records_of(directory: Path) -> list[int]:
     kinds: list[int] = []
     disk = RealDisk(str(directory / "data"))
     try:
-        open_log(disk, lambda position, kind, payload: kinds.append(kind), salt=1)
+        open_log(disk, lambda _position, kind, _payload: kinds.append(kind), salt=1)
     finally:
         disk.close()
     return kinds
@@ -118,7 +120,7 @@ async def test_a_turn_that_outgrows_the_room_is_kept(tmp_path: Path, disk: Small
         assert await wire.line() == b":0\r\n"
         await until(lambda: region.loop.node.context.writable, "writes are taken again")
         assert (await add(other))[:1] != b"-"
-        assert len([line for line in told if line["event"].startswith("disk is full")]) == 1
+        assert len([line for line in told if line["event"].startswith("disk full")]) == 1
     assert records_of(tmp_path)[-1] == codec.STOP
     async with running(config_of(tmp_path)) as region:
         assert await (await region.connect()).ask("DBSIZE") == b":1\r\n"
@@ -167,7 +169,7 @@ async def test_a_failed_append_ends_the_region(tmp_path: Path, monkeypatch: pyte
         wire = await region.connect()
         first = await add(wire)
 
-        def broken(disk: RealDisk, name: str, offset: int, data: bytes) -> None:
+        def broken(_disk: RealDisk, _name: str, _offset: int, _data: bytes) -> None:
             raise DiskFailed(5, "broken disk")
 
         monkeypatch.setattr(RealDisk, "write", broken)
@@ -185,7 +187,7 @@ async def test_a_failed_sync_on_its_thread_ends_the_region(tmp_path: Path, monke
     monkeypatch.setattr(looping, "EVERYSEC_S", 0.01)
     async with running(config_of(tmp_path)) as region:
 
-        def broken(disk: RealDisk, name: str) -> None:
+        def broken(_disk: RealDisk, _name: str) -> None:
             raise DiskFailed(5, "broken disk")
 
         monkeypatch.setattr(RealDisk, "sync", broken)
@@ -199,19 +201,19 @@ async def test_a_task_that_dies_ends_the_region(tmp_path: Path, monkeypatch: pyt
     """Else nobody's deadline would pass any more, or nothing would be synced."""
     async with running(config_of(tmp_path)) as region:
 
-        def broken(now_ms: int) -> None:
+        def broken(_now_ms: int) -> None:
             raise ZeroDivisionError("in a tick")
 
         monkeypatch.setattr(region.loop.node, "tick", broken)
         await failing(region, "ZeroDivisionError: in a tick")
 
 
-def harmful(context: Context, client: Client, argv: list[bytes]) -> Reply:
+def harmful(context: Context, _client: Client, _argv: list[bytes]) -> Reply:
     context.replica.add_entry((0, b"x"), (5, 1), [b"f", b"v"])
     raise ZeroDivisionError("too late")
 
 
-def harmless(context: Context, client: Client, argv: list[bytes]) -> Reply:
+def harmless(_context: Context, _client: Client, _argv: list[bytes]) -> Reply:
     raise ZeroDivisionError("a fault of ours")
 
 
@@ -269,7 +271,7 @@ async def test_commands_are_timed(tmp_path: Path) -> None:
 async def test_a_directory_is_used_by_one_region_at_a_time(tmp_path: Path) -> None:
     async with running(config_of(tmp_path)) as region:
         with pytest.raises(OSError, match="in use by another process"):
-            Loop(config_of(tmp_path), lambda loop: region.loop._server)
+            Loop(config_of(tmp_path), lambda _loop: region.loop._server)
         assert await (await region.connect()).ask("PING") == b"+PONG\r\n"
 
 

@@ -67,7 +67,7 @@ def region(tmp_path: Path) -> Iterator[Started]:
         started.process.wait(DEADLINE_S)
 
 
-def test_settings_are_written_and_read_again(region: Started) -> None:
+def test_settings_are_written_and_read_again(region: Started, tmp_path: Path) -> None:
     before = region.path.read_text()
     assert region.run("CONFIG REWRITE") == b"OK"
     assert region.path.read_text() == before
@@ -75,7 +75,17 @@ def test_settings_are_written_and_read_again(region: Started) -> None:
     assert region.run("CONFIG REWRITE") == b"OK"
     assert region.path.read_text() == before + 'log-level = "debug"\n\n[limits]\nclients_max = 77\n'
     checked = subprocess.run(
-        [sys.executable, "-m", "crdtstream", "serve", "--config", str(region.path), "--check"],
+        [
+            sys.executable,
+            "-m",
+            "crdtstream",
+            "serve",
+            "--config",
+            str(region.path),
+            "--check",
+            "--data",
+            str(tmp_path / "other"),
+        ],
         cwd=ROOT,
         capture_output=True,
         check=False,

@@ -38,7 +38,7 @@ class Region:
         self.checkpointer: Checkpointer
         self.log, self.checkpointer = open_storage(self.disk, self.node, salt=7, segment_bytes_max=1 << 16)
         self.room = True
-        self.node.start(self.log, b"boot", 5, 1)
+        self.node.start(self.log, 5, 1)
         self.settle()
         self.node.synced(self.log.sync())
         self.node.connect(CLIENT, "127.0.0.1:0", 1)
@@ -97,7 +97,7 @@ async def test_a_request_is_a_checkpoint(region: Region) -> None:
     assert region.entries() == 100
 
 
-async def test_without_a_request_the_length_of_the_log_decides(tmp_path: Path, region: Region) -> None:
+async def test_without_a_request_the_length_of_the_log_decides(tmp_path: Path) -> None:
     other = Region(tmp_path / "other", replace(Limits(), checkpoint_log_bytes=20_000))
     other.add(50)
     other.saver._retry_s = 0.0
@@ -131,12 +131,12 @@ async def test_a_failure_is_told_and_leaves_the_region(region: Region, monkeypat
     named = checkpoint_names(region.disk)
     region.add(1000)
 
-    def fail(name: str, offset: int, data: bytes) -> None:
+    def fail(_name: str, _offset: int, _data: bytes) -> None:
         raise DiskFull(28, "no room: simulated")
 
     second = saving.request()
     with monkeypatch.context() as patch:
-        patch.setattr(RealDisk, "write", lambda self, name, offset, data: fail(name, offset, data))
+        patch.setattr(RealDisk, "write", lambda _self, name, offset, data: fail(name, offset, data))
         await region.until(lambda: saving.completed(second))
     assert "no room: simulated" in saving.failure
     assert checkpoint_names(region.disk) == named, "what the failure left is still there"
@@ -154,16 +154,16 @@ async def test_nothing_is_captured_that_the_log_has_no_room_for(region: Region) 
     saving = region.node.context.saving
     number = saving.request()
     await region.until(lambda: saving.completed(number))
-    assert "no room" in saving.failure
+    assert "cannot hold the latest turn" in saving.failure
     assert MANIFEST not in region.disk.names()
 
 
 async def test_a_log_that_fails_ends_the_region(region: Region, monkeypatch: pytest.MonkeyPatch) -> None:
     region.add()
-    monkeypatch.setattr(RealDisk, "sync", lambda self, name: _raise(name))
+    monkeypatch.setattr(RealDisk, "sync", lambda _self, name: _raise(name))
     region.node.context.saving.request()
     region.log._last += 0
-    monkeypatch.setattr(saver_module.Checkpointer, "write", lambda self, sections: None)
+    monkeypatch.setattr(Checkpointer, "write", lambda _self, _sections: None)
     with pytest.raises(LogFailed):
         async with asyncio.timeout(DEADLINE_S):
             await region.saver.run()

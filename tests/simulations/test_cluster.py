@@ -54,7 +54,7 @@ def test_a_turn_is_one_batch() -> None:
 def test_power_loss_takes_what_was_not_synced(fsync: str, kept: int) -> None:
     cluster = Cluster(1, STRICT, fsync)
     run(cluster, 1, "XADD x * f v")
-    cluster.lose_power(1, Random(0), odds=0.0)
+    cluster.lose_power(1, Random(0), odds=0.0)  # whatever is drawn, nothing unsynced survives
     assert run(cluster, 1, "XLEN x") == kept
 
 
@@ -82,3 +82,25 @@ def test_a_line_has_no_shortcut() -> None:
         cluster.carry(1, 3)
     cluster.sync()
     assert run(cluster, 3, "XLEN x") == 1
+
+
+def test_a_second_machine_of_a_region_is_other_origins() -> None:
+    cluster = Cluster(2, STRICT)
+    run(cluster, 1, "XADD x * f v")
+    cluster.copy(1)
+    cluster.twin(3, 1)
+    cluster.restart(3)
+    cluster.restart(1)
+    births = [cluster.node(number).birth for number in (1, 3)]
+    assert births[0].lineage == [1] and births[1].lineage[0] == 1
+    assert len({*births[0].lineage, *births[1].lineage, births[0].origin, births[1].origin}) == 4
+    assert [run(cluster, number, "XLEN x") for number in (1, 3)] == [1, 1]
+
+
+def test_a_machine_that_stopped_is_gone() -> None:
+    cluster = Cluster(3, STRICT)
+    cluster.stop(2)
+    run(cluster, 1, "XADD x * f v")
+    cluster.sync()
+    cluster.tick(10)
+    assert run(cluster, 3, "XLEN x") == 1 and sorted(cluster.regions) == [1, 3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -96,7 +97,7 @@ def test_same_seed_same_crash() -> None:
     for _ in range(5):
         disk = written(b"x" * 100_000, 100_000)
         disk.create("b", 5)
-        disk.crash(Random(7))
+        disk.crash(Random(7))  # any seed does: it is the same five times
         outcomes.add((tuple(disk.names()), disk.read("a", 0, 100_000)))
     assert len(outcomes) == 1
 
@@ -136,12 +137,13 @@ def test_flipped_bit_stays() -> None:
 def test_capacity_counts_what_is_preallocated() -> None:
     disk = SimulatedDisk(capacity_bytes=1_000)
     disk.create("a", 600)
-    for action in (
+    actions: list[Callable[[], object]] = [
         lambda: disk.create("b", 500),
         lambda: disk.reserve("a", 1_001),
         lambda: disk.write("a", 600, bytes(401)),
         lambda: disk.replace("b", bytes(401)),
-    ):
+    ]
+    for action in actions:
         with pytest.raises(DiskFull):
             action()
     assert disk.names() == ["a"] and disk.size("a") == 600
@@ -182,3 +184,16 @@ def test_a_healed_disk_fails_no_more() -> None:
     disk.create("a", 10)
     disk.write("a", 0, b"data")
     assert disk.read("a", 0, 4) == b"data"
+
+
+def test_a_copy_is_what_a_reader_sees_and_lives_on_its_own() -> None:
+    disk = SimulatedDisk()
+    disk.create("a", 0)
+    disk.write("a", 5_000, b"here")
+    copy = disk.copy()
+    disk.write("a", 5_000, b"gone")
+    disk.create("b", 0)
+    copy.crash(Random(0), 0.0)
+    assert copy.names() == ["a"] and copy.read("a", 5_000, 9) == b"here"
+    assert copy.read("a", 0, 5_000) == bytes(5_000)
+    copy.check()

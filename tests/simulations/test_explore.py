@@ -7,7 +7,8 @@ import pytest
 from crdtstream.core.causality import Dot
 from crdtstream.core.entry_id import ID_MAX, ID_MIN
 from simulations import explore, oracle
-from simulations.explore import ACK_LOW, ADD, CREATE, DEL, LOSE, READ, SYNC, Explored, Path
+from simulations.explore import ACK_LOW, ADD, CREATE, DEL, LOSE, READ, RESTART, SYNC, Explored, Path
+from simulations.history import Violation
 
 
 def after(regions: int, path: Path) -> Explored:
@@ -51,14 +52,21 @@ def test_a_lost_add_lives_where_it_was_heard() -> None:
     stream = world.site(2).replica.find(explore.KEY)
     assert stream is not None
     assert stream.range(ID_MIN, ID_MAX, -1, False)[0] == 2
-    assert sorted(stream.trees) == [1, 1 + explore.INCARNATION]
+    assert sorted(stream.trees) == [1, 1 + explore.NEXT_ORIGIN]
+
+
+def test_a_restart_is_a_new_origin_that_has_all_that_was_there() -> None:
+    world = after(2, ((ADD, 1, 0), (SYNC, 2, 1), (RESTART, 1, 0), (ADD, 1, 0), (SYNC, 2, 1), (DEL, 2, 0)))
+    assert world.site(1).replica.vector.as_dict() == {1: 1, 1 + explore.NEXT_ORIGIN: 1}
+    assert "  kill 1" in world.text
+    world.check()
 
 
 def test_acknowledgements_travel() -> None:
     world = after(2, ((ADD, 1, 0), (CREATE, 1, 0), (READ, 1, 0), (ACK_LOW, 1, 0), (SYNC, 2, 1)))
     stream = world.site(2).replica.find(explore.KEY)
     assert stream is not None
-    assert not stream.groups[explore.GROUP].has_wanted(stream.trees)
+    assert not stream.groups[explore.GROUP].has_wanted(stream.chains)
 
 
 def test_the_shortest_history_of_a_violation_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,5 +84,5 @@ def test_a_replica_that_forgets_is_found() -> None:
     world = after(2, ((ADD, 1, 0), (SYNC, 2, 1), (DEL, 2, 0)))
     stream = world.site(2).replica.databases[0][explore.KEY[1]]
     stream.deleted.clear()
-    with pytest.raises(explore.Violation, match="rebuilt: region 2"):
+    with pytest.raises(Violation, match="rebuilt: region 2"):
         world.check()

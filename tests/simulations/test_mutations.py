@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from simulations.broken_lines import MUTATIONS, Mutation
 from simulations.checkers import all_checkers
-from simulations.mutations import MUTATIONS, ROOT, Mutation, chase, copy_with, patched
+from simulations.mutations import ROOT, chase, copy_with, patched
 
 pytestmark = pytest.mark.interpreted
 

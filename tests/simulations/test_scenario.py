@@ -135,3 +135,54 @@ clock 500
     scenario.run()
     expected = [line for line in scenario.differences() if "XADD" not in line and "TIME" not in line]
     assert expected == []
+
+
+def test_a_reply_that_comes_later_has_a_line_of_its_own() -> None:
+    text = "1> XREAD BLOCK 50 STREAMS x $\n   (waits)\n1<\n   (waits)\nclock 100\n1<\n   nil\n1<\n   (waits)\n"
+    scenario = Scenario(text)
+    scenario.run()
+    assert scenario.differences() == [] and scenario.rewritten() == text
+
+
+def test_so_long_everything_goes_on() -> None:
+    scenario = Scenario("1> XADD x 5 f v\n   5-1\npass 150\n2> XLEN x\n   1\npower-loss 2\n2> XLEN x\n   1\n")
+    cluster = scenario.run()
+    assert scenario.differences() == [] and cluster.now_ms == 151
+
+
+def test_a_copy_runs_again_and_beside_its_original() -> None:
+    text = """\
+1> XADD x 100 f v
+   100-1
+copy 1
+1> XADD x 200 f v
+   200-1
+twin 4 1
+4> XLEN x
+   1
+4> XADD x 300 f v
+   300-257
+heal 2 4
+sync
+2> XLEN x
+   3
+stop 4
+put-back 1
+1> XLEN x
+   1
+heal 1 2
+sync
+1> XLEN x
+   3
+"""
+    scenario = Scenario(text)
+    cluster = scenario.run()
+    assert scenario.differences() == []
+    assert sorted(cluster.regions) == [1, 2] and cluster.copies.keys() == {1}
+
+
+def test_a_region_comes_later_under_its_own_number_or_another() -> None:
+    scenario = Scenario("regions 3\nabsent 3\nnew 3 2\nnew 5 2 4\nsync\n")
+    cluster = scenario.run()
+    assert [cluster.node(number).config.region for number in sorted(cluster.regions)] == [1, 2, 3, 4]
+    assert cluster.node(5).membership.serving()

@@ -81,3 +81,35 @@ def test_an_entry_that_nobody_removed_and_is_gone_is_named() -> None:
 def test_an_unknown_checker_is_refused() -> None:
     with pytest.raises(ScenarioError, match="line 2: no checker is called 'nothing'"):
         Scenario("regions 2\ncheck nothing\n").run()
+
+
+def test_a_reply_that_comes_later_is_told_of_its_own_command() -> None:
+    text = """\
+regions 2
+id-mode strict
+
+  sync
+  fsync 1
+  cut 1 2
+  kill 1
+  1> XADD x 100 f v
+     100-257
+  1> XGROUP CREATE x g 0
+     (waits)
+  1> XADD x 200 f v
+     (waits)
+  heal 1 2
+  sync
+  1<
+  sync
+  check lost write
+"""
+    scenario = Scenario(text)
+    with pytest.raises(AssertionError, match="more than one reply"):
+        scenario.run()
+    scenario = Scenario(text.replace("  1<\n", ""))
+    stage = scenario.run()
+    assert isinstance(stage, Stage)
+    assert stage.take_reply(1) is not None
+    added = stage.world.history.added
+    assert [entry.entry_id[0] for entry in added] == [100, 200]

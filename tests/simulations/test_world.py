@@ -13,16 +13,23 @@ import pytest
 from crdtstream.core.causality import Dot, region_of
 from crdtstream.core.effects import ExpirySet, Key, StreamDeleted
 from crdtstream.core.entry_id import STRICT
+from simulations.adversary import draw_world
 from simulations.checkers import run_checked
 from simulations.settings import FAULTS, TOPOLOGIES, Settings
 from simulations.workload import PROFILES
 from simulations.world import TICK_MS, World
 
-TRACE = "import sys; from simulations.world import World; w = World({}); w.run(); sys.stdout.write('\\n'.join(w.trace))"
+TRACE = """
+import sys
+from simulations.adversary import draw_world
+world = draw_world({})
+world.run()
+sys.stdout.write("\\n".join(world.trace))
+"""
 
 
 def checked(seed: int) -> World:
-    world = World(seed)
+    world = draw_world(seed)
     run_checked(world)
     return world
 
@@ -31,6 +38,7 @@ def traced(seed: int) -> list[str]:
     return checked(seed).trace
 
 
+# Two to seven regions in a mesh, a line or a ring; one has a late region, two a copied disk, one a short log.
 @pytest.mark.parametrize("seed", [1, 7, 23, 40, 61])
 def test_one_seed_gives_one_trace(seed: int) -> None:
     assert traced(seed) == traced(seed)
@@ -40,6 +48,7 @@ def test_a_trace_does_not_depend_on_the_order_of_hashes() -> None:
     traces = []
     for hash_seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)}
+        # Seed 11: three regions, of which one is late, under many deletes.
         ran = subprocess.run([sys.executable, "-c", TRACE.format(11)], capture_output=True, env=environment, check=True)
         traces.append(ran.stdout)
     assert traces[0] == traces[1] and len(traces[0]) > 1000
@@ -52,18 +61,31 @@ def test_seeds_differ() -> None:
 @pytest.mark.parametrize("tens", range(100, 300, 10))
 def test_invariants_hold(tens: int) -> None:
     for seed in range(tens, tens + 10):
-        run_checked(World(seed))
+        run_checked(draw_world(seed))
 
 
-@pytest.mark.parametrize("seed", [6520, 7679, 8898, 9049, 9173, 12127, 12237, 20055])
+@pytest.mark.parametrize(
+    "seed",
+    [
+        3431,  # two admissions that void each other: each region went on alone and forgot what the other still needed
+        3568,  # two disks lost one after the other: the new origins waited for each other for ever
+        4383,  # an origin that was joined by nobody who counts
+        4995,  # origins linked to one that is not admitted waited for each other's silence
+        9203,  # a region with an empty disk founded a cluster with the row of a peer that had restarted since
+        # One of these kept a whole state staged that no restart joined. In the others a checker or the adversary
+        # demanded too much: of an acknowledgement that a start writes, of a group in which two creates lived, of a disk
+        # lost while the others are no lasting members, of a region through which alone the last member belonged.
+        *(6520, 7679, 8898, 9049, 9173, 12127, 12237, 20055),
+    ],
+)
 def test_invariants_hold_where_a_long_sweep_once_found_that_they_did_not(seed: int) -> None:
-    run_checked(World(seed))
+    run_checked(draw_world(seed))
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_cluster_that_is_killed_while_it_is_new_comes_back(seed: int) -> None:
     """Every origin is born, nobody is admitted, and all processes end."""
-    world = World(seed, Settings(3, "mesh", STRICT, 2_000, (), 100, 20))
+    world = draw_world(seed, Settings(3, "mesh", STRICT, 2_000, (), 100, 20))
     for number in world.machines:
         world.plan(TICK_MS, world.tick, number)
     for pair in world.pairs:
@@ -71,14 +93,14 @@ def test_a_cluster_that_is_killed_while_it_is_new_comes_back(seed: int) -> None:
     machines = world.machines.values()
     world.run_until(lambda: all(machine.node.birth.origin for machine in machines), world.now_ms + 5_000)
     for number in world.machines:
-        world.nemesis.stop(number, "kill")
+        world.adversary.stop(number, "kill")
     for number in world.machines:
-        world.nemesis.start(number)
+        world.adversary.start(number)
     world.run_until(world.quiet, world.now_ms + 5_000)
 
 
 def test_everything_is_drawn() -> None:
-    drawn = [World(seed).settings for seed in range(200)]
+    drawn = [draw_world(seed).settings for seed in range(200)]
     assert {fault for settings in drawn for fault in settings.faults} == set(FAULTS)
     assert {settings.topology for settings in drawn} == set(TOPOLOGIES)
     assert {settings.profile for settings in drawn} == set(PROFILES)
@@ -99,7 +121,7 @@ def test_every_kind_of_fault_happens_and_leads_to_something() -> None:
         "ends: in the middle of syncing",
         "ends: the log failed",
         "ends while it starts",
-        "The disk of this region takes no more",
+        "The disk is full",
         "is not there yet",
         "FORCE = ['",
     ):
@@ -126,7 +148,8 @@ def deletes_of_others(world: World) -> list[Dot]:
 
 def test_an_evicted_region_comes_back_and_hands_over_what_it_had_written() -> None:
     """Under all checkers: what it wrote while it was cut off, before it knew and after, is lost nowhere."""
-    world = World(3, Settings(2, "mesh", STRICT, 1_000, ("evict",), 10_000, 1_000_000))
+    # No fault falls into so short a run but those planned below; the seed draws delays alone.
+    world = draw_world(3, Settings(2, "mesh", STRICT, 1_000, ("evict",), 10_000, 1_000_000))
     pair = (1, 2)
 
     def cut_off() -> None:
@@ -143,7 +166,7 @@ def test_an_evicted_region_comes_back_and_hands_over_what_it_had_written() -> No
     run_checked(world)
     machine = world.machines[2]
     assert world.machines[1].node.replica.members.is_evicted(2)
-    assert machine.node.replica.slot == 2 + 256
+    assert machine.node.replica.slot != 2 and region_of(machine.node.replica.slot) == 2
     added = [added.dot for added in world.history.added]
     assert [slot for slot, _ in added] == [2, 2]
     held = world.expected()[(0, b"x")].entries
@@ -151,10 +174,11 @@ def test_an_evicted_region_comes_back_and_hands_over_what_it_had_written() -> No
 
 
 def test_a_late_region_joins_a_cluster_that_is_at_work() -> None:
-    world = World(5, Settings(3, "line", STRICT, 1_000, (), 10_000, 50, late=True))
+    # Without faults; the seed draws delays, and when region 3 comes.
+    world = draw_world(5, Settings(3, "line", STRICT, 1_000, (), 10_000, 50, late=True))
     run_checked(world)
     late = world.machines[3]
-    assert world.machines[1].node.replica.members.sponsor_of(3) is not None
+    assert world.machines[1].node.replica.members.sponsor_of(late.node.birth.origin) is not None
     assert late.config.peers == ("region2:1",)
     assert any("region 3 is not there yet" in line for line in world.trace)
 
@@ -163,7 +187,7 @@ def test_a_peer_that_falls_behind_a_short_log_is_sent_a_state() -> None:
     settings = Settings(
         2, "mesh", STRICT, 3_000, ("cut",), 200, 10, "adds", checkpoint_interval_ms=50, log_retention_bytes=1
     )
-    worlds = [World(seed, settings) for seed in range(3)]
+    worlds = [draw_world(seed, settings) for seed in range(3)]
     for world in worlds:
         run_checked(world)
     assert any(machine.happened["transfer"] for world in worlds for machine in world.machines.values())

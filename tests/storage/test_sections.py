@@ -57,5 +57,5 @@ def test_a_head_that_does_not_fit_is_named(offset: int, value: int) -> None:
 
 def test_half_a_head_is_named() -> None:
     payload = b"".join(block_parts(BLOCKS[0], 5)) + b"half"
-    with pytest.raises(CheckpointDamaged, match="cut off"):
+    with pytest.raises(CheckpointDamaged, match="truncated"):
         read_blocks("blocks-3", 3, 100, memoryview(payload), {})

@@ -1,0 +1,52 @@
+"""Errors of the bulk port: a gRPC code, and a text that says what is wrong and what to do."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crdtstream.clients.context import CommandError, Context
+from crdtstream.commands.dispatch import DISK_FULL, OOM
+from crdtstream.core.keyspace import DATABASES
+
+ABORTED: Final = "ABORTED"
+INVALID_ARGUMENT: Final = "INVALID_ARGUMENT"
+FAILED_PRECONDITION: Final = "FAILED_PRECONDITION"
+NOT_FOUND: Final = "NOT_FOUND"
+RESOURCE_EXHAUSTED: Final = "RESOURCE_EXHAUSTED"
+UNAVAILABLE: Final = "UNAVAILABLE"
+
+
+class BulkError(Exception):
+    """A rejected call; `code` is the name of a gRPC status."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+
+
+def refused_as(code: str, error: CommandError, where: str = "") -> BulkError:
+    """Convert the error of a command, without the code that begins a Redis error reply."""
+    return BulkError(code, where + error.text.partition(" ")[2])
+
+
+def require_serving(context: Context) -> None:
+    if context.loading:
+        raise BulkError(UNAVAILABLE, f"this region does not serve yet: {context.loading}")
+
+
+def require_writable(context: Context) -> None:
+    """Apply the checks for commands with the flags `write` and `denyoom`; called before each slice that changes
+    something.
+    """
+    require_serving(context)
+    if context.memory_short:
+        raise refused_as(RESOURCE_EXHAUSTED, CommandError(OOM))
+    if not context.writable:
+        raise refused_as(UNAVAILABLE, CommandError(DISK_FULL))
+
+
+def require_database(database: int) -> int:
+    if database >= DATABASES:
+        raise BulkError(INVALID_ARGUMENT, f"database {database} is out of range: use 0 to {DATABASES - 1}")
+    return database

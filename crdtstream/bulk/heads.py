@@ -1,0 +1,152 @@
+"""The extent of streams: for each origin its first and last seq, and how many entries lie in a given range.
+
+Streams are looked up by name or by pattern, a limited number at a time, so that no call blocks the loop. An expired key
+counts as absent.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crdtstream.bulk.errors import INVALID_ARGUMENT, BulkError, require_database
+from crdtstream.clients.context import Context
+from crdtstream.commands.glob import Token, matches, tokens_of
+from crdtstream.core.effects import Key
+from crdtstream.core.entry_id import U64_MAX, EntryId
+from crdtstream.core.entry_tree import EntryTree
+from crdtstream.core.stream import OriginMeta, Stream
+
+NAMES_READ: Final = 1_000
+SPLIT_ENTRIES: Final = 100_000
+
+_NOTHING: Final = EntryTree()
+_UNKNOWN: Final = OriginMeta()
+
+
+class OriginHead:
+    """One origin in one stream; the fields are those of the contract."""
+
+    __slots__ = ("at", "first", "head", "length", "origin", "trimmed", "waiting")
+
+    def __init__(self, origin: int, tree: EntryTree, meta: OriginMeta) -> None:
+        self.origin = origin
+        self.head = max(tree.last_counter(), meta.add_counter, meta.trimmed_to)
+        self.trimmed = meta.trimmed_to
+        self.first = first_seq(tree)
+        self.length = tree.count
+        self.at = 0
+        self.waiting = 0
+
+
+class Names:
+    """The streams that a call selects: the named ones, or all that match a pattern."""
+
+    __slots__ = ("_cursor", "_given", "_tokens", "database", "ended")
+
+    def __init__(self, database: int, names: list[bytes], pattern: bytes) -> None:
+        if names and pattern:
+            raise BulkError(INVALID_ARGUMENT, "both streams and a pattern are given: use one of them")
+        self.database = require_database(database)
+        self.ended = False
+        self._given = names
+        self._tokens: list[Token] = tokens_of(pattern or b"*")
+        self._cursor = 0
+
+    def next(self, context: Context) -> list[Key]:
+        """Return the next few keys; `ended` becomes true when there are no more."""
+        if self._given:
+            names, self._given = self._given[:NAMES_READ], self._given[NAMES_READ:]
+            self.ended = not self._given
+            return [(self.database, name) for name in names]
+        self._cursor, found = context.replica.orders[self.database].read(self._cursor, NAMES_READ)
+        self.ended = self._cursor == 0
+        keys = [(self.database, name) for name in found if matches(self._tokens, name)]
+        return [key for key in keys if context.replica.peek(key) is not None]
+
+
+def heads_of(
+    context: Context, key: Key, before_ms: int | None = None, position: dict[int, int] | None = None
+) -> list[OriginHead]:
+    """Return the head of each origin that ever had an entry, ascending; empty if the stream does not exist."""
+    stream = context.replica.peek(key)
+    if stream is None:
+        return []
+    heads: list[OriginHead] = []
+    for slot in sorted({*stream.metas, *stream.trees}):
+        tree = stream.trees.get(slot, _NOTHING)
+        head = OriginHead(slot, tree, stream.metas.get(slot, _UNKNOWN))
+        if before_ms is not None:
+            head.at = max(last_seq_below(tree, (before_ms, 0)), head.trimmed)
+        if position is not None:
+            head.waiting = tree.count - tree.count_through(position.get(slot, 0))
+        if head.head:
+            heads.append(head)
+    return heads
+
+
+def first_seq(tree: EntryTree) -> int:
+    first = tree.slices_between(0, U64_MAX, 1)
+    return first[0].block.counter_at(first[0].low) if first else 0
+
+
+def last_seq_below(tree: EntryTree, entry_id: EntryId) -> int:
+    """Return the seq of the last entry with a smaller ID; 0 if there is none."""
+    below = tree.counters_below(entry_id)
+    return below[-1][1] if below else 0
+
+
+def tree_of(stream: Stream | None, slot: int) -> EntryTree:
+    return _NOTHING if stream is None else stream.trees.get(slot, _NOTHING)
+
+
+class Pieces:
+    """Splits an interval (after, through] of seqs into pieces of a given number of entries, a bounded amount of work a
+    step.
+    """
+
+    __slots__ = ("_after", "_counted", "_entries", "_key", "_pieces_max", "_slot", "_through", "counts", "ends")
+
+    def __init__(self, key: Key, slot: int, after: int, through: int, entries: int, pieces_max: int) -> None:
+        if entries == 0:
+            raise BulkError(INVALID_ARGUMENT, "entries is 0: use at least 1 entry for each piece")
+        self._key = key
+        self._slot = slot
+        self._after = after
+        self._through = through
+        self._entries = entries
+        self._pieces_max = pieces_max
+        self._counted = 0
+        self.ends: list[int] = []
+        self.counts: list[int] = []
+
+    def step(self, context: Context) -> bool:
+        """Do the next part; False when everything is split."""
+        tree = tree_of(context.replica.peek(self._key), self._slot)
+        if self._pieces_max and len(self.ends) + 1 >= self._pieces_max:
+            self._counted += tree.count_through(self._through) - tree.count_through(self._after)
+            return self._end()
+        wanted = min(self._entries - self._counted, SPLIT_ENTRIES)
+        parts = tree.slices_between(self._after + 1, self._through, wanted)
+        found = sum([part.count() for part in parts])
+        self._counted += found
+        if found < wanted:
+            return self._end()
+        self._after = parts[-1].block.counter_at(parts[-1].high - 1)
+        if self._counted == self._entries:
+            self._add(self._after)
+        return True
+
+    def _end(self) -> bool:
+        """Finish: the last piece ends where the interval ends; if a piece just ended before it, that one is
+        extended.
+        """
+        if self._counted or not self.ends:
+            self._add(self._through)
+        else:
+            self.ends[-1] = self._through
+        return False
+
+    def _add(self, through: int) -> None:
+        self.ends.append(through)
+        self.counts.append(self._counted)
+        self._counted = 0

@@ -1,0 +1,105 @@
+"""What an application has published, stored beside the rows: a stream with one entry for each application.
+
+    crdtstream:published:<application>    batch <n>  done 0|1  rows <partition>:<count>:<sum>,...
+
+The entry records how many rows of each partition of the batch were added, and the sum of those rows. It is written in
+the same turn as the rows, so a log, a checkpoint and every other region has both or neither. Older entries are removed
+in the same turn. The ledger is in database 0, whatever database the rows are in.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crdtstream.bulk.errors import FAILED_PRECONDITION, BulkError, refused_as, require_writable
+from crdtstream.bulk.stages import LEDGER_PREFIX, require_application
+from crdtstream.clients.context import CommandError, Context
+from crdtstream.commands.streams import minted, top_of
+from crdtstream.core.block import entry_fields
+from crdtstream.core.effects import Key
+from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
+
+NOTHING: Final = -1
+
+
+class Ledger:
+    """The ledger entry of one application, as read or to be written; `batch` is NOTHING before the first batch."""
+
+    __slots__ = ("batch", "done", "rows")
+
+    def __init__(self, batch: int) -> None:
+        self.batch = batch
+        self.done = False
+        # Partition -> number of rows and their sum.
+        self.rows: dict[int, tuple[int, bytes]] = {}
+
+    def fields(self) -> list[bytes]:
+        rows = [b"%d:%d:%b" % (number, *self.rows[number]) for number in sorted(self.rows)]
+        return [b"batch", b"%d" % self.batch, b"done", b"%d" % self.done, b"rows", b",".join(rows)]
+
+
+def key_of(application: str) -> Key:
+    return (0, LEDGER_PREFIX + application.encode("utf-8", "surrogateescape"))
+
+
+def read_ledger(context: Context, key: Key) -> Ledger:
+    """Return the most advanced entry; regions that published at the same time leave one each."""
+    found = Ledger(NOTHING)
+    stream = context.replica.find(key)
+    if stream is None:
+        return found
+    for strand in stream.strands(ID_MIN, ID_MAX, -1, False):
+        for part in strand:
+            for piece in part.slices:
+                for index in range(piece.low, piece.high):
+                    found = later(found, parsed(key, piece.block.entry(index)))
+    return found
+
+
+def later(one: Ledger, other: Ledger) -> Ledger:
+    return other if (other.batch, other.done, total(other)) >= (one.batch, one.done, total(one)) else one
+
+
+def total(ledger: Ledger) -> int:
+    return sum([count for count, _ in ledger.rows.values()])
+
+
+def parsed(key: Key, entry: bytes) -> Ledger:
+    fields = entry_fields(entry)
+    named = dict(zip(fields[::2], fields[1::2], strict=True))
+    try:
+        ledger = Ledger(int(named[b"batch"]))
+        ledger.done = named[b"done"] == b"1"
+        for row in named[b"rows"].split(b",") if named[b"rows"] else []:
+            partition, count, sum_text = row.split(b":")
+            ledger.rows[int(partition)] = (int(count), sum_text)
+    except (KeyError, ValueError) as error:
+        text = f"the stream {key[1]!r} holds an entry that is not a ledger entry: delete it"
+        raise BulkError(FAILED_PRECONDITION, text) from error
+    return ledger
+
+
+def forget_ledger(context: Context, application: str, batch: int) -> bool:
+    """Delete the ledger of an application whose last batch, up to this one, is published; return whether it existed."""
+    require_application(application)
+    require_writable(context)
+    key = key_of(application)
+    known = read_ledger(context, key)
+    return known.done and known.batch <= batch and context.replica.delete_stream(key)
+
+
+def ledger_id(context: Context, key: Key) -> EntryId:
+    """Return the ID of the next entry; may raise BulkError, so it is called before anything changes."""
+    try:
+        return minted(context, top_of(context, key))
+    except CommandError as error:
+        raise refused_as(FAILED_PRECONDITION, error) from error
+
+
+def write_ledger(context: Context, key: Key, entry_id: EntryId, ledger: Ledger) -> None:
+    """Add the entry and remove all others."""
+    replica = context.replica
+    replica.add_entry(key, entry_id, ledger.fields())
+    stream = replica.find(key)
+    assert stream is not None, "a ledger that was just written is not there"
+    replica.remove_entries(key, stream.trimmable(1), True, None)

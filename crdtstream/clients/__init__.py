@@ -1,0 +1,1 @@
+"""The machinery of Redis clients: connections, the context of commands, waiting, watching, and statistics."""

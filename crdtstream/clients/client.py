@@ -1,0 +1,82 @@
+"""One connection to the Redis port, as its commands see it."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from crdtstream.clients.transaction import Transaction
+from crdtstream.core.effects import Key
+
+REPLIES_ON: Final = 0
+REPLIES_OFF: Final = 1
+REPLIES_SKIP_NEXT: Final = 2
+
+
+class Client:
+    """One connection to the Redis port. While the client waits, `request` is the request it waits in, which has run for
+    `took_ns` so far.
+
+    `backlog` holds the requests received after that one, or beyond the client's share of the turn. `farewell` is the
+    last reply (empty: none); once it is set, the connection closes as soon as the backlog is done.
+    """
+
+    __slots__ = (
+        "address",
+        "authenticated",
+        "backlog",
+        "backlog_bytes",
+        "closing",
+        "connected_ms",
+        "database",
+        "dropped",
+        "farewell",
+        "id",
+        "last_command",
+        "last_ms",
+        "lib_name",
+        "lib_version",
+        "local_address",
+        "name",
+        "no_evict",
+        "no_touch",
+        "parked",
+        "protocol",
+        "refusal",
+        "reply_mode",
+        "request",
+        "took_ns",
+        "transaction",
+        "watch_failed",
+        "watched",
+        "written_counter",
+    )
+
+    def __init__(self, client_id: int, address: str, now_ms: int, authenticated: bool) -> None:
+        self.id = client_id
+        self.address = address
+        self.local_address = ""
+        self.connected_ms = now_ms
+        self.last_ms = now_ms
+        self.authenticated = authenticated
+        self.database = 0
+        self.protocol = 2
+        self.name = b""
+        self.lib_name = b""
+        self.lib_version = b""
+        self.last_command = ""
+        self.reply_mode = REPLIES_ON
+        self.no_evict = False
+        self.no_touch = False
+        self.parked = False
+        self.request: list[bytes] = []
+        self.took_ns = 0
+        self.closing = False
+        self.dropped = False
+        self.written_counter = 0
+        self.transaction: Transaction | None = None
+        self.watched: dict[Key, bool] = {}
+        self.watch_failed = False
+        self.backlog: deque[list[bytes]] = deque()
+        self.backlog_bytes = 0
+        self.farewell: bytes | None = None

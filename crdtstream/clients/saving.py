@@ -1,0 +1,60 @@
+"""Saving: requesting checkpoints and learning of their results.
+
+SAVE and BGSAVE call `request`. The runtime sees `requested`, takes the checkpoint beside the turns, and reports the
+result. A client that waits for a checkpoint parks a waiter that asks `completed`.
+
+    waiting = saving.request()             the number of a checkpoint that includes everything up to now
+    waiting = saving.next()                the number of the checkpoint that ends next; it may lack the latest changes
+    saving.completed(waiting) -> bool      that checkpoint is on disk, or it failed
+    saving.failure                         why the last checkpoint failed; empty if it succeeded
+    saving.saved_ms                        when the last successful one was completed (LASTSAVE); 0 if there is none
+    saving.running, saving.requested       a checkpoint is in progress; a checkpoint is to be started
+"""
+
+from __future__ import annotations
+
+
+class Saving:
+    """Checkpoints by number, from 1; `_ended` is the last one that ended, successfully or not."""
+
+    __slots__ = ("_begun", "_ended", "failure", "requested", "running", "saved_ms")
+
+    def __init__(self) -> None:
+        self._begun = 0
+        self._ended = 0
+        self.failure = ""
+        self.requested = False
+        self.running = False
+        self.saved_ms = 0
+
+    def request(self) -> int:
+        """Request a checkpoint. One in progress began before this request, so it is followed by another."""
+        self.requested = True
+        return self._begun + 1
+
+    def next(self) -> int:
+        """The number of the checkpoint that ends next; requests one if none is in progress."""
+        return self._begun if self.running else self.request()
+
+    def completed(self, number: int) -> bool:
+        return number <= self._ended
+
+    def begin(self) -> None:
+        self.requested = False
+        self.running = True
+        self._begun += 1
+
+    def end(self, saved_ms: int, failure: str = "") -> None:
+        """End the checkpoint in progress; `saved_ms` is recorded only if it did not fail."""
+        self.running = False
+        self._ended = self._begun
+        self.failure = failure
+        if not failure:
+            self.saved_ms = saved_ms
+
+    def saved(self, saved_ms: int) -> None:
+        """Record the time of the checkpoint that this node was started from."""
+        self.saved_ms = saved_ms
+
+    def check(self) -> None:
+        assert self._ended == self._begun - (1 if self.running else 0), "a checkpoint that began has no end"

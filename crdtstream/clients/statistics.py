@@ -1,0 +1,70 @@
+"""Counters that INFO shows: what the region has done since its start or since CONFIG RESETSTAT."""
+
+from __future__ import annotations
+
+from collections import deque
+
+RATE_SAMPLES = 16
+
+
+class Tally:
+    """The figures of one command: how often it ran, for how long in total, how often it failed or was rejected."""
+
+    __slots__ = ("calls", "failed", "rejected", "took_ns")
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.failed = 0
+        self.rejected = 0
+        self.took_ns = 0
+
+
+class Statistics:
+    __slots__ = (
+        "connections",
+        "denied_passwords",
+        "errors",
+        "hits",
+        "http_clients",
+        "misses",
+        "output_disconnections",
+        "rejected_connections",
+        "samples",
+        "tallies",
+    )
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.rejected_connections = 0
+        self.denied_passwords = 0
+        self.http_clients = 0
+        self.output_disconnections = 0
+        self.errors: dict[str, int] = {}
+        self.tallies: dict[str, Tally] = {}
+        self.samples: deque[tuple[int, int]] = deque(maxlen=RATE_SAMPLES)
+        self.hits = 0
+        self.misses = 0
+
+    def tally(self, name: str) -> Tally:
+        found = self.tallies.get(name)
+        if found is None:
+            found = self.tallies[name] = Tally()
+        return found
+
+    def commands(self) -> int:
+        """The number of commands that ran."""
+        return sum([tally.calls for tally in self.tallies.values()])
+
+    def sample(self, now_ms: int) -> None:
+        """Record one sample at each tick, for the rate; a late tick gives one sample over a longer time. If the clock
+        was set back, earlier samples are discarded.
+        """
+        if self.samples and now_ms < self.samples[-1][0]:
+            self.samples.clear()
+        self.samples.append((now_ms, self.commands()))
+
+    def commands_per_s(self) -> int:
+        if len(self.samples) < 2:
+            return 0
+        (began_ms, before), (end_ms, after) = self.samples[0], self.samples[-1]
+        return (after - before) * 1000 // max(1, end_ms - began_ms)

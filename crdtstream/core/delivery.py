@@ -1,0 +1,66 @@
+"""What one read of a group takes: candidates from the intervals not yet passed, then the entries that come first.
+
+Intervals are `(from, to]`.
+"""
+
+from __future__ import annotations
+
+from crdtstream.core.effects import Interval
+from crdtstream.core.entry_id import EntryId
+from crdtstream.core.entry_tree import Slice
+from crdtstream.core.merging import Run
+
+
+class Delivery:
+    """What one read takes: the RESP bytes of the entries in merged order, and for each origin the intervals that become
+    delivered.
+    """
+
+    __slots__ = ("chunks", "count", "intervals")
+
+    def __init__(self, count: int, chunks: list[bytes], intervals: dict[int, list[Interval]]) -> None:
+        self.count = count
+        self.chunks = chunks
+        self.intervals = intervals
+
+
+class Candidate:
+    """A slice of one origin's wanted entries, and the open lower end of the unpassed interval that contains it."""
+
+    __slots__ = ("low", "taken")
+
+    def __init__(self, low: EntryId, taken: Slice) -> None:
+        self.low = low
+        self.taken = taken
+
+
+def left_of(count: int, found: list[Candidate]) -> int:
+    """How many more than these are needed; a negative count means all, and stays negative."""
+    if count < 0:
+        return count
+    for one in found:
+        count -= one.taken.high - one.taken.low
+    return count
+
+
+def deliver(wanted: dict[int, list[Candidate]], runs: list[Run]) -> Delivery:
+    """Build the reply, and for each origin the interval (lower end, last taken ID] of each interval that gave
+    entries.
+    """
+    chunks: list[bytes] = []
+    count = 0
+    last_of: dict[int, dict[int, Run]] = {slot: {} for slot in sorted(wanted)}
+    for run in runs:
+        chunks.append(run.block.entry_slice(run.low, run.high))
+        count += run.high - run.low
+        last_of[run.slot][run.source] = run
+    intervals = {slot: _delivered(wanted[slot], last) for slot, last in last_of.items() if last}
+    return Delivery(count, chunks, intervals)
+
+
+def _delivered(candidates: list[Candidate], last: dict[int, Run]) -> list[Interval]:
+    """Slices of one unpassed interval are consecutive, so the last one decides where the delivered interval ends."""
+    ends: dict[EntryId, EntryId] = {}
+    for source, run in last.items():
+        ends[candidates[source].low] = run.block.id_at(run.high - 1)
+    return list(ends.items())

@@ -1,0 +1,28 @@
+"""The replicated state of a region as one value: what a state transfer delivers."""
+
+from __future__ import annotations
+
+from crdtstream.core.causality import VersionVector
+from crdtstream.core.effects import Key
+from crdtstream.core.members import Members
+from crdtstream.core.stream import Stream
+
+
+class WholeState:
+    """Everything a region had applied at exactly this vector. A key missing from `streams` was absent; `contexts` has
+    the context of each origin's last batch. Joining or adopting the state consumes its streams.
+    """
+
+    __slots__ = ("contexts", "members", "streams", "vector")
+
+    def __init__(
+        self,
+        streams: dict[Key, Stream] | None = None,
+        vector: VersionVector | None = None,
+        contexts: dict[int, VersionVector] | None = None,
+        members: Members | None = None,
+    ) -> None:
+        self.streams: dict[Key, Stream] = {} if streams is None else streams
+        self.vector = VersionVector() if vector is None else vector
+        self.contexts: dict[int, VersionVector] = {} if contexts is None else contexts
+        self.members = Members() if members is None else members

@@ -1,0 +1,218 @@
+"""The second part of the demo: three regions under load, while Spark archives them and one of them is killed and
+restarted.
+
+It succeeds if the archive has every acknowledged add exactly once and the audit finds no difference. With a directory
+to keep, the archive stays in DIR/archive, and the acknowledged IDs in DIR/acknowledged.jsonl.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.dataset
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from rich.console import Console
+from rich.table import Table
+
+from crdtstream.demo.cluster import NAMES, Cluster
+from crdtstream.demo.region import Region
+from crdtstream.demo.waiting import DemoError, wait_until
+from crdtstream.spark.jobs.archive import Archive, Archived
+from crdtstream.spark.jobs.audit import Audited, audit
+from crdtstream.spark.session import MASTER, start_session
+
+STREAMS = ("orders", "payments", "clicks")
+PATTERN = "*"
+# Writes sent together, and the pause after them: thousands of writes per second from all regions.
+PIPELINE = 20
+PAUSE_S = 0.01
+REPLY_TIMEOUT_S = 5.0
+ARCHIVE_INTERVAL_S = 1.0
+VICTIM = "west"
+ACT_S = 5.0
+BATCHES_MIN = 2
+
+# Stream and ID.
+Answered = tuple[str, str]
+
+
+class Writer(threading.Thread):
+    """A client of one region: adds entries until it is stopped, and records the replies.
+
+    While its region is down it retries; an add without a reply may or may not have happened, and does not count.
+    """
+
+    def __init__(self, region: Region) -> None:
+        super().__init__(name=f"writes to {region.name}", daemon=True)
+        self._region = region
+        self._ended = threading.Event()
+        self.answered: list[Answered] = []
+        self.lost_connections = 0
+
+    def stop(self) -> None:
+        self._ended.set()
+        self.join()
+
+    def run(self) -> None:
+        number = 0
+        while not self._ended.is_set():
+            client = redis.Redis(
+                port=self._region.port,
+                socket_timeout=REPLY_TIMEOUT_S,
+                decode_responses=True,
+                retry=Retry(NoBackoff(), 0),
+            )
+            try:
+                while not self._ended.is_set():
+                    number = self._add(client, number)
+                    self._ended.wait(PAUSE_S)
+            except redis.RedisError:
+                self.lost_connections += 1
+                self._ended.wait(PAUSE_S)
+            finally:
+                client.close()
+
+    def _add(self, client: redis.Redis, number: int) -> int:
+        streams = [STREAMS[(number + at) % len(STREAMS)] for at in range(PIPELINE)]
+        pipeline = client.pipeline(transaction=False)
+        for at, stream in enumerate(streams):
+            pipeline.xadd(stream, {"from": self._region.name, "number": str(number + at)})
+        self.answered += zip(streams, pipeline.execute(), strict=True)
+        return number + PIPELINE
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The archive compared with the acknowledged adds."""
+
+    answered: int
+    archived: int
+    missing: list[Answered]
+    twice: list[Answered]
+
+    @property
+    def holds(self) -> bool:
+        return not self.missing and not self.twice and self.answered > 0
+
+
+def run_pipeline(console: Console, keep: Path | None = None, master: str = MASTER) -> list[str]:
+    """Run; return what did not hold. Raises DemoError if it cannot continue."""
+    with Cluster(bulk=True) as cluster, workplace(keep) as directory:
+        return Pipeline(console, cluster, directory).run(master)
+
+
+@contextmanager
+def workplace(keep: Path | None) -> Iterator[Path]:
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="crdtstream-demo-") as made:
+            yield Path(made)
+        return
+    if keep.exists() and any(keep.iterdir()):
+        raise DemoError(f"{keep} is not empty: name a directory that is, or that does not exist")
+    keep.mkdir(parents=True, exist_ok=True)
+    yield keep
+
+
+class Pipeline:
+    """The acts, one after the other."""
+
+    def __init__(self, console: Console, cluster: Cluster, directory: Path) -> None:
+        self._console = console
+        self._cluster = cluster
+        self._directory = directory
+        self._archive = str(directory / "archive")
+        self._began_s = time.monotonic()
+        endpoints = ",".join(f"127.0.0.1:{region.bulk_port}" for region in cluster.regions.values())
+        self._options = {"endpoints": endpoints, "streamsPattern": PATTERN}
+
+    def run(self, master: str) -> list[str]:
+        self._say(f"starting Spark, {master}")
+        spark = start_session("crdtstream demo", master)
+        writers = [Writer(region) for region in self._cluster.regions.values()]
+        try:
+            job = Archive(spark, self._options, self._archive)
+            self._act(writers, job)
+            self._say("archiving the rest")
+            job.start().awaitTermination()
+            done = job.finish()
+            self._say("auditing")
+            audited = audit(spark, self._options)
+        finally:
+            spark.stop()
+        answered = [each for writer in writers for each in writer.answered]
+        self._keep(answered)
+        return self._verdict(compare(answered, self._archive), done, audited, writers)
+
+    def _act(self, writers: list[Writer], job: Archive) -> None:
+        """Run the load with the archive job beside it, and kill and restart a region."""
+        victim = self._cluster.regions[VICTIM]
+        self._say(f"writing to {', '.join(NAMES)}")
+        for writer in writers:
+            writer.start()
+        query = job.start(ARCHIVE_INTERVAL_S)
+        self._say("archiving meanwhile")
+        wait_until(lambda: job.result.batches >= BATCHES_MIN, lambda: "the archive job completes no batches", 120.0)
+        self._say(f"killing {VICTIM}")
+        victim.kill()
+        time.sleep(ACT_S)
+        self._say(f"starting {VICTIM} again")
+        self._cluster.restart(victim)
+        time.sleep(ACT_S)
+        for writer in writers:
+            writer.stop()
+        self._say("writes have ended; waiting until the regions agree")
+        self._cluster.await_agreement(NAMES)
+        query.stop()
+
+    def _keep(self, answered: list[Answered]) -> None:
+        with (self._directory / "acknowledged.jsonl").open("w", encoding="utf-8") as file:
+            for stream, entry_id in answered:
+                file.write(json.dumps({"stream": stream, "id": entry_id}) + "\n")
+
+    def _verdict(self, compared: Compared, done: Archived, audited: Audited, writers: list[Writer]) -> list[str]:
+        table = Table(title="The archive compared with acknowledged adds", title_justify="left", show_header=False)
+        table.add_row("acknowledged adds", f"{compared.answered:,}")
+        table.add_row("entries in the archive", f"{compared.archived:,}")
+        table.add_row("acknowledged, not in the archive", f"{len(compared.missing):,}")
+        table.add_row("in the archive more than once", f"{len(compared.twice):,}")
+        table.add_row("micro-batches, files after merging", f"{done.batches}, {self._files()}")
+        table.add_row(
+            f"connections lost while {VICTIM} was down", f"{sum(each.lost_connections for each in writers):,}"
+        )
+        table.add_row("entries audited in all regions", f"{audited.entries:,}")
+        table.add_row("divergences", f"{len(audited.divergences)}")
+        self._console.print(table)
+        return complaints_of(compared, audited)
+
+    def _files(self) -> int:
+        return len(list(Path(self._archive).glob("stream_part=*/date=*/*.parquet")))
+
+    def _say(self, text: str) -> None:
+        self._console.print(f"{time.monotonic() - self._began_s:5.1f} s  {text}", style="dim")
+
+
+def compare(answered: list[Answered], archive: str) -> Compared:
+    """Compare by reading the Parquet files as any reader would, without knowledge of the job."""
+    table = pyarrow.dataset.dataset(archive, format="parquet").to_table(columns=["stream", "id"])
+    held = Counter(zip(table["stream"].to_pylist(), table["id"].to_pylist(), strict=True))
+    missing = [each for each in answered if not held[each]]
+    return Compared(len(answered), held.total(), missing, [each for each, times in held.items() if times > 1])
+
+
+def complaints_of(compared: Compared, audited: Audited) -> list[str]:
+    complaints = [f"acknowledged, but not in the archive: {each}" for each in compared.missing[:10]]
+    complaints += [f"more than once in the archive: {each}" for each in compared.twice[:10]]
+    complaints += [f"regions differ: {each}" for each in audited.divergences[:10]]
+    if not compared.answered:
+        complaints.append("no add was acknowledged")
+    return complaints

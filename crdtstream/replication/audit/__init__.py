@@ -1,0 +1,1 @@
+"""Hash sums of states, compared between regions at equal vectors."""

@@ -1,0 +1,28 @@
+"""What a message means for the region, beyond its link."""
+
+from __future__ import annotations
+
+from crdtstream.protocols.codec import BatchHeader
+from crdtstream.replication import wire_pb2 as wire
+from crdtstream.replication.progress import ProgressRow
+
+
+class Heard:
+    """The content of one message. `own_counter`: the highest counter of this region's origin that the peer reports for
+    anybody. `batches` carry their header, so that it is decoded once. `neighbours`: an origin, its birth count, and the
+    regions that it has met (founding.py). `chunk`: of the state that is fetched over this link.
+    """
+
+    __slots__ = ("audit", "batches", "births", "chunk", "deferred", "has_part", "neighbours", "own_counter", "rows")
+
+    def __init__(self) -> None:
+        self.own_counter = 0
+        self.births: list[wire.BirthRow] = []
+        self.neighbours: list[tuple[int, int, list[int]]] = []
+        self.batches: list[tuple[BatchHeader, bytes]] = []
+        # A part of a batch that is larger than a message; the complete batch is in `batches`.
+        self.has_part = False
+        self.rows: list[ProgressRow] = []
+        self.audit: wire.Audit | None = None
+        self.deferred: wire.Deferred | None = None
+        self.chunk: wire.Chunk | None = None

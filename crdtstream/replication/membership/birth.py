@@ -1,0 +1,169 @@
+"""The own origin of this process, and the other origins of its region as far as they are known.
+
+Every start of a process creates a new origin, so no dot is ever used twice, whatever a power loss took and whichever
+copy of a directory this is. The earlier origins of the same directory are its **lineage**; peers that lack their
+effects are served from the log, as for any other origin.
+
+The `count` of an origin is the number of origins that its region had before it, as far as this directory and its peers
+know. It determines the lane of the strict IDs that the origin generates (core/entry_id.py) and nothing else. If another
+origin of the region turns out to have the same lane, this origin takes the next one.
+
+Origin numbers are drawn from a seed, because an origin may end while its process continues as another one. The runtime
+sets another seed at each tick; otherwise a process whose memory was cloned would draw the same numbers as its twin.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crdtstream.config import Config, ConfigError
+from crdtstream.core.causality import origin_of, region_of
+from crdtstream.core.entry_id import lane_of
+from crdtstream.core.replica import Replica
+from crdtstream.protocols import codec
+from crdtstream.replication.membership.founding import Founding
+from crdtstream.replication.turn import Turn
+
+SEED_MAX: Final = (1 << 64) - 1
+LINEAGE_MAX: Final = 256
+
+
+class Birth:
+    """The own origin and its lineage, and of all origins that were heard of and may be at work their counts.
+
+    `changes` grows with whatever is to be passed on.
+    """
+
+    __slots__ = (
+        "_config",
+        "_replica",
+        "_seed",
+        "changes",
+        "count",
+        "counts",
+        "founders",
+        "founding",
+        "lineage",
+        "origin",
+    )
+
+    def __init__(self, config: Config, replica: Replica) -> None:
+        self._config = config
+        self._replica = replica
+        self._seed = 0
+        # 0 until the process has started.
+        self.origin = 0
+        self.count = 0
+        self.counts: dict[int, int] = {}
+        self.lineage: list[int] = []
+        self.founders: dict[int, None] = {}
+        self.founding = Founding()
+        self.changes = 0
+
+    # A life
+
+    def recover(self, kind: int, payload: bytes) -> None:
+        """A record of the log that is about origins."""
+        if kind == codec.START:
+            self._adopt(*codec.decode_start(payload))
+        elif kind == codec.FOUNDER:
+            self.founders[codec.decode_founder(payload)] = None
+
+    def records(self) -> list[tuple[int, bytes]]:
+        """Records that tell `recover` all that is known now, for a checkpoint. Founders that ended are left out: the
+        table of members may have forgotten their end.
+        """
+        told = [(codec.FOUNDER, codec.encode_founder(slot)) for slot in self.founders_left()]
+        told += [(codec.START, codec.encode_start(slot, 0)) for slot in self.lineage]
+        return [*told, (codec.START, codec.encode_start(self.origin, self.count))]
+
+    def start(self, seed: int, turn: Turn) -> None:
+        """After recovery."""
+        self.reseed(seed)
+        self.become_new(turn)
+
+    def reseed(self, seed: int) -> None:
+        """What is drawn from now on follows from this alone."""
+        self._seed = seed & SEED_MAX
+
+    def become_new(self, turn: Turn) -> None:
+        """Another origin of this directory."""
+        turn.cut()
+        count = self._highest(self._config.region) + 1
+        self._adopt(origin_of(self._config.region, self._draw()), count)
+        self._replica.become(self.origin, lane_of(self._config.region, count))
+        turn.add(codec.START, codec.encode_start(self.origin, count))
+
+    def _adopt(self, slot: int, count: int) -> None:
+        if region_of(slot) != self._config.region:
+            raise ConfigError(
+                f"the data directory {self._config.data} belongs to region {region_of(slot)}, not to region"
+                f" {self._config.region}: give --region {region_of(slot)} or another --data"
+            )
+        if self.origin not in (0, slot):
+            self.lineage.append(self.origin)
+        self.origin, self.count = slot, count
+        self._note(slot, count)
+
+    def predecessors(self) -> list[int]:
+        """Those of the lineage that have not ended, the newest last. What one of them did may come back from peers
+        after it was lost here, so it is not known which of them left nothing; the newest are enough. Those that ended
+        are the first to be forgotten: until then they tell that this directory was in the cluster.
+        """
+        ended = self._replica.members.is_evicted
+        left = [slot for slot in self.lineage if not ended(slot)]
+        self.lineage = [*filter(ended, self.lineage), *left][-LINEAGE_MAX:]
+        return left[-LINEAGE_MAX:]
+
+    def _draw(self) -> int:
+        """The seed itself, then what splitmix64 makes of it."""
+        drawn = self._seed
+        mixed = (drawn + 0x9E3779B97F4A7C15) & SEED_MAX
+        mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & SEED_MAX
+        mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & SEED_MAX
+        self._seed = mixed ^ (mixed >> 31)
+        return drawn
+
+    # Counts and lanes
+
+    def _highest(self, region: int) -> int:
+        """The highest count of that region's origins, -1 for none."""
+        return max([count for slot, count in self.counts.items() if region_of(slot) == region], default=-1)
+
+    def _note(self, slot: int, count: int) -> None:
+        """Of a region's origins those that may be at work are kept, and one of the highest count."""
+        if self.counts.get(slot) == count:
+            return
+        self.counts[slot] = count
+        self.changes += 1
+        ended = self._replica.members.is_evicted
+        for other in [other for other in self.counts if other != slot and region_of(other) == region_of(slot)]:
+            if ended(other) and self.counts[other] <= count:
+                del self.counts[other]
+
+    def hear(self, slot: int, count: int, turn: Turn) -> None:
+        """An origin has this count; where it has the lane of the own one, the own one takes the next."""
+        if slot == self.origin:
+            return
+        self._note(slot, count)
+        region = self._config.region
+        if region_of(slot) == region and lane_of(region, count) == self._replica.lane:
+            turn.cut()
+            self.count = self._highest(region) + 1
+            self._note(self.origin, self.count)
+            self._replica.lane = lane_of(region, self.count)
+            turn.add(codec.START, codec.encode_start(self.origin, self.count))
+
+    # Founders
+
+    def found(self, slot: int, turn: Turn) -> None:
+        """An origin is one of those that began the cluster."""
+        if slot not in self.founders:
+            turn.cut()
+            self.founders[slot] = None
+            self.changes += 1
+            turn.add(codec.FOUNDER, codec.encode_founder(slot))
+
+    def founders_left(self) -> list[int]:
+        """Those that have not ended."""
+        return [slot for slot in sorted(self.founders) if not self._replica.members.is_evicted(slot)]

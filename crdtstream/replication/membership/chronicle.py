@@ -1,0 +1,56 @@
+"""The membership history of this region, each event reported once: founded, admitted, evicted, ready.
+
+founded     this origin is one of the founders of a cluster admitted    admitted by another region, or by all members;
+the origin may now create groups evicted     this origin was evicted; the region continues as another origin ready
+clients are served from now on
+"""
+
+from __future__ import annotations
+
+from crdtstream.core.causality import origin_name
+from crdtstream.core.members import Members
+
+FOUNDED = "founded"
+ADMITTED = "admitted"
+EVICTED = "evicted"
+READY = "ready"
+
+Event = tuple[str, dict[str, object]]
+
+
+class Chronicle:
+    """Detects changes of membership; the runtime takes and clears `events`."""
+
+    __slots__ = ("_is_admitted", "_is_ready", "_slot", "events")
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self._slot = 0
+        self._is_admitted = False
+        self._is_ready = False
+
+    def observe(self, slot: int, members: Members, founds: bool, is_admitted: bool, is_ready: bool) -> None:
+        """Compare with the last call; `founds`: this origin is a founder."""
+        if slot != self._slot:
+            self._change(slot, members)
+        if is_admitted and not self._is_admitted:
+            self._tell(FOUNDED if founds else ADMITTED, slot, **sponsor_fields(slot, members, founds))
+        if is_ready and not self._is_ready:
+            self._tell(READY, slot)
+        self._is_admitted, self._is_ready = is_admitted, is_ready
+
+    def _change(self, slot: int, members: Members) -> None:
+        if self._slot and members.has_ended(self._slot):
+            self._tell(EVICTED, self._slot, goes_on_as=origin_name(slot))
+        self._slot = slot
+        self._is_admitted = False
+
+    def _tell(self, event: str, slot: int, **fields: object) -> None:
+        self.events.append((event, {"origin": origin_name(slot), **fields}))
+
+
+def sponsor_fields(slot: int, members: Members, founds: bool) -> dict[str, object]:
+    if founds:
+        return {}
+    sponsor = members.sponsor_of(slot)
+    return {"by": "all members" if sponsor is None else origin_name(sponsor[0])}

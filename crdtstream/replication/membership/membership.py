@@ -1,0 +1,473 @@
+"""Membership of this region: admitting other origins, being admitted, and continuing after an eviction.
+
+Every start of a process creates a new origin (birth.py), so all of this happens at every start.
+
+**Admission.** An admitted origin may create groups, sponsor other origins and forget tombstones; core/members.py lists
+the ways to be admitted. An origin records its admission (`MemberAdmitted`) when it first needs it. Until then the
+admission lapses if its sponsor turns out to have ended before the Join. A new data directory serves no clients before
+its admission; an origin of a directory that has been used before serves everything except XGROUP CREATE. A region
+without peers that starts with an empty directory founds a cluster of its own. A region admits itself if no other
+origin counts.
+
+**Sponsor.** An admitted region writes a Join for each linked origin that has no sponsor, and evicts the earlier origins
+of that region. It does so once it holds all effects of these that any region is known to hold, so none of their group
+creates is lost. If only one region remembers a birth, that region ends it, once the founder is silent and its region
+continues as another origin. After a restart of all regions no linked origin is admitted; then each origin of the
+cluster writes a Join for itself, and is admitted once all origins that count have it on disk. If no other region
+counts, a region waits for configured peers that it has never heard from, because they may know more.
+
+**Short-lived processes.** An origin that returns with its directory and has made no effect is joined only after it has
+been linked for two heartbeats, so a process that restarts repeatedly leaves nothing behind. If a client waits for the
+admission meanwhile, the origin writes a Join for itself; that is an effect, which its peers notice.
+
+**Signs of life.** An origin that gives signs of life is not replaced: the newer origin waits, and logs and INFO name
+both. An origin of the same data directory has ended after two silent heartbeats, or if this process never heard
+from it. Any other origin has ended after `peer_timeout_ms` of silence. An operator who knows better uses `--replace`.
+A wrong guess costs little: the replaced origin learns of it and returns as another origin. Its effects count, except
+for groups that its sponsor did not know of.
+
+There is one exception. A region that is not admitted does not replace another directory of its own region whose
+admission is void merely because that directory is silent. The other process may still run in a partition, where it
+forgets tombstones that a region admitted meanwhile would not have covered. The region waits until that process is
+linked or until another region has replaced it.
+
+**Eviction.** A region learns of its own eviction from an effect, like any other, after the effects before it. It
+continues as a new origin of the same directory. Its links are closed and dialled again. Its peers first receive the old
+origin's remaining effects, because the new origin's effects depend on them; then one of the peers admits it.
+"""
+
+from __future__ import annotations
+
+from crdtstream.core.causality import origin_name, region_of
+from crdtstream.core.members import FOUNDER
+from crdtstream.core.replica import Replica
+from crdtstream.replication.audit.remedy import REMEDY
+from crdtstream.replication.exchange import Exchange
+from crdtstream.replication.membership.birth import Birth
+from crdtstream.replication.session import Session
+from crdtstream.replication.turn import Turn
+
+HEARTBEATS_OF_SILENCE = 2
+HEARTBEATS_OF_PASSING = 2
+
+
+class Membership:
+    """Decides admissions and evictions from births, links and the table of members."""
+
+    __slots__ = (
+        "_addresses",
+        "_birth",
+        "_exchange",
+        "_is_new",
+        "_replica",
+        "_seen",
+        "_settled",
+        "_started_ms",
+        "_turn",
+        "_was_wanted",
+        "admitted",
+        "wanted",
+    )
+
+    def __init__(self, replica: Replica, turn: Turn, birth: Birth, exchange: Exchange) -> None:
+        self._replica = replica
+        self._turn = turn
+        self._birth = birth
+        self._exchange = exchange
+        self._addresses: dict[str, int] = {}
+        self._is_new = True
+        self._settled = False
+        self._seen = (-1, -1, -1)
+        self._started_ms = 0
+        # This origin may do what only an admitted one may.
+        self.admitted = False
+        # Somebody waits for that, or has waited since the start.
+        self.wanted = False
+        self._was_wanted = False
+
+    # A life
+
+    def start(self, seed: int, now_ms: int) -> None:
+        """After recovery."""
+        self._started_ms = now_ms
+        self._is_new = not (self._replica.vector.total() or self._replica.members.slots() or self._birth.founders)
+        self._birth.start(seed, self._turn)
+        config = self._exchange.view.config
+        if self._is_new and not config.peers and not config.incarnation:
+            self._birth.found(self._birth.origin, self._turn)
+
+    def met(self, address: str, region: int) -> None:
+        """Note the region that answers at a configured peer's address; regions that dial in do not count here."""
+        self._addresses[address] = region
+        self._settled = False
+
+    def is_settled(self) -> bool:
+        """Return whether nothing is due at any time: this origin and all linked ones are admitted."""
+        if not self._settled or self.wanted or self._exchange.doubled:
+            return False
+        return self._seen == (self._replica.members.changes, self._exchange.greetings, self._birth.changes)
+
+    def advance(self, now_ms: int) -> None:
+        """Do what is due by now: another own origin, the own admission, Joins of other origins."""
+        if not self._birth.origin:
+            return
+        # The clock may have been set back.
+        self._started_ms = min(self._started_ms, now_ms)
+        members = self._replica.members
+        self._seen = (members.changes, self._exchange.greetings, self._birth.changes)
+        self._was_wanted = self._was_wanted or self.wanted
+        # A directory that was admitted is new no more: it serves on under the next origin.
+        self._is_new = self._is_new and not self.admitted
+        for slot in members.evicted():
+            self._exchange.progress.end(slot)
+        if members.has_ended(self._birth.origin):
+            self._come_back("was evicted")
+        elif self._exchange.doubled:
+            self._step_aside()
+        # An admission that was not said yet lapses with its Join.
+        self.admitted = self.admitted and self._was_admitted()
+        self._found()
+        self._seek_admission(now_ms)
+        self._settled = self._sponsor(now_ms) and self.admitted
+
+    def _come_back(self, why: str) -> None:
+        gone = self._birth.origin
+        self._birth.become_new(self._turn)
+        self.begin_again()
+        new = origin_name(self._birth.origin)
+        self._exchange.end(f"origin {origin_name(gone)} {why}, its region continues as {new}")
+
+    def begin_again(self) -> None:
+        """Start membership over for a new own origin."""
+        self.admitted = False
+        self._settled = False
+        self._exchange.doubled = False
+
+    def _step_aside(self) -> None:
+        """Continue as another origin, because another process makes effects under the own one."""
+        gone, name = self._birth.origin, self._exchange.view.config.name
+        self._exchange.audit.note_shared(gone)
+        self._come_back("is at work in another process too")
+        self._exchange.notices.append(
+            (
+                f"region {name}: origin {origin_name(gone)} is at work in another process too, as"
+                " after memory of a process was cloned, so that their effects share dots; this process continues as"
+                f" origin {origin_name(self._birth.origin)}. {REMEDY}",
+                None,
+            )
+        )
+
+    # Founders
+
+    def _found(self) -> None:
+        """With a new directory, publish the founding row once all peers have greeted, and found the cluster once all
+        rows name each other.
+        """
+        birth, config = self._birth, self._exchange.view.config
+        if not self._is_new or not config.peers or birth.founders or self._replica.members.slots():
+            return
+        if self._has_met_peers():
+            birth.founding.tell(birth.origin, birth.count, {self._addresses[peer] for peer in config.peers})
+            if not birth.founding.missing(config.region) and not self._outdated():
+                for slot in birth.founding.origins():
+                    birth.found(slot, self._turn)
+
+    def _outdated(self) -> set[int]:
+        """The regions that are linked under another origin than their founding row names. They restarted after they
+        sent that row, so they may belong to a cluster by now; if they are still new, another row follows.
+        """
+        linked = {session.peer_origin for session in self._exchange.sessions() if session.is_open}
+        rows = self._birth.founding.origins()
+        return {region_of(slot) for slot in rows if slot not in linked} & {*map(region_of, linked)}
+
+    def _absent(self) -> list[str]:
+        """The configured peers whose region is not linked."""
+        greeted = self._exchange.greeted()
+        return [peer for peer in self._exchange.view.config.peers if self._addresses.get(peer) not in greeted]
+
+    def _has_met_peers(self) -> bool:
+        """Return whether all peers have greeted. A link without a Hello may be a second process of a region."""
+        return not self._absent() and not self._exchange.is_greeting()
+
+    def _founds_falsely(self, session: Session) -> bool:
+        """Return whether the peer founded a cluster of its own although its region already belongs to this one."""
+        slot = session.peer_origin
+        if slot not in session.founders or slot in self._birth.founders or not self.admitted:
+            return False
+        return any(region_of(slot) == region_of(other) != 0 for other in self._known() if other != slot)
+
+    def _known(self) -> list[int]:
+        """Return every origin that appears in members, founders or the vector, ascending."""
+        return sorted({*self._replica.members.slots(), *self._birth.founders, *self._replica.vector.as_dict()})
+
+    # Admitted
+
+    def _seek_admission(self, now_ms: int) -> None:
+        if self.admitted or not self._exchange.writable:
+            return
+        if self._was_admitted():
+            self.admitted = True
+        elif self._knows_cluster() and not self._may_be_sponsored():
+            self._seek_admission_by_all(now_ms)
+        elif self._was_wanted and not self._replica.counter():
+            self._replica.join_member(self._birth.origin)
+
+    def _was_admitted(self) -> bool:
+        members, own = self._replica.members, self._birth.origin
+        return own in self._birth.founders or members.is_admitted(own) or members.sponsor_of(own) is not None
+
+    def _knows_cluster(self) -> bool:
+        return bool(self._replica.members.joined() or self._birth.founders)
+
+    def _may_be_sponsored(self) -> bool:
+        """Return whether a linked origin is admitted, and can therefore sponsor this one."""
+        members, founders = self._replica.members, self._birth.founders
+        linked = self._exchange.direct_slots()
+        return any(slot in founders or members.is_admitted(slot) or members.sponsor_of(slot) for slot in linked)
+
+    def _seek_admission_by_all(self, now_ms: int) -> None:
+        """Write a Join for the own origin, and be admitted once all origins that count, or those that replaced them,
+        have it on disk. It is written only once the origin has made an effect or met a peer, so that a process that
+        restarts repeatedly leaves nothing behind.
+        """
+        if not self._knows_peers():
+            return
+        own = self._birth.origin
+        counted = self._replica.members.counted(own, self._birth.founders_left())
+        replaced = self._replaced(counted, now_ms)
+        others = [slot for slot in counted if region_of(slot) == region_of(own) and slot not in replaced]
+        if self._first_of(others, own):
+            return
+        if not self._replica.members.joins_of(own):
+            if self.wanted or self._replica.counter() or self._exchange.greeted():
+                self._replica.join_member(own)
+        elif all(self._holds_join(replaced.get(slot, slot)) for slot in counted) and self._evictors_hold_join():
+            self._replica.say_admitted(self._replica.members.joins_of(own)[0], True)
+            self.admitted = True
+            for slot, successor in replaced.items():
+                self._replica.evict_member(slot, successor)
+
+    def _knows_peers(self) -> bool:
+        """All configured peers have greeted, and those of which nothing is known here have met their own and belong to
+        no cluster; a directory that has been at work waits only where it knows of fewer regions than are configured.
+        Before that nobody else may count here, while somebody knows that this directory is the copy of one that is at
+        work, or older than another one of its region.
+        """
+        config = self._exchange.view.config
+        known = {config.region, *map(region_of, self._known())}
+        is_awaited = self._is_new and config.incarnation is None
+        if len(known) > len(config.peers) and not is_awaited:
+            return True
+        new = {*map(region_of, self._birth.founding.origins())} - self._outdated()
+        return self._has_met_peers() and {*self._exchange.greeted()} <= known | new
+
+    def _replaced(self, slots: list[int], now_ms: int) -> dict[int, int]:
+        """Those that are at work no more and whose region is, and the origin as which it is."""
+        replaced: dict[int, int] = {}
+        for slot in slots:
+            successor = self._successor_of(slot, now_ms)
+            if successor and self._holds_all_of(slot, now_ms):
+                replaced[slot] = successor
+        return replaced
+
+    def _successor_of(self, slot: int, now_ms: int) -> int:
+        """Return the origin that replaces this one: the own origin, a peer, or an origin whose signs of life were
+        relayed; 0 for none, as for another directory of this region that may still run in a partition.
+        """
+        if slot in self._birth.lineage:
+            return 0 if self._is_alive(slot, now_ms, True, self._started_ms) else self._birth.origin
+        for session in self._exchange.sessions():
+            same = session.peer_region == region_of(slot) and session.peer_origin != slot
+            if same and session.is_open and not self._blocks(slot, session, now_ms):
+                return session.peer_origin
+        own, region = self._birth.origin, region_of(slot)
+        if region == region_of(own) and self._exchange.view.config.replace:
+            return own
+        if self._is_alive(slot, now_ms, False, self._started_ms):
+            return 0
+        if region != region_of(own):
+            return self._exchange.progress.heard_since(region, self._started_ms, slot)
+        return own if self.admitted or not self._replica.members.has_ended(slot) else 0
+
+    def _evictors_hold_join(self) -> bool:
+        """An evictor of an origin of this directory has forgotten things without it, and counts it again only when it
+        has the Join; so its region is waited for, also where it was evicted itself and does not know it yet. Where that
+        region is gone for good, an operator says so here: by evicting it once more, when this region knows all that.
+        """
+        members, progress = self._replica.members, self._exchange.progress
+        mine = [*self._birth.lineage, self._birth.origin]
+        evictors = {at for slot in mine for at in members.evictors_of(slot) if not self._given_up(at, mine)}
+        evictors = {region_of(at) for at in evictors}
+        holders = {region_of(slot) for slot, *_ in progress.rows() if self._holds_join(slot)}
+        return evictors <= {*holders, region_of(self._birth.origin)}
+
+    def _given_up(self, slot: int, mine: list[int]) -> bool:
+        """An own origin that nobody evicted has evicted that one."""
+        members = self._replica.members
+        return any(by in mine and not members.evictors_of(by) for by in members.evictors_of(slot))
+
+    def _holds_join(self, slot: int) -> bool:
+        """That origin, this one or another, has a Join of this one on disk."""
+        if slot == self._birth.origin:
+            return True
+        durable = self._exchange.progress.durable_of(slot)
+        joins = self._replica.members.joins_of(self._birth.origin)
+        return any(durable.contains(sponsor, counter) for sponsor, counter in joins)
+
+    def say_admitted(self) -> None:
+        """Before the first thing that only an admitted origin may do."""
+        members, own = self._replica.members, self._birth.origin
+        if self.admitted and not members.is_admitted(own):
+            self._replica.say_admitted(members.sponsor_of(own) or FOUNDER, False)
+
+    # Sponsor
+
+    def _sponsor(self, now_ms: int) -> bool:
+        """Join each origin that is linked and has no sponsor, and end those in whose place it came; false where
+        somebody has to wait.
+        """
+        self._exchange.view.deferrals.clear()
+        if not self.admitted or not self._exchange.writable:
+            return not self._exchange.sessions()
+        settled = self._end_predecessors(now_ms)
+        for session in self._exchange.sessions():
+            if session.is_open and not self._replica.members.has_ended(session.peer_origin):
+                settled = self._look_at(session, now_ms) and settled
+        return settled
+
+    def _end_predecessors(self, now_ms: int) -> bool:
+        """Those of the own origin, and founders whose region is not linked; false where one of them still counts."""
+        others = [*self._others_of(self._birth.origin), *self._founders_far_away()]
+        for other, successor in self._replaced(others, now_ms).items():
+            self.say_admitted()
+            self._replica.evict_member(other, successor)
+        return not others
+
+    def _founders_far_away(self) -> list[int]:
+        """Founders whose region is not linked and has another origin that counts: a sponsor evicts only founders that
+        it knows, and the power may have taken a birth from all regions but this one.
+        """
+        linked = [*self._exchange.greeted(), self._exchange.view.config.region]
+        founders = [slot for slot in self._birth.founders_left() if region_of(slot) not in linked]
+        return [slot for slot in founders if self._others_of(slot)]
+
+    def _look_at(self, session: Session, now_ms: int) -> bool:
+        slot = session.peer_origin
+        others, lacks_sponsor = self._others_of(slot), self._lacks_sponsor(slot)
+        if not others and not lacks_sponsor:
+            return True
+        if self._founds_falsely(session):
+            self.say_admitted()
+            self._replica.evict_member(slot)
+            return False
+        alive = [other for other in others if self._blocks(other, session, now_ms)]
+        if alive and (not lacks_sponsor or self._defers(alive, slot)):
+            return False
+        if self._is_passing(session, now_ms):
+            return False
+        if not all(self._holds_all_of(other, now_ms) for other in [*others, *session.predecessors]):
+            return False
+        self.say_admitted()
+        if lacks_sponsor:
+            self._replica.join_member(slot)
+        for other in [other for other in others if other not in alive]:
+            self._replica.evict_member(other, slot)
+        return not alive
+
+    def _is_passing(self, session: Session, now_ms: int) -> bool:
+        """It was linked a moment ago, comes back with its directory, and has done nothing yet."""
+        if not session.predecessors or session.replaces or self._replica.vector.get(session.peer_origin):
+            return False
+        passing_ms = HEARTBEATS_OF_PASSING * self._exchange.view.config.limits.heartbeat_ms
+        return 0 <= now_ms - session.opened_ms < passing_ms
+
+    def _defers(self, alive: list[int], slot: int) -> bool:
+        """An origin waits for another one of its region."""
+        before = self._first_of(alive, slot)
+        if before:
+            self._exchange.view.deferrals[slot] = before
+        return before != 0
+
+    def _first_of(self, alive: list[int], slot: int) -> int:
+        """Which of these goes before that one: one that was admitted, or a lower one where none was; 0 for none."""
+        members, founders = self._replica.members, self._birth.founders
+        admitted = [one for one in alive if members.sponsor_of(one) or members.is_admitted(one) or one in founders]
+        return max(admitted or [one for one in alive if one < slot], default=0)
+
+    def _lacks_sponsor(self, slot: int) -> bool:
+        members = self._replica.members
+        return members.sponsor_of(slot) is None and not members.has_sponsored(self._birth.origin, slot)
+
+    def _others_of(self, slot: int) -> list[int]:
+        """The origins of the same region that count."""
+        return [other for other in self._counted() if region_of(other) == region_of(slot) and other != slot]
+
+    def _counted(self) -> list[int]:
+        """All that count, this origin too."""
+        own = self._birth.origin
+        return [*self._replica.members.counted(own, self._birth.founders_left()), own]
+
+    def _blocks(self, other: int, session: Session, now_ms: int) -> bool:
+        """The other origin of the peer's region may be at work."""
+        if session.replaces:
+            return False
+        return other == self._birth.origin or self._is_alive(
+            other, now_ms, other in session.predecessors, session.opened_ms
+        )
+
+    def _is_alive(self, slot: int, now_ms: int, same_directory: bool, since_ms: int) -> bool:
+        """It gave a sign of life a short while ago; `since_ms` is when its successor was met."""
+        limits = self._exchange.view.config.limits
+        sign_ms = self._exchange.progress.sign_ms(slot)
+        if same_directory:
+            return sign_ms > 0 and now_ms - sign_ms < HEARTBEATS_OF_SILENCE * limits.heartbeat_ms
+        return now_ms - max(sign_ms, since_ms) < limits.peer_timeout_ms
+
+    def _holds_all_of(self, slot: int, now_ms: int) -> bool:
+        """What anybody who is at work is known to have of that origin is here."""
+        since_ms = max(1, now_ms - self._exchange.view.config.limits.peer_timeout_ms)
+        known = [session.vector_then.get(slot) for session in self._exchange.sessions() if session.is_open]
+        return self._replica.vector.contains(slot, max([self._exchange.progress.highest_of(slot, since_ms), *known]))
+
+    # For clients
+
+    def serving(self) -> bool:
+        return self.waiting_for() == ""
+
+    def waiting_for(self) -> str:
+        """What clients are told while this region cannot serve; empty when it can."""
+        if not self._birth.origin:
+            return "the log is being read"
+        if self.admitted or not self._is_new or self._exchange.view.config.incarnation is not None:
+            return ""
+        if self._exchange.heard_deferrals:
+            return self._waiting_for_another()
+        absent = ", ".join(self._absent())
+        if absent:
+            return f"a new data directory waits to hear from its peers {absent}; --incarnation 0 does not wait for them"
+        wait = "waiting until another region admits this origin; --incarnation 0 does not wait for that"
+        missing = self._birth.founding.missing(self._exchange.view.config.region)
+        if not missing or self._birth.founders or self._replica.members.slots():
+            return wait
+        names = ", ".join(map(str, missing))
+        return f"{wait}; a new cluster begins when all its regions have met, and regions {names} are still missing"
+
+    def _waiting_for_another(self) -> str:
+        """The number is in use."""
+        name, other = min(self._exchange.heard_deferrals.items())
+        config = self._exchange.view.config
+        return (
+            f"region number {config.region} is in use: region {name} hears from origin {origin_name(other)}; give this"
+            f" node, {origin_name(self._birth.origin)}, another --region, or stop the other process; --replace takes"
+            " its place at once"
+        )
+
+    # For operators
+
+    def held_back(self, slot: int) -> int:
+        """The bytes of the log that are kept for this origin: from what it does not have on disk on."""
+        history = self._exchange.history
+        durable = self._exchange.progress.durable_of(slot)
+        if history.log is None or durable.descends(self._exchange.view.durable_vector):
+            return 0
+        return history.log.bytes_from(history.position_for(durable) or history.first_position())

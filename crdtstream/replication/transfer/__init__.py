@@ -1,0 +1,1 @@
+"""Full state transfers, for peers that need older records than the log holds."""

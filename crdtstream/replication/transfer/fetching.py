@@ -1,0 +1,86 @@
+"""The receiving end of a state transfer: which link it uses and what is staged. A region fetches one state at a time.
+
+Staged chunks are kept while the sending region is away. A transfer that has received no chunk for `transfer_keep_ms` is
+abandoned, and its link is closed, so that the peer starts over with a new one.
+"""
+
+from __future__ import annotations
+
+from crdtstream.protocols import codec
+from crdtstream.replication import wire_pb2 as wire
+from crdtstream.replication.transfer.staging import Staging
+
+
+class Fetching:
+    """The staged chunks, and the link over which more arrive; `news` collects messages for the operator."""
+
+    __slots__ = ("_idle_ms", "_news", "link", "staging")
+
+    def __init__(self, news: list[str]) -> None:
+        self.staging: Staging | None = None
+        # None while no link delivers the state.
+        self.link: int | None = None
+        self._idle_ms = 0
+        self._news = news
+
+    def begin(self, link: int) -> None:
+        """Fetch over this link and no other."""
+        self.link = link
+        self._idle_ms = 0
+
+    def leave(self, link: int) -> None:
+        """Stop using a lost link; the chunks that it delivered are kept."""
+        if self.link == link:
+            self.link = None
+
+    def staged(self) -> tuple[int, int]:
+        """The staged transfer and the index of its next chunk; zeros if none is staged."""
+        return (0, 0) if self.staging is None else (self.staging.transfer, self.staging.next)
+
+    def expects(self, chunk: wire.Chunk) -> bool:
+        """Return whether this chunk belongs to the staged transfer or begins another one."""
+        staging = self.staging
+        return chunk.index == 0 or (staging is not None and staging.transfer == chunk.transfer)
+
+    def stage(self, region: int, chunk: wire.Chunk) -> bytes:
+        """Stage a chunk; return its log record, empty for a duplicate. CodecError if it is out of order."""
+        staging = self.staging
+        if staging is None or staging.transfer != chunk.transfer:
+            staging = self.staging = Staging(region, chunk.transfer)
+            self._news.append(f"a state transfer from region {region} begins")
+        self._idle_ms = 0
+        if not staging.stage(chunk.index, chunk.payload):
+            return b""
+        return codec.encode_staged(region, staging.transfer, chunk.index, chunk.payload)
+
+    def restage(self, payload: bytes) -> None:
+        """Stage a chunk again while the log is replayed."""
+        region, transfer, index, chunk = codec.decode_staged(payload)
+        if self.staging is None or self.staging.transfer != transfer:
+            self.staging = Staging(region, transfer)
+        self.staging.stage(index, chunk)
+
+    def whole(self, transfer: int) -> Staging | None:
+        """Return the staging of this transfer if it is complete."""
+        staging = self.staging
+        return staging if staging is not None and staging.transfer == transfer and staging.is_done() else None
+
+    def end(self) -> None:
+        """Forget the staged chunks: the state was joined, or it replaced this region's state."""
+        self.staging = self.link = None
+
+    def abandon(self, reason: str) -> None:
+        if self.staging is not None:
+            self._news.append(f"the state transfer from region {self.staging.region} is abandoned: {reason}")
+        self.end()
+
+    def tick(self, passed_ms: int, keep_ms: int) -> bool:
+        """Advance the idle time; True if the transfer has been idle for `keep_ms` and must be abandoned."""
+        if self.staging is None and self.link is None:
+            return False
+        self._idle_ms += passed_ms
+        return self._idle_ms >= keep_ms
+
+    def check(self) -> None:
+        if self.staging is not None:
+            self.staging.check()

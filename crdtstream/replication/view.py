@@ -1,0 +1,58 @@
+"""The region as its sessions see it: they receive the view with each message and change nothing in it."""
+
+from __future__ import annotations
+
+from crdtstream.config import Config
+from crdtstream.core.causality import VersionVector
+from crdtstream.core.replica import Replica
+from crdtstream.replication.audit.audit import Audit
+from crdtstream.replication.history import History
+from crdtstream.replication.membership.birth import Birth
+from crdtstream.replication.progress import ProgressTable
+from crdtstream.replication.transfer.fetching import Fetching
+from crdtstream.replication.transfer.sending import Transfers
+
+
+class View:
+    """The parts of a region that its sessions report on, and state that only the exchange maintains.
+
+    `direct`: the origins of the linked peers, ascending; their batches need no relay. `served_position`: the last log
+    position that peers may see. `life`: this region's sign of life. `deferrals`: an origin whose admission is deferred
+    -> the origin whose signs of life defer it. `frozen`: no batches are applied or sent, because another state is about
+    to replace this one (start_over.py).
+    """
+
+    __slots__ = (
+        "audit",
+        "birth",
+        "config",
+        "deferrals",
+        "direct",
+        "durable_vector",
+        "fetching",
+        "frozen",
+        "history",
+        "life",
+        "progress",
+        "replica",
+        "served_position",
+        "transfers",
+    )
+
+    def __init__(
+        self, config: Config, replica: Replica, history: History, birth: Birth, fetching: Fetching, audit: Audit
+    ) -> None:
+        self.config = config
+        self.replica = replica
+        self.history = history
+        self.birth = birth
+        self.fetching = fetching
+        self.audit = audit
+        self.progress = ProgressTable()
+        self.transfers = Transfers()
+        self.direct: list[int] = []
+        self.deferrals: dict[int, int] = {}
+        self.durable_vector = VersionVector()
+        self.served_position = 0
+        self.life = 0
+        self.frozen = False

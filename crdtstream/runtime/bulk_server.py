@@ -1,0 +1,217 @@
+"""The bulk port: gRPC calls for programs that move many entries, on the region's event loop.
+
+A call works in slices that run between client commands, and yields to the loop after each slice. The next message of a
+client is read when the previous one is done, and the next message to a client is made when the previous one is being
+sent, so a slow client costs no memory. A call ends between two slices at its deadline, or when the client cancels it.
+
+A call that changes data replies once the changes are in the log, and durable if `fsync` is `always`; data that it
+returns is then durable too. Passwords and protected mode work as on the Redis port (`clients/guard.py`). The port does
+not encrypt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Protocol
+
+import grpc.aio
+import structlog
+
+from crdtstream.bulk import bulk_pb2_grpc
+from crdtstream.bulk.errors import RESOURCE_EXHAUSTED, UNAVAILABLE, BulkError, require_serving
+from crdtstream.clients.context import Context
+from crdtstream.clients.guard import warn
+from crdtstream.config import Config, is_loopback
+from crdtstream.node import Node
+from crdtstream.runtime.bulk_calls import BulkCalls
+from crdtstream.runtime.credentials import join_address
+from crdtstream.runtime.grpc_transport import TransportError
+from crdtstream.runtime.handshake import host_of
+
+STOP_S = 0.5
+UNAUTHENTICATED = "UNAUTHENTICATED"
+PASSWORD = ("password", "password-bin")
+NO_PASSWORD = "the bulk port has a password: send it in the metadata `password`, or `password-bin` if it is not ASCII"
+WRONG_PASSWORD = "the password in the metadata is wrong"
+PROTECTED = (
+    "this region is in protected mode because no password is set, and accepts loopback connections only: set"
+    " requirepass, or disable protected mode with --no-protected-mode if the network itself is trusted"
+)
+INTERNAL = "internal error: {} in the bulk port; see the log of this region"
+
+logger = structlog.get_logger()
+
+ServicerContext = grpc.aio.ServicerContext[Any, Any]
+
+
+class BulkLoop(Protocol):
+    """The loop as the bulk port sees it."""
+
+    node: Node
+    failed: bool
+
+    def expect(self, arrived_bytes: int, held_bytes: int) -> None: ...
+
+    def finish_input(self) -> None: ...
+
+    async def await_settled(self) -> None: ...
+
+    def fail(self, error: Exception) -> None: ...
+
+
+class BulkServer:
+    """Listens, admits calls, and runs their slices."""
+
+    def __init__(self, config: Config, loop: BulkLoop, now_ms: Callable[[], int]) -> None:
+        self._config = config
+        self._loop = loop
+        self._node = loop.node
+        self._now_ms = now_ms
+        self._stopping = False
+        self._calls = 0
+        self._server: grpc.aio.Server | None = None
+
+    async def start(self) -> str:
+        """Listen; return the address. Raises TransportError."""
+        self._server = grpc.aio.server(options=options_of(self._config))
+        bulk_pb2_grpc.add_BulkServicer_to_server(BulkCalls(self, self._node.stages), self._server)
+        address = join_address(self._config.bulk_bind, self._config.bulk_port or 0)
+        try:
+            port = self._server.add_insecure_port(address)
+        except RuntimeError as error:
+            reason = f"cannot listen for bulk calls on {address}: {error}; choose another --bulk-port"
+            raise TransportError(reason) from error
+        await self._server.start()
+        return join_address(self._config.bulk_bind, port)
+
+    async def stop(self) -> None:
+        """Stop: calls end at their next slice, and those that wait for their client end after `STOP_S`."""
+        self._stopping = True
+        if self._server is not None:
+            await self._server.stop(STOP_S)
+
+    # Calls
+
+    @asynccontextmanager
+    async def call(self, context: ServicerContext) -> AsyncIterator[None]:
+        """Run one call from admission to end; an error inside becomes its gRPC status."""
+        self._calls += 1
+        try:
+            await self._admit(context)
+            yield
+        except BulkError as refusal:
+            await context.abort(getattr(grpc.StatusCode, refusal.code), refusal.text)
+        except (asyncio.CancelledError, grpc.aio.AbortError, GeneratorExit):
+            raise
+        except Exception as error:
+            logger.exception("a bulk call failed")
+            await context.abort(grpc.StatusCode.INTERNAL, INTERNAL.format(type(error).__name__))
+        finally:
+            self._calls -= 1
+
+    async def _admit(self, context: ServicerContext) -> None:
+        node = self._node.context
+        if self._calls > node.limits.bulk_calls_max:
+            text = f"more than bulk_calls_max = {node.limits.bulk_calls_max} calls at once: try again later"
+            raise BulkError(RESOURCE_EXHAUSTED, text)
+        host = host_of(context.peer())
+        if node.requirepass:
+            await self._authenticate(context, host)
+        elif node.config.protected_mode and not is_loopback(host):
+            raise BulkError(UNAUTHENTICATED, PROTECTED)
+        self._require_running()
+        require_serving(node)
+
+    async def _authenticate(self, context: ServicerContext, host: str) -> None:
+        given = password_of(context)
+        node = self._node.context
+        if given is None:
+            raise BulkError(UNAUTHENTICATED, NO_PASSWORD)
+        if hmac.compare_digest(given, node.requirepass):
+            return
+        node.statistics.denied_passwords += 1
+        warn(node, node.alarms.passwords, f"a bulk call from {host} gave a wrong password")
+        await asyncio.sleep(node.limits.auth_failure_delay_ms / 1000)
+        raise BulkError(UNAUTHENTICATED, WRONG_PASSWORD)
+
+    def _require_running(self) -> None:
+        if self._stopping or self._loop.failed:
+            raise BulkError(UNAVAILABLE, "this region is shutting down: call another one")
+
+    # Slices
+
+    @contextmanager
+    def slice(self, byte_count: int = 0) -> Iterator[Context]:
+        """Run code between two commands; `byte_count` is roughly what it adds to the log."""
+        self._require_running()
+        if byte_count:
+            self._loop.expect(0, byte_count)
+        prepared = self._begin()
+        try:
+            require_serving(self._node.context)
+            yield self._node.context
+        except BulkError:
+            raise
+        except Exception as error:
+            if self._node.replica.prepared != prepared:
+                # Memory may now differ from what a replay of the log would produce, so the region must end.
+                self._loop.fail(error)
+            raise
+        finally:
+            self._end()
+
+    def _begin(self) -> int:
+        try:
+            self._node.begin_slice(self._now_ms())
+        except Exception as error:
+            self._loop.fail(error)
+            raise
+        return self._node.replica.prepared
+
+    def _end(self) -> None:
+        if self._loop.failed:
+            return
+        try:
+            self._node.end_slice()
+        except Exception as error:
+            self._loop.fail(error)
+            raise
+        self._loop.finish_input()
+
+    async def pause(self) -> None:
+        """Yield to the event loop."""
+        await asyncio.sleep(0)
+
+    async def await_settled(self) -> None:
+        """Wait until changes made so far may be confirmed."""
+        await self._loop.await_settled()
+
+    async def await_shown(self) -> None:
+        """Wait until data read so far may be returned."""
+        if self._node.outputs.holds:
+            await self._loop.await_settled()
+        else:
+            await self.pause()
+
+
+def password_of(context: ServicerContext) -> bytes | None:
+    for name, value in context.invocation_metadata() or ():
+        if name in PASSWORD:
+            return value if isinstance(value, bytes) else value.encode("utf-8", "surrogateescape")
+    return None
+
+
+def options_of(config: Config) -> list[tuple[str, int]]:
+    """An entry may be larger than the largest message accepted, so sent messages are not limited."""
+    return [
+        ("grpc.max_receive_message_length", config.limits.bulk_message_bytes_max),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_concurrent_streams", config.limits.bulk_calls_max),
+        ("grpc.so_reuseport", 0),
+        ("grpc.keepalive_time_ms", 30_000),
+        ("grpc.keepalive_timeout_ms", 20_000),
+        ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ]

@@ -1,0 +1,278 @@
+"""The Redis port: connections on asyncio, bytes to requests and replies to bytes.
+
+It only enforces what sockets can bear: the number of clients, unread input, the unread output of a slow client and of
+all clients together, and which hosts may connect at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import resource
+import socket
+from typing import cast
+
+import structlog
+
+from crdtstream.config import is_loopback
+from crdtstream.protocols import replies
+from crdtstream.protocols.requests import ProtocolError, RequestParser
+from crdtstream.runtime.loop import Loop, RegionFailed, now_ms
+from crdtstream.runtime.unread import Unread
+
+PROTECTED = (
+    b"-DENIED crdtstream is running in protected mode because no password is set for the default user. In this mode"
+    b" connections are only accepted from the loopback interface. Set 'requirepass', or switch protected mode off with"
+    b" --no-protected-mode if the network itself is trusted.\r\n"
+)
+BACKLOG = 511
+LINGER_S = 30.0
+INFINITE = 1 << 62
+FILES_RESERVED = 128
+CLIENTS_MAX = b"-ERR max number of clients reached\r\n"
+
+logger = structlog.get_logger()
+
+
+class Connection(asyncio.Protocol):
+    """The socket of one client."""
+
+    def __init__(self, server: RespServer) -> None:
+        self._server = server
+        self._parser = server.parser()
+        self.id = 0
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.id = self._server.accept(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self.id:
+            self._server.feed(self, self._parser, data)
+
+    def eof_received(self) -> bool:
+        """Handle the client's end of input: it may still read, so the connection closes after the replies to its
+        requests.
+        """
+        if self.id:
+            self._server.end_input(self.id)
+        return bool(self.id)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        if self.id:
+            self._server.drop(self.id)
+            self.id = 0
+
+
+class RespServer:
+    """Listens, and carries bytes between sockets and the node."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._node = loop.node
+        self._loop = loop
+        self._connections: dict[int, Connection] = {}
+        self._ahead: dict[int, Connection] = {}
+        self._unread = Unread(self._unread_of)
+        self._next_id = 0
+        self._clients_max = self._clients_asked = loop.config.limits.clients_max
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> str:
+        """Listen; return the address."""
+        running = asyncio.get_running_loop()
+        config = self._node.settings
+        self._clients_max = clients_within_files(config.limits.clients_max)
+        address = f"{config.bind}:{config.port}"
+        try:
+            make = running.create_server(lambda: Connection(self), config.bind, config.port, backlog=BACKLOG)
+            self._server = await make
+        except OSError as error:
+            raise RegionFailed(f"cannot listen for clients on {address}: {why(error)}") from error
+        return f"{config.bind}:{self._server.sockets[0].getsockname()[1]}"
+
+    def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self._connections.values()):
+            if connection.transport is not None:
+                connection.transport.close()
+
+    def parser(self) -> RequestParser:
+        limits = self._node.limits
+        return RequestParser(
+            authenticated=not self._node.settings.requirepass,
+            bulk_bytes_max=limits.bulk_bytes_max,
+            arguments_max=limits.arguments_max,
+            query_bytes_max=limits.query_bytes_max,
+        )
+
+    # Connections
+
+    def accept(self, connection: Connection) -> int:
+        """Return the client's number, or 0 if it was rejected."""
+        assert connection.transport is not None
+        refusal = self._refusal(connection.transport)
+        if refusal:
+            self._node.statistics.rejected_connections += 1
+            connection.transport.write(refusal)
+            connection.transport.close()
+            return 0
+        self._next_id += 1
+        self._connections[self._next_id] = connection
+        self._node.connect(self._next_id, peer_name(connection.transport), now_ms())
+        return self._next_id
+
+    def _refusal(self, transport: asyncio.Transport) -> bytes:
+        config = self._node.settings
+        if config.limits.clients_max != self._clients_asked:
+            self._clients_asked = config.limits.clients_max
+            self._clients_max = clients_within_files(self._clients_asked)
+        if len(self._connections) >= self._clients_max:
+            return CLIENTS_MAX
+        host = peer_name(transport).rpartition(":")[0].strip("[]")
+        if config.protected_mode and not config.requirepass and not is_loopback(host):
+            return PROTECTED
+        return b""
+
+    def feed(self, connection: Connection, parser: RequestParser, data: bytes) -> None:
+        node = self._node
+        client = node.clients.get(connection.id)
+        if client is None or client.closing or self._loop.failed:
+            return
+        arrived_ms = now_ms()
+        held_bytes = parser.held_bytes()
+        try:
+            requests = parser.feed(data)
+            if requests:
+                self._loop.expect(len(data), held_bytes)
+            while requests:
+                node.execute_all(connection.id, requests, arrived_ms)
+                parser.authenticated = client.authenticated
+                requests = parser.feed(b"") if parser.paused else []
+        except ProtocolError as error:
+            self._loop.expect(len(data), held_bytes)
+            self._end_badly(connection.id, error, arrived_ms)
+        except Exception as error:
+            self._loop.fail(error)
+        if client.backlog and not client.parked:
+            self._ahead[connection.id] = connection
+        self._loop.finish_input()
+
+    def turn_ended(self) -> None:
+        """Pause reading from clients whose earlier requests are not finished, and resume the others."""
+        for client_id, connection in list(self._ahead.items()):
+            client = self._node.clients[client_id]
+            ahead = bool(client.backlog) and not client.parked
+            if not ahead:
+                del self._ahead[client_id]
+            transport = connection.transport
+            if transport is None or transport.is_closing():
+                continue
+            if ahead and transport.is_reading():
+                transport.pause_reading()
+            elif not ahead and not transport.is_reading():
+                transport.resume_reading()
+
+    def _end_badly(self, client_id: int, error: ProtocolError, arrived_ms: int) -> None:
+        try:
+            for argv in error.requests:
+                self._node.execute(client_id, argv, arrived_ms)
+            self._node.refuse(client_id, replies.error(error.text))
+        except Exception as failure:
+            self._loop.fail(failure)
+
+    def end_input(self, client_id: int) -> None:
+        self._node.ended(client_id)
+        self._loop.schedule()
+
+    def drop(self, client_id: int) -> None:
+        self._connections.pop(client_id, None)
+        self._ahead.pop(client_id, None)
+        self._unread.note(client_id, 0)
+        self._node.disconnect(client_id)
+
+    def write(self, client_id: int, reply: bytes) -> None:
+        connection = self._connections.get(client_id)
+        if connection is None or connection.transport is None:
+            return
+        connection.transport.write(reply)
+        limits = self._node.limits
+        size = connection.transport.get_write_buffer_size()
+        self._unread.note(client_id, size)
+        if size > limits.output_bytes_max:
+            self._cut_off(client_id, "its output exceeds output_bytes_max")
+        elif size:
+            self._bound_unread(limits.outputs_bytes_max)
+
+    def _bound_unread(self, bytes_max: int) -> None:
+        """Close the client with the most unread bytes, even if the last reply went to another client."""
+        most = self._unread.most_of(bytes_max)
+        while most:
+            self._cut_off(most, "the output of all clients exceeds outputs_bytes_max, and this client has the most")
+            most = self._unread.most_of(bytes_max)
+
+    def _cut_off(self, client_id: int, why: str) -> None:
+        transport = self._connections[client_id].transport
+        assert transport is not None
+        unread_bytes = transport.get_write_buffer_size()
+        logger.warning(f"client closed: {why}", client=client_id, address=peer_name(transport), unread=unread_bytes)
+        self._node.statistics.output_disconnections += 1
+        self._unread.note(client_id, 0)
+        transport.abort()
+
+    def _unread_of(self, client_id: int) -> int:
+        connection = self._connections.get(client_id)
+        return 0 if connection is None or connection.transport is None else connection.transport.get_write_buffer_size()
+
+    def close(self, client_id: int) -> None:
+        connection = self._connections.get(client_id)
+        if connection is None or connection.transport is None:
+            return
+        if self._node.clients[client_id].dropped:
+            connection.transport.abort()
+        else:
+            connection.transport.close()
+            self._linger(connection.transport, INFINITE)
+
+    def _linger(self, transport: asyncio.Transport, unread_bytes: int) -> None:
+        """Abort a closed connection once its client stops reading the remaining replies."""
+        left_bytes = transport.get_write_buffer_size()
+        if left_bytes >= unread_bytes:
+            transport.abort()
+        elif left_bytes:
+            asyncio.get_running_loop().call_later(LINGER_S, self._linger, transport, left_bytes)
+
+
+def why(error: OSError) -> str:
+    """Say why the address cannot be used and which setting to change."""
+    if isinstance(error, socket.gaierror):
+        return f"{error.strerror}; choose another --bind"
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return f"{reason}; choose another {'--bind' if error.errno == errno.EADDRNOTAVAIL else '--port'}"
+
+
+def clients_within_files(clients_max: int) -> int:
+    """Return how many clients the limit of open files allows, after raising it as far as possible. Files are reserved
+    for the log: if it cannot open its next file, the region ends.
+    """
+    needed = clients_max + FILES_RESERVED
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft >= needed:
+        return clients_max
+    fewer = max(1, soft - FILES_RESERVED)
+    logger.warning("fewer clients than clients_max: raise the limit of open files", files=soft, clients_max=fewer)
+    return fewer
+
+
+def peer_name(transport: asyncio.Transport) -> str:
+    """`host:port` of the client."""
+    name = transport.get_extra_info("peername")
+    if not isinstance(name, tuple):
+        return "unix:0"
+    host = f"[{name[0]}]" if ":" in str(name[0]) else str(name[0])
+    return f"{host}:{name[1]}"

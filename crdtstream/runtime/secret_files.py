@@ -1,0 +1,44 @@
+"""Secrets in files, so that neither `ps` nor a settings file shows them: the password of the Redis port, and the secret
+that regions share. A file holds one line; the line end is not part of the secret.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from crdtstream.config import Config, ConfigError
+
+SECRET_BYTES_MIN = 16
+
+
+def with_password(config: Config) -> Config:
+    """Return the configuration with the password from its file; raises ConfigError."""
+    if not config.requirepass_file:
+        return config
+    line = read_line(config.requirepass_file, "password")
+    return dataclasses.replace(config, requirepass=line.decode("utf-8", "surrogateescape"))
+
+
+def replication_secret(config: Config) -> bytes:
+    """Return the replication secret, empty if there is none; raises ConfigError."""
+    path = config.replication_secret_file
+    if not path:
+        return b""
+    line = read_line(path, "replication secret")
+    if len(line) < SECRET_BYTES_MIN:
+        raise ConfigError(
+            f"the replication secret in {path} has {len(line)} bytes and must have at least {SECRET_BYTES_MIN}: create"
+            " one, the same for all regions, with `openssl rand -hex 32`"
+        )
+    return line
+
+
+def read_line(path: str, what: str) -> bytes:
+    try:
+        line = Path(path).read_bytes().rstrip(b"\r\n")
+    except OSError as error:
+        raise ConfigError(f"the {what} file {path} cannot be read: {error.strerror}") from error
+    if not line or b"\n" in line:
+        raise ConfigError(f"the {what} file {path} must hold one line, the {what}")
+    return line

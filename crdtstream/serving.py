@@ -1,0 +1,277 @@
+"""Serving clients: whose request runs now, which clients wait and for what, whose replies go out, which are closed.
+
+A request that cannot be answered yet parks its client; later requests of that client wait in its backlog, which is
+limited to `query_bytes_max`. Requests beyond the client's share of the turn go there too (see clients/allowance.py).
+`wake` serves the clients that wait for a changed key. `resume` runs the backlogs, at the end of each turn and as long
+as some of the turn is left.
+
+Invariant: a client that has a backlog, and is neither parked nor closing, is in one of two queues, once. Clients in
+`_arrived` have had no share since their request, those in `_continuing` had one. Each turn serves at least one client
+of each queue, so a small request waits for few large ones, and no client waits for ever.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from crdtstream.clients.allowance import Allowance
+from crdtstream.clients.calling import error_reply, serve
+from crdtstream.clients.client import Client
+from crdtstream.clients.context import CommandError, Context, Waiter
+from crdtstream.clients.digests import digest_on
+from crdtstream.clients.outputs import Outputs
+from crdtstream.commands.dispatch import dispatch
+from crdtstream.core.replica import Replica
+
+REQUEST_BYTES: Final = 64
+# The limit on the backlog of a client that has not authenticated, for example while it waits for a wrong password.
+STRANGER_BYTES_MAX: Final = 1 << 20
+
+Notices = list[tuple[str, Exception | None]]
+
+
+class Serving:
+    """The clients of one region; replies go to `outputs`, internal faults to `notices`."""
+
+    __slots__ = ("_arrived", "_context", "_continuing", "_notices", "_outputs", "_replica", "_turn")
+
+    def __init__(self, context: Context, replica: Replica, outputs: Outputs, notices: Notices) -> None:
+        self._context = context
+        self._replica = replica
+        self._outputs = outputs
+        self._notices = notices
+        self._turn = Allowance()
+        self._arrived: deque[Client] = deque()
+        self._continuing: deque[Client] = deque()
+
+    # Connections
+
+    def connect(self, client_id: int, address: str, now_ms: int) -> Client:
+        client = Client(client_id, address, now_ms, not self._context.requirepass)
+        self._context.clients[client_id] = client
+        self._context.statistics.connections += 1
+        return client
+
+    def disconnect(self, client_id: int) -> None:
+        self._context.parking.leave(client_id)
+        client = self._context.clients.pop(client_id, None)
+        if client is not None:
+            self._context.end_transaction(client)
+        self._outputs.drop(client_id)
+
+    def refuse(self, client_id: int, reply: bytes) -> None:
+        """Send a last reply after the replies still due, and then close the connection."""
+        self._part(self._context.clients[client_id], reply)
+
+    def end(self, client_id: int) -> None:
+        """The client has closed its sending side: close the connection once all its requests are answered."""
+        client = self._context.clients.get(client_id)
+        if client is not None:
+            self._part(client, b"")
+
+    def _part(self, client: Client, farewell: bytes) -> None:
+        # The connection closes later if requests remain to be answered first. A parked client that only stopped sending
+        # is closed at once, because no reply is due for a wait that it gives up.
+        if farewell if client.parked else client.backlog:
+            client.farewell = farewell
+        elif not client.closing:
+            if farewell:
+                self._reply(client.id, farewell)
+            self._context.close(client)
+
+    def close_idle(self, idle_ms_max: int) -> None:
+        context = self._context
+        for client in context.clients.values():
+            client.last_ms = min(client.last_ms, context.now_ms)
+            waits = client.parked or client.backlog
+            if not waits and context.now_ms - client.last_ms > idle_ms_max:
+                context.drop(client)
+
+    def take_closing(self) -> list[int]:
+        """Take the clients to be closed: those with no reply held back any more, and dropped ones."""
+        leaving = self._context.leaving
+        if not leaving:
+            return []
+        held = self._outputs.held_for()
+        self._context.leaving = [client for client in leaving if client.id in held and not client.dropped]
+        return [client.id for client in leaving if client.id not in held or client.dropped]
+
+    # Requests
+
+    def execute(self, client_id: int, requests: list[list[bytes]]) -> None:
+        """Run requests that arrived together, in order; those beyond the client's share wait in its backlog."""
+        client = self._context.clients[client_id]
+        waited = client.parked or bool(client.backlog)
+        waits = not self._open_share(client) or waited
+        for argv in requests:
+            if client.closing:
+                break
+            if client.parked or waits:
+                self._queue(client, argv)
+            else:
+                self._run(client, argv)
+                waits = not self._has_more(client)
+        self._turn.close_share(self._context.stopwatch.mark_ns)
+        if client.backlog and not waited and not client.parked:
+            self._arrived.append(client)
+
+    def _open_share(self, client: Client) -> bool:
+        limits = self._context.limits
+        now_ns = self._context.stopwatch.read()
+        opened = self._turn.open_share(now_ns, limits.turn_reply_bytes_max, limits.turn_ms_max)
+        return opened or not client.authenticated
+
+    def _has_more(self, client: Client) -> bool:
+        """True if the client may run another request now. One that is not authenticated may always go on, because it
+        can start nothing long, and its requests depend on the result of AUTH.
+        """
+        return self._turn.has_more(self._context.stopwatch.mark_ns) or not client.authenticated
+
+    def _queue(self, client: Client, argv: list[bytes]) -> None:
+        name, limit = "query_bytes_max", self._context.limits.query_bytes_max
+        if not client.authenticated and limit > STRANGER_BYTES_MAX:
+            name, limit = "what a client without a password may send", STRANGER_BYTES_MAX
+        client.backlog_bytes += sum(map(len, argv)) + REQUEST_BYTES
+        if client.backlog_bytes <= limit:
+            client.backlog.append(argv)
+        elif not client.closing:
+            self._notices.append((f"client {client.id} closed: its waiting requests exceed {name} ({limit})", None))
+            self._context.drop(client)
+
+    def _run(self, client: Client, argv: list[bytes]) -> None:
+        context = self._context
+        if self._replica.deadlines.next_ms < context.now_ms:
+            self.expire()
+        prepared = self._replica.prepared
+        try:
+            reply = dispatch(context, client, argv)
+        except Exception as error:
+            reply = self._survive(error, client, prepared)
+        if reply is not None:
+            self._reply(client.id, reply)
+        if len(context.parking) or len(context.watches):
+            self.wake()
+        if context.outbox:
+            self._deliver_outbox()
+
+    def _survive(self, error: Exception, client: Client, prepared: int) -> bytes:
+        """Turn an internal fault into an error reply, if the request changed nothing; otherwise raise it."""
+        if self._replica.prepared != prepared:
+            raise error
+        name = client.last_command or "a command"
+        self._notices.append((f"{name} failed", error))
+        text = f"ERR internal error: {type(error).__name__} in {name}; nothing was changed, see the log of this region"
+        return error_reply(self._context, CommandError(text))
+
+    def _reply(self, client_id: int, reply: bytes) -> None:
+        self._turn.reply_bytes += len(reply)
+        limit = self._context.limits.output_bytes_max
+        if not self._outputs.add(client_id, reply, limit):
+            client = self._context.clients.get(client_id)
+            if client is not None and not client.closing:
+                text = f"client {client_id} closed: its output exceeds output_bytes_max ({limit})"
+                self._notices.append((text, None))
+                self._context.statistics.output_disconnections += 1
+                self._context.drop(client)
+
+    def _deliver_outbox(self) -> None:
+        """Send the replies that one client's command made for other clients (CLIENT UNBLOCK)."""
+        outbox = self._context.outbox
+        self._context.outbox = []
+        for client, reply in outbox:
+            self._reply(client.id, reply)
+            if client.backlog:
+                self._arrived.append(client)
+
+    # Waiting clients
+
+    def wake(self) -> None:
+        """Serve the clients that wait for changed keys, until no more keys change."""
+        touched = self._context.take_changes()
+        while touched:
+            for waiter in self._context.parking.waiting_for(touched):
+                self._serve(waiter)
+            touched = self._context.take_changes()
+
+    def wake_keyless(self) -> None:
+        """Serve the clients that wait for something other than a key."""
+        for waiter in self._context.parking.keyless():
+            self._serve(waiter)
+
+    def expire_waiting(self) -> None:
+        """Answer the clients whose deadline has passed."""
+        for waiter in self._context.parking.overdue(self._context.now_ms):
+            self._finish(waiter, waiter.expired(self._context))
+
+    def expire(self) -> None:
+        """Delete expired keys. Clients that wait for a key which is only hidden so far learn that it is gone."""
+        context, replica = self._context, self._replica
+        replica.now_ms = context.now_ms
+        if context.writable and not context.loading:
+            limits = context.limits
+            replica.expire_due(limits.expiry_takeover_ms, limits.expired_keys_max)
+        parking = context.parking
+        if len(parking) and replica.deadlines.times:
+            for waiter in parking.waiting_for(list(filter(replica.hides, parking.keys()))):
+                self._serve(waiter)
+
+    def resume(self) -> None:
+        """End the turn: run backlogs while something of the turn is left, and at least one share of each queue."""
+        for queue in (self._arrived, self._continuing):
+            given = 0
+            while queue and (self._open_share(queue[0]) or not given):
+                self._continue(queue.popleft())
+                given += 1
+        if self._context.digests and digest_on(self._context):
+            self.wake_keyless()
+        self._turn.begin_turn()
+
+    def is_behind(self) -> bool:
+        """True if the next turn already has work: backlogs, or an unfinished digest."""
+        return bool(self._arrived or self._continuing or self._context.digests)
+
+    def behind_bytes(self) -> int:
+        """The size of the backlogs that the next turn will run."""
+        return sum([client.backlog_bytes for queue in (self._arrived, self._continuing) for client in queue])
+
+    def _continue(self, client: Client) -> None:
+        """Run one share of a client's backlog, at least one request."""
+        while self._can_continue(client):
+            argv = client.backlog.popleft()
+            client.backlog_bytes -= sum(map(len, argv)) + REQUEST_BYTES
+            self._run(client, argv)
+            if not self._has_more(client):
+                break
+        self._turn.close_share(self._context.stopwatch.mark_ns)
+        if self._can_continue(client):
+            self._continuing.append(client)
+        elif client.farewell is not None and client.id in self._context.clients:
+            self._part(client, client.farewell)
+
+    def _can_continue(self, client: Client) -> bool:
+        waits = client.parked or client.closing
+        return bool(client.backlog) and not waits and client.id in self._context.clients
+
+    def _serve(self, waiter: Waiter) -> None:
+        prepared = self._replica.prepared
+        try:
+            reply = serve(self._context, waiter)
+        except Exception as fault:
+            reply = self._survive(fault, waiter.client, prepared)
+        if reply is not None:
+            self._finish(waiter, reply)
+
+    def _finish(self, waiter: Waiter, reply: bytes) -> None:
+        client = waiter.client
+        self._context.unpark(client)
+        self._reply(client.id, reply)
+        if client.backlog or client.farewell is not None:
+            self._arrived.append(client)
+
+    def check(self) -> None:
+        queued = [client.id for queue in (self._arrived, self._continuing) for client in queue]
+        assert len(queued) == len(set(queued)), "a client is queued for its share twice"
+        for client in self._context.clients.values():
+            due = self._can_continue(client)
+            assert not due or client.id in queued, f"client {client.id} has a backlog and is in no queue"

@@ -1,0 +1,281 @@
+"""`crdtstream spark ...`: the jobs as commands, each with progress and a summary."""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pyspark.errors import PySparkException
+from rich.console import Console
+from rich.table import Table
+
+from crdtstream.spark.jobs.archive import Archive, Archived
+from crdtstream.spark.jobs.audit import ROUNDS, SETTLE_S, Audited
+from crdtstream.spark.jobs.audit import audit as run_audit
+from crdtstream.spark.jobs.audited_regions import AuditError
+from crdtstream.spark.jobs.backfill import BATCH_BYTES, Backfill, Backfilled
+from crdtstream.spark.jobs.dataset import ForeignQuery, Published
+from crdtstream.spark.jobs.replay import Chosen, Replayed
+from crdtstream.spark.jobs.replay import replay as run_replay
+from crdtstream.spark.jobs.report import ReportRow, draw
+from crdtstream.spark.jobs.report import report as run_report
+from crdtstream.spark.options import OptionError
+from crdtstream.spark.reader import DataLoss
+from crdtstream.spark.regions import BulkError
+from crdtstream.spark.session import MASTER, start_session
+from crdtstream.spark.shipping import write_zip
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+console = Console(highlight=False)
+
+DIVERGED = 1
+FAILED = 3
+ROWS_SHOWN = 40
+
+Master = Annotated[str, typer.Option(help="Spark's master; spark-submit sets its own.", show_default="local[2,4]")]
+Endpoints = Annotated[str, typer.Option(help="HOST:PORT of the bulk port of each region, separated by commas.")]
+Streams = Annotated[str, typer.Option(help="Streams by name, separated by commas.")]
+Pattern = Annotated[str, typer.Option(help="Streams by pattern, as in KEYS.")]
+Extra = Annotated[list[str] | None, typer.Option("--option", help="Data source option NAME=VALUE; may be repeated.")]
+
+
+# The errors worded by this package, which Spark wraps in a text of its own.
+WORDED = re.compile(r"(?:AuditError|BulkError|DataLoss|ForeignQuery|OptionError|Stranded): (.+)")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command. Errors that a user can fix are printed as one sentence, with exit code 3."""
+    try:
+        app(arguments, prog_name="crdtstream spark")
+    except (AuditError, BulkError, DataLoss, ForeignQuery, OptionError) as error:
+        fail(str(error))
+    except PySparkException as error:
+        fail(sentence_of(str(error)))
+
+
+def fail(text: str) -> None:
+    typer.echo(f"crdtstream spark: {text}", err=True)
+    sys.exit(FAILED)
+
+
+def sentence_of(text: str) -> str:
+    """Return the sentence of this package's own error in a text of Spark's, or the whole text."""
+    found: list[str] = WORDED.findall(text)
+    return found[-1].strip() if found else text
+
+
+@app.callback()
+def spark() -> None:
+    """Archive, audit, load, replay and report on streams with Spark."""
+
+
+@app.command()
+def archive(
+    directory: Annotated[str, typer.Argument(help="Path or URI of the archive.")],
+    endpoints: Endpoints,
+    streams: Streams = "",
+    streams_pattern: Pattern = "",
+    continuous: Annotated[bool, typer.Option("--continuous", help="Run until stopped.")] = False,
+    interval_s: Annotated[
+        float, typer.Option(help="With --continuous: seconds between two micro-batches.", min=0)
+    ] = 10.0,
+    option: Extra = None,
+    master: Master = MASTER,
+) -> None:
+    """Archive streams to Parquet, by stream and date, each entry once; an existing archive is continued."""
+    options = options_of(endpoints, streams, streams_pattern, option)
+    job = Archive(start_session("crdtstream archive", master), options, directory, progress=tell_batch)
+    query = job.start(interval_s if continuous else None)
+    try:
+        query.awaitTermination()
+    except KeyboardInterrupt:
+        query.stop()
+    print_summary(job.finish(), Archived)
+
+
+def tell_batch(batch: int, published: Published) -> None:
+    console.print(f"batch {batch}: {published.rows:,} rows, {published.files} files, {published.size_bytes:,} bytes")
+
+
+@app.command()
+def audit(
+    endpoints: Endpoints,
+    streams: Streams = "",
+    streams_pattern: Pattern = "",
+    rounds: Annotated[int, typer.Option(help="How many times differences are compared.", min=1)] = ROUNDS,
+    settle_s: Annotated[
+        float, typer.Option(help="How long regions may stay behind each other, in seconds.", min=0)
+    ] = SETTLE_S,
+    option: Extra = None,
+    master: Master = MASTER,
+) -> None:
+    """Compare all regions entry by entry, and groups by what they have acknowledged; exit 1 if they differ."""
+    options = options_of(endpoints, streams, streams_pattern, option)
+    done = run_audit(start_session("crdtstream audit", master), options, rounds, settle_s, console.print)
+    console.print(table_of_divergences(done))
+    console.print(
+        f"{done.streams} streams, {done.entries:,} entries in {len(done.regions)} regions, {done.suspected} places"
+        f" differed at first, {len(done.divergences)} at last; {done.seconds:.1f} s"
+    )
+    raise typer.Exit(DIVERGED if done.divergences else 0)
+
+
+def table_of_divergences(done: Audited) -> Table:
+    table = Table("stream", "origin", "seq or group", *done.regions, title="divergences", title_justify="left")
+    for each in done.divergences[:ROWS_SHOWN]:
+        held = [each.held.get(region, "absent") for region in done.regions]
+        table.add_row(each.stream, each.origin, each.group or str(each.seq), *held)
+    if len(done.divergences) > ROWS_SHOWN:
+        table.caption = f"and {len(done.divergences) - ROWS_SHOWN} more"
+    return table
+
+
+@app.command()
+def backfill(
+    directory: Annotated[str, typer.Argument(help="Directory of Parquet files or of JSON lines.")],
+    endpoints: Endpoints,
+    checkpoint: Annotated[
+        str, typer.Option(help="Directory that records which files are loaded; a run resumes from it.")
+    ],
+    file_format: Annotated[str, typer.Option("--format", help="parquet or json.")] = "parquet",
+    stream: Annotated[str, typer.Option(help="The stream, if rows have no column `stream`.")] = "",
+    rows_per_s: Annotated[float, typer.Option(help="Average rate; 0 for no limit.", min=0)] = 0.0,
+    batch_bytes: Annotated[
+        int, typer.Option(help="File bytes in a batch; one larger file is a batch of its own.", min=1)
+    ] = BATCH_BYTES,
+    option: Extra = None,
+    master: Master = MASTER,
+) -> None:
+    """Load files into streams, each row once, even if the job is killed and run again."""
+    options = options_of(endpoints, option=option) | ({"stream": stream} if stream else {})
+    job = Backfill(
+        start_session("crdtstream backfill", master),
+        directory,
+        file_format,
+        options,
+        checkpoint,
+        rows_per_s,
+        batch_bytes,
+        lambda done: console.print(f"{done.rows:,} rows in {done.batches} batches"),
+    )
+    print_summary(job.run(), Backfilled)
+
+
+@app.command()
+def replay(
+    directory: Annotated[str, typer.Argument(help="The archive.")],
+    endpoints: Endpoints,
+    streams: Streams = "",
+    begins: Annotated[str, typer.Option(help="ISO time, inclusive; UTC unless it says otherwise.")] = "",
+    ends: Annotated[str, typer.Option(help="ISO time, exclusive.")] = "",
+    speed: Annotated[float, typer.Option(help="2 takes half the time, 0 makes no pauses.", min=0)] = 1.0,
+    into: Annotated[str, typer.Option(help="One stream for all entries.")] = "",
+    keep_ids: Annotated[
+        bool, typer.Option("--keep-ids", help="Entries keep their IDs; not in ID mode strict.")
+    ] = False,
+    option: Extra = None,
+    master: Master = MASTER,
+) -> None:
+    """Write a part of an archive back into streams of a test cluster, at the original speed or another."""
+    chosen = Chosen(tuple(name for name in streams.split(",") if name), moment("begins", begins), moment("ends", ends))
+    spark = start_session("crdtstream replay", master)
+    done = run_replay(
+        spark,
+        directory,
+        options_of(endpoints, option=option),
+        chosen,
+        speed,
+        into,
+        keep_ids,
+        lambda done: console.print(f"{done.rows:,} rows in {done.windows} windows"),
+    )
+    print_summary(done, Replayed)
+
+
+@app.command()
+def report(
+    directory: Annotated[str, typer.Argument(help="The archive.")],
+    chart: Annotated[Path | None, typer.Option(help="Entries per hour as an image: .png, .svg or .pdf.")] = None,
+    table: Annotated[
+        Path | None, typer.Option("--csv", help="All rows as CSV; the terminal shows the largest.")
+    ] = None,
+    master: Master = MASTER,
+) -> None:
+    """Show entries, bytes, lag and conflicts of an archive, by stream, origin and hour."""
+    rows = run_report(start_session("crdtstream report", master), directory)
+    console.print(table_of_report(rows))
+    if table:
+        write_csv(rows, table)
+    if chart:
+        draw(rows, chart)
+
+
+def table_of_report(rows: list[ReportRow]) -> Table:
+    title = f"{sum(row.entries for row in rows):,} entries, {sum(row.size_bytes for row in rows):,} bytes"
+    shown = Table("stream", title=title, title_justify="left")
+    for name in ("origin", "hour"):
+        shown.add_column(name, no_wrap=True)
+    for name in ("entries", "bytes", "lag ms", "at most", "conflicts"):
+        shown.add_column(name, justify="right", overflow="fold")
+    largest = sorted(rows, key=lambda row: -row.entries)[:ROWS_SHOWN]
+    for row in sorted(largest, key=lambda row: (row.stream, row.origin, row.hour)):
+        counts = (row.entries, row.size_bytes, row.lag_ms, row.lag_ms_max, row.conflicts)
+        shown.add_row(row.stream, row.origin, f"{row.hour:%m-%d %H:00}", *(f"{count:,}" for count in counts))
+    if len(rows) > ROWS_SHOWN:
+        shown.caption = f"the largest {ROWS_SHOWN} of {len(rows)} rows"
+    return shown
+
+
+def write_csv(rows: list[ReportRow], target: Path) -> None:
+    with target.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, [each.name for each in fields(ReportRow)])
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in rows)
+
+
+@app.command()
+def package(
+    target: Annotated[Path, typer.Argument(help="The zip, for spark-submit --py-files.")],
+) -> None:
+    """Pack the package as a zip, for executors on which it is not installed."""
+    write_zip(target, "crdtstream", "pyspark_crdtstream")
+    console.print(f"{target}: pass it to spark-submit --py-files", soft_wrap=True)
+
+
+# Arguments
+
+
+def options_of(endpoints: str, streams: str = "", pattern: str = "", option: list[str] | None = None) -> dict[str, str]:
+    """Return the options for the data source, which validates them itself."""
+    options = {"endpoints": endpoints, "streams": streams, "streamsPattern": pattern}
+    for each in option or []:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"{each!r} has no value: write --option NAME=VALUE")
+        options[name] = value
+    return {name: value for name, value in options.items() if value}
+
+
+def moment(name: str, text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        given = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{name} is {text!r}: write a time such as 2026-11-22T14:00") from None
+    return given if given.tzinfo else given.replace(tzinfo=UTC)
+
+
+def print_summary(done: object, kind: type) -> None:
+    table = Table(title="done", title_justify="left", show_header=False)
+    for each in fields(kind):
+        value = getattr(done, each.name)
+        table.add_row(each.name.replace("_", " "), f"{value:,.1f}" if isinstance(value, float) else f"{value:,}")
+    console.print(table)

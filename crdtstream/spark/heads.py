@@ -1,0 +1,87 @@
+"""Heads of streams, merged over regions: a region that is behind or down does not reduce what others report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from crdtstream.bulk import bulk_pb2
+from crdtstream.spark.client import Client
+from crdtstream.spark.offsets import Position, Positions, stream_text
+from crdtstream.spark.options import EARLIEST, EARLIEST_SEQ, LATEST, LATEST_SEQ, Offsets, Options
+
+LEDGERS: Final = "crdtstream:published:"
+
+
+@dataclass(slots=True)
+class Head:
+    """One origin in one stream; each number is the highest that a region reported."""
+
+    head: int = 0
+    trimmed: int = 0
+    at: int = 0
+    length: int = 0
+    waiting: int = 0
+
+    def join(self, other: bulk_pb2.OriginHead) -> None:
+        self.head = max(self.head, other.head)
+        self.trimmed = max(self.trimmed, other.trimmed)
+        self.at = max(self.at, other.at)
+        self.length = max(self.length, other.length)
+        self.waiting = max(self.waiting, other.waiting)
+
+
+Heads = dict[str, dict[int, Head]]
+
+
+def merge(answers: Iterable[Iterable[bulk_pb2.StreamHead]]) -> Heads:
+    heads: Heads = {}
+    for answer in answers:
+        for stream in answer:
+            row = heads.setdefault(stream_text(stream.stream), {})
+            for origin in stream.origins:
+                row.setdefault(origin.origin, Head()).join(origin)
+    return heads
+
+
+def ask(client: Client, options: Options, positions: Positions | None = None, before_ms: int | None = None) -> Heads:
+    """Return the heads of the selected streams. A pattern never includes the ledgers of sinks: a sink would feed
+    itself.
+    """
+    streams, pattern = options["streams"] or (), options["streamsPattern"] or ""
+    heads = merge(client.heads(streams, pattern, positions, before_ms))
+    return {stream: row for stream, row in heads.items() if not pattern or not stream.startswith(LEDGERS)}
+
+
+def latest(heads: Heads) -> Positions:
+    return {stream: {origin: head.head for origin, head in row.items()} for stream, row in heads.items()}
+
+
+def earliest(heads: Heads) -> Positions:
+    return {stream: {origin: head.trimmed for origin, head in row.items()} for stream, row in heads.items()}
+
+
+def before(heads: Heads) -> Positions:
+    return {stream: {origin: head.at for origin, head in row.items()} for stream, row in heads.items()}
+
+
+def resolve(heads: Heads, offsets: Offsets, default: str) -> Positions:
+    """Resolve `startingOffsets` or `endingOffsets` to positions; streams that it does not name are at `default`."""
+    words = {EARLIEST: earliest(heads), LATEST: latest(heads)}
+    if isinstance(offsets, str):
+        return words[offsets]
+    result = words[default]
+    for stream, given in offsets.items():
+        result[stream] = resolve_stream(given, {word: rows.get(stream, {}) for word, rows in words.items()}, default)
+    return result
+
+
+def resolve_stream(given: int | Mapping[int, int], words: Mapping[str, Position], default: str) -> Position:
+    by_number = {EARLIEST_SEQ: words[EARLIEST], LATEST_SEQ: words[LATEST]}
+    if isinstance(given, int):
+        return dict(by_number[given])
+    position = dict(words[default])
+    for origin, seq in given.items():
+        position[origin] = by_number[seq].get(origin, 0) if seq < 0 else seq
+    return position

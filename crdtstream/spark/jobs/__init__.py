@@ -1,0 +1,1 @@
+"""Jobs that use the data source; each is a function and a command of `crdtstream spark`."""

@@ -1,0 +1,101 @@
+"""`report`: the contents of an archive by stream, origin and hour, as a table and a chart."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+STREAMS_DRAWN = 8
+REST = "all others"
+
+
+@dataclass(frozen=True)
+class ReportRow:
+    """The entries of one origin in one stream whose IDs are within one hour.
+
+    `size_bytes` counts fields and values; `lag_ms` is the median time from an entry's ID to its archiving, `lag_ms_max`
+    the maximum; `conflicts` counts entries whose ID another origin has used too.
+    """
+
+    stream: str
+    origin: str
+    hour: datetime
+    entries: int
+    size_bytes: int
+    lag_ms: int
+    lag_ms_max: int
+    conflicts: int
+
+
+def read_archive(spark: SparkSession, directory: str) -> DataFrame:
+    """Read the entries of an archive; `stream` stays text even if all stream names are numbers."""
+    return spark.read.option("inferSchema", "false").parquet(directory)
+
+
+def report(spark: SparkSession, directory: str) -> list[ReportRow]:
+    """Return one row for each stream, origin and hour, in that order."""
+    entries = read_archive(spark, directory)
+    given = entries.groupBy("stream", "id").agg(f.count_distinct("origin").alias("origins")).where("origins > 1")
+    marked = entries.join(given.select("stream", "id", f.lit(1).alias("conflict")), ["stream", "id"], "left")
+    lag_ms = (f.unix_millis("archived") - f.unix_millis("timestamp")).alias("lag")
+    rows = (
+        marked.select("stream", "origin", f.date_trunc("hour", "timestamp").alias("hour"), size(), lag_ms, "conflict")
+        .groupBy("stream", "origin", "hour")
+        .agg(
+            f.count("*").alias("entries"),
+            f.sum("size").alias("size_bytes"),
+            f.percentile_approx("lag", 0.5).alias("lag_ms"),
+            f.max("lag").alias("lag_ms_max"),
+            f.count("conflict").alias("conflicts"),
+        )
+        .orderBy("stream", "origin", "hour")
+    )
+    return [ReportRow(**row.asDict()) for row in rows.collect()]
+
+
+def size() -> Column:
+    def add(so_far: Column, pair: Column) -> Column:
+        return so_far + f.octet_length(pair["field"]) + f.octet_length(pair["value"])
+
+    return f.aggregate("fields", f.lit(0).cast("long"), add).alias("size")
+
+
+def draw(rows: Sequence[ReportRow], target: Path) -> None:
+    """Draw entries per hour, a line for each of the largest streams; the file name's suffix selects the
+    image format.
+    """
+    # Works without a display; imported here because only drawing needs it.
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    locator = AutoDateLocator()
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    for stream, hours in by_stream(rows).items():
+        axes.plot(list(hours), list(hours.values()), marker="o", markersize=3, label=stream)
+    axes.set(title="Archived entries", ylabel="entries an hour")
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+    if rows:
+        axes.legend(fontsize="small")
+    figure.savefig(target, dpi=120)
+
+
+def by_stream(rows: Sequence[ReportRow]) -> dict[str, dict[datetime, int]]:
+    """Return the entries of each hour for the largest streams by name, and for the rest together."""
+    totals: dict[str, int] = defaultdict(int)
+    for row in rows:
+        totals[row.stream] += row.entries
+    drawn = sorted(totals, key=lambda stream: (-totals[stream], stream))[:STREAMS_DRAWN]
+    found: dict[str, dict[datetime, int]] = {stream: defaultdict(int) for stream in drawn}
+    for row in sorted(rows, key=lambda row: row.hour):
+        found.setdefault(row.stream if row.stream in drawn else REST, defaultdict(int))[row.hour] += row.entries
+    return found

@@ -1,0 +1,52 @@
+"""The data source: options and schema. Spark creates readers and writers from it in separate processes.
+
+Spark imports this module to look up any format, so other modules are imported only where they are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any
+
+from pyspark.sql.datasource import DataSource
+
+from crdtstream.spark.options import Options
+
+NAME = "crdtstream"
+
+
+class CrdtStreamSource(DataSource):
+    """`spark.read.format("crdtstream")`, `readStream`, `write` and `writeStream`."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self.parsed = Options(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def schema(self) -> str:
+        from crdtstream.spark.columns import columns_of, ddl
+
+        return ddl(columns_of(self.parsed["fieldsAs"], self.parsed["includeMetadata"]))
+
+    def reader(self, schema: Any) -> Any:
+        from crdtstream.spark.reader import BatchReader
+
+        return BatchReader(self.parsed, schema)
+
+    def streamReader(self, schema: Any) -> Any:
+        from crdtstream.spark.reader import StreamReader
+
+        return StreamReader(self.parsed, schema)
+
+    def writer(self, schema: Any, overwrite: bool) -> Any:
+        from crdtstream.spark.writer import BatchWriter
+
+        return BatchWriter(self.parsed, schema, overwrite)
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> Any:
+        from crdtstream.spark.writer import StreamWriter
+
+        return StreamWriter(self.parsed, schema, overwrite)

@@ -1,0 +1,180 @@
+"""Writers for batches and streaming queries.
+
+Exactly once: a task stages its rows in one region, its commit message names the stages, and the commit of the batch
+publishes them there, once for each application and batch, whatever is killed or repeated. That region keeps the ledger
+of published batches, so a sink never switches to another region: it would take a repeated batch for a new one.
+
+At least once: rows are added as they come, in any region that answers.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from crdtstream.bulk import bulk_pb2
+from crdtstream.spark.client import Client, client_of
+from crdtstream.spark.options import EXACTLY_ONCE, OptionError, Options
+from crdtstream.spark.regions import BulkError
+from crdtstream.spark.rows import Target, check_columns, messages
+
+# Bytes held until the region has answered, so that a call can be repeated.
+CALL_BYTES: Final = 16 << 20
+BATCH_ID: Final = "streaming.sql.batchId"
+QUERY_ID: Final = "sql.streaming.queryId"
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What one task staged or wrote."""
+
+    partition: int
+    application: str
+    batch: int
+    rows: int = 0
+    stage: str = ""
+
+
+class Sink:
+    """What both writers share; it is pickled, so it holds no client."""
+
+    def __init__(self, options: Options, names: list[str], overwrite: bool) -> None:
+        if overwrite:
+            raise OptionError("entries are only added: use mode append (a streaming query: outputMode append)")
+        self.options = options
+        self.target = Target(options["database"], options["stream"] or "", options["skipLowerIds"])
+        check_columns(names, self.target)
+
+    @property
+    def client(self) -> Client:
+        return client_of(self.options)
+
+    @property
+    def staged(self) -> bool:
+        return bool(self.options["delivery"] == EXACTLY_ONCE)
+
+    def write(self, batches: Iterator[Any], written: Written) -> Written:
+        rows = (message for batch in batches for message in messages(batch, self.target))
+        for call in [list(rows)] if self.staged else calls(rows):
+            written.rows += sum(message.count for message in call)
+            if not self.staged:
+                self.client.write(call)
+            elif call:
+                written.stage = self.stage(call, written)
+        return written
+
+    def stage(self, call: list[bulk_pb2.Rows], written: Written) -> str:
+        """Stage the rows, which are held until the region has all of them, so that a call without a reply can be
+        repeated.
+        """
+        first = bulk_pb2.StagedRows(
+            application=written.application, batch=written.batch, partition=written.partition, rows=call[0]
+        )
+        staged = self.client.stage([first, *(bulk_pb2.StagedRows(rows=rows) for rows in call[1:])])
+        if staged.rows != written.rows:
+            raise BulkError(f"{written.rows} rows were staged, but the region has {staged.rows}: run the task again")
+        return staged.stage
+
+    def commit(self, tasks: Sequence[WriterCommitMessage | None]) -> bool:
+        """Publish the stages of the tasks; return whether there were any."""
+        written = sorted((task for task in tasks if isinstance(task, Written)), key=lambda task: task.partition)
+        stages = [task.stage for task in written if task.stage]
+        if stages:
+            application, batch = written[0].application, written[0].batch
+            published = self.client.publish(application, batch, stages)
+            if published.repeated:
+                log.warning("batch %d of %s had been published before: nothing was added", batch, application)
+        return bool(stages)
+
+    def forget(self, application: str, batch: int) -> None:
+        """Drop the ledger; if the region does not answer, a stream with one entry remains."""
+        try:
+            self.client.forget(application, batch)
+        except BulkError as error:
+            log.warning("the ledger of %s was not deleted: %s", application, error)
+
+    def abort(self, application: str, batch: int) -> None:
+        """Discard the stages of a batch; stages that are not discarded expire."""
+        if self.staged and application:
+            try:
+                self.client.discard(application, batch)
+            except BulkError as error:
+                log.warning("stages of batch %d of %s were not discarded: %s", batch, application, error)
+
+
+def calls(rows: Iterator[bulk_pb2.Rows]) -> Iterator[list[bulk_pb2.Rows]]:
+    held: list[bulk_pb2.Rows] = []
+    size = 0
+    for message in rows:
+        held.append(message)
+        size += len(message.data)
+        if size >= CALL_BYTES:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
+
+
+def context() -> TaskContext:
+    found = TaskContext.get()
+    assert found is not None, "a writer runs in a task"
+    return found
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """One write. Application and batch are chosen here, before the writer is pickled for its tasks."""
+
+    def __init__(self, options: Options, schema: Any, overwrite: bool) -> None:
+        options.check_writer(streaming=False)
+        self.sink = Sink(options, schema.names, overwrite)
+        self.named = bool(options["txnAppId"])
+        self.application = options["txnAppId"] or f"write-{uuid.uuid4()}"
+        self.batch = options["txnVersion"] or 0
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        return self.sink.write(iterator, Written(context().partitionId(), self.application, self.batch))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Publish. Spark commits a write once, and a generated name is never used again, so its ledger can be
+        deleted.
+        """
+        if self.sink.commit(messages) and not self.named:
+            self.sink.forget(self.application, self.batch)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        self.sink.abort(self.application, self.batch)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """The writer of one micro-batch. Its commit runs in another instance, so the commit messages carry application and
+    batch.
+    """
+
+    def __init__(self, options: Options, schema: Any, overwrite: bool) -> None:
+        options.check_writer(streaming=True)
+        self.sink = Sink(options, schema.names, overwrite)
+        self.application = options["txnAppId"] or ""
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        task = context()
+        batch, query = task.getLocalProperty(BATCH_ID), task.getLocalProperty(QUERY_ID)
+        if batch is None or query is None:
+            raise OptionError(
+                "this Spark version does not give a task its batch: use foreachBatch with txnAppId and txnVersion, or "
+                "set delivery to at-least-once"
+            )
+        return self.sink.write(iterator, Written(task.partitionId(), self.application or query, int(batch)))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        self.sink.commit(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        known = [message.application for message in messages if isinstance(message, Written)]
+        self.sink.abort(next(iter(known), self.application), batchId)

@@ -1,0 +1,56 @@
+"""The port through which storage restores a node's state and takes checkpoints of it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from crdtstream.core.effects import Key
+from crdtstream.core.stream import Stream
+from crdtstream.protocols.manifest import Manifest, Milestone
+from crdtstream.protocols.state_rows import StreamImage
+
+
+class Stored(Protocol):
+    """The state of one region. A start calls `restore`, `restore_key` for each key, then `recover` for each log record.
+    A checkpoint calls `describe`, then `image` for each of `names`, each between two turns.
+    """
+
+    # A start
+
+    def restore(self, manifest: Manifest) -> None:
+        """Restore everything in a checkpoint except its keys."""
+
+    def restore_key(self, key: Key, stream: Stream | None, position: int) -> None:
+        """Restore a key as it was in a checkpoint at this log position; None if it no longer existed."""
+
+    def recover(self, position: int, kind: int, payload: bytes) -> None:
+        """Apply one log record; called in order."""
+
+    # A checkpoint
+
+    @property
+    def last_position(self) -> int:
+        """The last position of the log, including records of turns that are not written yet."""
+
+    @property
+    def log_retention_bytes(self) -> int:
+        """The most log bytes kept for peers; 0 keeps everything they need."""
+
+    def can_describe(self) -> bool: ...
+    def is_settled(self) -> bool:
+        """Return whether everything prepared is also in the log."""
+
+    def describe(self, segment_firsts: list[int]) -> Manifest:
+        """Describe a checkpoint that begins now, except its keys and files."""
+
+    def names(self) -> list[tuple[int, list[bytes]]]:
+        """The names of all keys, by database."""
+
+    def image(self, key: Key) -> StreamImage:
+        """The key as it is now, at the log's last position."""
+
+    def needed_position(self, milestones: list[Milestone]) -> int:
+        """Return the position before which no record is needed."""
+
+    def held_position(self) -> int:
+        """Return the first position that peers need that are receiving a state transfer now."""

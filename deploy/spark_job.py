@@ -1,0 +1,8 @@
+"""The jobs for spark-submit: `spark-submit [options] --py-files crdtstream.zip deploy/spark_job.py archive DIR ...`.
+
+See docs/spark.md, "On a cluster".
+"""
+
+from crdtstream.spark.app import main
+
+main()

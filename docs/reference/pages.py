@@ -1,0 +1,24 @@
+"""Which pages are generated, and from what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from docs.reference.commands import commands_page
+from docs.reference.options import options_page
+from docs.reference.settings import settings_page
+
+DOCS = Path(__file__).resolve().parent.parent
+PAGES: dict[str, Callable[[], str]] = {
+    "commands.md": commands_page,
+    "settings.md": settings_page,
+    "spark-options.md": options_page,
+}
+
+
+def write_pages() -> Iterator[Path]:
+    for name, make in PAGES.items():
+        path = DOCS / name
+        path.write_text(make(), encoding="utf-8")
+        yield path

@@ -1,0 +1,442 @@
+"""The lines that are broken on purpose; `mutations.py` tries each of them.
+
+Invariant: the text that a mutation replaces occurs exactly once in its file; a test fails when the code has moved on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A broken line: its file in the package, the text before and after, and the checker that notices it first from
+    seed 0 on. With `alone` that checker runs without the others, which would notice it earlier.
+
+    `crash` stands for an exception, `rot` for a start or a run that ends because of damage although nothing was
+    damaged.
+    """
+
+    name: str
+    path: str
+    before: str
+    after: str
+    checker: str
+    alone: bool = False
+
+    @property
+    def watcher(self) -> str:
+        """The only checker that runs; empty for all."""
+        return self.checker if self.alone else ""
+
+
+MUTATIONS = (
+    Mutation(
+        "the ack frontier ignores pending entries",
+        "core/group.py",
+        "        first = self.pending.first(slot)\n        if first is None:\n            return ID_MAX\n",
+        "        return ID_MAX\n        first = self.pending.first(slot)\n",
+        "ack frontier",
+    ),
+    Mutation(
+        "a destroy leaves no tombstone",
+        "core/stream.py",
+        "        tombstones[slot] = counter\n        self",
+        "        self",
+        "audit",
+    ),
+    Mutation(
+        "a DEL leaves no tombstone",
+        "core/stream.py",
+        "        self.deleted[slot] = counter\n",
+        "",
+        "convergence",
+    ),
+    Mutation(
+        "a DEL forgets concurrent destroys",
+        "core/stream.py",
+        "        self.forget_tombstones(context)\n        self.deleted[slot]",
+        "        self.destroyed.clear()\n        self.deleted[slot]",
+        "audit",
+    ),
+    Mutation(
+        "a DEL removes what it has not seen",
+        "core/stream.py",
+        "tree.remove_through(context.get(origin))",
+        "tree.remove_through(1 << 60)",
+        "convergence",
+    ),
+    Mutation(
+        "a DEL keeps the groups",
+        "core/stream.py",
+        "        self.groups.clear()\n        # A create",
+        "        # A create",
+        "delete wins",
+        alone=True,
+    ),
+    Mutation(
+        "a create needs no knowledge of destroys",
+        "core/stream.py",
+        "        for tombstones in (self.deleted, self.destroyed.get(group, {})):",
+        "        for tombstones in (self.deleted,):",
+        "audit",
+    ),
+    Mutation(
+        "a run is kept under one create only",
+        "core/group.py",
+        "alive = [self.creates[dot] for dot in creates if dot in self.creates]",
+        "alive = [self.creates[dot] for dot in creates if dot in self.creates][:1]",
+        "runs",
+    ),
+    Mutation(
+        "a run counts for creates that it does not name",
+        "core/group.py",
+        "alive = [self.creates[dot] for dot in creates if dot in self.creates]",
+        "alive = list(self.creates.values())",
+        "convergence",
+    ),
+    Mutation(
+        "a lower start of a joined create exposes nothing",
+        "core/group.py",
+        "        self.floor = self.floor.meet(start)\n",
+        "",
+        "delivery",
+    ),
+    Mutation(
+        "DELCONSUMER keeps what it lost as delivered",
+        "core/group.py",
+        "                delivered.remove(below, entry_id)\n",
+        "",
+        "ack frontier",
+    ),
+    Mutation(
+        "facts are replayed after their whole batch",
+        "core/applying.py",
+        "            if self._waiting_facts and batch.slot == self.slot:\n                self._release_facts()\n",
+        "        if self._waiting_facts and batch.slot == self.slot:\n            self._release_facts()\n",
+        "recovery",
+    ),
+    Mutation(
+        "facts are replayed before their batch",
+        "core/applying.py",
+        "        while self._waiting_facts and self._waiting_facts[0][0] <= counter:",
+        "        while self._waiting_facts:",
+        "crash",
+    ),
+    Mutation(
+        "an XDEL names one counter too many",
+        "commands/streams.py",
+        "        ranges[slot] = ranges_of(counters[slot])",
+        "        ranges[slot] = [(low, high + 1) for low, high in ranges_of(counters[slot])]",
+        "convergence",
+    ),
+    Mutation(
+        "IDs are minted without the lane",
+        "core/entry_id.py",
+        "        return (now_ms, lane)",
+        "        return (now_ms, 1)",
+        "unique IDs",
+    ),
+    Mutation(
+        "no gate for dependencies",
+        "replication/inbox.py",
+        "if vector.admits(slot, header.first, header.context):",
+        "if header.first == vector.get(slot) + 1:",
+        "crash",
+    ),
+    Mutation(
+        "only own batches are sent",
+        "replication/feed.py",
+        "if slot in self.direct and slot != own_slot:",
+        "if slot != own_slot:",
+        "convergence",
+    ),
+    Mutation(
+        "batches are sent back",
+        "replication/session.py",
+        "        self._feed.note_received(header.slot, header.last)\n",
+        "",
+        "echo",
+    ),
+    Mutation(
+        "peers see what is not synced, under always",
+        "node.py",
+        "            if not self.outputs.holds:",
+        "            if True:",
+        "convergence",
+    ),
+    Mutation(
+        "replies do not wait for the disk, under always",
+        "clients/outputs.py",
+        "        if not self.holds:",
+        "        if True:",
+        "lost write",
+    ),
+    Mutation(
+        "a sync forgets the directory",
+        "storage/log.py",
+        "                self._disk.sync_directory()\n        except",
+        "                pass\n        except",
+        "lost write",
+    ),
+    Mutation(
+        "a sync forgets the sealed segments",
+        "storage/log.py",
+        "            for segment in sealed:\n                self._disk.sync(segment.name)\n",
+        "            for segment in sealed:\n",
+        "damage",
+    ),
+    Mutation(
+        "damage below a synced position is cut",
+        "storage/recovery.py",
+        "        self._refuse_with_witness(damage, names)\n",
+        "",
+        "recovery",
+    ),
+    Mutation(
+        "a manifest before the log is synced",
+        "storage/checkpoint.py",
+        "        assert self._log.sync() >= manifest.through\n",
+        "",
+        "rot",
+    ),
+    Mutation(
+        "tombstones are collected by what is applied",
+        "replication/progress.py",
+        "        return VersionVector() if member is None else member.counted.copy()",
+        "        return VersionVector() if member is None else member.applied.copy()",
+        "collection",
+    ),
+    Mutation(
+        "a join keeps entries that the other side has seen go",
+        "core/tree_joining.py",
+        "    for low, high in lacking(mine, theirs, their_known):\n        mine.remove_counters(low, high)\n",
+        "",
+        "invariants",
+    ),
+    Mutation(
+        "a join keeps creates that the other side has seen die",
+        "core/group_joining.py",
+        "        if dot in others or (covers and not other_vector.contains(dot[0], dot[1]))\n",
+        "",
+        "delete wins",
+    ),
+    Mutation(
+        "an expiry is never taken over",
+        "core/replica.py",
+        "self.members.is_evicted(slot) or expires_ms + takeover_ms < self.now_ms",
+        "self.members.is_evicted(slot)",
+        "expiry",
+    ),
+    Mutation(
+        "the shortest expiry wins",
+        "core/stream.py",
+        "        self.expires_ms = expiries[-1][0] if",
+        "        self.expires_ms = expiries[0][0] if",
+        "invariants",
+    ),
+    Mutation(
+        "an expiry replaces only those of its own origin",
+        "core/stream.py",
+        "        for origin, meta in self._expiring.items():\n            meta.void_expiry(context.get(origin))\n",
+        "",
+        "longest expiry",
+    ),
+    Mutation(
+        "an add to an expired key keeps what was there",
+        "core/replica.py",
+        "        elif stream.length == 0 or stream.expires_ms < self.now_ms:",
+        "        elif stream.length == 0:",
+        "hidden key",
+    ),
+    Mutation(
+        "a create beyond an eviction counts",
+        "core/members.py",
+        "        return counter > self._ends.get(slot, NEVER)",
+        "        return False",
+        "convergence",
+    ),
+    Mutation(
+        "an evicted region goes on as it was",
+        "replication/membership/membership.py",
+        "        if members.has_ended(self._birth.origin):\n",
+        "        if False:\n",
+        "convergence",
+    ),
+    Mutation(
+        "a joined state leaves no gap",
+        "replication/history.py",
+        "        self._gaps.append((position, gap))\n        self._after",
+        "        self._after",
+        "convergence",
+    ),
+    Mutation(
+        "replay applies what a checkpoint has",
+        "core/applying.py",
+        "            if not self._captured or self._captured.get(effect.key, 0) < position:",
+        "            if True:",
+        "crash",
+    ),
+    Mutation(
+        "a removal takes the first range of an origin alone",
+        "core/stream.py",
+        "        for low, high in pieces:\n            tree.remove_counters",
+        "        for low, high in pieces[:1]:\n            tree.remove_counters",
+        "observed remove",
+    ),
+    Mutation(
+        "an expiry stays that the next effect replaces",
+        "core/stream.py",
+        "if self.expiry_counter <= covered:",
+        "if self.expiry_counter < covered:",
+        "expiry",
+    ),
+    Mutation(
+        "a join takes what lies above the last entry here",
+        "core/tree_joining.py",
+        "    first = theirs.first_above(known)\n    if first is not None:\n        for",
+        "    last = last_of(mine)\n    first = theirs.first_above(0 if last is None else last[1])\n"
+        "    if first is not None:\n        for",
+        "resurrection",
+        alone=True,
+    ),
+    Mutation(
+        "a gap counts what is missing",
+        "replication/turn.py",
+        "VersionVector({slot: count for slot, count in state.vector.items() if",
+        "VersionVector({slot: count - own.get(slot) for slot, count in state.vector.items() if",
+        "origin order",
+    ),
+    Mutation(
+        "a log that was cut has no milestone at its beginning",
+        "replication/history.py",
+        "            self._mark_beginning()\n",
+        "",
+        "resume",
+    ),
+    Mutation(
+        "a restart tells no vector",
+        "replication/session.py",
+        "            message.links.vector.extend(vector_rows(view.replica.vector))\n",
+        "",
+        "echo",
+    ),
+    Mutation(
+        "progress of others is not passed on",
+        "replication/session.py",
+        "rows = [row for row in view.progress.rows() if row[0] not in (own, self.peer_origin)]",
+        "rows: list[ProgressRow] = []",
+        "bounded memory",
+        alone=True,
+    ),
+    Mutation(
+        "a reader goes on in a segment that has ended",
+        "storage/log.py",
+        "if stop is not None and position <= stop[0].last:",
+        "if stop is not None:",
+        "damage",
+    ),
+    Mutation(
+        "a restart keeps its origin",
+        "replication/membership/birth.py",
+        "        self.become_new(turn)\n",
+        "        if not self.origin:\n            self.become_new(turn)\n        else:\n"
+        "            self._replica.become(self.origin, lane_of(self._config.region, self.count))\n"
+        "            turn.add(codec.START, codec.encode_start(self.origin, self.count))\n",
+        "unique dots",
+        alone=True,
+    ),
+    Mutation(
+        "an origin takes no number beyond what is known",
+        "replication/membership/birth.py",
+        "        count = self._highest(self._config.region) + 1\n        self._adopt",
+        "        count = max(0, self._highest(self._config.region))\n        self._adopt",
+        "unique IDs",
+    ),
+    Mutation(
+        "an admission by all waits for nobody",
+        "replication/membership/membership.py",
+        "        elif all(self._holds_join(replaced.get(slot, slot)) for slot in counted)"
+        " and self._evictors_hold_join():",
+        "        elif self._replica.members.joins_of(own):",
+        "recovery",
+    ),
+    Mutation(
+        "a sponsor evicts before it holds the predecessor's tail",
+        "replication/membership/membership.py",
+        "        return self._replica.vector.contains(slot, max([",
+        "        return True or self._replica.vector.contains(slot, max([",
+        "recovery",
+    ),
+    Mutation(
+        "a batch names nothing of its context",
+        "core/replica.py",
+        "        known.merge(news)\n        known.advance(self.slot, self.counter())\n        return news",
+        "        known.merge(news)\n        known.advance(self.slot, self.counter())\n        return VersionVector()",
+        "convergence",
+    ),
+    Mutation(
+        "what a joined state brought is no news",
+        "core/applying.py",
+        "                self._news[slot] = None\n                self.contexts.pop",
+        "                self.contexts.pop",
+        "convergence",
+    ),
+    Mutation(
+        "a live origin is replaced at once",
+        "replication/membership/membership.py",
+        "        limits = self._exchange.view.config.limits\n",
+        "        return False\n        limits = self._exchange.view.config.limits\n",
+        "convergence",
+    ),
+    Mutation(
+        "the tail of an evicted origin is dropped",
+        "replication/exchange.py",
+        "        name, own = self.view.config.name, self._replica\n",
+        "        if self._replica.members.is_evicted(header.slot):\n            return\n"
+        "        name, own = self.view.config.name, self._replica\n",
+        "convergence",
+    ),
+    Mutation(
+        "a joined state brings no members",
+        "core/applying.py",
+        "        self._join_members(state.members, before, state.vector)\n",
+        "        self._join_members(type(state.members)(), before, state.vector)\n",
+        "convergence",
+    ),
+    Mutation(
+        "contexts of ended origins are kept",
+        "core/applying.py",
+        "            if stable.contains(slot, self.vector.get(slot)):\n                del",
+        "            if stable.contains(slot, self.vector.get(slot) + 1):\n                del",
+        "bounded memory",
+    ),
+    Mutation(
+        "a batch whose context is forgotten is dropped",
+        "replication/exchange.py",
+        "                self._need_state(header, links)\n",
+        "                pass\n",
+        "convergence",
+    ),
+    Mutation(
+        "a fetch that goes on does not say that nobody offered the state",
+        "replication/transfer/handover.py",
+        "        unoffered = self.demanded or self._unoffered is not None\n",
+        "        unoffered = self.demanded or (self._unoffered is not None and self._told == (0, 0))\n",
+        "convergence",
+    ),
+    Mutation(
+        "a batch is applied whose context was forgotten",
+        "core/applying.py",
+        "        return first == 1 or slot in self.contexts",
+        "        return True",
+        "convergence",
+    ),
+    Mutation(
+        "a checkpoint tells of founders that have ended",
+        "replication/membership/birth.py",
+        "codec.encode_founder(slot)) for slot in self.founders_left()]",
+        "codec.encode_founder(slot)) for slot in self.founders]",
+        "recovery",
+    ),
+)

@@ -1,0 +1,80 @@
+"""Sweeps over many seeds: the outcome of each, and their sum. Local processes and Spark executors give the same
+results.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+from simulations.adversary import draw_world
+from simulations.checkers import run_checked
+from simulations.history import Violation
+from simulations.world import World
+
+CHUNK = 10
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of one seed: the violation or an empty text, and the trace of a failed run."""
+
+    seed: int
+    violation: str
+    injected: dict[str, int]
+    statistics: dict[str, int]
+    trace: tuple[str, ...] = ()
+
+
+def run_seed(seed: int) -> Outcome:
+    world = draw_world(seed)
+    violation = failure_of(world)
+    injected: Counter[str] = sum((machine.happened for machine in world.machines.values()), world.adversary.injected)
+    trace = tuple(world.trace) if violation else ()
+    return Outcome(seed, violation, dict(injected), dict(world.statistics), trace)
+
+
+def failure_of(world: World) -> str:
+    """Run a world; return what does not hold, or an empty text."""
+    try:
+        run_checked(world)
+    except Violation as violation:
+        return str(violation)
+    except Exception as error:
+        return f"crash: {type(error).__name__}: {error}"
+    return ""
+
+
+def on_processes(workers: int, first: int, seeds: int) -> Iterator[Outcome]:
+    """Run seeds in processes; outcomes come in the order of the seeds."""
+    with ProcessPoolExecutor(workers) as pool:
+        yield from pool.map(run_seed, range(first, first + seeds), chunksize=CHUNK)
+
+
+class Fault:
+    """One kind of fault: how often it happened, in how many runs, and how many of those failed."""
+
+    def __init__(self) -> None:
+        self.runs = self.times = self.violations = 0
+
+    def count(self, times: int, violates: bool) -> None:
+        self.runs += 1
+        self.times += times
+        self.violations += violates
+
+
+class Swept:
+    """The sum of outcomes."""
+
+    def __init__(self) -> None:
+        self.violations = 0
+        self.faults: dict[str, Fault] = {}
+        self.totals: Counter[str] = Counter()
+
+    def count(self, outcome: Outcome) -> None:
+        self.violations += bool(outcome.violation)
+        self.totals.update(outcome.statistics)
+        for name, times in outcome.injected.items():
+            self.faults.setdefault(name, Fault()).count(times, bool(outcome.violation))

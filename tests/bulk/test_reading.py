@@ -1,0 +1,146 @@
+"""Intervals of seqs read in portions, against a naive list of entries; the stream changes in between."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crdtstream.bulk import reading
+from crdtstream.bulk.errors import FAILED_PRECONDITION, INVALID_ARGUMENT, BulkError
+from crdtstream.bulk.reading import Interval, portion_after, require_applied
+from tests.bulk.columns import Entry, Fields, entries_of
+from tests.commands.stream_region import Region
+
+KEY = (0, b"s")
+
+
+class Known:
+    """Two regions' entries in one stream as this region holds them, and the same as a plain list for each origin."""
+
+    def __init__(self) -> None:
+        self.region, self.other = Region(1), Region(2)
+        self.entries: dict[int, list[Entry]] = {1: [], 2: []}
+
+    def add(self, slot: int, fields: Fields) -> None:
+        region = self.region if slot == 1 else self.other
+        reply = region.call("XADD", "s", "*", *fields)
+        assert reply is not None
+        ms, seq = reply.split(b"\r\n")[1].split(b"-")
+        self.entries[slot].append((region.replica.counter(), (int(ms), int(seq)), fields))
+
+    def other_key(self, slot: int) -> None:
+        (self.region if slot == 1 else self.other).call("XADD", "elsewhere", "*", "f", "v")
+
+    def delete(self, slot: int, at: int) -> None:
+        known = self.entries[slot]
+        if known:
+            gone = known.pop(at % len(known))
+            self.region.hear(self.other)
+            tree = self.region.stream().trees[slot]
+            assert tree.counter_of(gone[1]) == gone[0]
+            self.region.replica.remove_entries(KEY, {slot: [(gone[0], gone[0])]}, False, None)
+
+    def trim(self, slot: int, count: int) -> None:
+        """The head of one origin's tree leaves, as by XTRIM."""
+        self.region.hear(self.other)
+        gone, self.entries[slot] = self.entries[slot][:count], self.entries[slot][count:]
+        if gone:
+            self.region.replica.remove_entries(KEY, {slot: [(gone[0][0], gone[-1][0])]}, True, None)
+
+    def read(self, slot: int, after: int, through: int, bytes_max: int) -> list[Entry]:
+        found: list[Entry] = []
+        interval = Interval(KEY, slot, after, through)
+        portion = portion_after(self.region.context, interval, after, bytes_max)
+        while portion is not None:
+            assert portion.count == 1 or len(portion.data) <= bytes_max
+            found += entries_of(portion)
+            assert portion.last_seq == found[-1][0]
+            portion = portion_after(self.region.context, interval, portion.last_seq, bytes_max)
+        return found
+
+
+slots = st.sampled_from([1, 2])
+sizes = st.sampled_from([1, 1, 1, 30, 400])
+events = st.one_of(
+    st.tuples(st.just("add"), slots, sizes),
+    st.tuples(st.just("add"), slots, sizes),
+    st.tuples(st.just("other"), slots, sizes),
+    st.tuples(st.just("delete"), slots, st.integers(0, 40)),
+    st.tuples(st.just("trim"), slots, st.integers(1, 4)),
+)
+
+
+def play(known: Known, history: list[tuple[str, int, int]]) -> None:
+    for what, slot, number in history:
+        if what == "add":
+            known.add(slot, [b"f", b"v" * number])
+        elif what == "other":
+            known.other_key(slot)
+        elif what == "delete":
+            known.delete(slot, number)
+        else:
+            known.trim(slot, number)
+    known.region.hear(known.other)
+
+
+@given(st.lists(events, max_size=40), slots, st.integers(0, 50), st.integers(0, 50), st.sampled_from([1, 100, 1_000]))
+def test_an_interval_is_what_a_list_of_entries_says(
+    history: list[tuple[str, int, int]], slot: int, after: int, width: int, bytes_max: int
+) -> None:
+    known = Known()
+    play(known, history)
+    wanted = [entry for entry in known.entries[slot] if after < entry[0] <= after + width]
+    assert known.read(slot, after, after + width, bytes_max) == wanted
+
+
+@given(st.lists(events, min_size=10, max_size=40), st.lists(events, max_size=20), slots)
+def test_what_changes_between_two_portions(
+    before: list[tuple[str, int, int]], between: list[tuple[str, int, int]], slot: int
+) -> None:
+    """Entries that stay are read once; those that left may be missing, those that came above may be there."""
+    known = Known()
+    play(known, before)
+    interval = Interval(KEY, slot, 0, 1_000)
+    first = portion_after(known.region.context, interval, 0, 200)
+    if first is None:
+        return
+    found = entries_of(first)
+    play(known, between)
+    rest = known.read(slot, first.last_seq, 1_000, 200)
+    assert [entry[0] for entry in found + rest] == sorted({entry[0] for entry in found + rest})
+    assert rest == [entry for entry in known.entries[slot] if entry[0] > first.last_seq]
+
+
+@pytest.mark.interpreted
+def test_a_portion_bounds_its_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "ENTRIES_MAX", 3)
+    known = Known()
+    play(known, [("add", 1, 1)] * 7)
+    counts = []
+    portion = portion_after(known.region.context, Interval(KEY, 1, 0, 7), 0, 1 << 20)
+    while portion is not None:
+        counts.append(portion.count)
+        portion = portion_after(known.region.context, Interval(KEY, 1, 0, 7), portion.last_seq, 1 << 20)
+    assert counts == [3, 3, 1]
+
+
+def test_what_is_not_applied_yet_is_refused_not_taken_for_removed() -> None:
+    known = Known()
+    play(known, [("add", 2, 1)] * 3)
+    require_applied(known.region.context, Interval(KEY, 2, 0, 3))
+    with pytest.raises(BulkError, match=r"has applied origin 2.0 up to seq 3, but the interval ends at 4") as refusal:
+        require_applied(known.region.context, Interval(KEY, 2, 0, 4))
+    assert refusal.value.code == FAILED_PRECONDITION
+    with pytest.raises(BulkError, match="begins after 5, but ends before that, at 4") as refusal:
+        Interval(KEY, 2, 5, 4)
+    assert refusal.value.code == INVALID_ARGUMENT
+
+
+def test_an_expired_key_has_no_entries() -> None:
+    known = Known()
+    play(known, [("add", 1, 1)] * 3)
+    known.region.call("PEXPIRE", "s", "10")
+    assert len(known.read(1, 0, 3, 1_000)) == 3
+    known.region.replica.now_ms = known.region.context.now_ms + 11
+    assert known.read(1, 0, 3, 1_000) == []

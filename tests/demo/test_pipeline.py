@@ -1,0 +1,68 @@
+"""The demo of the pipeline from outside: what it leaves, read by a program that knows nothing of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import pyarrow.dataset
+
+from crdtstream.demo.pipeline import Compared, compare, complaints_of, workplace
+from crdtstream.demo.waiting import DemoError
+from crdtstream.spark.jobs.audit import Audited, Divergence
+
+
+@pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
+@pytest.mark.timeout(280)
+def test_every_acknowledged_add_is_archived_once(tmp_path: Path) -> None:
+    keep = tmp_path / "kept"
+    command = [sys.executable, "-m", "crdtstream", "demo", "--spark", "--once", "--keep", str(keep)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=260)
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+    assert "All held: the archive has every acknowledged add once" in done.stdout
+    assert "killing west" in done.stdout and "starting west again" in done.stdout
+    answered = [json.loads(line) for line in (keep / "acknowledged.jsonl").read_text().splitlines()]
+    table = pyarrow.dataset.dataset(keep / "archive", format="parquet").to_table(columns=["stream", "id"])
+    held = Counter(zip(table["stream"].to_pylist(), table["id"].to_pylist(), strict=True))
+    assert len(answered) > 1_000
+    assert {held[row["stream"], row["id"]] for row in answered} == {1}
+    assert set(held.values()) == {1}
+
+
+def parquet(directory: Path, ids: list[str]) -> str:
+    directory.mkdir()
+    table = pyarrow.table({"stream": ["s"] * len(ids), "id": ids})
+    pyarrow.dataset.write_dataset(table, directory, format="parquet")
+    return str(directory)
+
+
+def test_what_is_missing_and_what_is_there_twice_is_named(tmp_path: Path) -> None:
+    archive = parquet(tmp_path / "a", ["1-1", "2-1", "2-1", "9-9"])
+    compared = compare([("s", "1-1"), ("s", "2-1"), ("s", "3-1")], archive)
+    assert (compared.answered, compared.archived) == (3, 4)
+    assert (compared.missing, compared.twice) == ([("s", "3-1")], [("s", "2-1")])
+    alike = Audited(["a", "b"], {})
+    assert complaints_of(compared, alike) == [
+        "acknowledged, but not in the archive: ('s', '3-1')",
+        "more than once in the archive: ('s', '2-1')",
+    ]
+    assert complaints_of(Compared(1, 1, [], []), alike) == []
+    apart = Audited(["a", "b"], {}, divergences=[Divergence("s", "1.a", 3, "", {"a": "1-1"})])
+    assert complaints_of(Compared(0, 0, [], []), apart)[1:] == ["no add was acknowledged"]
+
+
+def test_a_directory_that_holds_something_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+    with pytest.raises(DemoError, match="is not empty: name a directory that is"), workplace(tmp_path):
+        pass
+    with workplace(None) as made:
+        assert made.is_dir()
+    assert not made.exists()

@@ -1,0 +1,82 @@
+"""Lists and numbers of the documentation that the code has too."""
+
+from __future__ import annotations
+
+import re
+
+from crdtstream.core.effects import Effect
+from crdtstream.node import Ready
+from crdtstream.protocols import codec, manifest, state_rows
+from crdtstream.storage import sections, segment
+from nemesis.faults import FAULTS
+from nemesis.stories import STORIES
+from simulations.checkers import all_checkers
+from tests.docs.blocks import PAGES
+from tests.tidy import LAYERS
+
+# The package itself, its settings, and `python -m crdtstream`.
+UNLISTED = ("crdtstream", "config", "__main__")
+
+
+def rows_of(page: str, heading: str) -> list[list[str]]:
+    """The cells of the first table behind a heading."""
+    text = (PAGES / page).read_text(encoding="utf-8")
+    _, _, behind = text.partition(f"\n{heading}\n")
+    table = re.search(r"(?:^\|.*\n)+", behind, re.MULTILINE)
+    assert table, f"{page}: no table behind {heading}"
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in table[0].splitlines()[2:]]
+
+
+def words_of(rows: list[list[str]]) -> list[str]:
+    """What stands in backquotes in the first column."""
+    return [word for row in rows for word in re.findall(r"`([^`]+)`", row[0])]
+
+
+def test_checkers_of_the_simulator() -> None:
+    assert sorted(words_of(rows_of("simulation.md", "## What is checked"))) == sorted(c.name for c in all_checkers())
+
+
+def test_faults_and_stories() -> None:
+    assert sorted(words_of(rows_of("faults.md", "### Faults"))) == sorted(FAULTS)
+    assert sorted(words_of(rows_of("faults.md", "## Stories and restarts"))) == sorted(STORIES)
+
+
+def test_versions_of_formats() -> None:
+    versions = {name: int(version) for name, version in rows_of("formats.md", "## Versions")}
+    assert versions == {
+        "segments of the log": segment.FORMAT_VERSION,
+        "batches and records": codec.FORMAT_VERSION,
+        "sections of a checkpoint": sections.FORMAT_VERSION,
+        "rows of a state": state_rows.FORMAT_VERSION,
+        "manifest": manifest.FORMAT_VERSION,
+    }
+
+
+def test_kinds_of_records() -> None:
+    told = {
+        name.upper().replace(" ", "_"): int(kind) for kind, name, _ in rows_of("formats.md", "### Kinds of records")
+    }
+    assert told == {name: getattr(codec, name) for name in codec.__all__ if name.isupper() and name != "FORMAT_VERSION"}
+
+
+def test_effects() -> None:
+    told = [row[1].strip("`") for row in rows_of("formats.md", "## Batches")]
+    assert sorted(told) == sorted(kind.__name__ for kind in leaves(Effect))
+
+
+def leaves(kind: type) -> list[type]:
+    below: list[type] = kind.__subclasses__()
+    return [leaf for child in below for leaf in leaves(child)] if below else [kind]
+
+
+def test_layers() -> None:
+    ranks = {part: rank for rank, row in enumerate(LAYERS) for part in row if part not in UNLISTED}
+    told = [re.findall(r"`(\w+)`", row[1]) for row in rows_of("architecture.md", "## Layers")]
+    assert sorted(part for row in told for part in row) == sorted(ranks)
+    order = [min(ranks[part] for part in row) for row in told]
+    assert order == sorted(order), "a layer is listed above what it imports"
+
+
+def test_the_fields_of_ready() -> None:
+    text = (PAGES / "architecture.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^Ready\.(\w+)", text, re.MULTILINE)) == sorted(Ready.__slots__)

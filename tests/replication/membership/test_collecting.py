@@ -1,0 +1,147 @@
+"""What a region forgot it forgets in a replay too: what the log is told, when, and what a start makes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from crdtstream.config import Config
+from crdtstream.core.causality import VersionVector
+from crdtstream.core.entry_id import STRICT
+from crdtstream.node import Node
+from crdtstream.protocols import codec
+from crdtstream.replication.membership.collecting import TELL_MS
+from crdtstream.storage.restore import open_storage
+from simulations.cluster import SALT, SEGMENT_BYTES, Cluster, Region
+
+START_MS = 1_000
+
+
+# A node that is replayed is listened to, by a method of its own.
+pytestmark = pytest.mark.interpreted
+
+
+@pytest.fixture
+def region() -> Region:
+    config = Config(name="east", region=1, cluster="c", id_mode=STRICT, incarnation=0)
+    return Region(config, START_MS)
+
+
+def run(region: Region, text: str) -> None:
+    region.execute(text.encode().split(), region.node.context.now_ms)
+
+
+def pass_time(region: Region, milliseconds: int = TELL_MS) -> None:
+    region.sync()
+    region.node.tick(region.node.context.now_ms + milliseconds)
+    region.perform()
+
+
+def come_and_go(region: Region, first: int, count: int) -> None:
+    for number in range(first, first + count):
+        run(region, f"XADD key-{number} * f v")
+        run(region, f"DEL key-{number}")
+
+
+def replayed(region: Region) -> tuple[Node, list[int], list[tuple[int, VersionVector]]]:
+    """A node that has read the log and was not started: how many keys it knew after each record, and what it was told
+    to forget by.
+    """
+    node = Node(region.config, START_MS)
+    known: list[int] = []
+    told: list[tuple[int, VersionVector]] = []
+    original = node.recover
+
+    def recover(position: int, kind: int, payload: bytes) -> None:
+        if kind == codec.STABLE:
+            told.append(codec.decode_stable(payload))
+        original(position, kind, payload)
+        known.append(len(node.replica.databases[0]))
+        node.replica.check()
+
+    node.recover = recover  # type: ignore[method-assign]
+    open_storage(region.disk, node, salt=SALT, segment_bytes_max=SEGMENT_BYTES)
+    return node, known, told
+
+
+def test_a_replay_knows_no_more_keys_at_once_than_the_region_did(region: Region) -> None:
+    for batch in range(10):
+        come_and_go(region, 20 * batch, 20)
+        pass_time(region)
+        assert not region.node.replica.databases[0]
+    pass_time(region)
+    node, known, told = replayed(region)
+    assert max(known) <= 20
+    assert not node.replica.databases[0] and not node.replica.collection.waiting
+    assert sum(looked for looked, _ in told) == 200
+
+
+def test_the_log_is_told_once_a_second_at_most(region: Region) -> None:
+    for batch in range(20):
+        come_and_go(region, 5 * batch, 5)
+        pass_time(region, TELL_MS // 4)
+    pass_time(region)
+    _, _, told = replayed(region)
+    assert 5 <= len(told) <= 7
+    assert sum(looked for looked, _ in told) == 100
+
+
+def test_what_is_not_forgotten_is_not_told(region: Region) -> None:
+    """The group's end is remembered until it is stable, which it is not yet: nothing was synced."""
+    for text in ("XADD x 1-* f v", "XGROUP CREATE x g 0", "XGROUP DESTROY x g"):
+        run(region, text)
+    region.node.tick(START_MS + TELL_MS)
+    region.perform()
+    assert region.node.replica.collection.waiting and replayed(region)[2] == []
+    pass_time(region)
+    assert not region.node.replica.collection.waiting and len(replayed(region)[2]) == 1
+
+
+def test_a_clock_that_is_set_back_delays_nothing(region: Region) -> None:
+    come_and_go(region, 0, 1)
+    pass_time(region, 1_000_000)
+    come_and_go(region, 1, 1)
+    pass_time(region, -900_000)
+    assert len(replayed(region)[2]) == 2
+
+
+def test_a_disk_without_room_is_told_later(region: Region) -> None:
+    come_and_go(region, 0, 3)
+    region.node.writable(False)
+    pass_time(region)
+    assert replayed(region)[2] == []
+    region.node.writable(True)
+    pass_time(region)
+    assert [looked for looked, _ in replayed(region)[2]] == [3]
+
+
+def test_a_replay_keeps_what_is_not_stable() -> None:
+    """Region 2 has not got the second DEL, so a create that it makes meanwhile must still die by it."""
+    cluster = Cluster(2, STRICT)
+    cluster.link(1, 2)
+    cluster.sync()
+    for text in ("XADD a 1-* f v", "XADD b 1-* f v", "DEL a"):
+        cluster.execute(1, text.encode().split())
+    cluster.sync()
+    for region in cluster.regions.values():
+        region.sync()
+    cluster.sync()
+    cluster.cut(1, 2)
+    cluster.execute(1, b"DEL b".split())
+    one = cluster.regions[1]
+    pass_time(one)
+    assert list(one.node.replica.databases[0]) == [b"b"]
+    node, _, told = replayed(one)
+    assert list(node.replica.databases[0]) == [b"b"] and node.replica.databases[0][b"b"].deleted
+    assert len(told) == 1
+
+
+def test_a_start_goes_on_from_there(region: Region) -> None:
+    come_and_go(region, 0, 10)
+    pass_time(region)
+    run(region, "XADD x * f v")
+    come_and_go(region, 10, 10)
+    region.start(region.node.context.now_ms)
+    pass_time(region)
+    pass_time(region)
+    assert list(region.node.replica.databases[0]) == [b"x"]
+    assert list(replayed(region)[0].replica.databases[0]) == [b"x"]

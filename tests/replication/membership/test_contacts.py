@@ -1,0 +1,51 @@
+"""What is said of peers that are not linked."""
+
+from __future__ import annotations
+
+from crdtstream.replication.membership.contacts import LINKED, NOT_TRIED, Contacts
+
+
+def test_an_address_that_never_answered_is_shown_from_the_start_on() -> None:
+    contacts = Contacts(["west:1", "north:1"], 1_000)
+    contacts.note_failure("north:1", "connection refused")
+    told = [(one.address, one.region, one.since_ms, one.reason) for one in contacts.unmet([])]
+    assert told == [("north:1", 0, 1_000, "connection refused"), ("west:1", 0, 1_000, NOT_TRIED)]
+
+
+def test_a_region_is_known_by_its_address() -> None:
+    contacts = Contacts(["west:1"], 1_000)
+    contacts.note_answer("west:1", 2)
+    contacts.note_failure("west:1", "the peer refused: no")
+    found = contacts.of(2)
+    assert found is not None and (found.address, found.reason) == ("west:1", "the peer refused: no")
+    assert contacts.unmet([2]) == []
+    assert [one.region for one in contacts.unmet([3])] == [2]
+
+
+def test_an_address_that_is_not_configured_does_not_count() -> None:
+    contacts = Contacts(["west:1"], 1_000)
+    contacts.note_answer("other:1", 3)
+    assert contacts.of(3) is None and [one.address for one in contacts.unmet([])] == ["west:1"]
+
+
+def test_time_begins_when_the_link_is_lost_not_at_each_try() -> None:
+    contacts = Contacts(["west:1"], 1_000)
+    contacts.note_answer("west:1", 2)
+    contacts.observe([2], 2_000)
+    found = contacts.of(2)
+    assert found is not None and found.since_ms == LINKED
+    contacts.note_end(2, "nothing heard", 3_000)
+    contacts.observe([], 3_000)
+    contacts.note_failure("west:1", "connection refused")
+    contacts.observe([], 4_000)
+    assert (found.since_ms, found.reason) == (3_000, "connection refused")
+
+
+def test_a_region_that_dials_in_needs_no_address() -> None:
+    contacts = Contacts([], 1_000)
+    assert contacts.of(2) is None
+    contacts.note_end(2, "the peer ended the stream", 5_000)
+    contacts.observe([], 5_000)
+    found = contacts.of(2)
+    assert found is not None
+    assert (found.address, found.since_ms, found.reason) == ("", 5_000, "the peer ended the stream")

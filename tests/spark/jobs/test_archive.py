@@ -1,0 +1,68 @@
+"""An archive that is continued, repeated and merged, read as any reader would."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from crdtstream.spark.jobs.archive import Archive, Merging, archive
+from crdtstream.spark.jobs.dataset import ForeignQuery
+from tests.spark.fake_regions import START_MS, Regions
+from tests.spark.jobs.streams import filled, found, held, source
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def test_an_archive_is_continued_and_has_each_entry_once(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    target = tmp_path / "archive"
+    filled(regions)
+    first = archive(spark, source(regions), str(target))
+    assert (first.rows, found(target)) == (20, held(regions))
+    regions[1].restart()
+    regions[1].add("new", b"later")
+    filled(regions, 1)
+    second = archive(spark, source(regions), str(target))
+    assert (second.rows, found(target)) == (5, held(regions))
+    assert archive(spark, source(regions), str(target)).rows == 0
+    day = f"{datetime.fromtimestamp(START_MS / 1000, UTC):%Y-%m-%d}"
+    assert {path.name for path in target.glob("stream_part=*/date=*")} == {f"date={day}"}
+
+
+def test_a_lost_commit_adds_nothing_twice(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    target = tmp_path / "archive"
+    filled(regions)
+    archive(spark, source(regions), str(target))
+    commits = target / "_checkpoint" / "commits"
+    shutil.rmtree(commits)
+    commits.mkdir()
+    filled(regions, 2)
+    archive(spark, source(regions), str(target))
+    assert found(target) == held(regions)
+
+
+def test_a_lost_checkpoint_is_refused(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    target = tmp_path / "archive"
+    filled(regions)
+    archive(spark, source(regions), str(target))
+    shutil.rmtree(target / "_checkpoint")
+    with pytest.raises(Exception, match=ForeignQuery.__name__):
+        archive(spark, source(regions), str(target))
+    assert found(target) == held(regions)
+
+
+def test_small_files_are_merged(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    target = tmp_path / "archive"
+    filled(regions)
+    options = source(regions) | {"maxOffsetsPerTrigger": "4"}
+    job = Archive(spark, options, str(target), Merging(files_min=2))
+    job.start().awaitTermination()
+    done = job.finish()
+    assert done.batches >= 5 and done.merged_files >= 4
+    assert len(list(target.glob("stream_part=*/date=*/*.parquet"))) == 2
+    assert found(target) == held(regions)

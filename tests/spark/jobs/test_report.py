@@ -1,0 +1,44 @@
+"""Counts by stream, origin and hour, and the chart of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from crdtstream.spark.jobs.archive import archive
+from crdtstream.spark.jobs.report import REST, STREAMS_DRAWN, ReportRow, by_stream, draw, report
+from crdtstream.spark.offsets import origin_text
+from tests.spark.fake_regions import Regions
+from tests.spark.jobs.streams import filled, source
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def test_a_report_counts_by_stream_origin_and_hour(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    filled(regions)
+    archive(spark, source(regions), str(tmp_path / "archive"))
+    rows = report(spark, str(tmp_path / "archive"))
+    assert [(row.stream, row.origin, row.entries, row.size_bytes, row.conflicts) for row in rows] == [
+        (stream, origin_text(region.origin), 5, 20, 0) for stream in ("a", "b") for region in regions.regions
+    ]
+    assert all(row.lag_ms_max >= row.lag_ms > 0 for row in rows)
+
+
+def row(stream: str, hour: int, entries: int) -> ReportRow:
+    return ReportRow(stream, "1.ab", datetime(2026, 11, 22, hour, tzinfo=UTC), entries, 0, 0, 0, 0)
+
+
+def test_the_chart_has_the_largest_streams_and_the_rest(tmp_path: Path) -> None:
+    rows = [row(f"s{number}", number % 3, number + 1) for number in range(STREAMS_DRAWN + 2)]
+    drawn = by_stream(rows)
+    assert next(iter(drawn)) == f"s{STREAMS_DRAWN + 1}" and len(drawn) == STREAMS_DRAWN + 1
+    assert sum(drawn[REST].values()) == 1 + 2, "the two smallest"
+    draw(rows, tmp_path / "chart.png")
+    assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
+    draw([], tmp_path / "empty.svg")
+    assert b"<svg" in (tmp_path / "empty.svg").read_bytes()
