@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -167,14 +168,22 @@ async def test_a_checkpoint_that_fails_does_not_keep_it(tmp_path: Path, monkeypa
     assert last_record(config) == codec.STOP
 
 
-async def test_one_under_way_is_enough(tmp_path: Path) -> None:
-    config = config_of(tmp_path, SHORT)
-    async with running(config) as region:
+async def test_one_under_way_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop_asked = threading.Event()
+    replace = RealDisk.replace
+
+    def replace_later(disk: RealDisk, name: str, data: bytes) -> None:
+        assert stop_asked.wait(DEADLINE_S)
+        replace(disk, name, data)
+
+    monkeypatch.setattr(RealDisk, "replace", replace_later)
+    async with running(config_of(tmp_path, SHORT)) as region:
         await add(region)
         saving = region.loop.node.context.saving
-        number = saving.request()
-        await until(lambda: saving.running or saving.completed(number), "it is under way")
+        saving.request()
+        await until(lambda: saving.running, "it is under way")
         expected = saving.next()
         region.loop.stop()
+        stop_asked.set()
         await stopped(region)
     assert saving.completed(expected) and not saving.requested
