@@ -164,13 +164,14 @@ class Membership:
         rows name each other.
         """
         birth, config = self._birth, self._exchange.view.config
-        if not self._is_new or not config.peers or birth.founders or self._replica.members.slots():
+        if not self._is_new or not config.peers or birth.founders or not self._has_met_peers():
             return
-        if self._has_met_peers():
-            birth.founding.tell(birth.origin, birth.count, {self._addresses[peer] for peer in config.peers})
-            if not birth.founding.missing(config.region) and not self._outdated():
-                for slot in birth.founding.origins():
-                    birth.found(slot, self._turn)
+        # Also told to a region that asks for admission by all: it waits for regions that may belong to a cluster.
+        birth.founding.tell(birth.origin, birth.count, {self._addresses[peer] for peer in config.peers})
+        if self._replica.members.slots() or birth.founding.missing(config.region) or self._outdated():
+            return
+        for slot in birth.founding.origins():
+            birth.found(slot, self._turn)
 
     def _outdated(self) -> set[int]:
         """The regions that are linked under another origin than their founding row names. They restarted after they
@@ -209,8 +210,18 @@ class Membership:
             self.admitted = True
         elif self._knows_cluster() and not self._may_be_sponsored():
             self._seek_admission_by_all(now_ms)
-        elif self._was_wanted and not self._replica.counter():
+        elif self._should_show_itself():
             self._replica.join_member(self._birth.origin)
+
+    def _should_show_itself(self) -> bool:
+        """Return whether peers wait for a Join by which this origin shows that it is not passing, or, where nobody
+        knows a cluster, that none can be founded with this directory. A new one writes no Join: it could not found.
+        """
+        if self._is_new or self._replica.members.joins_of(self._birth.origin):
+            return False
+        if self._knows_cluster():
+            return self._was_wanted and not self._replica.counter()
+        return self._was_wanted or bool(self._birth.founding.origins())
 
     def _was_admitted(self) -> bool:
         members, own = self._replica.members, self._birth.origin

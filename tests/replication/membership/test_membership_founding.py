@@ -1,0 +1,73 @@
+"""Clients that wait for a group while new regions meet: the wish must not keep them from founding a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+
+from simulations.cluster import Cluster
+from tests.replication.membership.living_clusters import (
+    HEARTBEAT_MS,
+    admitted,
+    answer,
+    live,
+    mesh_of_new,
+    run,
+    sync_disks,
+)
+
+CREATE = "XGROUP CREATE x g 0 MKSTREAM"
+ORDERS = list(permutations([(1, 2), (1, 3), (2, 3)]))
+
+
+def serving_at_once(cluster: Cluster, *numbers: int) -> None:
+    for number in numbers:
+        region = cluster.regions[number]
+        region.config = replace(region.config, incarnation=0)
+        region.start(cluster.now_ms)
+        for peer in region.config.peers:
+            cluster.node(number).peer_met(peer, int(peer[len("region") : -len(":1")]))
+
+
+def meet(cluster: Cluster, order: tuple[tuple[int, int], ...]) -> None:
+    for pair in order:
+        cluster.heal(*pair)
+        sync_disks(cluster)
+    live(cluster, 3 * HEARTBEAT_MS)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("met", [0, 1, 2])
+def test_a_group_is_wanted_before_all_have_met(order: tuple[tuple[int, int], ...], met: int) -> None:
+    cluster = mesh_of_new(3)
+    serving_at_once(cluster, 1, 2, 3)
+    meet(cluster, order[:met])
+    assert run(cluster, 1, CREATE) is None
+    meet(cluster, order[met:])
+    assert admitted(cluster) == [1, 2, 3]
+    assert answer(cluster, 1) == "OK"
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("wanted", [True, False])
+@pytest.mark.parametrize("writes", [True, False])
+def test_a_region_that_wrote_and_restarted_alone_meets_new_ones(
+    order: tuple[tuple[int, int], ...], wanted: bool, writes: bool
+) -> None:
+    """It has a history, so it founds nothing; the others do not wait for it to."""
+    cluster = mesh_of_new(3)
+    serving_at_once(cluster, 1)
+    assert isinstance(run(cluster, 1, "XADD x 1 f v"), str)
+    sync_disks(cluster)
+    cluster.restart(1)
+    for peer in (2, 3):
+        cluster.node(1).peer_met(f"region{peer}:1", peer)
+    if writes:
+        assert isinstance(run(cluster, 1, "XADD x 2 f v"), str)
+    if wanted:
+        assert run(cluster, 1, CREATE) is None
+    meet(cluster, order)
+    assert admitted(cluster) == [1, 2, 3]
+    assert answer(cluster, 1) == ("OK" if wanted else None)
