@@ -253,10 +253,7 @@ CLIENT = [
         flags="loading connection",
         since="2.6.9",
         summary="Returns the name of the connection.",
-        help=(
-            "GETNAME",
-            "    Return the name of the current connection.",
-        ),
+        help=("GETNAME", "    Return the name of the current connection."),
     ),
     help_row("client", since="5.0.0", flags="loading connection"),
     Command(
@@ -266,10 +263,7 @@ CLIENT = [
         flags="loading connection",
         since="5.0.0",
         summary="Returns the unique client ID of the connection.",
-        help=(
-            "ID",
-            "    Return the ID of the current connection.",
-        ),
+        help=("ID", "    Return the ID of the current connection."),
     ),
     Command(
         "client|info",
@@ -278,10 +272,7 @@ CLIENT = [
         flags="loading connection",
         since="6.2.0",
         summary="Returns information about the connection.",
-        help=(
-            "INFO",
-            "    Return information about the current connection.",
-        ),
+        help=("INFO", "    Return information about the current connection."),
     ),
     Command(
         "client|kill",
@@ -310,10 +301,7 @@ CLIENT = [
         since="2.4.0",
         summary="Lists open connections.",
         syntax="[TYPE client-type:<NORMAL | MASTER | REPLICA | PUBSUB>@5.0.0] [ID client-id#@6.2.0...]",
-        help=(
-            "LIST [TYPE <type>|ID <id> [<id> ...]]",
-            "    Return information about client connections.",
-        ),
+        help=("LIST [TYPE <type>|ID <id> [<id> ...]]", "    Return information about client connections."),
     ),
     Command(
         "client|no-evict",
@@ -323,10 +311,7 @@ CLIENT = [
         since="7.0.0",
         summary="Accepted and shown; nothing is evicted.",
         syntax="enabled:<ON | OFF>",
-        help=(
-            "NO-EVICT (ON|OFF), NO-TOUCH (ON|OFF)",
-            "    Accepted and shown; nothing is evicted here.",
-        ),
+        help=("NO-EVICT (ON|OFF), NO-TOUCH (ON|OFF)", "    Accepted and shown; nothing is evicted here."),
     ),
     Command(
         "client|no-touch",
@@ -345,10 +330,7 @@ CLIENT = [
         since="3.2.0",
         summary="Instructs the server whether to reply to commands.",
         syntax="action:<ON | OFF | SKIP>",
-        help=(
-            "REPLY (ON|OFF|SKIP)",
-            "    Control the replies sent to the current connection.",
-        ),
+        help=("REPLY (ON|OFF|SKIP)", "    Control the replies sent to the current connection."),
     ),
     Command(
         "client|setinfo",
@@ -358,10 +340,7 @@ CLIENT = [
         since="7.2.0",
         summary="Sets information specific to the client or connection.",
         syntax="attr:<LIB-NAME libname | LIB-VER libver>",
-        help=(
-            "SETINFO <option> <value>",
-            "    Set LIB-NAME or LIB-VER, the client library's name and version.",
-        ),
+        help=("SETINFO <option> <value>", "    Set LIB-NAME or LIB-VER, the client library's name and version."),
     ),
     Command(
         "client|setname",
@@ -371,10 +350,7 @@ CLIENT = [
         since="2.6.9",
         summary="Sets the connection name.",
         syntax="connection-name",
-        help=(
-            "SETNAME <name>",
-            "    Assign the name <name> to the current connection.",
-        ),
+        help=("SETNAME <name>", "    Assign the name <name> to the current connection."),
     ),
     Command(
         "client|unblock",
@@ -384,10 +360,7 @@ CLIENT = [
         since="5.0.0",
         summary="Unblocks a client blocked by a blocking command from a different connection.",
         syntax="client-id# [unblock-type:<TIMEOUT | ERROR>]",
-        help=(
-            "UNBLOCK <clientid> [TIMEOUT|ERROR]",
-            "    Unblock the specified blocked client.",
-        ),
+        help=("UNBLOCK <clientid> [TIMEOUT|ERROR]", "    Unblock the specified blocked client."),
     ),
 ]
 COMMANDS: list[Command] = [

@@ -113,10 +113,7 @@ CONFIG = [
         since="2.0.0",
         summary="Returns the effective values of configuration parameters.",
         syntax="parameter...",
-        help=(
-            "GET <pattern>",
-            "    Return parameters matching the glob-like <pattern> and their values.",
-        ),
+        help=("GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values."),
     ),
     help_row("config", since="5.0.0", line="    Prints this help."),
     Command(
@@ -126,10 +123,7 @@ CONFIG = [
         flags="admin noscript loading stale",
         since="2.0.0",
         summary="Resets the server's statistics.",
-        help=(
-            "RESETSTAT",
-            "    Reset statistics reported by the INFO command.",
-        ),
+        help=("RESETSTAT", "    Reset statistics reported by the INFO command."),
     ),
     Command(
         "config|rewrite",
@@ -138,10 +132,7 @@ CONFIG = [
         flags="admin noscript loading stale no_multi",
         since="2.8.0",
         summary="Persists the effective configuration to file.",
-        help=(
-            "REWRITE",
-            "    Rewrite the configuration file.",
-        ),
+        help=("REWRITE", "    Rewrite the configuration file."),
     ),
     Command(
         "config|set",
@@ -151,10 +142,7 @@ CONFIG = [
         since="2.0.0",
         summary="Sets configuration parameters in-flight.",
         syntax="data:(parameter value)...",
-        help=(
-            "SET <directive> <value>",
-            "    Set the configuration <directive> to <value>.",
-        ),
+        help=("SET <directive> <value>", "    Set the configuration <directive> to <value>."),
     ),
 ]
 COMMANDS: list[Command] = [

@@ -175,10 +175,7 @@ SLOWLOG = [
         flags="admin loading stale",
         since="2.2.12",
         summary="Returns the number of entries in the slow log.",
-        help=(
-            "LEN",
-            "    Return the length of the slowlog.",
-        ),
+        help=("LEN", "    Return the length of the slowlog."),
     ),
     Command(
         "slowlog|reset",
@@ -187,10 +184,7 @@ SLOWLOG = [
         flags="admin loading stale",
         since="2.2.12",
         summary="Clears all entries from the slow log.",
-        help=(
-            "RESET",
-            "    Reset the slowlog.",
-        ),
+        help=("RESET", "    Reset the slowlog."),
     ),
 ]
 LATENCY = [
@@ -201,10 +195,7 @@ LATENCY = [
         flags="admin loading stale noscript",
         since="2.8.13",
         summary="Returns a human-readable latency analysis report.",
-        help=(
-            "DOCTOR",
-            "    Say that there are no samples.",
-        ),
+        help=("DOCTOR", "    Say that there are no samples."),
     ),
     Command(
         "latency|graph",
@@ -254,10 +245,7 @@ LATENCY = [
         since="2.8.13",
         summary="Resets the latency data for one or more events.",
         syntax="[event...]",
-        help=(
-            "RESET [<event> ...]",
-            "    Return 0, the number of events that were reset.",
-        ),
+        help=("RESET [<event> ...]", "    Return 0, the number of events that were reset."),
     ),
 ]
 MEMORY = [
@@ -267,10 +255,7 @@ MEMORY = [
         arity=2,
         since="4.0.0",
         summary="Outputs a memory problems report.",
-        help=(
-            "DOCTOR",
-            "    Return memory problems reports.",
-        ),
+        help=("DOCTOR", "    Return memory problems reports."),
     ),
     help_row("memory", since="4.0.0", line="    Prints this help."),
     Command(
@@ -286,10 +271,7 @@ MEMORY = [
         arity=2,
         since="4.0.0",
         summary="Asks the allocator to release memory.",
-        help=(
-            "PURGE",
-            "    Accepted; memory is returned to the system automatically.",
-        ),
+        help=("PURGE", "    Accepted; memory is returned to the system automatically."),
     ),
     Command(
         "memory|stats",
@@ -297,10 +279,7 @@ MEMORY = [
         arity=2,
         since="4.0.0",
         summary="Returns details about memory usage.",
-        help=(
-            "STATS",
-            "    Return information about the memory usage of the server.",
-        ),
+        help=("STATS", "    Return information about the memory usage of the server."),
     ),
     Command(
         "memory|usage",

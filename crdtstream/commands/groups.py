@@ -393,10 +393,7 @@ XGROUP = [
         since="5.0.0",
         summary="Destroys a consumer group.",
         syntax="key group",
-        help=(
-            "DESTROY <key> <groupname>",
-            "    Remove the specified group.",
-        ),
+        help=("DESTROY <key> <groupname>", "    Remove the specified group."),
     ),
     Command(
         "xgroup|createconsumer",
@@ -407,10 +404,7 @@ XGROUP = [
         since="6.2.0",
         summary="Creates a consumer in a consumer group.",
         syntax="key group consumer",
-        help=(
-            "CREATECONSUMER <key> <groupname> <consumer>",
-            "    Create a new consumer in the specified group.",
-        ),
+        help=("CREATECONSUMER <key> <groupname> <consumer>", "    Create a new consumer in the specified group."),
     ),
     Command(
         "xgroup|delconsumer",
@@ -421,10 +415,7 @@ XGROUP = [
         since="5.0.0",
         summary="Deletes a consumer from a consumer group.",
         syntax="key group consumer",
-        help=(
-            "DELCONSUMER <key> <groupname> <consumer>",
-            "    Remove the specified consumer.",
-        ),
+        help=("DELCONSUMER <key> <groupname> <consumer>", "    Remove the specified consumer."),
     ),
     help_row("xgroup", since="5.0.0"),
 ]

@@ -228,10 +228,7 @@ XINFO = [
         since="5.0.0",
         summary="Returns information about a stream.",
         syntax="key [full-block:(FULL [COUNT count#])]",
-        help=(
-            "STREAM <key> [FULL [COUNT <count>]",
-            "    Show information about the stream.",
-        ),
+        help=("STREAM <key> [FULL [COUNT <count>]", "    Show information about the stream."),
     ),
     Command(
         "xinfo|groups",
@@ -242,10 +239,7 @@ XINFO = [
         since="5.0.0",
         summary="Returns a list of the consumer groups of a stream.",
         syntax="key",
-        help=(
-            "GROUPS <key>",
-            "    Show the stream consumer groups.",
-        ),
+        help=("GROUPS <key>", "    Show the stream consumer groups."),
     ),
     Command(
         "xinfo|consumers",
@@ -256,10 +250,7 @@ XINFO = [
         since="5.0.0",
         summary="Returns a list of the consumers in a consumer group.",
         syntax="key group",
-        help=(
-            "CONSUMERS <key> <groupname>",
-            "    Show consumers of <groupname>.",
-        ),
+        help=("CONSUMERS <key> <groupname>", "    Show consumers of <groupname>."),
     ),
     help_row("xinfo", since="5.0.0"),
 ]

@@ -170,7 +170,7 @@ def named_keys(request: list[bytes]) -> tuple[Command, list[bytes]]:
     return command, found
 
 
-COMMAND = [
+SUBCOMMANDS = [
     Command(
         "command|count",
         count,
@@ -178,10 +178,7 @@ COMMAND = [
         flags="loading fast",
         since="2.8.13",
         summary="Returns a count of commands.",
-        help=(
-            "COUNT",
-            "    Return the total number of commands in this server.",
-        ),
+        help=("COUNT", "    Return the total number of commands in this server."),
     ),
     Command(
         "command|docs",
@@ -191,10 +188,7 @@ COMMAND = [
         since="7.0.0",
         summary="Returns documentary information about one, multiple or all commands.",
         syntax="[command-name...]",
-        help=(
-            "DOCS [<command-name> ...]",
-            "    Return documentation about multiple commands, by default about all.",
-        ),
+        help=("DOCS [<command-name> ...]", "    Return documentation about multiple commands, by default about all."),
     ),
     Command(
         "command|getkeys",
@@ -204,10 +198,7 @@ COMMAND = [
         since="2.8.13",
         summary="Extracts the key names from an arbitrary command.",
         syntax="command [arg...]",
-        help=(
-            "GETKEYS <full-command>",
-            "    Return the keys from a full command.",
-        ),
+        help=("GETKEYS <full-command>", "    Return the keys from a full command."),
     ),
     Command(
         "command|getkeysandflags",
@@ -231,10 +222,7 @@ COMMAND = [
         since="2.8.13",
         summary="Returns information about one, multiple or all commands.",
         syntax="[command-name...]",
-        help=(
-            "INFO [<command-name> ...]",
-            "    Return details about multiple commands, by default about all.",
-        ),
+        help=("INFO [<command-name> ...]", "    Return details about multiple commands, by default about all."),
     ),
     Command(
         "command|list",
@@ -258,11 +246,8 @@ TELLING = Command(
     since="2.8.13",
     group="server",
     summary="Returns detailed information about all commands.",
-    help=(
-        "(no subcommand)",
-        "    Return details about all commands.",
-    ),
-    subcommands=COMMAND,
+    help=("(no subcommand)", "    Return details about all commands."),
+    subcommands=SUBCOMMANDS,
     help_order="count list info docs getkeys getkeysandflags",
 )
 COMMANDS: list[Command] = [
