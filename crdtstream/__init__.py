@@ -11,7 +11,7 @@ append to the log first, then reply; peers pull what was appended.
     0 core                    vectors, IDs, blocks, entry trees, streams, groups, the replica
     1 protocols               RESP requests and replies; the codec of batches and records
     2 clients                 connections to the Redis port, and what their commands see
-      commands, replication   a function for each command, a file for each family; sessions, members, transfers, audit
+      commands, replication   a function and a row for each command, by families; sessions, members, transfers, audit
       serving, bulk           requests run in turns; calls of the bulk port, a slice at a time
       storage                 log and checkpoint on a disk port, real or simulated; independent of the node above it
     3 node                    one region

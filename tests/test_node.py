@@ -214,7 +214,7 @@ def harmful(context: Context, _client: Client, _argv: list[bytes]) -> Reply:
 @pytest.fixture
 def faulty(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, function in ((b"HARMLESS", harmless), (b"HARMFUL", harmful)):
-        monkeypatch.setitem(TABLE, name, Command(name.decode().lower(), -1, (), 0, 0, 0, function))
+        monkeypatch.setitem(TABLE, name, Command(name.decode().lower(), function, arity=-1))
 
 
 @pytest.mark.usefixtures("faulty")

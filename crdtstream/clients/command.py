@@ -1,76 +1,175 @@
-"""A row of the command table: what is checked before the function runs, and what COMMAND reports about it.
+"""A row of the command table: all that is declared about one command or subcommand, beside its function.
 
-`arity` includes the name and, as in Redis, is negative if it is a minimum. Key positions count from the name;
-`last_key` is negative if it counts from the end. All three key numbers are 0 for a command without keys, or with keys
-at varying positions (flag `movablekeys`). Subcommands are keyed by their upper-case name; if no subcommand is given,
-the command's own function runs, if it has one.
+Dispatch checks a request against the row before the function runs, and everything that clients and documentation are
+told derives from it: COMMAND INFO, DOCS and GETKEYS, the HELP of a container, the command reference.
+
+`arity` includes the name and, as in Redis, is negative if it is a minimum. `syntax` describes the arguments in the
+notation of `syntax.py`; without it there are none. `since` is the version of Redis that introduced the command, or of
+crdtstream for a command of its own. `help` holds the lines of the container's HELP about a subcommand, word for word.
+
+A container holds `subcommands`, named `parent|child`, in the order in which COMMAND tells them; they have its group.
+HELP tells them by name, or in `help_order` where Redis has another order. If no subcommand is given, the container's
+own function runs, if it has one.
 
 Flags that dispatch obeys: `write` (rejected while the disk is full), `denyoom` (rejected while memory is
 over its limit), `loading` (allowed before this region serves), `no_auth` (allowed before AUTH), `no_multi` (rejected
 after MULTI), `unqueued` (runs at once after MULTI), `skip_slowlog` (never in the slow log itself, though commands that
 it runs may be). All other flags are only reported; a `readonly` command that names a key also counts keyspace hits.
 
-Reference: Redis `COMMAND INFO`.
+Reference: Redis `COMMAND INFO`, `COMMAND DOCS`, and its commands' JSON files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from crdtstream.clients.syntax import arguments_of
+from crdtstream.protocols import replies
 
 # (context, client, argv) -> reply. Typed loosely to avoid an import cycle: contexts hold clients, clients transactions,
 # and transactions commands.
 Function = Callable[..., bytes | None]
+
+FLAGS: Final = frozenset(
+    (
+        "admin",
+        "blocking",
+        "connection",
+        "denyoom",
+        "fast",
+        "loading",
+        "movablekeys",
+        "no_auth",
+        "no_multi",
+        "noscript",
+        "readonly",
+        "skip_slowlog",
+        "stale",
+        "transaction",
+        "unqueued",
+        "write",
+    )
+)
+GROUPS: Final = ("connection", "generic", "server", "stream", "transactions")
+HELP: Final = b"HELP"
+HELP_SUMMARY = "Returns helpful text about the different subcommands."
+
+
+class Keys:
+    """Which arguments of a request are keys, and what the command does to them.
+
+    Positions count from the name; `last` is negative if it counts from the end. All three numbers are 0 without keys,
+    and if the keys are the first half of the arguments after `keyword`, which is searched from `keyword_from` on.
+
+    Each key has its flags, and the last flags hold for all keys that follow. A key is read (RO), changed (RW),
+    overwritten (OW) or removed (RM); in addition its value is used (access) or changed (update), or data is added
+    (insert) or removed (delete).
+    """
+
+    __slots__ = ("first", "flags", "keyword", "keyword_from", "last", "step")
+
+    def __init__(self, first: int, last: int, flags: Iterable[str], keyword: str = "", keyword_from: int = 0) -> None:
+        self.first = first
+        self.last = last
+        self.step = 1 if first else 0
+        self.flags = [text.split() for text in flags]
+        self.keyword = keyword.encode()
+        self.keyword_from = keyword_from
+
+
+NO_KEYS: Final = Keys(0, 0, ())
+
+
+def keys_at(first: int, *flags: str) -> Keys:
+    """A key at this position, and one after it for each further text of flags."""
+    return Keys(first, first + len(flags) - 1, flags)
+
+
+def keys_from(first: int, flags: str) -> Keys:
+    """All arguments from this position on are keys."""
+    return Keys(first, -1, (flags,))
+
+
+def keys_after(keyword: str, start: int, flags: str) -> Keys:
+    """The first half of the arguments after a keyword, which stands at this position or later."""
+    return Keys(0, 0, (flags,), keyword, start)
 
 
 class Command:
     """One command, or one subcommand, whose name is then `parent|child`."""
 
     __slots__ = (
+        "arguments",
         "arity",
         "auth_needed",
         "denies_oom",
         "first_key",
         "flags",
         "function",
-        "key_step",
-        "last_key",
+        "group",
+        "help",
+        "keys",
         "loading_allowed",
         "multi_allowed",
         "name",
         "never_slow",
         "queued",
         "reads_key",
+        "since",
         "subcommands",
+        "summary",
         "writes",
     )
 
     def __init__(
         self,
         name: str,
+        function: Function | None = None,
+        *,
         arity: int,
-        flags: tuple[str, ...],
-        first_key: int,
-        last_key: int,
-        key_step: int,
-        function: Function | None,
-        subcommands: dict[bytes, Command] | None = None,
+        flags: str = "",
+        keys: Keys = NO_KEYS,
+        since: str = "",
+        group: str = "",
+        summary: str = "",
+        syntax: str = "",
+        help: tuple[str, ...] = (),
+        subcommands: list[Command] | None = None,
+        help_order: str = "",
     ) -> None:
         self.name = name
-        self.arity = arity
-        self.flags = flags
-        self.first_key = first_key
-        self.last_key = last_key
-        self.key_step = key_step
         self.function = function
-        self.subcommands = subcommands
-        self.writes = "write" in flags
-        self.loading_allowed = "loading" in flags
-        self.auth_needed = "no_auth" not in flags
-        self.denies_oom = "denyoom" in flags
-        self.multi_allowed = "no_multi" not in flags
-        self.queued = "unqueued" not in flags
-        self.never_slow = "skip_slowlog" in flags
-        self.reads_key = "readonly" in flags and first_key > 0
+        self.arity = arity
+        self.flags = [*flags.split(), "movablekeys"] if keys.keyword else flags.split()
+        self.keys = keys
+        self.first_key = keys.first
+        self.since = since
+        self.group = group
+        self.summary = summary
+        self.arguments = arguments_of(syntax)
+        self.help = help
+        self.subcommands = None if subcommands is None else self._adopted(subcommands, help_order)
+        self.writes = "write" in self.flags
+        self.loading_allowed = "loading" in self.flags
+        self.auth_needed = "no_auth" not in self.flags
+        self.denies_oom = "denyoom" in self.flags
+        self.multi_allowed = "no_multi" not in self.flags
+        self.queued = "unqueued" not in self.flags
+        self.never_slow = "skip_slowlog" in self.flags
+        self.reads_key = "readonly" in self.flags and keys.first > 0
+
+    def _adopted(self, children: list[Command], help_order: str) -> dict[bytes, Command]:
+        """The subcommands by their names in upper case. They get the group, and HELP gets its text."""
+        found = {child.name.partition("|")[2].upper().encode(): child for child in children}
+        for child in children:
+            child.group = self.group
+        if HELP in found:
+            others = help_order.upper().encode().split() or sorted(name for name in found if name != HELP)
+            assert len(others) == len(children) - 1, f"{self.name}: HELP leaves some out"
+            told = [self, *[found[name] for name in others], found[HELP]]
+            found[HELP].function = showing(help_reply(self.name, [line for row in told for line in row.help]))
+        return found
 
     def accepts(self, count: int) -> bool:
         """True if the number of arguments, including the name, matches the arity."""
@@ -79,9 +178,28 @@ class Command:
     def check(self) -> None:
         assert self.name == self.name.lower(), f"{self.name} is not lower case"
         assert self.function is not None or self.subcommands, f"{self.name} has neither a function nor subcommands"
-        assert (self.first_key == 0) == (self.key_step == 0), (
-            f"{self.name}: a first key and a key step must come together"
-        )
+        assert FLAGS.issuperset(self.flags), f"{self.name} has an unknown flag"
+        assert self.summary.endswith(".") and self.since and self.group in GROUPS, f"{self.name} is not documented"
         for name, child in (self.subcommands or {}).items():
             assert child.name == f"{self.name}|{name.decode().lower()}", f"{child.name} is listed under {self.name}"
             child.check()
+
+
+# HELP
+
+
+def help_row(container: str, since: str, flags: str = "loading stale", line: str = "    Print this help.") -> Command:
+    """The subcommand HELP of a container, which gives it its function."""
+    return Command(f"{container}|help", arity=2, flags=flags, since=since, summary=HELP_SUMMARY, help=("HELP", line))
+
+
+def help_reply(name: str, lines: Iterable[str]) -> bytes:
+    head = f"{name.upper()} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
+    return replies.array([replies.simple(line.encode()) for line in (head, *lines)])
+
+
+def showing(reply: bytes) -> Function:
+    def show(context: object, client: object, argv: list[bytes]) -> bytes:
+        return reply
+
+    return show

@@ -10,7 +10,7 @@ Reference: `clientCommand` and `catClientInfoString` of Redis.
 from __future__ import annotations
 
 from crdtstream.clients.client import REPLIES_OFF, REPLIES_ON, REPLIES_SKIP_NEXT, Client
-from crdtstream.clients.command import Command
+from crdtstream.clients.command import Command, help_row
 from crdtstream.clients.context import CommandError, Context, Reply, shown
 from crdtstream.commands.integers import integer
 from crdtstream.commands.server import USER, check_name, printable
@@ -21,33 +21,6 @@ UNBLOCKED = b"UNBLOCKED client unblocked via CLIENT UNBLOCK"
 TYPES = (b"normal", b"master", b"replica", b"slave", b"pubsub")
 NORMAL = TYPES[0]
 REPLY_MODES = {b"ON": REPLIES_ON, b"OFF": REPLIES_OFF, b"SKIP": REPLIES_SKIP_NEXT}
-HELP = (
-    b"CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"GETNAME",
-    b"    Return the name of the current connection.",
-    b"ID",
-    b"    Return the ID of the current connection.",
-    b"INFO",
-    b"    Return information about the current connection.",
-    b"KILL <ip:port>",
-    b"    Close the connection made from <ip:port>.",
-    b"KILL <option> <value> [<option> <value> [...]]",
-    b"    Close connections: ADDR, LADDR, ID, TYPE, USER; SKIPME (YES|NO), by default YES.",
-    b"LIST [TYPE <type>|ID <id> [<id> ...]]",
-    b"    Return information about client connections.",
-    b"NO-EVICT (ON|OFF), NO-TOUCH (ON|OFF)",
-    b"    Accepted and shown; nothing is evicted here.",
-    b"REPLY (ON|OFF|SKIP)",
-    b"    Control the replies sent to the current connection.",
-    b"SETINFO <option> <value>",
-    b"    Set LIB-NAME or LIB-VER, the client library's name and version.",
-    b"SETNAME <name>",
-    b"    Assign the name <name> to the current connection.",
-    b"UNBLOCK <clientid> [TIMEOUT|ERROR]",
-    b"    Unblock the specified blocked client.",
-    b"HELP",
-    b"    Print this help.",
-)
 
 
 def client_id(context: Context, client: Client, argv: list[bytes]) -> Reply:
@@ -100,10 +73,6 @@ def set_reply_mode(context: Context, client: Client, argv: list[bytes]) -> Reply
         raise CommandError(SYNTAX_ERROR)
     client.reply_mode = mode
     return replies.OK
-
-
-def show_help(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    return replies.array([replies.simple(line) for line in HELP])
 
 
 # LIST and INFO
@@ -276,20 +245,131 @@ def unblock(context: Context, client: Client, argv: list[bytes]) -> Reply:
     return replies.ONE
 
 
-FLAGS = ("loading", "connection")
-
-SUBCOMMANDS = {
-    b"GETNAME": Command("client|getname", 2, FLAGS, 0, 0, 0, get_name),
-    b"HELP": Command("client|help", 2, FLAGS, 0, 0, 0, show_help),
-    b"ID": Command("client|id", 2, FLAGS, 0, 0, 0, client_id),
-    b"INFO": Command("client|info", 2, FLAGS, 0, 0, 0, show_self),
-    b"KILL": Command("client|kill", -3, ("admin", *FLAGS), 0, 0, 0, kill),
-    b"LIST": Command("client|list", -2, ("admin", *FLAGS), 0, 0, 0, list_clients),
-    b"NO-EVICT": Command("client|no-evict", 3, ("admin", *FLAGS), 0, 0, 0, set_no_evict),
-    b"NO-TOUCH": Command("client|no-touch", 3, FLAGS, 0, 0, 0, set_no_touch),
-    b"REPLY": Command("client|reply", 3, FLAGS, 0, 0, 0, set_reply_mode),
-    b"SETINFO": Command("client|setinfo", 4, FLAGS, 0, 0, 0, set_info),
-    b"SETNAME": Command("client|setname", 3, FLAGS, 0, 0, 0, set_name),
-    b"UNBLOCK": Command("client|unblock", -3, ("admin", *FLAGS), 0, 0, 0, unblock),
-}
-COMMANDS: list[Command] = [Command("client", -2, (), 0, 0, 0, None, SUBCOMMANDS)]
+CLIENT = [
+    Command(
+        "client|getname",
+        get_name,
+        arity=2,
+        flags="loading connection",
+        since="2.6.9",
+        summary="Returns the name of the connection.",
+        help=("GETNAME", "    Return the name of the current connection."),
+    ),
+    help_row("client", since="5.0.0", flags="loading connection"),
+    Command(
+        "client|id",
+        client_id,
+        arity=2,
+        flags="loading connection",
+        since="5.0.0",
+        summary="Returns the unique client ID of the connection.",
+        help=("ID", "    Return the ID of the current connection."),
+    ),
+    Command(
+        "client|info",
+        show_self,
+        arity=2,
+        flags="loading connection",
+        since="6.2.0",
+        summary="Returns information about the connection.",
+        help=("INFO", "    Return information about the current connection."),
+    ),
+    Command(
+        "client|kill",
+        kill,
+        arity=-3,
+        flags="admin loading connection",
+        since="2.4.0",
+        summary="Terminates open connections.",
+        syntax=(
+            "filter:<old-format=ip:port!2.8.12 | new-format:<[ID client-id#@2.8.12] | [TYPE client-type:<NORMAL |"
+            " MASTER@3.2.0 | SLAVE | REPLICA@5.0.0 | PUBSUB>@2.8.12] | [USER username] | [ADDR addr=ip:port] |"
+            " [LADDR laddr=ip:port@6.2.0] | [SKIPME skipme:<YES | NO>]>...>"
+        ),
+        help=(
+            "KILL <ip:port>",
+            "    Close the connection made from <ip:port>.",
+            "KILL <option> <value> [<option> <value> [...]]",
+            "    Close connections: ADDR, LADDR, ID, TYPE, USER; SKIPME (YES|NO), by default YES.",
+        ),
+    ),
+    Command(
+        "client|list",
+        list_clients,
+        arity=-2,
+        flags="admin loading connection",
+        since="2.4.0",
+        summary="Lists open connections.",
+        syntax="[TYPE client-type:<NORMAL | MASTER | REPLICA | PUBSUB>@5.0.0] [ID client-id#@6.2.0...]",
+        help=("LIST [TYPE <type>|ID <id> [<id> ...]]", "    Return information about client connections."),
+    ),
+    Command(
+        "client|no-evict",
+        set_no_evict,
+        arity=3,
+        flags="admin loading connection",
+        since="7.0.0",
+        summary="Accepted and shown; nothing is evicted.",
+        syntax="enabled:<ON | OFF>",
+        help=("NO-EVICT (ON|OFF), NO-TOUCH (ON|OFF)", "    Accepted and shown; nothing is evicted here."),
+    ),
+    Command(
+        "client|no-touch",
+        set_no_touch,
+        arity=3,
+        flags="loading connection",
+        since="7.2.0",
+        summary="Accepted and shown.",
+        syntax="enabled:<ON | OFF>",
+    ),
+    Command(
+        "client|reply",
+        set_reply_mode,
+        arity=3,
+        flags="loading connection",
+        since="3.2.0",
+        summary="Instructs the server whether to reply to commands.",
+        syntax="action:<ON | OFF | SKIP>",
+        help=("REPLY (ON|OFF|SKIP)", "    Control the replies sent to the current connection."),
+    ),
+    Command(
+        "client|setinfo",
+        set_info,
+        arity=4,
+        flags="loading connection",
+        since="7.2.0",
+        summary="Sets information specific to the client or connection.",
+        syntax="attr:<LIB-NAME libname | LIB-VER libver>",
+        help=("SETINFO <option> <value>", "    Set LIB-NAME or LIB-VER, the client library's name and version."),
+    ),
+    Command(
+        "client|setname",
+        set_name,
+        arity=3,
+        flags="loading connection",
+        since="2.6.9",
+        summary="Sets the connection name.",
+        syntax="connection-name",
+        help=("SETNAME <name>", "    Assign the name <name> to the current connection."),
+    ),
+    Command(
+        "client|unblock",
+        unblock,
+        arity=-3,
+        flags="admin loading connection",
+        since="5.0.0",
+        summary="Unblocks a client blocked by a blocking command from a different connection.",
+        syntax="client-id# [unblock-type:<TIMEOUT | ERROR>]",
+        help=("UNBLOCK <clientid> [TIMEOUT|ERROR]", "    Unblock the specified blocked client."),
+    ),
+]
+COMMANDS: list[Command] = [
+    Command(
+        "client",
+        arity=-2,
+        since="2.4.0",
+        group="connection",
+        summary="A container for client connection commands.",
+        subcommands=CLIENT,
+    ),
+]

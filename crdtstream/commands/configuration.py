@@ -9,7 +9,7 @@ Reference: `configGetCommand`, `configSetCommand` and `rewriteConfig` of Redis.
 from __future__ import annotations
 
 from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command
+from crdtstream.clients.command import Command, help_row
 from crdtstream.clients.context import CommandError, Context, Reply, Waiter, shown
 from crdtstream.clients.parking import NO_DEADLINE
 from crdtstream.clients.statistics import Statistics
@@ -19,19 +19,6 @@ from crdtstream.config import ConfigError, validate_limits
 from crdtstream.protocols import replies
 
 WILD = b"*?[\\"
-HELP = (
-    b"CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"GET <pattern>",
-    b"    Return parameters matching the glob-like <pattern> and their values.",
-    b"SET <directive> <value>",
-    b"    Set the configuration <directive> to <value>.",
-    b"RESETSTAT",
-    b"    Reset statistics reported by the INFO command.",
-    b"REWRITE",
-    b"    Rewrite the configuration file.",
-    b"HELP",
-    b"    Prints this help.",
-)
 
 
 def get(context: Context, client: Client, argv: list[bytes]) -> Reply:
@@ -117,16 +104,55 @@ def rewrite(context: Context, client: Client, argv: list[bytes]) -> Reply:
     return None
 
 
-def show_help(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    return replies.array([replies.simple(line) for line in HELP])
-
-
-FLAGS = ("admin", "noscript", "loading", "stale")
-SUBCOMMANDS = {
-    b"GET": Command("config|get", -3, FLAGS, 0, 0, 0, get),
-    b"HELP": Command("config|help", 2, ("loading", "stale"), 0, 0, 0, show_help),
-    b"RESETSTAT": Command("config|resetstat", 2, FLAGS, 0, 0, 0, reset_statistics),
-    b"REWRITE": Command("config|rewrite", 2, (*FLAGS, "no_multi"), 0, 0, 0, rewrite),
-    b"SET": Command("config|set", -4, FLAGS, 0, 0, 0, set_values),
-}
-COMMANDS: list[Command] = [Command("config", -2, (), 0, 0, 0, None, SUBCOMMANDS)]
+CONFIG = [
+    Command(
+        "config|get",
+        get,
+        arity=-3,
+        flags="admin noscript loading stale",
+        since="2.0.0",
+        summary="Returns the effective values of configuration parameters.",
+        syntax="parameter...",
+        help=("GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values."),
+    ),
+    help_row("config", since="5.0.0", line="    Prints this help."),
+    Command(
+        "config|resetstat",
+        reset_statistics,
+        arity=2,
+        flags="admin noscript loading stale",
+        since="2.0.0",
+        summary="Resets the server's statistics.",
+        help=("RESETSTAT", "    Reset statistics reported by the INFO command."),
+    ),
+    Command(
+        "config|rewrite",
+        rewrite,
+        arity=2,
+        flags="admin noscript loading stale no_multi",
+        since="2.8.0",
+        summary="Persists the effective configuration to file.",
+        help=("REWRITE", "    Rewrite the configuration file."),
+    ),
+    Command(
+        "config|set",
+        set_values,
+        arity=-4,
+        flags="admin noscript loading stale",
+        since="2.0.0",
+        summary="Sets configuration parameters in-flight.",
+        syntax="data:(parameter value)...",
+        help=("SET <directive> <value>", "    Set the configuration <directive> to <value>."),
+    ),
+]
+COMMANDS: list[Command] = [
+    Command(
+        "config",
+        arity=-2,
+        since="2.0.0",
+        group="server",
+        summary="A container for server configuration commands.",
+        subcommands=CONFIG,
+        help_order="get set resetstat rewrite",
+    ),
+]

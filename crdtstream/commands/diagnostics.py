@@ -12,7 +12,7 @@ Reference: `slowlogCommand`, `latencyCommand` and `memoryCommand` of Redis.
 from __future__ import annotations
 
 from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command
+from crdtstream.clients.command import Command, help_row, keys_at
 from crdtstream.clients.context import CommandError, Context, Reply, shown
 from crdtstream.clients.slow_log import SlowCommand
 from crdtstream.commands.integers import integer
@@ -29,45 +29,9 @@ GROUP_BYTES = 2_000
 TREE_BYTES = 500
 STREAM_BYTES = 1_000
 
-SLOWLOG_HELP = (
-    b"SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"GET [<count>]",
-    b"    Return the newest <count> slow commands (default: 10, -1 means all):",
-    b"    id, timestamp, time in microseconds, arguments, client address, client name.",
-    b"LEN",
-    b"    Return the length of the slowlog.",
-    b"RESET",
-    b"    Reset the slowlog.",
-    b"HELP",
-    b"    Prints this help.",
-)
-LATENCY_HELP = (
-    b"LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"DOCTOR",
-    b"    Say that there are no samples.",
-    b"HISTOGRAM [COMMAND ...], HISTORY <event>, LATEST",
-    b"    Return nothing: latency events are not monitored, see SLOWLOG and INFO commandstats.",
-    b"RESET [<event> ...]",
-    b"    Return 0, the number of events that were reset.",
-    b"HELP",
-    b"    Prints this help.",
-)
 LATENCY_REPORT = (
     b"Latency monitoring is off (latency-monitor-threshold 0) and cannot be switched on: there are no samples."
     b" SLOWLOG GET shows slow commands, INFO commandstats shows the time spent in each command.\n"
-)
-MEMORY_HELP = (
-    b"MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"DOCTOR",
-    b"    Return memory problems reports.",
-    b"PURGE",
-    b"    Accepted; memory is returned to the system automatically.",
-    b"STATS",
-    b"    Return information about the memory usage of the server.",
-    b"USAGE <key> [SAMPLES <count>]",
-    b"    Return an estimate of the bytes that <key> uses; SAMPLES is accepted, nothing is sampled.",
-    b"HELP",
-    b"    Prints this help.",
 )
 
 # SLOWLOG
@@ -107,14 +71,6 @@ def slow_reset(context: Context, client: Client, argv: list[bytes]) -> Reply:
     return replies.OK
 
 
-def slow_help(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    return help_reply(SLOWLOG_HELP)
-
-
-def help_reply(lines: tuple[bytes, ...]) -> bytes:
-    return replies.array([replies.simple(line) for line in lines])
-
-
 # LATENCY
 
 
@@ -136,10 +92,6 @@ def latency_graph(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 def latency_doctor(context: Context, client: Client, argv: list[bytes]) -> Reply:
     return replies.verbatim(LATENCY_REPORT, client.protocol)
-
-
-def latency_help(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    return help_reply(LATENCY_HELP)
 
 
 # MEMORY
@@ -200,38 +152,173 @@ def memory_malloc(context: Context, client: Client, argv: list[bytes]) -> Reply:
     return replies.verbatim(b"Stats not supported for the current allocator", client.protocol)
 
 
-def memory_help(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    return help_reply(MEMORY_HELP)
-
-
-ADMIN = ("admin", "loading", "stale")
-HELPING = ("loading", "stale")
-
-SLOWLOG = {
-    b"GET": Command("slowlog|get", -2, ADMIN, 0, 0, 0, slow_commands),
-    b"HELP": Command("slowlog|help", 2, HELPING, 0, 0, 0, slow_help),
-    b"LEN": Command("slowlog|len", 2, ADMIN, 0, 0, 0, slow_count),
-    b"RESET": Command("slowlog|reset", 2, ADMIN, 0, 0, 0, slow_reset),
-}
-LATENCY = {
-    b"DOCTOR": Command("latency|doctor", 2, (*ADMIN, "noscript"), 0, 0, 0, latency_doctor),
-    b"GRAPH": Command("latency|graph", 3, (*ADMIN, "noscript"), 0, 0, 0, latency_graph),
-    b"HELP": Command("latency|help", 2, HELPING, 0, 0, 0, latency_help),
-    b"HISTOGRAM": Command("latency|histogram", -2, (*ADMIN, "noscript"), 0, 0, 0, no_histograms),
-    b"HISTORY": Command("latency|history", 3, (*ADMIN, "noscript"), 0, 0, 0, no_samples),
-    b"LATEST": Command("latency|latest", 2, (*ADMIN, "noscript"), 0, 0, 0, no_samples),
-    b"RESET": Command("latency|reset", -2, (*ADMIN, "noscript"), 0, 0, 0, latency_reset),
-}
-MEMORY = {
-    b"DOCTOR": Command("memory|doctor", 2, (), 0, 0, 0, memory_doctor),
-    b"HELP": Command("memory|help", 2, HELPING, 0, 0, 0, memory_help),
-    b"MALLOC-STATS": Command("memory|malloc-stats", 2, (), 0, 0, 0, memory_malloc),
-    b"PURGE": Command("memory|purge", 2, (), 0, 0, 0, memory_purge),
-    b"STATS": Command("memory|stats", 2, (), 0, 0, 0, memory_statistics),
-    b"USAGE": Command("memory|usage", -3, ("readonly",), 2, 2, 1, usage),
-}
+SLOWLOG = [
+    Command(
+        "slowlog|get",
+        slow_commands,
+        arity=-2,
+        flags="admin loading stale",
+        since="2.2.12",
+        summary="Returns the slow log's entries.",
+        syntax="[count#]",
+        help=(
+            "GET [<count>]",
+            "    Return the newest <count> slow commands (default: 10, -1 means all):",
+            "    id, timestamp, time in microseconds, arguments, client address, client name.",
+        ),
+    ),
+    help_row("slowlog", since="6.2.0", line="    Prints this help."),
+    Command(
+        "slowlog|len",
+        slow_count,
+        arity=2,
+        flags="admin loading stale",
+        since="2.2.12",
+        summary="Returns the number of entries in the slow log.",
+        help=("LEN", "    Return the length of the slowlog."),
+    ),
+    Command(
+        "slowlog|reset",
+        slow_reset,
+        arity=2,
+        flags="admin loading stale",
+        since="2.2.12",
+        summary="Clears all entries from the slow log.",
+        help=("RESET", "    Reset the slowlog."),
+    ),
+]
+LATENCY = [
+    Command(
+        "latency|doctor",
+        latency_doctor,
+        arity=2,
+        flags="admin loading stale noscript",
+        since="2.8.13",
+        summary="Returns a human-readable latency analysis report.",
+        help=("DOCTOR", "    Say that there are no samples."),
+    ),
+    Command(
+        "latency|graph",
+        latency_graph,
+        arity=3,
+        flags="admin loading stale noscript",
+        since="2.8.13",
+        summary="Returns a latency graph for an event.",
+        syntax="event",
+    ),
+    help_row("latency", since="2.8.13", line="    Prints this help."),
+    Command(
+        "latency|histogram",
+        no_histograms,
+        arity=-2,
+        flags="admin loading stale noscript",
+        since="7.0.0",
+        summary="Returns the distribution of latencies of commands: none are recorded.",
+        syntax="[command...]",
+        help=(
+            "HISTOGRAM [COMMAND ...], HISTORY <event>, LATEST",
+            "    Return nothing: latency events are not monitored, see SLOWLOG and INFO commandstats.",
+        ),
+    ),
+    Command(
+        "latency|history",
+        no_samples,
+        arity=3,
+        flags="admin loading stale noscript",
+        since="2.8.13",
+        summary="Returns timestamp-latency samples for an event: none are recorded.",
+        syntax="event",
+    ),
+    Command(
+        "latency|latest",
+        no_samples,
+        arity=2,
+        flags="admin loading stale noscript",
+        since="2.8.13",
+        summary="Returns the latest latency samples for all events: none are recorded.",
+    ),
+    Command(
+        "latency|reset",
+        latency_reset,
+        arity=-2,
+        flags="admin loading stale noscript",
+        since="2.8.13",
+        summary="Resets the latency data for one or more events.",
+        syntax="[event...]",
+        help=("RESET [<event> ...]", "    Return 0, the number of events that were reset."),
+    ),
+]
+MEMORY = [
+    Command(
+        "memory|doctor",
+        memory_doctor,
+        arity=2,
+        since="4.0.0",
+        summary="Outputs a memory problems report.",
+        help=("DOCTOR", "    Return memory problems reports."),
+    ),
+    help_row("memory", since="4.0.0", line="    Prints this help."),
+    Command(
+        "memory|malloc-stats",
+        memory_malloc,
+        arity=2,
+        since="4.0.0",
+        summary="Returns the allocator statistics.",
+    ),
+    Command(
+        "memory|purge",
+        memory_purge,
+        arity=2,
+        since="4.0.0",
+        summary="Asks the allocator to release memory.",
+        help=("PURGE", "    Accepted; memory is returned to the system automatically."),
+    ),
+    Command(
+        "memory|stats",
+        memory_statistics,
+        arity=2,
+        since="4.0.0",
+        summary="Returns details about memory usage.",
+        help=("STATS", "    Return information about the memory usage of the server."),
+    ),
+    Command(
+        "memory|usage",
+        usage,
+        arity=-3,
+        flags="readonly",
+        keys=keys_at(2, "RO"),
+        since="4.0.0",
+        summary="Estimates the memory usage of a key.",
+        syntax="key [SAMPLES count#]",
+        help=(
+            "USAGE <key> [SAMPLES <count>]",
+            "    Return an estimate of the bytes that <key> uses; SAMPLES is accepted, nothing is sampled.",
+        ),
+    ),
+]
 COMMANDS: list[Command] = [
-    Command("slowlog", -2, (), 0, 0, 0, None, SLOWLOG),
-    Command("latency", -2, (), 0, 0, 0, None, LATENCY),
-    Command("memory", -2, (), 0, 0, 0, None, MEMORY),
+    Command(
+        "slowlog",
+        arity=-2,
+        since="2.2.12",
+        group="server",
+        summary="A container for slow log commands.",
+        subcommands=SLOWLOG,
+    ),
+    Command(
+        "latency",
+        arity=-2,
+        since="2.8.13",
+        group="server",
+        summary="A container for latency diagnostics commands.",
+        subcommands=LATENCY,
+    ),
+    Command(
+        "memory",
+        arity=-2,
+        since="4.0.0",
+        group="server",
+        summary="A container for memory diagnostics commands.",
+        subcommands=MEMORY,
+    ),
 ]

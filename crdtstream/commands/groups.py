@@ -13,7 +13,7 @@ Reference: `xgroupCommand`, `xreadCommand`, `xackCommand` of Redis 7.2.
 from __future__ import annotations
 
 from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command
+from crdtstream.clients.command import Command, help_row, keys_after, keys_at
 from crdtstream.clients.context import CommandError, Context, Reply, Waiter, shown
 from crdtstream.commands import arguments
 from crdtstream.commands.arguments import ReadOptions
@@ -40,25 +40,6 @@ NOT_ADMITTED = (
     " configured peers that were never reached (CRDT.REGIONS lists them) or remove them from the settings"
 )
 NEGATIVE_ENTRIES_READ = "ERR value for ENTRIESREAD must be positive or -1"
-HELP = (
-    b"XGROUP <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"CREATE <key> <groupname> <id|$> [option]",
-    b"    Create a new consumer group. Options are:",
-    b"    * MKSTREAM",
-    b"      Create the empty stream if it does not exist.",
-    b"    * ENTRIESREAD entries_read",
-    b"      Set the group's entries_read counter (internal use).",
-    b"CREATECONSUMER <key> <groupname> <consumer>",
-    b"    Create a new consumer in the specified group.",
-    b"DELCONSUMER <key> <groupname> <consumer>",
-    b"    Remove the specified consumer.",
-    b"DESTROY <key> <groupname>",
-    b"    Remove the specified group.",
-    b"SETID <key> <groupname> <id|$> [ENTRIESREAD entries_read]",
-    b"    Set the current group ID and entries_read counter.",
-    b"HELP",
-    b"    Print this help.",
-)
 
 
 def group_of(context: Context, key: Key, name: bytes) -> Group | None:
@@ -226,10 +207,6 @@ def xgroup_delconsumer(context: Context, client: Client, argv: list[bytes]) -> R
     return replies.integer(pending)
 
 
-def xgroup_help(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    return replies.array([replies.simple(line) for line in HELP])
-
-
 # XREADGROUP
 
 
@@ -374,26 +351,106 @@ def xack(context: Context, client: Client, argv: list[bytes]) -> Reply:
     return replies.integer(acknowledged)
 
 
+XGROUP = [
+    Command(
+        "xgroup|create",
+        xgroup_create,
+        arity=-5,
+        flags="write denyoom",
+        keys=keys_at(2, "RW insert"),
+        since="5.0.0",
+        summary="Creates a consumer group.",
+        syntax="key group id-selector:<id | $> [MKSTREAM] [ENTRIESREAD entriesread#=entries-read]",
+        help=(
+            "CREATE <key> <groupname> <id|$> [option]",
+            "    Create a new consumer group. Options are:",
+            "    * MKSTREAM",
+            "      Create the empty stream if it does not exist.",
+            "    * ENTRIESREAD entries_read",
+            "      Set the group's entries_read counter (internal use).",
+        ),
+    ),
+    Command(
+        "xgroup|setid",
+        xgroup_setid,
+        arity=-5,
+        flags="write",
+        keys=keys_at(2, "RW update"),
+        since="5.0.0",
+        summary="Sets the last-delivered ID of a consumer group.",
+        syntax="key group id-selector:<id | $> [ENTRIESREAD entriesread#=entries-read]",
+        help=(
+            "SETID <key> <groupname> <id|$> [ENTRIESREAD entries_read]",
+            "    Set the current group ID and entries_read counter.",
+        ),
+    ),
+    Command(
+        "xgroup|destroy",
+        xgroup_destroy,
+        arity=4,
+        flags="write",
+        keys=keys_at(2, "RW delete"),
+        since="5.0.0",
+        summary="Destroys a consumer group.",
+        syntax="key group",
+        help=("DESTROY <key> <groupname>", "    Remove the specified group."),
+    ),
+    Command(
+        "xgroup|createconsumer",
+        xgroup_createconsumer,
+        arity=5,
+        flags="write denyoom",
+        keys=keys_at(2, "RW insert"),
+        since="6.2.0",
+        summary="Creates a consumer in a consumer group.",
+        syntax="key group consumer",
+        help=("CREATECONSUMER <key> <groupname> <consumer>", "    Create a new consumer in the specified group."),
+    ),
+    Command(
+        "xgroup|delconsumer",
+        xgroup_delconsumer,
+        arity=5,
+        flags="write",
+        keys=keys_at(2, "RW delete"),
+        since="5.0.0",
+        summary="Deletes a consumer from a consumer group.",
+        syntax="key group consumer",
+        help=("DELCONSUMER <key> <groupname> <consumer>", "    Remove the specified consumer."),
+    ),
+    help_row("xgroup", since="5.0.0"),
+]
 COMMANDS: list[Command] = [
     Command(
         "xgroup",
-        -2,
-        (),
-        0,
-        0,
-        0,
-        None,
-        {
-            b"CREATE": Command("xgroup|create", -5, ("write", "denyoom"), 2, 2, 1, xgroup_create),
-            b"SETID": Command("xgroup|setid", -5, ("write",), 2, 2, 1, xgroup_setid),
-            b"DESTROY": Command("xgroup|destroy", 4, ("write",), 2, 2, 1, xgroup_destroy),
-            b"CREATECONSUMER": Command(
-                "xgroup|createconsumer", 5, ("write", "denyoom"), 2, 2, 1, xgroup_createconsumer
-            ),
-            b"DELCONSUMER": Command("xgroup|delconsumer", 5, ("write",), 2, 2, 1, xgroup_delconsumer),
-            b"HELP": Command("xgroup|help", 2, ("loading", "stale"), 0, 0, 0, xgroup_help),
-        },
+        arity=-2,
+        since="5.0.0",
+        group="stream",
+        summary="A container for consumer groups commands.",
+        subcommands=XGROUP,
     ),
-    Command("xreadgroup", -7, ("write", "blocking", "movablekeys"), 0, 0, 0, xreadgroup),
-    Command("xack", -4, ("write", "fast"), 1, 1, 1, xack),
+    Command(
+        "xreadgroup",
+        xreadgroup,
+        arity=-7,
+        flags="write blocking",
+        keys=keys_after("STREAMS", 4, "RO access"),
+        since="5.0.0",
+        group="stream",
+        summary="Returns new or historical messages from a stream for a consumer in a group.",
+        syntax=(
+            "GROUP group-block:(group consumer) [COUNT count#] [BLOCK milliseconds#] [NOACK] STREAMS"
+            " streams:(key... id...)"
+        ),
+    ),
+    Command(
+        "xack",
+        xack,
+        arity=-4,
+        flags="write fast",
+        keys=keys_at(1, "RW update"),
+        since="5.0.0",
+        group="stream",
+        summary="Acknowledges messages that were delivered to a consumer group.",
+        syntax="key group id...",
+    ),
 ]

@@ -306,4 +306,17 @@ SECTIONS: list[tuple[str, bool, Callable[[Context], list[Field]]]] = [
     ("Cluster", True, cluster_fields),
     ("Keyspace", True, keyspace_fields),
 ]
-COMMANDS: list[Command] = [Command("info", -1, ("loading",), 0, 0, 0, info)]
+
+
+COMMANDS: list[Command] = [
+    Command(
+        "info",
+        info,
+        arity=-1,
+        flags="loading",
+        since="1.0.0",
+        group="server",
+        summary="Returns information and statistics about the server.",
+        syntax="[section...]",
+    ),
+]

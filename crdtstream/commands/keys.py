@@ -14,7 +14,7 @@ from __future__ import annotations
 from hashlib import blake2b
 
 from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command
+from crdtstream.clients.command import Command, help_row, keys_at, keys_from
 from crdtstream.clients.context import CommandError, Context, Reply
 from crdtstream.commands.glob import Token, matches, tokens_of
 from crdtstream.commands.integers import integer
@@ -32,23 +32,6 @@ DRAW_END = 1 << 62
 NO_FREQUENCY = (
     "ERR An LFU maxmemory policy is not selected, access frequency not tracked."
     " Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust."
-)
-OBJECT_HELP = (
-    b"OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"ENCODING <key>",
-    b"    Return the kind of internal representation used in order to store the value",
-    b"    associated with a <key>.",
-    b"FREQ <key>",
-    b"    Return the access frequency index of the <key>. The returned integer is",
-    b"    proportional to the logarithm of the recent access frequency of the key.",
-    b"IDLETIME <key>",
-    b"    Return the idle time of the <key>, that is the approximated number of",
-    b"    seconds elapsed since the last access to the key.",
-    b"REFCOUNT <key>",
-    b"    Return the number of references of the value associated with the specified",
-    b"    <key>.",
-    b"HELP",
-    b"    Print this help.",
 )
 ALL = b"*"
 
@@ -175,10 +158,6 @@ def object_frequency(context: Context, client: Client, argv: list[bytes]) -> Rep
     raise CommandError(NO_FREQUENCY)
 
 
-def object_help(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    return replies.array([replies.simple(line) for line in OBJECT_HELP])
-
-
 # FLUSHDB and FLUSHALL
 
 
@@ -206,32 +185,189 @@ def flush(replica: Replica, database: int) -> None:
         replica.delete_stream((database, name))
 
 
+OBJECT = [
+    Command(
+        "object|encoding",
+        object_encoding,
+        arity=3,
+        flags="readonly",
+        keys=keys_at(2, "RO"),
+        since="2.2.3",
+        summary="Returns the internal encoding of a key.",
+        syntax="key",
+        help=(
+            "ENCODING <key>",
+            "    Return the kind of internal representation used in order to store the value",
+            "    associated with a <key>.",
+        ),
+    ),
+    Command(
+        "object|freq",
+        object_frequency,
+        arity=3,
+        flags="readonly",
+        keys=keys_at(2, "RO"),
+        since="4.0.0",
+        summary="Returns the logarithmic access frequency counter of a key.",
+        syntax="key",
+        help=(
+            "FREQ <key>",
+            "    Return the access frequency index of the <key>. The returned integer is",
+            "    proportional to the logarithm of the recent access frequency of the key.",
+        ),
+    ),
+    help_row("object", since="6.2.0"),
+    Command(
+        "object|idletime",
+        object_idle_time,
+        arity=3,
+        flags="readonly",
+        keys=keys_at(2, "RO"),
+        since="2.2.3",
+        summary="Returns the time since the last access to a key.",
+        syntax="key",
+        help=(
+            "IDLETIME <key>",
+            "    Return the idle time of the <key>, that is the approximated number of",
+            "    seconds elapsed since the last access to the key.",
+        ),
+    ),
+    Command(
+        "object|refcount",
+        object_references,
+        arity=3,
+        flags="readonly",
+        keys=keys_at(2, "RO"),
+        since="2.2.3",
+        summary="Returns the reference count of a value of a key.",
+        syntax="key",
+        help=(
+            "REFCOUNT <key>",
+            "    Return the number of references of the value associated with the specified",
+            "    <key>.",
+        ),
+    ),
+]
 COMMANDS: list[Command] = [
-    Command("del", -2, ("write",), 1, -1, 1, delete),
-    Command("unlink", -2, ("write", "fast"), 1, -1, 1, delete),
-    Command("exists", -2, ("readonly", "fast"), 1, -1, 1, exists),
-    Command("touch", -2, ("readonly", "fast"), 1, -1, 1, touch),
-    Command("type", 2, ("readonly", "fast"), 1, 1, 1, type_of),
-    Command("keys", 2, ("readonly",), 0, 0, 0, keys),
-    Command("scan", -2, ("readonly",), 0, 0, 0, scan),
-    Command("randomkey", 1, ("readonly",), 0, 0, 0, random_key),
+    Command(
+        "del",
+        delete,
+        arity=-2,
+        flags="write",
+        keys=keys_from(1, "RM delete"),
+        since="1.0.0",
+        group="generic",
+        summary="Deletes one or more keys.",
+        syntax="key...",
+    ),
+    Command(
+        "unlink",
+        delete,
+        arity=-2,
+        flags="write fast",
+        keys=keys_from(1, "RM delete"),
+        since="4.0.0",
+        group="generic",
+        summary="Deletes one or more keys.",
+        syntax="key...",
+    ),
+    Command(
+        "exists",
+        exists,
+        arity=-2,
+        flags="readonly fast",
+        keys=keys_from(1, "RO"),
+        since="1.0.0",
+        group="generic",
+        summary="Determines whether one or more keys exist.",
+        syntax="key...",
+    ),
+    Command(
+        "touch",
+        touch,
+        arity=-2,
+        flags="readonly fast",
+        keys=keys_from(1, "RO"),
+        since="3.2.1",
+        group="generic",
+        summary="Returns the number of existing keys and updates the time they were last accessed.",
+        syntax="key...",
+    ),
+    Command(
+        "type",
+        type_of,
+        arity=2,
+        flags="readonly fast",
+        keys=keys_at(1, "RO"),
+        since="1.0.0",
+        group="generic",
+        summary="Determines the type of value stored at a key.",
+        syntax="key",
+    ),
+    Command(
+        "keys",
+        keys,
+        arity=2,
+        flags="readonly",
+        since="1.0.0",
+        group="generic",
+        summary="Returns all key names that match a pattern.",
+        syntax="pattern",
+    ),
+    Command(
+        "scan",
+        scan,
+        arity=-2,
+        flags="readonly",
+        since="2.8.0",
+        group="generic",
+        summary="Iterates over the key names in the database.",
+        syntax="cursor# [MATCH pattern] [COUNT count#] [TYPE type@6.0.0]",
+    ),
+    Command(
+        "randomkey",
+        random_key,
+        arity=1,
+        flags="readonly",
+        since="1.0.0",
+        group="generic",
+        summary="Returns a random key name from the database.",
+    ),
     Command(
         "object",
-        -2,
-        (),
-        0,
-        0,
-        0,
-        None,
-        {
-            b"ENCODING": Command("object|encoding", 3, ("readonly",), 2, 2, 1, object_encoding),
-            b"FREQ": Command("object|freq", 3, ("readonly",), 2, 2, 1, object_frequency),
-            b"HELP": Command("object|help", 2, ("loading", "stale"), 0, 0, 0, object_help),
-            b"IDLETIME": Command("object|idletime", 3, ("readonly",), 2, 2, 1, object_idle_time),
-            b"REFCOUNT": Command("object|refcount", 3, ("readonly",), 2, 2, 1, object_references),
-        },
+        arity=-2,
+        since="2.2.3",
+        group="generic",
+        summary="A container for object introspection commands.",
+        subcommands=OBJECT,
     ),
-    Command("dbsize", 1, ("readonly", "fast"), 0, 0, 0, database_size),
-    Command("flushdb", -1, ("write",), 0, 0, 0, flush_database),
-    Command("flushall", -1, ("write",), 0, 0, 0, flush_all),
+    Command(
+        "dbsize",
+        database_size,
+        arity=1,
+        flags="readonly fast",
+        since="1.0.0",
+        group="server",
+        summary="Returns the number of keys in the database.",
+    ),
+    Command(
+        "flushdb",
+        flush_database,
+        arity=-1,
+        flags="write",
+        since="1.0.0",
+        group="server",
+        summary="Removes all keys from the current database.",
+        syntax="[flush-type:<ASYNC@4.0.0 | SYNC@6.2.0>]",
+    ),
+    Command(
+        "flushall",
+        flush_all,
+        arity=-1,
+        flags="write",
+        since="1.0.0",
+        group="server",
+        summary="Removes all keys from all databases.",
+        syntax="[flush-type:<ASYNC@4.0.0 | SYNC@6.2.0>]",
+    ),
 ]

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 
 from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command
+from crdtstream.clients.command import Command, help_reply
 from crdtstream.clients.context import CommandError, Context, Reply, Waiter, shown
 from crdtstream.clients.parking import NO_DEADLINE
 from crdtstream.protocols import replies
@@ -28,13 +28,6 @@ STOP_FAILED = "ERR Errors trying to SHUTDOWN. Check logs."
 NOT_WAITED = b"UNBLOCKED the wait was ended; the checkpoint continues"
 SHUTDOWN_WORDS = (b"SAVE", b"NOSAVE", b"NOW", b"FORCE", b"ABORT")
 SECONDS = re.compile(rb"\s*\+?(\d{1,9}(?:\.\d*)?|\.\d+)")
-DEBUG_HELP = (
-    b"DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"SLEEP <seconds>",
-    b"    Let this connection sleep for <seconds>; the region goes on. Decimals allowed.",
-    b"HELP",
-    b"    Prints this help.",
-)
 
 # Saving
 
@@ -149,7 +142,7 @@ class Sleeper(Waiter):
 def debug(context: Context, client: Client, argv: list[bytes]) -> Reply:
     name = argv[1].upper()
     if name == b"HELP" and len(argv) == 2:
-        return replies.array([replies.simple(line) for line in DEBUG_HELP])
+        return help_reply(DEBUG.name, DEBUG.help)
     if name != b"SLEEP" or len(argv) != 3:
         raise CommandError(
             f"ERR unknown subcommand or wrong number of arguments for '{shown(argv[1])}'. Try DEBUG HELP."
@@ -162,14 +155,69 @@ def debug(context: Context, client: Client, argv: list[bytes]) -> Reply:
     return None
 
 
-ADMIN = ("admin", "noscript")
-ANYTIME = (*ADMIN, "loading", "stale")
-
+DEBUG = Command(
+    "debug",
+    debug,
+    arity=-2,
+    flags="admin noscript loading stale",
+    since="1.0.0",
+    group="server",
+    summary="Makes a connection sleep.",
+    syntax="SLEEP seconds",
+    help=(
+        "SLEEP <seconds>",
+        "    Let this connection sleep for <seconds>; the region goes on. Decimals allowed.",
+        "HELP",
+        "    Prints this help.",
+    ),
+)
 COMMANDS: list[Command] = [
-    Command("save", 1, (*ADMIN, "no_multi"), 0, 0, 0, save),
-    Command("bgsave", -1, ADMIN, 0, 0, 0, save_beside),
-    Command("bgrewriteaof", 1, ADMIN, 0, 0, 0, rewrite_log),
-    Command("lastsave", 1, ("loading", "stale", "fast"), 0, 0, 0, last_save),
-    Command("shutdown", -1, (*ANYTIME, "no_multi"), 0, 0, 0, shutdown),
-    Command("debug", -2, ANYTIME, 0, 0, 0, debug),
+    Command(
+        "save",
+        save,
+        arity=1,
+        flags="admin noscript no_multi",
+        since="1.0.0",
+        group="server",
+        summary="Takes a checkpoint and waits for it.",
+    ),
+    Command(
+        "bgsave",
+        save_beside,
+        arity=-1,
+        flags="admin noscript",
+        since="1.0.0",
+        group="server",
+        summary="Takes a checkpoint in the background.",
+        syntax="[SCHEDULE@3.2.2]",
+    ),
+    Command(
+        "bgrewriteaof",
+        rewrite_log,
+        arity=1,
+        flags="admin noscript",
+        since="1.0.0",
+        group="server",
+        summary="Takes a checkpoint, so that the log can be truncated.",
+    ),
+    Command(
+        "lastsave",
+        last_save,
+        arity=1,
+        flags="loading stale fast",
+        since="1.0.0",
+        group="server",
+        summary="Returns the Unix timestamp of the last checkpoint.",
+    ),
+    Command(
+        "shutdown",
+        shutdown,
+        arity=-1,
+        flags="admin noscript loading stale no_multi",
+        since="1.0.0",
+        group="server",
+        summary="Stops the region cleanly.",
+        syntax="[save-selector:<NOSAVE | SAVE>] [NOW@7.0.0] [FORCE@7.0.0] [ABORT@7.0.0]",
+    ),
+    DEBUG,
 ]

@@ -172,7 +172,33 @@ def region_named(context: Context, word: bytes) -> int:
 
 
 COMMANDS: list[Command] = [
-    Command("crdt.members", 1, ("readonly", "loading"), 0, 0, 0, members),
-    Command("crdt.evict", -2, ("write", "admin", "no_multi"), 0, 0, 0, evict),
-    Command("crdt.startover", 2, ("write", "admin", "no_multi"), 0, 0, 0, start_over),
+    Command(
+        "crdt.members",
+        members,
+        arity=1,
+        flags="readonly loading",
+        since="0.1.0",
+        group="server",
+        summary="Returns the members of the cluster, and how much of the log is retained for each.",
+    ),
+    Command(
+        "crdt.evict",
+        evict,
+        arity=-2,
+        flags="write admin no_multi",
+        since="0.1.0",
+        group="server",
+        summary="Ends the membership of a region's origins for ever.",
+        syntax="member:<region# | origin> [FORCE]",
+    ),
+    Command(
+        "crdt.startover",
+        start_over,
+        arity=2,
+        flags="write admin no_multi",
+        since="0.1.0",
+        group="server",
+        summary="Replaces this region's state by another region's, and hands over what only this region has.",
+        syntax="region",
+    ),
 ]

@@ -13,7 +13,7 @@ Reference: `xpendingCommand`, `xclaimCommand`, `xautoclaimCommand` of Redis 7.2.
 from __future__ import annotations
 
 from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command
+from crdtstream.clients.command import Command, keys_at
 from crdtstream.clients.context import CommandError, Context, Reply, shown
 from crdtstream.commands import arguments
 from crdtstream.commands.groups import attend, live_entry
@@ -399,7 +399,40 @@ def claim_rows(stream: Stream, claims: Claims, rows: list[Row], idle_ms: int) ->
 
 
 COMMANDS: list[Command] = [
-    Command("xpending", -3, ("readonly",), 1, 1, 1, xpending),
-    Command("xclaim", -6, ("write", "fast"), 1, 1, 1, xclaim),
-    Command("xautoclaim", -6, ("write", "fast"), 1, 1, 1, xautoclaim),
+    Command(
+        "xpending",
+        xpending,
+        arity=-3,
+        flags="readonly",
+        keys=keys_at(1, "RO access"),
+        since="5.0.0",
+        group="stream",
+        summary="Returns the information and entries from a stream consumer group's pending entries list.",
+        syntax="key group [filters:([IDLE min-idle-time#@6.2.0] start end count# [consumer])]",
+    ),
+    Command(
+        "xclaim",
+        xclaim,
+        arity=-6,
+        flags="write fast",
+        keys=keys_at(1, "RW update"),
+        since="5.0.0",
+        group="stream",
+        summary="Changes, or acquires, ownership of a message in a consumer group.",
+        syntax=(
+            "key group consumer min-idle-time id... [IDLE ms#] [TIME unix-time-milliseconds] [RETRYCOUNT count#]"
+            " [FORCE] [JUSTID] [LASTID lastid]"
+        ),
+    ),
+    Command(
+        "xautoclaim",
+        xautoclaim,
+        arity=-6,
+        flags="write fast",
+        keys=keys_at(1, "RW delete"),
+        since="6.2.0",
+        group="stream",
+        summary="Changes, or acquires, ownership of idle messages in a consumer group.",
+        syntax="key group consumer min-idle-time start [COUNT count#] [JUSTID]",
+    ),
 ]

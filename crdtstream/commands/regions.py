@@ -104,7 +104,32 @@ def vector_map(vector: VersionVector, protocol: int) -> bytes:
 
 
 COMMANDS: list[Command] = [
-    Command("crdt.regions", 1, ("readonly", "loading"), 0, 0, 0, regions),
-    Command("crdt.vector", 1, ("readonly", "loading"), 0, 0, 0, vectors),
-    Command("crdt.digest", -1, ("readonly",), 0, 0, 0, digest),
+    Command(
+        "crdt.regions",
+        regions,
+        arity=1,
+        flags="readonly loading",
+        since="0.1.0",
+        group="server",
+        summary="Returns the regions of the cluster as this one sees them.",
+    ),
+    Command(
+        "crdt.vector",
+        vectors,
+        arity=1,
+        flags="readonly loading",
+        since="0.1.0",
+        group="server",
+        summary="Returns the vectors of what this region has applied, and of what is durable on its disk.",
+    ),
+    Command(
+        "crdt.digest",
+        digest,
+        arity=-1,
+        flags="readonly",
+        since="0.1.0",
+        group="server",
+        summary="Returns a digest of the replicated state, of all or of one key.",
+        syntax="[stream]",
+    ),
 ]

@@ -11,7 +11,7 @@ Reference: `renameGenericCommand` and `copyCommand` of Redis.
 from __future__ import annotations
 
 from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command
+from crdtstream.clients.command import Command, keys_at
 from crdtstream.clients.context import CommandError, Context, Reply
 from crdtstream.commands.integers import integer
 from crdtstream.core.copying import copy_stream
@@ -107,7 +107,37 @@ def database_of(text: bytes) -> int:
 
 
 COMMANDS: list[Command] = [
-    Command("rename", 3, ("write",), 1, 2, 1, rename),
-    Command("renamenx", 3, ("write", "fast"), 1, 2, 1, renamenx),
-    Command("copy", -3, ("write", "denyoom"), 1, 2, 1, copy),
+    Command(
+        "rename",
+        rename,
+        arity=3,
+        flags="write",
+        keys=keys_at(1, "RW access delete", "OW update"),
+        since="1.0.0",
+        group="generic",
+        summary="Renames a key and overwrites the destination.",
+        syntax="key newkey",
+    ),
+    Command(
+        "renamenx",
+        renamenx,
+        arity=3,
+        flags="write fast",
+        keys=keys_at(1, "RW access delete", "OW insert"),
+        since="1.0.0",
+        group="generic",
+        summary="Renames a key only when the target key name doesn't exist.",
+        syntax="key newkey",
+    ),
+    Command(
+        "copy",
+        copy,
+        arity=-3,
+        flags="write denyoom",
+        keys=keys_at(1, "RO access", "OW update"),
+        since="6.2.0",
+        group="generic",
+        summary="Copies a stream to a new key.",
+        syntax="source destination [DB destination-db#] [REPLACE]",
+    ),
 ]

@@ -9,7 +9,7 @@ Reference: `xinfoCommand` of Redis 7.2.
 from __future__ import annotations
 
 from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command
+from crdtstream.clients.command import Command, help_row, keys_at
 from crdtstream.clients.context import CommandError, Context, Reply, shown
 from crdtstream.commands.integers import integer
 from crdtstream.commands.lag import entries_read_of, first_id, lag_of
@@ -21,17 +21,6 @@ from crdtstream.protocols import replies
 FULL_COUNT = 10
 NO_KEY = "ERR no such key"
 BAD_OPTIONS = "ERR unknown subcommand or wrong number of arguments for 'STREAM'. Try XINFO HELP."
-HELP = (
-    b"XINFO <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"CONSUMERS <key> <groupname>",
-    b"    Show consumers of <groupname>.",
-    b"GROUPS <key>",
-    b"    Show the stream consumer groups.",
-    b"STREAM <key> [FULL [COUNT <count>]",
-    b"    Show information about the stream.",
-    b"HELP",
-    b"    Print this help.",
-)
 
 
 def found_stream(context: Context, client: Client, name: bytes) -> Stream:
@@ -229,24 +218,49 @@ def consumer_row(group: Group, name: bytes, consumer: Consumer, context: Context
     return replies.mapping(items, protocol)
 
 
-def xinfo_help(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    return replies.array([replies.simple(line) for line in HELP])
-
-
+XINFO = [
+    Command(
+        "xinfo|stream",
+        xinfo_stream,
+        arity=-3,
+        flags="readonly",
+        keys=keys_at(2, "RO access"),
+        since="5.0.0",
+        summary="Returns information about a stream.",
+        syntax="key [full-block:(FULL [COUNT count#])]",
+        help=("STREAM <key> [FULL [COUNT <count>]", "    Show information about the stream."),
+    ),
+    Command(
+        "xinfo|groups",
+        xinfo_groups,
+        arity=3,
+        flags="readonly",
+        keys=keys_at(2, "RO access"),
+        since="5.0.0",
+        summary="Returns a list of the consumer groups of a stream.",
+        syntax="key",
+        help=("GROUPS <key>", "    Show the stream consumer groups."),
+    ),
+    Command(
+        "xinfo|consumers",
+        xinfo_consumers,
+        arity=4,
+        flags="readonly",
+        keys=keys_at(2, "RO access"),
+        since="5.0.0",
+        summary="Returns a list of the consumers in a consumer group.",
+        syntax="key group",
+        help=("CONSUMERS <key> <groupname>", "    Show consumers of <groupname>."),
+    ),
+    help_row("xinfo", since="5.0.0"),
+]
 COMMANDS: list[Command] = [
     Command(
         "xinfo",
-        -2,
-        (),
-        0,
-        0,
-        0,
-        None,
-        {
-            b"STREAM": Command("xinfo|stream", -3, ("readonly",), 2, 2, 1, xinfo_stream),
-            b"GROUPS": Command("xinfo|groups", 3, ("readonly",), 2, 2, 1, xinfo_groups),
-            b"CONSUMERS": Command("xinfo|consumers", 4, ("readonly",), 2, 2, 1, xinfo_consumers),
-            b"HELP": Command("xinfo|help", 2, ("loading", "stale"), 0, 0, 0, xinfo_help),
-        },
-    )
+        arity=-2,
+        since="5.0.0",
+        group="stream",
+        summary="A container for stream introspection commands.",
+        subcommands=XINFO,
+    ),
 ]

@@ -11,7 +11,7 @@ Reference: Redis `t_stream.c`; minting is in core/entry_id.
 from __future__ import annotations
 
 from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command
+from crdtstream.clients.command import Command, keys_after, keys_at
 from crdtstream.clients.context import CommandError, Context, Reply, Waiter
 from crdtstream.commands import arguments
 from crdtstream.commands.arguments import COUNT_ALL, NewId, ReadOptions, TrimOptions
@@ -395,12 +395,95 @@ def require_settable(stream: Stream, last_id: EntryId, options: SetIdOptions) ->
 
 
 COMMANDS: list[Command] = [
-    Command("xadd", -5, ("write", "denyoom", "fast"), 1, 1, 1, xadd),
-    Command("xlen", 2, ("readonly", "fast"), 1, 1, 1, xlen),
-    Command("xrange", -4, ("readonly",), 1, 1, 1, xrange),
-    Command("xrevrange", -4, ("readonly",), 1, 1, 1, xrevrange),
-    Command("xread", -4, ("readonly", "blocking", "movablekeys"), 0, 0, 0, xread),
-    Command("xdel", -3, ("write", "fast"), 1, 1, 1, xdel),
-    Command("xtrim", -4, ("write",), 1, 1, 1, xtrim),
-    Command("xsetid", -3, ("write", "denyoom", "fast"), 1, 1, 1, xsetid),
+    Command(
+        "xadd",
+        xadd,
+        arity=-5,
+        flags="write denyoom fast",
+        keys=keys_at(1, "RW update"),
+        since="5.0.0",
+        group="stream",
+        summary="Appends a new message to a stream. Creates the key if it doesn't exist.",
+        syntax=(
+            "key [NOMKSTREAM@6.2.0] [trim:(strategy:<MAXLEN | MINID@6.2.0> [operator:<= | ~>] threshold [LIMIT"
+            " count#@6.2.0])] id-selector:<* | id> data:(field value)..."
+        ),
+    ),
+    Command(
+        "xlen",
+        xlen,
+        arity=2,
+        flags="readonly fast",
+        keys=keys_at(1, "RO"),
+        since="5.0.0",
+        group="stream",
+        summary="Returns the number of messages in a stream.",
+        syntax="key",
+    ),
+    Command(
+        "xrange",
+        xrange,
+        arity=-4,
+        flags="readonly",
+        keys=keys_at(1, "RO access"),
+        since="5.0.0",
+        group="stream",
+        summary="Returns the messages from a stream within a range of IDs.",
+        syntax="key start end [COUNT count#]",
+    ),
+    Command(
+        "xrevrange",
+        xrevrange,
+        arity=-4,
+        flags="readonly",
+        keys=keys_at(1, "RO access"),
+        since="5.0.0",
+        group="stream",
+        summary="Returns the messages from a stream within a range of IDs in reverse order.",
+        syntax="key end start [COUNT count#]",
+    ),
+    Command(
+        "xread",
+        xread,
+        arity=-4,
+        flags="readonly blocking",
+        keys=keys_after("STREAMS", 1, "RO access"),
+        since="5.0.0",
+        group="stream",
+        summary="Returns messages from multiple streams with IDs greater than the ones requested.",
+        syntax="[COUNT count#] [BLOCK milliseconds#] STREAMS streams:(key... id...)",
+    ),
+    Command(
+        "xdel",
+        xdel,
+        arity=-3,
+        flags="write fast",
+        keys=keys_at(1, "RW delete"),
+        since="5.0.0",
+        group="stream",
+        summary="Returns the number of messages after removing them from a stream.",
+        syntax="key id...",
+    ),
+    Command(
+        "xtrim",
+        xtrim,
+        arity=-4,
+        flags="write",
+        keys=keys_at(1, "RW delete"),
+        since="5.0.0",
+        group="stream",
+        summary="Deletes messages from the beginning of a stream.",
+        syntax="key trim:(strategy:<MAXLEN | MINID@6.2.0> [operator:<= | ~>] threshold [LIMIT count#@6.2.0])",
+    ),
+    Command(
+        "xsetid",
+        xsetid,
+        arity=-3,
+        flags="write denyoom fast",
+        keys=keys_at(1, "RW update"),
+        since="5.0.0",
+        group="stream",
+        summary="Sets the last-generated ID of a stream.",
+        syntax="key last-id [ENTRIESADDED entries-added#@7.0.0] [MAXDELETEDID max-deleted-id@7.0.0]",
+    ),
 ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command
+from crdtstream.clients.command import Command, help_row
 from crdtstream.clients.context import CommandError, Context, Reply
 from crdtstream.commands import (
     clients,
@@ -36,25 +36,6 @@ from crdtstream.commands.glob import matches, tokens_of
 from crdtstream.commands.key_flags import flagged, keys_of, specifications
 from crdtstream.protocols import replies
 
-HELP = (
-    b"COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    b"(no subcommand)",
-    b"    Return details about all commands.",
-    b"COUNT",
-    b"    Return the total number of commands in this server.",
-    b"LIST [FILTERBY (MODULE <name>|ACLCAT <category>|PATTERN <pattern>)]",
-    b"    Return a list of all commands in this server.",
-    b"INFO [<command-name> ...]",
-    b"    Return details about multiple commands, by default about all.",
-    b"DOCS [<command-name> ...]",
-    b"    Return documentation about multiple commands, by default about all.",
-    b"GETKEYS <full-command>",
-    b"    Return the keys from a full command.",
-    b"GETKEYSANDFLAGS <full-command>",
-    b"    Return the keys from a full command, and the access flags of each.",
-    b"HELP",
-    b"    Prints this help.",
-)
 TOLD_FLAGS = (
     "write",
     "readonly",
@@ -137,12 +118,12 @@ def described(command: Command, protocol: int) -> bytes:
             replies.bulk(command.name.encode()),
             replies.integer(command.arity),
             replies.unordered(flags, protocol),
-            replies.integer(command.first_key),
-            replies.integer(command.last_key),
-            replies.integer(command.key_step),
+            replies.integer(command.keys.first),
+            replies.integer(command.keys.last),
+            replies.integer(command.keys.step),
             replies.unordered([b"+%b\r\n" % name for name in categories(command)], protocol),
             replies.unordered([], protocol),
-            specifications(command, protocol),
+            specifications(command.keys, protocol),
             replies.unordered(children, protocol),
         ]
     )
@@ -161,10 +142,6 @@ def tell(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if len(argv) > 2:
         found = [command for command in map(named, argv[2:]) if command is not None]
     return documents(found, client.protocol)
-
-
-def show_help(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    return replies.array([replies.simple(line) for line in HELP])
 
 
 def key_names(context: Context, client: Client, argv: list[bytes]) -> Reply:
@@ -193,23 +170,85 @@ def named_keys(request: list[bytes]) -> tuple[Command, list[bytes]]:
     return command, found
 
 
+SUBCOMMANDS = [
+    Command(
+        "command|count",
+        count,
+        arity=2,
+        flags="loading fast",
+        since="2.8.13",
+        summary="Returns a count of commands.",
+        help=("COUNT", "    Return the total number of commands in this server."),
+    ),
+    Command(
+        "command|docs",
+        tell,
+        arity=-2,
+        flags="loading",
+        since="7.0.0",
+        summary="Returns documentary information about one, multiple or all commands.",
+        syntax="[command-name...]",
+        help=("DOCS [<command-name> ...]", "    Return documentation about multiple commands, by default about all."),
+    ),
+    Command(
+        "command|getkeys",
+        key_names,
+        arity=-4,
+        flags="loading",
+        since="2.8.13",
+        summary="Extracts the key names from an arbitrary command.",
+        syntax="command [arg...]",
+        help=("GETKEYS <full-command>", "    Return the keys from a full command."),
+    ),
+    Command(
+        "command|getkeysandflags",
+        key_names_and_flags,
+        arity=-3,
+        flags="loading",
+        since="7.0.0",
+        summary="Extracts the key names and access flags for an arbitrary command.",
+        syntax="command [arg...]",
+        help=(
+            "GETKEYSANDFLAGS <full-command>",
+            "    Return the keys from a full command, and the access flags of each.",
+        ),
+    ),
+    help_row("command", since="5.0.0", flags="loading", line="    Prints this help."),
+    Command(
+        "command|info",
+        describe_named,
+        arity=-2,
+        flags="loading",
+        since="2.8.13",
+        summary="Returns information about one, multiple or all commands.",
+        syntax="[command-name...]",
+        help=("INFO [<command-name> ...]", "    Return details about multiple commands, by default about all."),
+    ),
+    Command(
+        "command|list",
+        list_names,
+        arity=-2,
+        flags="loading",
+        since="7.0.0",
+        summary="Returns a list of command names.",
+        syntax="[FILTERBY filterby:<MODULE module-name | ACLCAT category | PATTERN pattern>]",
+        help=(
+            "LIST [FILTERBY (MODULE <name>|ACLCAT <category>|PATTERN <pattern>)]",
+            "    Return a list of all commands in this server.",
+        ),
+    ),
+]
 TELLING = Command(
     "command",
-    -1,
-    ("loading",),
-    0,
-    0,
-    0,
     describe_all,
-    {
-        b"COUNT": Command("command|count", 2, ("loading", "fast"), 0, 0, 0, count),
-        b"DOCS": Command("command|docs", -2, ("loading",), 0, 0, 0, tell),
-        b"GETKEYS": Command("command|getkeys", -4, ("loading",), 0, 0, 0, key_names),
-        b"GETKEYSANDFLAGS": Command("command|getkeysandflags", -3, ("loading",), 0, 0, 0, key_names_and_flags),
-        b"HELP": Command("command|help", 2, ("loading",), 0, 0, 0, show_help),
-        b"INFO": Command("command|info", -2, ("loading",), 0, 0, 0, describe_named),
-        b"LIST": Command("command|list", -2, ("loading",), 0, 0, 0, list_names),
-    },
+    arity=-1,
+    flags="loading",
+    since="2.8.13",
+    group="server",
+    summary="Returns detailed information about all commands.",
+    help=("(no subcommand)", "    Return details about all commands."),
+    subcommands=SUBCOMMANDS,
+    help_order="count list info docs getkeys getkeysandflags",
 )
 COMMANDS: list[Command] = [
     *keys.COMMANDS,

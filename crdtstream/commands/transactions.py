@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from crdtstream.clients.calling import call
 from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command
+from crdtstream.clients.command import Command, keys_from
 from crdtstream.clients.context import CommandError, Context, Reply
 from crdtstream.clients.transaction import Transaction
 from crdtstream.protocols import replies
@@ -93,13 +93,52 @@ def unwatch(context: Context, client: Client, argv: list[bytes]) -> Reply:
     return replies.OK
 
 
-FLAGS = ("noscript", "loading", "stale")
-FAST = (*FLAGS, "fast", "unqueued", "transaction")
-
 COMMANDS: list[Command] = [
-    Command("multi", 1, FAST, 0, 0, 0, multi),
-    Command("exec", 1, (*FLAGS, "unqueued", "transaction", "skip_slowlog"), 0, 0, 0, execute),
-    Command("discard", 1, FAST, 0, 0, 0, discard),
-    Command("watch", -2, FAST, 1, -1, 1, watch),
-    Command("unwatch", 1, (*FLAGS, "fast", "transaction"), 0, 0, 0, unwatch),
+    Command(
+        "multi",
+        multi,
+        arity=1,
+        flags="noscript loading stale fast unqueued transaction",
+        since="1.2.0",
+        group="transactions",
+        summary="Starts a transaction.",
+    ),
+    Command(
+        "exec",
+        execute,
+        arity=1,
+        flags="noscript loading stale unqueued transaction skip_slowlog",
+        since="1.2.0",
+        group="transactions",
+        summary="Executes all commands in a transaction.",
+    ),
+    Command(
+        "discard",
+        discard,
+        arity=1,
+        flags="noscript loading stale fast unqueued transaction",
+        since="2.0.0",
+        group="transactions",
+        summary="Discards a transaction.",
+    ),
+    Command(
+        "watch",
+        watch,
+        arity=-2,
+        flags="noscript loading stale fast unqueued transaction",
+        keys=keys_from(1, "RO"),
+        since="2.2.0",
+        group="transactions",
+        summary="Monitors changes to keys to determine the execution of a transaction.",
+        syntax="key...",
+    ),
+    Command(
+        "unwatch",
+        unwatch,
+        arity=1,
+        flags="noscript loading stale fast transaction",
+        since="2.2.0",
+        group="transactions",
+        summary="Forgets about watched keys of a transaction.",
+    ),
 ]

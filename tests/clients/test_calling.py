@@ -42,7 +42,7 @@ def region(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Region:
             raise CommandError("ERR as asked")
         return replies.OK
 
-    monkeypatch.setitem(table.TABLE, b"TAKE", Command("take", -2, (), 0, 0, 0, take))
+    monkeypatch.setitem(table.TABLE, b"TAKE", Command("take", take, arity=-2))
     region = Region()
     region.context.stopwatch = Stopwatch(clock)
     region.context.stopwatch.read()

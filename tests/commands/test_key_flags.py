@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from crdtstream.clients.command import Command
-from crdtstream.commands.key_flags import KEY_FLAGS
 from tests.commands.harness import REDIS, Connection, Region, every_command, redis_server
 
 beside_redis = pytest.mark.skipif(REDIS is None, reason="redis-server is not installed")
@@ -17,14 +15,6 @@ beside_redis = pytest.mark.skipif(REDIS is None, reason="redis-server is not ins
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     with redis_server(tmp_path_factory.mktemp("redis")) as number:
         yield number
-
-
-def has_keys(command: Command) -> bool:
-    return command.first_key > 0 or "movablekeys" in command.flags
-
-
-def test_every_command_with_keys_has_flags() -> None:
-    assert {command.name for command in every_command() if has_keys(command)} == set(KEY_FLAGS)
 
 
 REQUESTS = [
@@ -63,7 +53,7 @@ def specifications_of(reply: bytes) -> bytes:
 
 @beside_redis
 @pytest.mark.parametrize("protocol", [2, 3])
-@pytest.mark.parametrize("name", sorted(KEY_FLAGS))
+@pytest.mark.parametrize("name", sorted(one.name for one in every_command() if one.keys.flags))
 def test_of_commands(port: int, name: str, protocol: int) -> None:
     connection, region = Connection(port), Region()
     for line in (f"HELLO {protocol}", f"COMMAND INFO {name}"):

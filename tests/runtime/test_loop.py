@@ -220,7 +220,7 @@ def harmless(_context: Context, _client: Client, _argv: list[bytes]) -> Reply:
 async def test_a_command_that_fails_half_way_ends_the_region_and_leaves_no_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(TABLE, b"HARMFUL", Command("harmful", -1, (), 0, 0, 0, harmful))
+    monkeypatch.setitem(TABLE, b"HARMFUL", Command("harmful", harmful, arity=-1))
     async with running(config_of(tmp_path)) as region:
         wire = await region.connect()
         await add(wire)
@@ -232,7 +232,7 @@ async def test_a_command_that_fails_half_way_ends_the_region_and_leaves_no_trace
 
 
 async def test_a_command_that_fails_before_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(TABLE, b"HARMLESS", Command("harmless", -1, (), 0, 0, 0, harmless))
+    monkeypatch.setitem(TABLE, b"HARMLESS", Command("harmless", harmless, arity=-1))
     async with running(config_of(tmp_path)) as region:
         wire = await region.connect()
         with structlog.testing.capture_logs() as told:

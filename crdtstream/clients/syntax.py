@@ -1,4 +1,4 @@
-"""A notation for the arguments of commands, parsed from one line for each command and returned by COMMAND DOCS.
+"""A notation for the arguments of commands, parsed from the line in each row and returned by COMMAND DOCS.
 
     key COUNT count [NOACK]         a value; a token with its value; an optional argument that is only a token
     count#  id...  key              an integer; one or more; `key` and the other names in KEYS are keys, in that order
@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import re
 from typing import Final
-
-from crdtstream.protocols import replies
 
 SIGNS: Final = {"*": "auto-id", "$": "new-id", "=": "equal", "~": "approximately"}
 KEYS: Final = {"key": 0, "source": 0, "destination": 1, "newkey": 1}
@@ -173,31 +171,3 @@ def kind_of(name: str) -> str:
 
 def arguments_of(line: str) -> list[Argument]:
     return Reader(line).whole()
-
-
-# The reply of COMMAND DOCS
-
-
-def told(arguments: list[Argument], protocol: int) -> bytes:
-    return replies.array([told_one(argument, protocol) for argument in arguments])
-
-
-def told_one(argument: Argument, protocol: int) -> bytes:
-    items = [*pair("name", argument.name), *pair("type", argument.kind)]
-    if not argument.children:
-        items += pair("display_text", argument.shown)
-    if argument.key_index != NO_KEY:
-        items += [replies.bulk(b"key_spec_index"), replies.integer(argument.key_index)]
-    texts = (("token", argument.token), ("since", argument.since), ("deprecated_since", argument.deprecated))
-    items += [item for name, value in texts if value for item in pair(name, value)]
-    held = ((b"optional", argument.optional), (b"multiple", argument.multiple))
-    flags = [replies.simple(flag) for flag, holds in held if holds]
-    if flags:
-        items += [replies.bulk(b"flags"), replies.unordered(flags, protocol)]
-    if argument.children:
-        items += [replies.bulk(b"arguments"), told(argument.children, protocol)]
-    return replies.mapping(items, protocol)
-
-
-def pair(name: str, value: str) -> list[bytes]:
-    return [replies.bulk(name.encode()), replies.bulk(value.encode())]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.commands.syntax import Argument, SyntaxFault, arguments_of, told
-from simulations.reply import read_reply
+from crdtstream.clients.syntax import Argument, SyntaxFault, arguments_of
 
 
 def text_of(argument: Argument) -> str:
@@ -54,16 +53,3 @@ def test_lines(line: str, expected: list[str]) -> None:
 def test_what_cannot_be_read(line: str) -> None:
     with pytest.raises(SyntaxFault):
         arguments_of(line)
-
-
-def test_fields_are_told_when_they_say_something() -> None:
-    reply = read_reply(told(arguments_of("[TRIM trim:(key A@7.0.0!8.0.0)]..."), 2))
-    key = ["name", "key", "type", "key", "display_text", "key", "key_spec_index", 0]
-    token = ["name", "a", "type", "pure-token", "display_text", "a", "token", "A", "since", "7.0.0"]
-    assert reply == [
-        [
-            *("name", "trim", "type", "block", "token", "TRIM", "flags", ["optional", "multiple"]),
-            *("arguments", [key, [*token, "deprecated_since", "8.0.0"]]),
-        ]
-    ]
-    assert b"~2\r\n+optional\r\n+multiple\r\n" in told(arguments_of("[a...]"), 3)
