@@ -14,10 +14,10 @@ from functools import partial
 
 import redis
 
+from crdtstream.processes.waiting import until
 from nemesis.cluster import SERVING_S, Cluster, Region
 from nemesis.disks import fill, free, wipe
 from nemesis.history import Loss
-from nemesis.region_process import until
 
 SLOW_S = 0.15
 LOST_SHARE = 0.1
@@ -98,7 +98,7 @@ def kill_again_and_again(cluster: Cluster, chance: random.Random) -> Harm:
     for _ in range(KILLS):
         region.kill()
         cluster.start(region)
-        await_serving(region)
+        region.await_serving(SERVING_S)
     region.kill()
     return Harm(f"{region.name}, {KILLS + 1} times", lambda: cluster.start(region), names(cluster, region))
 
@@ -121,7 +121,7 @@ def kill_cut_off(cluster: Cluster, chance: random.Random) -> Harm:
     await_effects(region)
     region.kill()
     cluster.start(region)
-    await_serving(region)
+    region.await_serving(SERVING_S)
     return Harm(region.name, cluster.network.heal, names(cluster))
 
 
@@ -207,20 +207,16 @@ NEEDS_NAMESPACES = frozenset(
 )
 
 
-def await_serving(region: Region) -> None:
-    until(lambda: region.state() == "ok", lambda: f"{region.name} serves again: {region.log()[-1500:]}", SERVING_S)
-
-
 def await_effects(region: Region) -> None:
     """Wait until the region has applied more effects."""
     goal = region.effects() + ALONE_EFFECTS
-    until(lambda: region.effects() >= goal, lambda: f"{region.name} is written to: {region.log()[-1500:]}", SERVING_S)
+    until(lambda: region.effects() >= goal, lambda: f"{region} is written to{region.log_end()}", SERVING_S)
 
 
 def fill_until_refused(region: Region) -> None:
     """Fill the disk and wait until writes are rejected: the log has preallocated space, so that takes some writes."""
     fill(region.data)
-    until(partial(refuses, region), lambda: f"{region.name} refuses writes: {region.log()[-1500:]}", SERVING_S)
+    until(partial(refuses, region), lambda: f"{region} refuses writes{region.log_end()}", SERVING_S)
 
 
 def refuses(region: Region) -> bool:

@@ -18,7 +18,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from nemesis.region_process import pairs, until
+from crdtstream.processes.clients import pairs
+from crdtstream.processes.waiting import until
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 NAMES = ("east", "west", "north")

@@ -16,7 +16,8 @@ from functools import partial
 
 import pytest
 
-from nemesis.region_process import creates, until
+from crdtstream.processes.clients import creates
+from crdtstream.processes.waiting import until
 from tests.containers.cluster import DEPLOY, GROUP, NAMES, STREAM, Cluster, Load, Region, run
 
 ENTRIES = 400

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from crdtstream.processes.waiting import DEADLINE_S
 from nemesis.network import PREFIX, Network, entered, run
-from nemesis.region_process import DEADLINE_S
 from tests.nemesis.needs import namespaces
 
 pytestmark = namespaces

@@ -17,9 +17,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from crdtstream.processes.ports import free_port
+from crdtstream.processes.waiting import DEADLINE_S
 from crdtstream.protocols import replies
 from crdtstream.protocols.requests import ProtocolError, RequestParser
-from nemesis.region_process import DEADLINE_S, free_port
 
 REDIS = shutil.which("redis-server")
 pytestmark = pytest.mark.skipif(REDIS is None, reason="redis-server is not installed")
