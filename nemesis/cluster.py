@@ -137,7 +137,6 @@ class Cluster:
     def cut(self, one: Region, other: Region) -> None:
         """Cut both directions."""
         self.network.cut(one.number, other.number)
-        self.network.cut(other.number, one.number)
 
     def cut_off(self, region: Region) -> None:
         for other in self.others(region):

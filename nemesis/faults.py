@@ -48,7 +48,7 @@ def cut_link(cluster: Cluster, chance: random.Random) -> Harm:
 def cut_one_way(cluster: Cluster, chance: random.Random) -> Harm:
     """Cut one direction: what the source sends is lost, what it receives arrives."""
     source, sink = pick(cluster, chance, 2)
-    cluster.packets.cut(source.number, sink.number)
+    cluster.network.cut_one_way(source.number, sink.number)
     return Harm(f"{source.name}>{sink.name}", cluster.network.heal, names(cluster))
 
 
@@ -56,7 +56,7 @@ def deafen_region(cluster: Cluster, chance: random.Random) -> Harm:
     """Cut both links of a region, inward only."""
     [region] = pick(cluster, chance, 1)
     for other in cluster.others(region):
-        cluster.packets.cut(other.number, region.number)
+        cluster.network.cut_one_way(other.number, region.number)
     return Harm(f">{region.name}", cluster.network.heal, names(cluster))
 
 
@@ -202,9 +202,7 @@ FAULTS: dict[str, Fault] = {
     "disk lost and logs cut": lose_disk_behind_logs,
 }
 
-NEEDS_NAMESPACES = frozenset(
-    {"link cut one way", "region deaf", "links slow", "links lossy", "disk full", "disk full and killed"}
-)
+NEEDS_NAMESPACES = frozenset({"links slow", "links lossy", "disk full", "disk full and killed"})
 
 
 def await_effects(region: Region) -> None:

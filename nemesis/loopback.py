@@ -1,7 +1,7 @@
 """For machines without namespaces: regions on loopback, with a relay for each direction of dialling.
 
-A relay can only be open or cut, and a cut is visible to both ends. Faults of packets, of one direction alone, and
-delays need namespaces.
+A cut is visible to both ends, unlike that of a network; one direction alone is held, and what was sent meanwhile comes
+late. Lost packets and delays need namespaces.
 """
 
 from __future__ import annotations
@@ -27,8 +27,14 @@ class Loopback:
     def address(self, source: int, sink: int) -> str:
         return self._relays[source, sink].address
 
-    def cut(self, source: int, sink: int) -> None:
-        self._relays[source, sink].cut()
+    def cut(self, one: int, other: int) -> None:
+        for pair in ((one, other), (other, one)):
+            self._relays[pair].cut()
+
+    def cut_one_way(self, source: int, sink: int) -> None:
+        """Hold what the source sends, on the connections that it dialled and on those that it accepted."""
+        self._relays[source, sink].hold_one_way(to_target=True)
+        self._relays[sink, source].hold_one_way(to_target=False)
 
     def heal(self) -> None:
         for relay in self._relays.values():
