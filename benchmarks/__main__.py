@@ -10,6 +10,7 @@ from subprocess import SubprocessError
 from typing import Annotated
 
 import typer
+from redis import RedisError
 from rich.console import Console
 
 from benchmarks.bench import FULL, QUICK, Bench, Node, Scale, find_node
@@ -20,6 +21,7 @@ from benchmarks.rows import ROWS, Row, matching
 from benchmarks.servers import BenchmarkError, find_redis_server
 from benchmarks.table import make_json, make_table
 from benchmarks.wire import ReplyError
+from crdtstream.processes.waiting import ProcessError
 
 USAGE_ERROR = 2
 WIDTH = 160
@@ -70,7 +72,7 @@ def measure(
             try:
                 with Bench(scale, node, redis_server, profile) as bench:
                     results += row.measure(bench, row.name)
-            except (BenchmarkError, ReplyError, OSError, SubprocessError) as error:
+            except (ProcessError, ReplyError, RedisError, OSError, SubprocessError) as error:
                 failures[row.name] = str(error)
             except KeyboardInterrupt:
                 failures[row.name] = "interrupted; later rows were not measured"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from benchmarks import load
 from benchmarks.bench import Bench, await_agreement
 from benchmarks.figures import AT_LEAST, Result, Sample, Target, summarize
@@ -32,7 +34,7 @@ def measure(
     depth: int,
     servers: tuple[Server, Server],
     target: Target,
-    regions: list[Server] | None = None,
+    regions: Sequence[Server] | None = None,
 ) -> Result:
     def append(server: Server, repetition: int) -> Sample:
         sample = load.append(server, f"stream:{repetition}", bench.scale.appends[depth], depth)

@@ -7,17 +7,20 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from benchmarks.figures import Sample
 from benchmarks.profiling import Profile
-from benchmarks.relay import Relay
-from benchmarks.servers import EVERYSEC, ROOT, BenchmarkError, Server, start_redis, start_region, wait_until
+from benchmarks.servers import EVERYSEC, ROOT, BenchmarkError, Region, Server, region_in, start_redis
 from benchmarks.wire import Connection
+from crdtstream.processes.clients import pairs
+from crdtstream.processes.launching import Launcher
+from crdtstream.processes.relay import Relay
+from crdtstream.processes.waiting import until
 
 CONVERGE_TIMEOUT_S = 300.0
 
@@ -170,38 +173,39 @@ class Bench:
 
     def redis(self, fsync: str = EVERYSEC) -> Server:
         directory = Path(tempfile.mkdtemp(prefix="redis-", dir=self.directory))
-        return self._stack.enter_context(start_redis(self._redis_server, directory, fsync))
+        server = self._stack.enter_context(start_redis(self._redis_server, directory, fsync))
+        return server.await_serving()
 
     def region(
         self,
         number: int = 1,
         peers: tuple[str, ...] = (),
         fsync: str = EVERYSEC,
-        before: Server | None = None,
+        before: Region | None = None,
         bulk: bool = False,
-    ) -> Server:
-        """Start a region. Region 1 is the one that is measured and profiled; `before` is an ended region whose data is
-        reused.
+    ) -> Region:
+        """Start a region. Region 1 is the one that is measured and profiled; `before` is an ended region that is
+        started again.
         """
-        made = None if before is None else before.log.parent
-        directory = made or Path(tempfile.mkdtemp(prefix="region-", dir=self.directory))
-        options = ["--fsync", fsync, *(("--bulk-port", "0") if bulk else ())]
-        for peer in peers:
-            options += ["--peer", peer]
-        command = [self.node.python, "-m", "crdtstream"]
-        profile = self._profile if number == 1 else None
-        if profile is not None:
-            command = profile.command(command)
-        server = start_region(command, self.node.environment, directory, number, options)
-        if profile is not None:
-            self._profiled_id = server.process.pid
-        return self._stack.enter_context(server)
+        region = before or self._new_region(number, bulk)
+        region.begin(peers, fsync)
+        if self._profile is not None and number == 1:
+            self._profiled_id = region.pid
+        return region
 
-    def cluster(self, count: int = 3, fsync: str = EVERYSEC) -> list[Server]:
+    def _new_region(self, number: int, bulk: bool) -> Region:
+        directory = Path(tempfile.mkdtemp(prefix="region-", dir=self.directory))
+        command = [self.node.python, "-m", "crdtstream"]
+        if self._profile is not None and number == 1:
+            command = self._profile.command(command)
+        launcher = Launcher(tuple(command), directory=directory, environment=self.node.environment)
+        return self._stack.enter_context(region_in(directory, number, launcher, bulk))
+
+    def cluster(self, count: int = 3, fsync: str = EVERYSEC) -> list[Region]:
         """Start regions that are all linked with each other."""
-        servers: list[Server] = []
+        servers: list[Region] = []
         for number in range(1, count + 1):
-            peers = tuple(f"127.0.0.1:{server.replication_port}" for server in servers)
+            peers = tuple(server.address for server in servers)
             servers.append(self.region(number, peers, fsync))
         for server in servers:
             await_links(server, count - 1)
@@ -216,7 +220,7 @@ class Bench:
             link.symlink_to(Path(__file__).parent)
         return self.directory
 
-    def relay(self, target: Server) -> Relay:
+    def relay(self, target: Region) -> Relay:
         return self._stack.enter_context(Relay(target.replication_port))
 
     def samples(self, servers: tuple[Server, ...], measure: Callable[[Server, int], Sample]) -> list[list[Sample]]:
@@ -233,22 +237,14 @@ class Bench:
         return nullcontext() if self._profile is None else self._profile.attached(self._profiled_id)
 
 
-def pairs(flat: Any) -> dict[bytes, Any]:
-    return dict(zip(flat[::2], flat[1::2], strict=True))
-
-
-def open_links(server: Server) -> int:
-    rows: Any = server.ask("CRDT.REGIONS")
-    return sum(pairs(row)[b"link"] == b"open" for row in rows)
-
-
-def await_links(server: Server, count: int) -> None:
-    wait_until(server, lambda: open_links(server) == count, f"has {count} open links")
+def await_links(region: Region, count: int) -> None:
+    until(lambda: len(region.open_links()) == count, lambda: f"{region} has {count} open links{region.log_end()}")
 
 
 def vector(connection: Connection) -> dict[bytes, int]:
     """Return what is applied there: origin -> counter."""
-    return pairs(pairs(connection.ask("CRDT.VECTOR"))[b"applied"])
+    applied: dict[bytes, int] = pairs(pairs(connection.ask("CRDT.VECTOR"))[b"applied"])
+    return applied
 
 
 def await_applied(server: Server, wanted: dict[bytes, int]) -> None:
@@ -256,13 +252,14 @@ def await_applied(server: Server, wanted: dict[bytes, int]) -> None:
     with Connection(server.port) as connection:
 
         def has_all() -> bool:
+            server.check_alive()
             own = vector(connection)
             return all(own.get(origin, 0) >= counter for origin, counter in wanted.items())
 
-        wait_until(server, has_all, "has applied what the others have", CONVERGE_TIMEOUT_S)
+        until(has_all, lambda: f"{server} has applied what the others have{server.log_end()}", CONVERGE_TIMEOUT_S)
 
 
-def await_agreement(servers: list[Server]) -> None:
+def await_agreement(servers: Sequence[Server]) -> None:
     """Wait until all regions have applied what each of them has now."""
     for source in servers:
         with Connection(source.port) as connection:

@@ -14,7 +14,7 @@ import grpc
 
 from benchmarks.bench import Bench
 from benchmarks.figures import AT_LEAST, Result, Sample, Target, summarize
-from benchmarks.servers import BenchmarkError, Server, bulk_port_of
+from benchmarks.servers import BenchmarkError, Region, Server
 from crdtstream.bulk import bulk_pb2 as bulk
 from crdtstream.bulk.bulk_pb2_grpc import BulkStub
 
@@ -65,9 +65,9 @@ def rows_of(count: int) -> bulk.Rows:
 
 
 @contextmanager
-def stub_of(server: Server) -> Iterator[BulkStub]:
+def stub_of(server: Region) -> Iterator[BulkStub]:
     options = [("grpc.max_receive_message_length", -1)]
-    with grpc.insecure_channel(f"127.0.0.1:{bulk_port_of(server)}", options=options) as channel:
+    with grpc.insecure_channel(server.bulk_address, options=options) as channel:
         yield BulkStub(channel)
 
 

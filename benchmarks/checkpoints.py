@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.bench import Bench
 from benchmarks.figures import AT_MOST, Result, Side, Target
 from benchmarks.load import Appends, drive
-from benchmarks.servers import BenchmarkError, Server
+from benchmarks.servers import BenchmarkError, Region
 from benchmarks.wire import Connection, command
 
 RESTART = Target(AT_MOST, 10.0)
@@ -64,7 +64,7 @@ def planned_restart(bench: Bench, name: str) -> list[Result]:
     return [Result(name, title, "s", Side(ended_s - began_s), None, PLANNED, details)]
 
 
-def fill(region: Server, entries: int) -> None:
+def fill(region: Region, entries: int) -> None:
     """Fill streams that a group has read in small pieces; nine tenths are acknowledged, the rest is pending."""
     keys = [f"stream-{number}" for number in range(PLANNED_STREAMS)]
     drive(region, Appends([region.port], keys, entries // PLANNED_STREAMS))

@@ -12,9 +12,9 @@ import time
 from benchmarks.bench import Bench, await_applied, await_links, vector
 from benchmarks.figures import AT_LEAST, Result, Side, Target, percentile
 from benchmarks.load import Appends, Driver, drive
-from benchmarks.relay import Relay
-from benchmarks.servers import Server
+from benchmarks.servers import Region
 from benchmarks.wire import Connection
+from crdtstream.processes.relay import Relay
 
 KEYS = [f"stream:{i}" for i in range(8)]
 WARM_UP = 1_000
@@ -24,7 +24,7 @@ REDIAL_TIMEOUT_S = 60.0
 CATCH_UP_TARGET = Target(AT_LEAST, 300_000)
 
 
-def linked(bench: Bench) -> tuple[Server, Server, Relay]:
+def linked(bench: Bench) -> tuple[Region, Region, Relay]:
     """Start two regions; the second dials the first through the relay."""
     source = bench.region(1)
     relay = bench.relay(source)
@@ -35,7 +35,7 @@ def linked(bench: Bench) -> tuple[Server, Server, Relay]:
     return source, sink, relay
 
 
-def await_sink(source: Server, sink: Server) -> None:
+def await_sink(source: Region, sink: Region) -> None:
     with Connection(source.port) as connection:
         wanted = vector(connection)
     await_applied(sink, wanted)
@@ -107,7 +107,7 @@ def lag(bench: Bench, name: str) -> list[Result]:
     ]
 
 
-def peak_rate(bench: Bench, source: Server, sink: Server) -> float:
+def peak_rate(bench: Bench, source: Region, sink: Region) -> float:
     """Return the XADDs per second that also reach the other region."""
     load = Appends([source.port], KEYS, bench.scale.replicated_entries // 2 // len(KEYS), PEAK_DEPTH)
     with Driver(load) as driver:
@@ -118,7 +118,7 @@ def peak_rate(bench: Bench, source: Server, sink: Server) -> float:
         return load.total / (time.monotonic() - began_s)
 
 
-def probe(source: Server, sink: Server, seconds: float) -> list[float]:
+def probe(source: Region, sink: Region, seconds: float) -> list[float]:
     """Return the milliseconds from reply to arrival, for probes at a steady pace."""
     seen_s: dict[bytes, float] = {}
     count = max(1, round(seconds * PROBES_PER_S))

@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.bench import Bench
 from benchmarks.figures import AT_LEAST, Result, Side, Target
-from benchmarks.servers import BenchmarkError, Server, bulk_port_of
+from benchmarks.servers import BenchmarkError, Region
 
 STREAMS = 8
 TASKS = 4
@@ -42,10 +42,6 @@ def session(bench: Bench) -> Iterator[Any]:
         spark.stop()
 
 
-def address(server: Server) -> str:
-    return f"127.0.0.1:{bulk_port_of(server)}"
-
-
 def seconds(run: Callable[[], object]) -> float:
     began_s = time.perf_counter()
     run()
@@ -60,13 +56,13 @@ def discard(frame: Any) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
-def load(spark: Any, server: Server, rows: int) -> None:
-    writer = generated(spark, rows).drop("id").write.format("crdtstream").options(endpoints=address(server))
+def load(spark: Any, server: Region, rows: int) -> None:
+    writer = generated(spark, rows).drop("id").write.format("crdtstream").options(endpoints=server.bulk_address)
     writer.mode("append").save()
 
 
-def read(spark: Any, server: Server) -> Any:
-    return spark.read.format("crdtstream").options(endpoints=address(server), streamsPattern="s*").load()
+def read(spark: Any, server: Region) -> Any:
+    return spark.read.format("crdtstream").options(endpoints=server.bulk_address, streamsPattern="s*").load()
 
 
 def rates(bench: Bench, rows: int, run: Callable[[], object]) -> list[float]:
@@ -96,8 +92,8 @@ def batch_read(bench: Bench, name: str) -> list[Result]:
     ]
 
 
-def stream(spark: Any, server: Server, bench: Bench) -> None:
-    options = {"endpoints": address(server), "streamsPattern": "s*", "startingOffsets": "earliest"}
+def stream(spark: Any, server: Region, bench: Bench) -> None:
+    options = {"endpoints": server.bulk_address, "streamsPattern": "s*", "startingOffsets": "earliest"}
     query = spark.readStream.format("crdtstream").options(**options).load().writeStream.format("noop")
     state = bench.directory / f"checkpoint-{time.monotonic_ns()}"
     query.option("checkpointLocation", str(state)).trigger(availableNow=True).start().awaitTermination()
@@ -118,7 +114,7 @@ def micro_batches(bench: Bench, name: str) -> list[Result]:
     took_ms: list[float] = []
     with session(bench) as spark:
         server.ask("XADD", "s0", "*", "field", "value")
-        options = {"endpoints": address(server), "streams": "s0", "startingOffsets": "earliest"}
+        options = {"endpoints": server.bulk_address, "streams": "s0", "startingOffsets": "earliest"}
         frame = spark.readStream.format("crdtstream").options(**options).load()
         writer = frame.writeStream.format("noop").option("checkpointLocation", str(bench.directory / "checkpoint"))
         query = writer.start()

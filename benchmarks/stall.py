@@ -31,8 +31,8 @@ from rich.table import Table
 
 from benchmarks.figures import percentile
 from benchmarks.restart import Region
-from benchmarks.servers import free_port
 from crdtstream.config import Config
+from crdtstream.processes.ports import free_port
 from crdtstream.runtime.logging import configure_logging
 from crdtstream.runtime.loop import Loop
 from crdtstream.runtime.resp_server import RespServer

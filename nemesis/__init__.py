@@ -5,7 +5,6 @@ delays packets as a fault demands. Clients write, read, acknowledge and remove a
 After each fault the regions heal, come to rest and must agree, and a checker reports every entry that the record cannot
 explain.
 
-    region_process   one `crdtstream serve` process and its clients; also used by tests of processes
     network          namespaces and the switch between them
     loopback         relays between regions on loopback, for machines without namespaces
     disks            a small disk for each region
@@ -17,5 +16,6 @@ explain.
     run              rounds of one fault each, and their table
     spark_kills      a Spark streaming query that is killed during its batches
 
-The package never imports anything here; nemesis sees regions as clients and operators do.
+Regions are started and asked by `crdtstream.processes`, as the demo does it. The package never imports anything here;
+nemesis sees regions as clients and operators do.
 """

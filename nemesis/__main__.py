@@ -18,10 +18,9 @@ from rich.console import Console
 from rich.table import Table
 
 from nemesis.checker import KINDS
-from nemesis.cluster import PACKETS, RELAYS
+from nemesis.cluster import PACKETS, RELAYS, ROOT
 from nemesis.faults import FAULTS, NEEDS_NAMESPACES
 from nemesis.network import reason_for_none
-from nemesis.region_process import ROOT
 from nemesis.run import Row, rounds
 
 USAGE_ERROR = 2

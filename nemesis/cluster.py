@@ -8,19 +8,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import redis
-
+from crdtstream.processes.launching import Launcher
+from crdtstream.processes.region import RegionProcess, await_agreement
 from nemesis.disks import small_disk
 from nemesis.loopback import Loopback
 from nemesis.network import PREFIX, Namespace, Network, entered
-from nemesis.region_process import ROOT, RegionProcess, pairs, until
 
+ROOT = Path(__file__).resolve().parent.parent
 NAMES = {1: "east", 2: "west", 3: "north"}
 DISK_KIB = 256 << 10
 AGREEMENT_S = 90.0
@@ -45,66 +45,30 @@ RELAYS = "loopback and relays"
 class Region(RegionProcess):
     """A region by name; its process ends with the process that started it."""
 
-    def __init__(self, number: int, directory: Path) -> None:
-        super().__init__(number, directory)
-        self.name = NAMES[number]
-        self.data = directory / self.name
-        self.log_path = directory / f"{self.name}.log"
-
-    def launcher(self) -> list[str]:
-        return ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
-
-    def signal(self, number: int) -> None:
-        assert self.process is not None
-        os.kill(self.process.pid, number)
+    def __init__(self, number: int, directory: Path, source: Path, namespace: Namespace | None = None) -> None:
+        launcher = launcher_of(source, namespace)
+        if namespace is None:
+            super().__init__(number, directory, NAMES[number], launcher)
+            return
+        host = namespace.address
+        super().__init__(number, directory, NAMES[number], launcher, host, REDIS_PORT, REPLICATION_PORT)
 
     def effects(self) -> int:
         """Return how many effects it has applied, including its own."""
-        return sum(pairs(pairs(self.ask("CRDT.VECTOR"))[b"applied"]).values())
+        return sum(self.vector().values())
 
     def took_state(self) -> bool:
         """Return whether it joined a state transfer since its last start."""
         return "is joined" in self.log().rpartition("disk read")[2]
 
-    def open_links(self) -> set[str]:
-        """Return the names of the linked peers."""
-        try:
-            rows = [pairs(row) for row in self.ask("CRDT.REGIONS")]
-        except redis.RedisError:
-            return set()
-        return {row[b"name"].decode() for row in rows if row[b"link"] == b"open"}
 
-
-class NamespacedRegion(Region):
-    """A region whose sockets are all in its namespace."""
-
-    def __init__(self, number: int, directory: Path, namespace: Namespace) -> None:
-        super().__init__(number, directory)
-        self.port = REDIS_PORT
-        self.replication_port = REPLICATION_PORT
-        self._namespace = namespace
-
-    @property
-    def address(self) -> str:
-        return f"{self._namespace.address}:{self.replication_port}"
-
-    def launcher(self) -> list[str]:
-        return [*super().launcher(), "ip", "netns", "exec", self._namespace.name]
-
-    def inside(self) -> AbstractContextManager[None]:
-        return entered(self._namespace.name)
-
-
-class RelayedRegion(Region):
-    """A region that dials its peers through relays."""
-
-    def __init__(self, number: int, directory: Path, loopback: Loopback) -> None:
-        super().__init__(number, directory)
-        self._loopback = loopback
-        loopback.lead(number, self.replication_port)
-
-    def path_to(self, peer: RegionProcess) -> str:
-        return self._loopback.address(self.number, peer.number)
+def launcher_of(source: Path, namespace: Namespace | None) -> Launcher:
+    """Return how a region of that checkout is run; with a namespace, all its sockets and its clients' are in it."""
+    before: tuple[str, ...] = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
+    if namespace is None:
+        return Launcher(before=before, directory=source)
+    before += ("ip", "netns", "exec", namespace.name)
+    return Launcher(before=before, directory=source, inside=partial(entered, namespace.name))
 
 
 class Cluster:
@@ -112,6 +76,7 @@ class Cluster:
 
     def __init__(self, directory: Path, fsync: str, seed: int, kind: str = PACKETS, source: Path = ROOT) -> None:
         self.regions: dict[str, Region] = {}
+        self._source = source
         self._owned = ExitStack()
         self._settings: dict[str, Any] = {"fsync": fsync, "config": directory / "settings.toml"}
         try:
@@ -121,7 +86,6 @@ class Cluster:
             else:
                 self._join_relays(directory)
             for region in self.regions.values():
-                region.source = source
                 self._owned.callback(region.kill)
                 self.start(region, incarnation=0)
             self.await_linked()
@@ -134,7 +98,7 @@ class Cluster:
         self._owned.callback(network.close)
         self.network: Network | Loopback = network
         for number, namespace in network.namespaces.items():
-            region = NamespacedRegion(number, directory, namespace)
+            region = Region(number, directory, self._source, namespace)
             self._owned.enter_context(small_disk(region.data, DISK_KIB))
             self.regions[region.name] = region
 
@@ -142,7 +106,8 @@ class Cluster:
         loopback = self.network = Loopback(NAMES)
         self._owned.callback(loopback.close)
         for number, name in NAMES.items():
-            self.regions[name] = RelayedRegion(number, directory, loopback)
+            region = self.regions[name] = Region(number, directory, self._source)
+            loopback.lead(number, region.replication_port)
 
     @property
     def packets(self) -> Network:
@@ -157,8 +122,14 @@ class Cluster:
         self.close()
 
     def start(self, region: Region, **settings: Any) -> None:
-        bind = region.address.partition(":")[0]
-        region.start(*self.others(region), replication_bind=bind, **self._settings, **settings)
+        paths = [self._path(region, other) for other in self.others(region)]
+        region.start(*paths, replication_bind=region.host, **self._settings, **settings)
+
+    def _path(self, region: Region, peer: Region) -> str:
+        """Return the address at which the region dials its peer."""
+        if isinstance(self.network, Loopback):
+            return self.network.address(region.number, peer.number)
+        return peer.address
 
     def others(self, region: Region) -> list[Region]:
         return [other for other in self.regions.values() if other is not region]
@@ -166,7 +137,6 @@ class Cluster:
     def cut(self, one: Region, other: Region) -> None:
         """Cut both directions."""
         self.network.cut(one.number, other.number)
-        self.network.cut(other.number, one.number)
 
     def cut_off(self, region: Region) -> None:
         for other in self.others(region):
@@ -176,21 +146,12 @@ class Cluster:
 
     def await_linked(self) -> None:
         for region in self.regions.values():
-            until(partial(is_serving, region), self._complaint("serve", region), SERVING_S)
+            region.await_serving(SERVING_S)
         for region in self.regions.values():
-            until(partial(self._is_linked, region), self._complaint("have its links", region), SERVING_S)
-
-    def _is_linked(self, region: Region) -> bool:
-        return region.open_links() == {other.name for other in self.others(region)}
-
-    def _complaint(self, what: str, region: Region) -> Callable[[], str]:
-        return lambda: f"{region.name} should {what}; its log: {region.log()[-1500:]}"
+            region.await_links(*(other.name for other in self.others(region)), deadline_s=SERVING_S)
 
     def await_agreement(self) -> None:
-        until(lambda: len(set(self.digests().values())) == 1, lambda: f"equal digests: {self.digests()}", AGREEMENT_S)
-
-    def digests(self) -> dict[str, bytes]:
-        return {name: region.digest() for name, region in self.regions.items()}
+        await_agreement(self.regions.values(), AGREEMENT_S)
 
     def close(self) -> None:
         self._owned.close()
@@ -205,10 +166,6 @@ def settings_for(source: Path) -> str:
     if "allowed_regions" not in known:
         return SETTINGS
     return f"allowed_regions = {list(NAMES)}\n{SETTINGS}"
-
-
-def is_serving(region: Region) -> bool:
-    return region.state() == "ok"
 
 
 @contextmanager

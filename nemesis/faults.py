@@ -14,10 +14,10 @@ from functools import partial
 
 import redis
 
+from crdtstream.processes.waiting import until
 from nemesis.cluster import SERVING_S, Cluster, Region
 from nemesis.disks import fill, free, wipe
 from nemesis.history import Loss
-from nemesis.region_process import until
 
 SLOW_S = 0.15
 LOST_SHARE = 0.1
@@ -48,7 +48,7 @@ def cut_link(cluster: Cluster, chance: random.Random) -> Harm:
 def cut_one_way(cluster: Cluster, chance: random.Random) -> Harm:
     """Cut one direction: what the source sends is lost, what it receives arrives."""
     source, sink = pick(cluster, chance, 2)
-    cluster.packets.cut(source.number, sink.number)
+    cluster.network.cut_one_way(source.number, sink.number)
     return Harm(f"{source.name}>{sink.name}", cluster.network.heal, names(cluster))
 
 
@@ -56,7 +56,7 @@ def deafen_region(cluster: Cluster, chance: random.Random) -> Harm:
     """Cut both links of a region, inward only."""
     [region] = pick(cluster, chance, 1)
     for other in cluster.others(region):
-        cluster.packets.cut(other.number, region.number)
+        cluster.network.cut_one_way(other.number, region.number)
     return Harm(f">{region.name}", cluster.network.heal, names(cluster))
 
 
@@ -98,7 +98,7 @@ def kill_again_and_again(cluster: Cluster, chance: random.Random) -> Harm:
     for _ in range(KILLS):
         region.kill()
         cluster.start(region)
-        await_serving(region)
+        region.await_serving(SERVING_S)
     region.kill()
     return Harm(f"{region.name}, {KILLS + 1} times", lambda: cluster.start(region), names(cluster, region))
 
@@ -121,7 +121,7 @@ def kill_cut_off(cluster: Cluster, chance: random.Random) -> Harm:
     await_effects(region)
     region.kill()
     cluster.start(region)
-    await_serving(region)
+    region.await_serving(SERVING_S)
     return Harm(region.name, cluster.network.heal, names(cluster))
 
 
@@ -202,25 +202,19 @@ FAULTS: dict[str, Fault] = {
     "disk lost and logs cut": lose_disk_behind_logs,
 }
 
-NEEDS_NAMESPACES = frozenset(
-    {"link cut one way", "region deaf", "links slow", "links lossy", "disk full", "disk full and killed"}
-)
-
-
-def await_serving(region: Region) -> None:
-    until(lambda: region.state() == "ok", lambda: f"{region.name} serves again: {region.log()[-1500:]}", SERVING_S)
+NEEDS_NAMESPACES = frozenset({"links slow", "links lossy", "disk full", "disk full and killed"})
 
 
 def await_effects(region: Region) -> None:
     """Wait until the region has applied more effects."""
     goal = region.effects() + ALONE_EFFECTS
-    until(lambda: region.effects() >= goal, lambda: f"{region.name} is written to: {region.log()[-1500:]}", SERVING_S)
+    until(lambda: region.effects() >= goal, lambda: f"{region} is written to{region.log_end()}", SERVING_S)
 
 
 def fill_until_refused(region: Region) -> None:
     """Fill the disk and wait until writes are rejected: the log has preallocated space, so that takes some writes."""
     fill(region.data)
-    until(partial(refuses, region), lambda: f"{region.name} refuses writes: {region.log()[-1500:]}", SERVING_S)
+    until(partial(refuses, region), lambda: f"{region} refuses writes{region.log_end()}", SERVING_S)
 
 
 def refuses(region: Region) -> bool:

@@ -15,6 +15,8 @@ from typing import Any
 
 import redis
 
+from crdtstream.processes.region import RegionProcess
+from crdtstream.processes.waiting import until
 from nemesis.history import (
     ACKNOWLEDGE,
     ADD,
@@ -32,7 +34,6 @@ from nemesis.history import (
     entry_id,
     text_of,
 )
-from nemesis.region_process import RegionProcess, until
 
 GROUP = "workers"
 DEPTH_MAX = 16

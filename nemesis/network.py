@@ -229,7 +229,11 @@ class Network:
             self.close()
             raise
 
-    def cut(self, source: int, sink: int) -> None:
+    def cut(self, one: int, other: int) -> None:
+        self.cut_one_way(one, other)
+        self.cut_one_way(other, one)
+
+    def cut_one_way(self, source: int, sink: int) -> None:
         self._switch.directions[source, sink].cut = True
 
     def slow(self, source: int, sink: int, delay_s: float) -> None:

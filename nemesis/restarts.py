@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from nemesis.region_process import RegionProcess, regions_in, until
+from crdtstream.processes.region import RegionProcess, await_agreement, regions_in
 
 MS = 1_000
 
@@ -56,7 +56,7 @@ def main(
         regions[2].kill()
         regions[0].ask("CRDT.EVICT", "3", "FORCE")
         regions[1].create_group("log", "after", "$")
-        until(lambda: regions[0].digest() == regions[1].digest(), "equal digests")
+        await_agreement(regions[:2])
         groups = len(regions[0].ask("XINFO", "GROUPS", "log"))
         table = Table("ms from start", "min", "median", "max")
         for name, values in (("all serve", [row[0] for row in rounds]), ("groups created", [row[1] for row in rounds])):

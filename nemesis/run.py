@@ -12,12 +12,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from crdtstream.processes.waiting import ProcessError
 from nemesis.checker import Anomaly, Record, check
-from nemesis.cluster import PACKETS, SERVING_S, Cluster, workplace
+from nemesis.cluster import PACKETS, ROOT, SERVING_S, Cluster, workplace
 from nemesis.faults import FAULTS, Harm
 from nemesis.history import Loss, Operation
 from nemesis.load import GROUP, Load, held_by, range_of
-from nemesis.region_process import ROOT
 
 WARM_UP_WRITES = 100
 HEALED_WRITES = 100
@@ -114,7 +114,7 @@ class Round:
         row = Row(fault, self._fsync)
         try:
             self._run(row, fault_s, chance)
-        except AssertionError as error:
+        except (AssertionError, ProcessError) as error:
             row.problems.append(str(error))
         row.problems += [f"the client of {name}: {load.error!r}" for name, load in self._loads.items() if load.error]
         return row
@@ -143,7 +143,7 @@ class Round:
         for name in harm.serving:
             try:
                 self._loads[name].await_written(1, SERVING_S)
-            except AssertionError as error:
+            except (AssertionError, ProcessError) as error:
                 row.problems.append(f"meanwhile: {error}")
 
     def _heal(self, row: Row, harm: Harm) -> None:

@@ -28,7 +28,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from nemesis.region_process import ROOT, RegionProcess, free_port, regions_in, until
+from crdtstream.processes.region import RegionProcess, regions_in
+from crdtstream.processes.waiting import until
+from nemesis.cluster import ROOT
 
 SOURCE, SINK = "orders", "copies"
 REGIONS = (1, 2)
@@ -167,17 +169,15 @@ def values_of(region: RegionProcess, stream: str) -> Counter[bytes]:
 def run(directory: Path, plan: Plan) -> Outcome:
     began = time.monotonic()
     with regions_in(directory) as owned:
-        regions = owned.make(*REGIONS)
-        ports = {region.number: free_port() for region in regions}
+        regions = owned.make(*REGIONS, bulk=True)
         for region in regions:
-            peers = [peer for peer in regions if peer is not region]
-            region.start(*peers, bulk_port=ports[region.number])
+            region.start(*[peer for peer in regions if peer is not region])
         for region in regions:
             region.await_serving()
             write_rows(region, plan.rows // len(regions))
         owned.await_agreement()
         outcome = Outcome(len(regions) * (plan.rows // len(regions)))
-        endpoints = ",".join(f"127.0.0.1:{port}" for port in ports.values())
+        endpoints = ",".join(region.bulk_address for region in regions)
         under_kills(directory, plan, endpoints, regions[0], outcome)
         judge(values_of(regions[0], SOURCE), values_of(regions[0], SINK), outcome)
     outcome.seconds = round(time.monotonic() - began, 1)

@@ -33,12 +33,13 @@ from crdtstream.config import Config
 from crdtstream.core.causality import VersionVector, origin_of
 from crdtstream.core.entry_id import STRICT
 from crdtstream.core.replica import Replica
+from crdtstream.processes.region import RegionProcess, Regions, regions_in
+from crdtstream.processes.waiting import ProcessError, until
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication import wire_pb2_grpc as wire_grpc
 from crdtstream.replication.greeting import make_hello
 from crdtstream.replication.membership.birth import Birth
 from crdtstream.runtime.envelope import Packer
-from nemesis.region_process import RegionProcess, Regions, regions_in, until
 
 KEY = "log"
 HEAL_S = 60.0
@@ -157,7 +158,7 @@ def copied(stage: Stage) -> None:
     stage.write(region, 10)
     stage.write(twin, 10)
     stage.write(region, 10)
-    until(lambda: twin.digest() == region.digest(), lambda: f"both agree; {twin.log()[-2000:]}")
+    until(lambda: twin.digest() == region.digest(), lambda: f"both agree{twin.log_end()}")
     twin.kill()
     stage.write(region, 10)
     region.create_group(KEY, "g")
@@ -177,7 +178,7 @@ def mistyped(stage: Stage) -> None:
     region = stage.all[0]
     newcomer = twin_of(stage, region)
     newcomer.start(stage.all[2], fsync=stage.fsync)
-    until(lambda: USED_NUMBER in newcomer.state(), lambda: f"the newcomer waits; {newcomer.log()[-2000:]}")
+    until(lambda: USED_NUMBER in newcomer.state(), lambda: f"the newcomer waits{newcomer.log_end()}")
     stage.write(region, 10)
     region.create_group(KEY, "g")
     region.kill()
@@ -209,10 +210,7 @@ STORIES: dict[str, Callable[[Stage], None]] = {
 
 def twin_of(stage: Stage, region: RegionProcess) -> RegionProcess:
     """Return a process with the same region number, in its own directory."""
-    twin = RegionProcess(region.number, stage.directory)
-    twin.name = "twin"
-    twin.data = stage.directory / "twin"
-    twin.log_path = stage.directory / "twin.log"
+    twin = RegionProcess(region.number, stage.directory, "twin")
     stage.regions.running.append(twin)
     return twin
 
@@ -243,7 +241,7 @@ def run(story: str, fsync: str) -> Outcome:
         began_s = time.monotonic()
         try:
             until(stage.healed, "healed", HEAL_S)
-        except AssertionError:
+        except ProcessError:
             return Outcome(story, len(stage.acknowledged), stage.missing(), len(stage.digests()), HEAL_S)
         return Outcome(story, len(stage.acknowledged), 0, 1, time.monotonic() - began_s)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import redis
 
-from nemesis.region_process import RegionProcess
+from crdtstream.processes.region import RegionProcess
 
 KILOBYTE = b"v" * 1024
 

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from crdtstream.config import Config, Limits
+from crdtstream.processes.ports import free_port
 from crdtstream.protocols import replies
 from crdtstream.runtime.loop import Loop
 from crdtstream.runtime.resp_server import RespServer
-from nemesis.region_process import free_port
 
 DEADLINE_S = 60.0
 SEGMENT_BYTES = 1 << 20

@@ -16,13 +16,14 @@ import msgpack
 import pytest
 import zstandard
 
+from crdtstream.processes.region import RegionProcess, Regions, regions_in
+from crdtstream.processes.waiting import until
 from crdtstream.protocols.codec import FORMAT_VERSION
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.authorisation import NONCE_BYTES
 from crdtstream.replication.greeting import PROTOCOL_VERSION
 from crdtstream.runtime.envelope import Packer
 from crdtstream.runtime.handshake import NONCE_KEY, REGION_KEY
-from nemesis.region_process import RegionProcess, Regions, regions_in, until
 
 GROWTH_BYTES_MAX = 96 << 20
 STRANGER = 9
@@ -51,8 +52,7 @@ def linked(regions: Regions, **settings: object) -> tuple[RegionProcess, RegionP
 
 
 def resident_bytes(region: RegionProcess) -> int:
-    assert region.process is not None
-    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{region.process.pid}/status").read_text())
+    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{region.pid}/status").read_text())
     assert found is not None
     return int(found[1]) << 10
 
@@ -70,9 +70,9 @@ def unharmed(east: RegionProcess, west: RegionProcess) -> Iterator[None]:
     assert "Traceback" not in east.log()
     assert resident_bytes(east) - before < GROWTH_BYTES_MAX
     added = east.ask("XADD", "x", "*", "after", "noise")
-    until(lambda: west.ask("XRANGE", "x", added, added), lambda: f"west gets what east adds: {east.log()[-1500:]}")
+    until(lambda: west.ask("XRANGE", "x", added, added), lambda: f"west gets what east adds: {east.log_end()}")
     back = west.ask("XADD", "x", "*", "after", "noise")
-    until(lambda: east.ask("XRANGE", "x", back, back), lambda: f"east gets what west adds: {east.log()[-1500:]}")
+    until(lambda: east.ask("XRANGE", "x", back, back), lambda: f"east gets what west adds: {east.log_end()}")
 
 
 def say(port: int, pieces: Iterable[bytes]) -> bytes:

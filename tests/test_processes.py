@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 import redis
 
+from crdtstream.processes.clients import pairs
+from crdtstream.processes.region import RegionProcess, Regions, regions_in
+from crdtstream.processes.waiting import DEADLINE_S, until
 from crdtstream.protocols import codec
 from crdtstream.storage.disk import RealDisk
 from crdtstream.storage.log import open_log
 from nemesis.disks import DiskError, small_disk
-from nemesis.region_process import DEADLINE_S, RegionProcess, Regions, pairs, regions_in, until
 from tests.region_processes import KILOBYTE, ids, linked, refused
 
 EVENT = re.compile(r"event=.(\w+)")

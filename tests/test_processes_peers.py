@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 import redis
 
-from nemesis.region_process import DEADLINE_S, RegionProcess, Regions, pairs, regions_in, until
+from crdtstream.processes.clients import pairs
+from crdtstream.processes.launching import Launcher
+from crdtstream.processes.region import RegionProcess, Regions, regions_in
+from crdtstream.processes.waiting import DEADLINE_S, until
 from tests.region_processes import KILOBYTE, ids, linked
 
 PATIENCE_MS = int(DEADLINE_S * 1000) - 5_000  # the client waits a little longer
@@ -221,30 +224,26 @@ def audits(region: RegionProcess) -> dict[str, int]:
     return {name: int(value) for name, _, value in rows if name.startswith("audit_") and value.isdigit()}
 
 
-class Twin(RegionProcess):
-    """Its first origin has the number that every other twin's has, as if one's memory were the other's."""
-
-    def __init__(self, number: int, directory: Path) -> None:
-        super().__init__(number, directory)
-        directory.mkdir()
-
-    def launcher(self) -> list[str]:
-        script = """
-import runpy, secrets, sys
+FIRST_DRAW = """
+import runpy, secrets
 drawn = secrets.randbits
 def draw(bits):
     secrets.randbits = drawn
     return 7
 secrets.randbits = draw
-sys.argv = sys.argv[3:]
 runpy.run_module("crdtstream", run_name="__main__", alter_sys=True)
 """
-        return [sys.executable, "-c", script]
+
+
+def twin_in(directory: Path) -> RegionProcess:
+    """Its first origin has the number that every other twin's has, as if one's memory were the other's."""
+    directory.mkdir()
+    return RegionProcess(1, directory, launcher=Launcher((sys.executable, "-c", FIRST_DRAW)))
 
 
 def test_regions_that_took_different_effects_of_twins_start_over(regions: Regions, tmp_path: Path) -> None:
     """Each of two processes of one origin has a peer of its own; the peers meet when both have written."""
-    one, other = Twin(1, tmp_path / "one"), Twin(1, tmp_path / "other")
+    one, other = twin_in(tmp_path / "one"), twin_in(tmp_path / "other")
     east, west = regions.make(2, 3)
     regions.running += [one, other]
     one.start(east, incarnation=0)

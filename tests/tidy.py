@@ -39,8 +39,13 @@ PURE = frozenset(
     {"core", "config", "protocols", "clients", "commands", "serving", "peers", "replication", "bulk", "node"}
 )
 
-# A client of the public ports in a process of its own sees nothing of a node but the bytes.
-CLIENTS = {"spark": frozenset({"bulk", "protocols"}), "dashboard": frozenset({"protocols"})}
+# A client of the public ports in a process of its own sees nothing of a node but the bytes. What starts regions as
+# processes sees not even these: a command line, a log, and what redis-py returns.
+CLIENTS: dict[str, frozenset[str]] = {
+    "spark": frozenset({"bulk", "protocols"}),
+    "dashboard": frozenset({"protocols"}),
+    "processes": frozenset(),
+}
 SIMULATED = frozenset(part for part, rank in RANKS.items() if rank <= RANKS["node"])
 
 # What the pure layers may import. Never to be here: whatever reads a clock, a random source, a socket or a file.

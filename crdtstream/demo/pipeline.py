@@ -16,17 +16,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow.dataset
 import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 from rich.console import Console
 from rich.table import Table
 
-from crdtstream.demo.cluster import NAMES, Cluster
+from crdtstream.demo.cluster import NAMES, Cluster, DemoError
 from crdtstream.demo.region import Region
-from crdtstream.demo.waiting import DemoError, wait_until
+from crdtstream.processes.waiting import until
 from crdtstream.spark.jobs.archive import Archive, Archived
 from crdtstream.spark.jobs.audit import Audited, audit
 from crdtstream.spark.session import MASTER, start_session
@@ -41,6 +40,7 @@ ARCHIVE_INTERVAL_S = 1.0
 VICTIM = "west"
 ACT_S = 5.0
 BATCHES_MIN = 2
+ARCHIVING_S = 120.0
 
 # Stream and ID.
 Answered = tuple[str, str]
@@ -66,23 +66,16 @@ class Writer(threading.Thread):
     def run(self) -> None:
         number = 0
         while not self._ended.is_set():
-            client = redis.Redis(
-                port=self._region.port,
-                socket_timeout=REPLY_TIMEOUT_S,
-                decode_responses=True,
-                retry=Retry(NoBackoff(), 0),
-            )
             try:
-                while not self._ended.is_set():
-                    number = self._add(client, number)
-                    self._ended.wait(PAUSE_S)
+                with self._region.client(REPLY_TIMEOUT_S, decode=True) as client:
+                    while not self._ended.is_set():
+                        number = self._add(client, number)
+                        self._ended.wait(PAUSE_S)
             except redis.RedisError:
                 self.lost_connections += 1
                 self._ended.wait(PAUSE_S)
-            finally:
-                client.close()
 
-    def _add(self, client: redis.Redis, number: int) -> int:
+    def _add(self, client: Any, number: int) -> int:
         streams = [STREAMS[(number + at) % len(STREAMS)] for at in range(PIPELINE)]
         pipeline = client.pipeline(transaction=False)
         for at, stream in enumerate(streams):
@@ -106,7 +99,7 @@ class Compared:
 
 
 def run_pipeline(console: Console, keep: Path | None = None, master: str = MASTER) -> list[str]:
-    """Run; return what did not hold. Raises DemoError if it cannot continue."""
+    """Run; return what did not hold. Raises ProcessError if it cannot continue."""
     with Cluster(bulk=True) as cluster, workplace(keep) as directory:
         return Pipeline(console, cluster, directory).run(master)
 
@@ -132,7 +125,7 @@ class Pipeline:
         self._directory = directory
         self._archive = str(directory / "archive")
         self._began_s = time.monotonic()
-        endpoints = ",".join(f"127.0.0.1:{region.bulk_port}" for region in cluster.regions.values())
+        endpoints = ",".join(region.bulk_address for region in cluster.regions.values())
         self._options = {"endpoints": endpoints, "streamsPattern": PATTERN}
 
     def run(self, master: str) -> list[str]:
@@ -161,7 +154,7 @@ class Pipeline:
             writer.start()
         query = job.start(ARCHIVE_INTERVAL_S)
         self._say("archiving meanwhile")
-        wait_until(lambda: job.result.batches >= BATCHES_MIN, lambda: "the archive job completes no batches", 120.0)
+        until(lambda: job.result.batches >= BATCHES_MIN, "the archive job completes batches", ARCHIVING_S)
         self._say(f"killing {VICTIM}")
         victim.kill()
         time.sleep(ACT_S)

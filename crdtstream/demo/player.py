@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from crdtstream.demo.cluster import Cluster
+from crdtstream.demo.cluster import Cluster, DemoError
 from crdtstream.demo.proof import brief_digest
 from crdtstream.demo.story import Cut, Differ, Heal, Row, Settle, Step, Story, Sync, show_reply
-from crdtstream.demo.waiting import DemoError
+from crdtstream.processes.waiting import ProcessError
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Player:
         for moment, row in enumerate(story.rows, 1):
             try:
                 outcomes.append(self._play_row(story, moment, row))
-            except DemoError as error:
+            except ProcessError as error:
                 raise DemoError(f"{story.title}, t{moment}: {error}") from error
 
     def _play_row(self, story: Story, moment: int, row: Row) -> Outcome:
@@ -89,7 +89,7 @@ class Player:
         return dict.fromkeys(row.regions, Told("", "links open, sync"))
 
     def _compare(self, story: Story, moment: int, row: Differ) -> Outcome:
-        digests = {name: self._cluster.regions[name].digest() for name in (row.one, row.other)}
+        digests = {name: self._cluster.regions[name].text_digest() for name in (row.one, row.other)}
         holds = digests[row.one] != digests[row.other]
         verdict = "unequal" if holds else "EQUAL"
         cells = {

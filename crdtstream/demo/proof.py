@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from crdtstream.demo.cluster import Cluster
-from crdtstream.demo.region import pairs
 from crdtstream.demo.story import show_reply
+from crdtstream.processes.clients import pairs
 
 DIGEST_SHOWN = 8
 

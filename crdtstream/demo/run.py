@@ -14,12 +14,12 @@ from types import FrameType
 from rich.console import Console
 
 from crdtstream.demo import show
-from crdtstream.demo.cluster import NAMES, Cluster
+from crdtstream.demo.cluster import NAMES, Cluster, DemoError
 from crdtstream.demo.player import Outcome, Player
 from crdtstream.demo.proof import prove_keys
 from crdtstream.demo.stories import KEYS, STORIES
 from crdtstream.demo.story import Story
-from crdtstream.demo.waiting import DemoError
+from crdtstream.processes.waiting import ProcessError
 
 HELD = 0
 BROKEN = 1
@@ -43,7 +43,7 @@ def run_demo(
     handlers = {number: signal.signal(number, interrupt) for number in SIGNALS}
     try:
         return show_pipeline(console, spark, keep) if spark else Demo(console, stories).run(once, port_base)
-    except DemoError as error:
+    except ProcessError as error:
         show.show_verdict(console, [str(error)], 0)
         return BROKEN
     except KeyboardInterrupt:
@@ -94,7 +94,7 @@ class Demo:
         try:
             self._tell_stories(cluster)
             self._prove(cluster)
-        except DemoError as error:
+        except ProcessError as error:
             self._complaints.append(str(error))
         show.show_verdict(self._console, self._complaints, len(self._stories))
 
@@ -116,7 +116,7 @@ class Demo:
         self._complaints += [proof.complaint for row in proofs.values() for proof in row if not proof.holds]
 
     def _stay(self, cluster: Cluster) -> None:
-        """Wait for a signal; raises DemoError if a region ends before."""
+        """Wait for a signal; raises ProcessError if a region ends before."""
         show.show_invitation(self._console, cluster)
         try:
             while True:

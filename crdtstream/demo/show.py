@@ -39,7 +39,7 @@ def show_regions(console: Console, cluster: Cluster) -> None:
     for heading in ("region", "number", "Redis port", "replication port", "process", "data directory"):
         table.add_column(heading)
     for region in cluster.regions.values():
-        numbers = (region.number, region.port, region.replication_port, region.process_id)
+        numbers = (region.number, region.port, region.replication_port, region.pid)
         table.add_row(region.name, *map(str, numbers), str(region.data))
     console.print(table)
     console.print(

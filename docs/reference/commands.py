@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from nemesis.region_process import RegionProcess, pairs, regions_in
+from crdtstream.processes.clients import pairs
+from crdtstream.processes.region import RegionProcess, regions_in
 
 OWN = "crdt."
 FIRST_VERSION = b"0.1.0"

@@ -12,7 +12,9 @@ from typer.testing import CliRunner
 
 from crdtstream.admin.comparison import AGREE, DIFFER, UNREACHABLE
 from crdtstream.cli import USAGE_ERROR, app
-from nemesis.region_process import RegionProcess, free_port, regions_in, until
+from crdtstream.processes.ports import free_port
+from crdtstream.processes.region import RegionProcess, regions_in
+from crdtstream.processes.waiting import until
 
 
 @pytest.fixture(scope="module")

@@ -24,8 +24,8 @@ from crdtstream.commands.table import COMMANDS
 from crdtstream.config import Limits
 from crdtstream.core.causality import VersionVector, region_of
 from crdtstream.core.replica import Replica
+from crdtstream.processes.ports import free_port
 from crdtstream.protocols import replies
-from nemesis.region_process import free_port
 
 Argument = bytes | str | int
 

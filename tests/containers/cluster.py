@@ -7,18 +7,20 @@ bridge, which no fault touches; regions reach each other through the link's own 
 from __future__ import annotations
 
 import itertools
+import signal
 import subprocess
 import threading
 import uuid
-from contextlib import ExitStack
+from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
 import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
-from nemesis.region_process import pairs, until
+from crdtstream.processes.clients import Inside, client_of
+from crdtstream.processes.region import RegionProcess, await_agreement
+from crdtstream.processes.waiting import DEADLINE_S, ProcessError, until
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 NAMES = ("east", "west", "north")
@@ -27,6 +29,9 @@ STREAM = "orders"
 GROUP = "workers"
 DEPTH = 8
 PACE_S = 0.02
+PATIENCE_S = 2.0
+REDIS_PORT = 6379
+REPLICATION_PORT = 16379
 
 
 def run(*argv: str | Path, **environment: str) -> str:
@@ -41,62 +46,98 @@ def run(*argv: str | Path, **environment: str) -> str:
     return done.stdout
 
 
-class Region:
-    """One container, its data volume, and the links that it ends."""
+class Container:
+    """Launches `crdtstream` as deploy/compose.yaml runs it, and is what was launched: one container, started again and
+    again, with the arguments of its first start.
+    """
 
-    def __init__(self, name: str, container: Any) -> None:
-        self.name = name
-        self._container = container
-        self.links: dict[str, Any] = {}
+    inside: Inside = staticmethod(nullcontext)
+
+    def __init__(self, image: str, volume: str, certificates: Path) -> None:
+        from testcontainers.core.container import DockerContainer
+
+        self._made = DockerContainer(image)
+        self._made.ports["6379/tcp"] = ("127.0.0.1",)
+        self._made.with_volume_mapping(volume, "/data", "rw").with_volume_mapping(str(certificates), "/tls", "ro")
+        self._made.with_kwargs(read_only=True, cap_drop=["ALL"], security_opt=["no-new-privileges:true"])
+        self._is_made = False
+
+    def launch(self, arguments: Sequence[str], _log_path: Path) -> Container:
+        if self._is_made:
+            self.engine.start()
+        else:
+            self._made.with_command(list(arguments)).start()
+            self._is_made = True
+        return self
+
+    def remove(self) -> None:
+        self._made.stop()
 
     @property
     def engine(self) -> Any:
-        return self._container.get_wrapped_container()
+        return self._made.get_wrapped_container()
 
-    def connect(self, timeout_s: float = 2.0) -> Any:
+    def shown(self, part: str) -> Any:
+        self.engine.reload()
+        return self.engine.attrs[part]
+
+    @property
+    def pid(self) -> int:
+        return int(self.shown("State")["Pid"])
+
+    def poll(self) -> int | None:
+        state = self.shown("State")
+        return None if state["Running"] else int(state["ExitCode"])
+
+    def wait(self, timeout: float | None = None) -> int:
+        try:
+            until(lambda: self.poll() is not None, "it ends", DEADLINE_S if timeout is None else timeout)
+        except ProcessError as error:
+            raise subprocess.TimeoutExpired(self.engine.name, timeout or DEADLINE_S) from error
+        return int(self.shown("State")["ExitCode"])
+
+    def send_signal(self, sig: int, /) -> None:
+        self.engine.kill(signal.Signals(sig).name)
+
+
+class Region(RegionProcess):
+    """A region in a container, and the links that it ends; peers dial it by its name."""
+
+    def __init__(self, number: int, directory: Path, container: Container) -> None:
+        name = NAMES[number - 1]
+        super().__init__(number, directory, name, container, name, REDIS_PORT, REPLICATION_PORT)
+        self.container = container
+        self.links: dict[str, Any] = {}
+
+    def begin(self) -> None:
+        peers = [f"{peer}:{REPLICATION_PORT}" for peer in NAMES if peer != self.name]
+        tls = {f"tls_{part}": f"/tls/{part}.pem" for part in ("certificate", "key", "authority")}
+        everywhere = {"bind": "0.0.0.0", "replication_bind": "0.0.0.0", "protected_mode": False}
+        self.start(*peers, data="/data", **everywhere, **tls)
+
+    def client(self, timeout_s: float = DEADLINE_S, decode: bool = False) -> Any:
         """The published port is another one after every start."""
-        self.engine.reload()
-        published = self.engine.attrs["NetworkSettings"]["Ports"].get("6379/tcp")
+        published = self.container.shown("NetworkSettings")["Ports"].get(f"{REDIS_PORT}/tcp")
         if not published:
-            raise redis.ConnectionError(f"{self.name} does not run")
-        client = redis.Redis(
-            port=int(published[0]["HostPort"]),
-            socket_timeout=timeout_s,
-            retry=Retry(NoBackoff(), 0),
-            single_connection_client=True,
-            protocol=2,
-        )
-        client.response_callbacks.clear()
-        return client
-
-    def ask(self, *argv: str | bytes | int) -> Any:
-        with self.connect(30.0) as client:
-            return client.execute_command(*argv)
-
-    def state(self) -> str:
-        """What the image's own health check says."""
-        self.engine.reload()
-        return str(self.engine.attrs["State"]["Health"]["Status"])
-
-    def await_healthy(self) -> None:
-        until(lambda: self.state() == "healthy", lambda: f"{self.name} is healthy: {self.log()}", SERVING_S)
-
-    def open_links(self) -> set[str]:
-        rows = [pairs(row) for row in self.ask("CRDT.REGIONS")]
-        return {row[b"name"].decode() for row in rows if row[b"link"] == b"open"}
-
-    def await_links(self, *names: str) -> None:
-        until(lambda: self.open_links() == set(names), lambda: f"{self.name} linked to {names}: {self.open_links()}")
-
-    def cut(self, peer: Region) -> None:
-        self.links[peer.name].disconnect(self.engine.id)
-
-    def heal(self, peer: Region) -> None:
-        self.links[peer.name].connect(self.engine.id, aliases=[self.name])
+            raise redis.ConnectionError(f"{self} does not run")
+        return client_of(int(published[0]["HostPort"]), timeout_s, decode=decode)
 
     def log(self) -> str:
-        said: bytes = self.engine.logs(tail=30)
+        said: bytes = self.container.engine.logs(tail=30)
         return said.decode(errors="replace")
+
+    def health(self) -> str:
+        """What the image's own health check says."""
+        return str(self.container.shown("State")["Health"]["Status"])
+
+    def await_healthy(self) -> None:
+        until(lambda: self.health() == "healthy", lambda: f"{self} is healthy{self.log_end()}", SERVING_S)
+
+    def cut(self, peer: Region) -> None:
+        self.links[peer.name].disconnect(self.container.engine.id)
+
+    def heal(self, peer: Region) -> None:
+        self.links[peer.name].connect(self.container.engine.id, aliases=[self.name])
 
 
 class Cluster:
@@ -126,64 +167,26 @@ class Cluster:
         for number, name in enumerate(NAMES, 1):
             volume = engine.volumes.create(f"{prefix}-{name}")
             self._owned.callback(volume.remove, force=True)
-            self._add(Region(name, container_of(image, name, number, volume.name, directory / name)))
+            self._add(Region(number, directory, Container(image, volume.name, directory / name)))
         for pair, network in links.items():
             for name, peer in (pair, pair[::-1]):
-                network.connect(self.regions[name].engine.id, aliases=[name])
+                network.connect(self.regions[name].container.engine.id, aliases=[name])
                 self.regions[name].links[peer] = network
 
     def _add(self, region: Region) -> None:
-        self._owned.callback(region._container.stop)
-        region._container.start()
+        self._owned.callback(region.container.remove)
+        region.begin()
         self.regions[region.name] = region
 
     def await_healthy(self) -> None:
         for region in self.regions.values():
             region.await_healthy()
 
-    def await_agreement(self) -> bytes:
-        until(lambda: len(self.digests()) == 1, lambda: f"equal digests: {self.digests()}", SERVING_S)
-        return self.digests().pop()
-
-    def digests(self) -> set[bytes]:
-        return {region.ask("CRDT.DIGEST") for region in self.regions.values()}
+    def await_agreement(self) -> None:
+        await_agreement(self.regions.values(), SERVING_S)
 
     def close(self) -> None:
         self._owned.close()
-
-
-def container_of(image: str, name: str, number: int, volume: str, certificates: Path) -> Any:
-    """As deploy/compose.yaml runs it."""
-    from testcontainers.core.container import DockerContainer
-
-    peers = [word for peer in NAMES if peer != name for word in ("--peer", f"{peer}:16379")]
-    command = [
-        "serve",
-        "--name",
-        name,
-        "--region",
-        str(number),
-        "--cluster",
-        "tests",
-        "--data",
-        "/data",
-        "--bind",
-        "0.0.0.0",
-        "--no-protected-mode",
-        "--replication-bind",
-        "0.0.0.0",
-        *peers,
-        "--tls-certificate",
-        "/tls/certificate.pem",
-        "--tls-key",
-        "/tls/key.pem",
-        "--tls-authority",
-        "/tls/authority.pem",
-    ]
-    container = DockerContainer(image, command=command)
-    container.ports["6379/tcp"] = ("127.0.0.1",)
-    container.with_volume_mapping(volume, "/data", "rw").with_volume_mapping(str(certificates), "/tls", "ro")
-    return container.with_kwargs(read_only=True, cap_drop=["ALL"], security_opt=["no-new-privileges:true"])
 
 
 class Load(threading.Thread):
@@ -209,7 +212,7 @@ class Load(threading.Thread):
     def run(self) -> None:
         while not self._ended.is_set():
             try:
-                with self.region.connect() as client:
+                with self.region.client(PATIENCE_S) as client:
                     self._work(client)
             except (redis.RedisError, OSError) as error:
                 self.failures += 1

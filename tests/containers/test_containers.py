@@ -12,11 +12,10 @@ import subprocess
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from functools import partial
 
 import pytest
 
-from nemesis.region_process import creates, until
+from crdtstream.processes.waiting import until
 from tests.containers.cluster import DEPLOY, GROUP, NAMES, STREAM, Cluster, Load, Region, run
 
 ENTRIES = 400
@@ -73,7 +72,7 @@ def cluster(image: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cl
     made = Cluster(image, tmp_path_factory.mktemp("tls"))
     try:
         made.await_healthy()
-        until(partial(creates, made.regions["east"].ask, STREAM, GROUP), "a group for the load")
+        made.regions["east"].create_group(STREAM, GROUP)
         made.await_agreement()
         yield made
     finally:
@@ -131,11 +130,11 @@ def cut_off_region(cluster: Cluster, loads: dict[str, Load]) -> Callable[[], Non
 
 def kill_region(cluster: Cluster, _loads: dict[str, Load]) -> Callable[[], None]:
     east, west = cluster.regions["east"], cluster.regions["west"]
-    west.engine.kill("KILL")
+    west.kill()
     east.await_links("north")
 
     def heal() -> None:
-        west.engine.start()
+        west.begin()
         west.await_healthy()
 
     return heal
@@ -145,12 +144,12 @@ def pause_region(cluster: Cluster, loads: dict[str, Load]) -> Callable[[], None]
     """Its connections stay open and silent: only a heartbeat notices."""
     east, north = cluster.regions["east"], cluster.regions["north"]
     failures = loads["north"].failures
-    north.engine.pause()
+    north.container.engine.pause()
     east.await_links("west")
     until(lambda: loads["north"].failures > failures, "clients of a paused region notice")
 
     def heal() -> None:
-        north.engine.unpause()
+        north.container.engine.unpause()
 
     return heal
 
@@ -198,7 +197,7 @@ def test_group_delivered_every_entry(cluster: Cluster, loads: dict[str, Load]) -
         load.rest()
     cluster.await_agreement()
     for load in loads.values():
-        with load.region.connect(30.0) as client:
+        with load.region.client() as client:
             while load.read(client, "0") or load.read(client, ">"):
                 pass
     delivered = set().union(*(load.delivered for load in loads.values()))

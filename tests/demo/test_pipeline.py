@@ -15,8 +15,8 @@ pytest.importorskip("pyspark")
 
 import pyarrow.dataset
 
+from crdtstream.demo.cluster import DemoError
 from crdtstream.demo.pipeline import Compared, compare, complaints_of, workplace
-from crdtstream.demo.waiting import DemoError
 from crdtstream.spark.jobs.audit import Audited, Divergence
 
 

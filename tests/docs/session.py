@@ -17,7 +17,8 @@ import threading
 import time
 from pathlib import Path
 
-from nemesis.region_process import RegionProcess, free_port
+from crdtstream.processes.ports import free_port
+from crdtstream.processes.region import RegionProcess
 from tests.docs.blocks import ROOT, Block, Command
 
 COMMAND_S = 240.0
@@ -136,13 +137,13 @@ class Process:
 class Session:
     """What the reader of one page does."""
 
-    def __init__(self, directory: Path, regions: list[RegionProcess], bulk_ports: list[int]) -> None:
+    def __init__(self, directory: Path, regions: list[RegionProcess]) -> None:
         self._directory = directory
         self._shell = Shell(directory)
         self._clients: dict[int, RedisCli] = {}
         self._real: dict[int, int] = {}
-        for number, (region, bulk_port) in enumerate(zip(regions, bulk_ports, strict=True), 1):
-            ports = (region.port, region.replication_port, bulk_port)
+        for number, region in enumerate(regions, 1):
+            ports = (region.port, region.replication_port, region.bulk_port)
             self._real |= {7000 + kind + number: port for kind, port in zip((0, 100, 200), ports, strict=True)}
 
     def run(self, block: Block) -> None:

@@ -6,12 +6,11 @@ import importlib.util
 import re
 import shutil
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from nemesis.region_process import RegionProcess, free_port, regions_in, until
+from crdtstream.processes.region import RegionProcess, regions_in
 from tests.docs.blocks import EXECUTED, READ, ROOT, Block, Page, blocks_of, pages
 from tests.docs.blocks import PAGES as DOCS
 from tests.docs.session import Session, matches
@@ -46,13 +45,12 @@ def run_blocks(page: Page, blocks: list[Block], directory: Path) -> None:
         if shutil.which(need) is None and importlib.util.find_spec(need) is None:
             pytest.skip(f"needs {need}")
     with regions_in(directory) as regions:
-        running = regions.make(*range(1, len(page.regions) + 1))
-        bulk_ports = [free_port() for _ in running]
-        for region, name, bulk_port in zip(running, page.regions, bulk_ports, strict=True):
+        running = regions.make(*range(1, len(page.regions) + 1), bulk=True)
+        for region, name in zip(running, page.regions, strict=True):
             others = [other for other in running if other is not region]
-            region.start(*others, name=name, cluster="shop", bulk_port=bulk_port)
+            region.start(*others, name=name, cluster="shop")
         await_founded(running)
-        session = Session(directory / "session", running, bulk_ports)
+        session = Session(directory / "session", running)
         try:
             for block in blocks:
                 session.run(block)
@@ -64,11 +62,7 @@ def await_founded(regions: list[RegionProcess]) -> None:
     for region in regions:
         region.await_serving()
     for region in regions:
-        until(partial(is_admitted, region), f"{region.name} is admitted")
-
-
-def is_admitted(region: RegionProcess) -> bool:
-    return b"admitted:1" in region.ask("INFO", "replication")
+        region.await_admitted()
 
 
 def all_blocks() -> Iterator[Block]:
@@ -129,7 +123,7 @@ def test_matching(shown: list[str], came: list[str], same: bool) -> None:
 
 
 def test_a_wrong_output_is_named(directory: Path) -> None:
-    session = Session(directory / "session", [], [])
+    session = Session(directory / "session", [])
     try:
         with pytest.raises(AssertionError, match=r"page\.md:2: echo a\n.*shown:\nb\ncame:\na"):
             session.run(Block("page.md", 1, "console", ["$ echo a", "b"]))

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from crdtstream.processes.waiting import DEADLINE_S
 from nemesis.network import PREFIX, Network, entered, run
-from nemesis.region_process import DEADLINE_S
 from tests.nemesis.needs import namespaces
 
 pytestmark = namespaces
@@ -64,7 +64,7 @@ def test_bytes_pass(network: Network, west: socket.socket) -> None:
 @pytest.mark.usefixtures("west")
 @pytest.mark.parametrize(("source", "sink"), [(1, 2), (2, 1)])
 def test_a_direction_that_is_cut_is_silent_until_it_heals(network: Network, source: int, sink: int) -> None:
-    network.cut(source, sink)
+    network.cut_one_way(source, sink)
     with pytest.raises(TimeoutError):
         connect(network, SHORT_S)
     network.heal()

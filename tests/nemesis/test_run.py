@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from crdtstream.processes.waiting import until
 from nemesis.checker import LOST
-from nemesis.cluster import PACKETS, RELAYS
+from nemesis.cluster import PACKETS, RELAYS, ROOT
 from nemesis.network import PREFIX, run
-from nemesis.region_process import ROOT, until
 from nemesis.run import rounds
 from tests.nemesis.needs import namespaces
 

@@ -6,10 +6,7 @@ that one's replies, then the parser's error, must be what the first connection a
 
 from __future__ import annotations
 
-import shutil
 import socket
-import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,11 +14,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from crdtstream.processes.waiting import DEADLINE_S
 from crdtstream.protocols import replies
 from crdtstream.protocols.requests import ProtocolError, RequestParser
-from nemesis.region_process import DEADLINE_S, free_port
+from tests.commands.harness import REDIS, redis_server
 
-REDIS = shutil.which("redis-server")
 pytestmark = pytest.mark.skipif(REDIS is None, reason="redis-server is not installed")
 
 AUTH = replies.bulk_array([b"AUTH", b"secret"])
@@ -31,27 +28,8 @@ ECHO_ALL = b'EVAL "return ARGV" 0 '
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     directory: Path = tmp_path_factory.mktemp("redis")
-    number = free_port()
-    options = f"--port {number} --bind 127.0.0.1 --dir {directory} --save  --appendonly no --requirepass secret"
-    with (directory / "log").open("wb") as log:
-        server = subprocess.Popen([str(REDIS), *options.split(" ")], stdout=log, stderr=log)
-    try:
-        wait_until_up(number, server)
+    with redis_server(directory, "--requirepass", "secret") as number:
         yield number
-    finally:
-        server.terminate()
-        server.wait(DEADLINE_S)
-
-
-def wait_until_up(port: int, server: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while time.monotonic() < deadline and server.poll() is None:
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-            return
-        except ConnectionRefusedError:
-            time.sleep(0.01)
-    pytest.fail("redis-server did not start")
 
 
 def converse(port: int, data: bytes) -> bytes:

@@ -13,7 +13,7 @@ import pytest
 from crdtstream.bulk import bulk_pb2 as bulk
 from crdtstream.bulk.bulk_pb2_grpc import BulkStub
 from crdtstream.config import Limits
-from nemesis.region_process import free_port
+from crdtstream.processes.ports import free_port
 from tests.bulk.columns import Fields, entries_of, message_of
 from tests.running_region import DEADLINE_S, Running, config_of, running, until
 

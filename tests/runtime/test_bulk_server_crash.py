@@ -11,7 +11,8 @@ import pytest
 
 from crdtstream.bulk import bulk_pb2 as bulk
 from crdtstream.bulk.bulk_pb2_grpc import BulkStub
-from nemesis.region_process import DEADLINE_S, RegionProcess, free_port, regions_in, until
+from crdtstream.processes.region import RegionProcess, regions_in
+from crdtstream.processes.waiting import DEADLINE_S, until
 from tests.bulk.columns import entries_of, message_of
 
 # Enough that a compiled region is still publishing when the kill comes.
@@ -23,17 +24,16 @@ LEDGER = "crdtstream:published:app"
 @pytest.fixture
 def region(tmp_path: Path) -> Iterator[RegionProcess]:
     with regions_in(tmp_path) as regions:
-        yield regions.make(1)[0]
+        yield regions.make(1, bulk=True)[0]
 
 
 class Client:
     """Of a region that has just started."""
 
     def __init__(self, region: RegionProcess, fsync: str) -> None:
-        port = free_port()
-        region.start(fsync=fsync, bulk_port=port, incarnation=0)
+        region.start(fsync=fsync, incarnation=0)
         region.await_serving()
-        self.channel = grpc.insecure_channel(f"127.0.0.1:{port}")
+        self.channel = grpc.insecure_channel(region.bulk_address)
         grpc.channel_ready_future(self.channel).result(DEADLINE_S)
         self.stub = BulkStub(self.channel)
 

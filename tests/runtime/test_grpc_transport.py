@@ -12,12 +12,12 @@ import structlog.testing
 from structlog.typing import EventDict
 
 from crdtstream.config import Config
+from crdtstream.processes.ports import free_port
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.wire_pb2_grpc import ReplicationStub
 from crdtstream.runtime import grpc_transport
 from crdtstream.runtime.envelope import Packer
 from crdtstream.runtime.grpc_transport import CONTESTED, DISPLACED_MAX, SUPERSEDED, GrpcTransport, TransportError
-from nemesis.region_process import free_port
 from tests.runtime.speakers import LIMITS, Speaker, Transports, claim, config, nothing, pair, until
 
 Starter = Callable[[Config, Speaker], "asyncio.Future[GrpcTransport]"]

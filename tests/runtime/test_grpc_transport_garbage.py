@@ -8,10 +8,10 @@ import grpc.aio
 import zstandard
 from grpc.aio import StreamStreamMultiCallable
 
+from crdtstream.processes.waiting import DEADLINE_S
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.wire_pb2_grpc import ReplicationStub
 from crdtstream.runtime.envelope import Packer, Unpacker
-from nemesis.region_process import DEADLINE_S
 from tests.runtime.speakers import LIMITS, Speaker, Transports, claim, config, pair, until
 
 EXCHANGE = "/crdtstream.replication.Replication/Exchange"

@@ -12,13 +12,13 @@ import pytest
 import structlog.testing
 
 from crdtstream.config import Config
+from crdtstream.processes.ports import free_port
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.authorisation import DIALLER, NONCE_BYTES, prove
 from crdtstream.replication.wire_pb2_grpc import ReplicationStub
 from crdtstream.runtime import handshake
 from crdtstream.runtime.envelope import Packer
 from crdtstream.runtime.handshake import NONCE_KEY, PROOF_KEY, REGION_KEY, Answers, Said
-from nemesis.region_process import free_port
 from tests.runtime.speakers import Speaker, Transports, config, until
 
 SECRET = b"a secret of the regions"

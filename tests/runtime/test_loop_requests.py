@@ -6,14 +6,18 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 
+from crdtstream.processes.ports import free_port
+from crdtstream.processes.server import ServerProcess
+from crdtstream.processes.waiting import until
 from crdtstream.runtime import process
-from nemesis.region_process import DEADLINE_S, ROOT, client_of, free_port, until
+from nemesis.cluster import ROOT
 
 FILE = """\
 # The eastern region.
@@ -26,28 +30,21 @@ data = "{data}"
 """
 
 
-class Started:
+class Started(ServerProcess):
     """A region that was started from a file."""
 
     def __init__(self, directory: Path) -> None:
-        self.port = free_port()
+        super().__init__("east", directory)
         self.path = directory / "region.toml"
         self.path.write_text(FILE.format(port=self.port, replication_port=free_port(), data=directory / "data"))
-        command = [sys.executable, "-m", "crdtstream", "serve", "--config", str(self.path)]
-        self.log = directory / "log"
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
-        self.client: Any = None
+        self.launch(["serve", "--config", str(self.path)])
 
-    def answers(self) -> bool:
-        try:
-            self.client = client_of(self.port)
-            return bool(self.client.execute_command("XLEN", "s") == 0)
-        except redis.RedisError:
-            return False
+    @cached_property
+    def connection(self) -> Any:
+        return self.connect()
 
     def run(self, text: str) -> Any:
-        return self.client.execute_command(*text.split())
+        return self.connection.execute_command(*text.split())
 
     def info(self, section: str) -> dict[str, str]:
         text = self.run(f"INFO {section}").decode()
@@ -58,13 +55,9 @@ class Started:
 def region(tmp_path: Path) -> Iterator[Started]:
     started = Started(tmp_path)
     try:
-        until(started.answers, lambda: started.log.read_text())
-        yield started
+        yield started.await_serving()
     finally:
-        if started.client is not None:
-            started.client.close()
-        started.process.kill()
-        started.process.wait(DEADLINE_S)
+        started.kill()
 
 
 def test_settings_are_written_and_read_again(region: Started, tmp_path: Path) -> None:
@@ -100,8 +93,8 @@ def test_shutdown_is_a_clean_stop(region: Started) -> None:
     assert region.run("XADD s * f v")
     with pytest.raises(redis.ConnectionError):
         region.run("SHUTDOWN")
-    assert region.process.wait(DEADLINE_S) == 0
-    assert "Traceback" not in region.log.read_text()
+    assert region.await_end() == 0
+    assert "Traceback" not in region.log()
 
 
 def test_saves_are_checkpoints(region: Started) -> None:
@@ -114,12 +107,12 @@ def test_saves_are_checkpoints(region: Started) -> None:
     assert region.run("BGSAVE") == b"Background saving started"
     with pytest.raises(redis.ConnectionError):
         region.run("SHUTDOWN SAVE")
-    assert region.process.wait(DEADLINE_S) == 0
+    assert region.await_end() == 0
 
 
 def test_the_process_shows_what_it_uses(region: Started) -> None:
     server, memory, processor = region.info("server"), region.info("memory"), region.info("cpu")
-    assert int(server["process_id"]) == region.process.pid
+    assert int(server["process_id"]) == region.pid
     assert len(server["run_id"]) == 40
     assert server["config_file"] == str(region.path)
     assert int(memory["total_system_memory"]) > int(memory["used_memory"]) > 10 << 20
@@ -133,7 +126,7 @@ def test_memory_is_measured_while_it_runs(region: Started) -> None:
 
     def refused() -> bool:
         try:
-            region.client.execute_command("XADD", "s", "*", "f", value)
+            region.connection.execute_command("XADD", "s", "*", "f", value)
         except redis.ResponseError as error:
             assert str(error).startswith(("OOM", "command not allowed when used memory"))
             return True

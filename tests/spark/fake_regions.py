@@ -7,7 +7,6 @@ application once. `stop` closes its port, `hang` lets calls wait, `fail` ends th
 from __future__ import annotations
 
 import re
-import socket
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -21,16 +20,11 @@ import numpy as np
 
 from crdtstream.bulk import bulk_pb2, bulk_pb2_grpc
 from crdtstream.core.block import encode_entry
+from crdtstream.processes.ports import free_port
 
 START_MS = 1_700_000_000_000
 ENTRIES_EACH = 4_000
 Entry = tuple[int, int, int, list[bytes]]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Regions:

@@ -12,13 +12,13 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import StringType, StructField, StructType
 
+from crdtstream.processes.ports import free_port
 from crdtstream.spark import writer as writer_module
 from crdtstream.spark.offsets import origin_text
 from crdtstream.spark.options import Options
 from crdtstream.spark.reader import BatchReader, DataLoss, StreamReader
 from crdtstream.spark.regions import BulkError
 from crdtstream.spark.writer import BatchWriter
-from nemesis.region_process import free_port
 from tests.running_region import config_of, running
 from tests.spark.support import FAST, rows_of, schema_of, values_of
 

@@ -19,7 +19,8 @@ pytest.importorskip("pyspark")
 
 import pyarrow.dataset
 
-from tests.spark.fake_regions import Regions, free_port
+from crdtstream.processes.ports import free_port
+from tests.spark.fake_regions import Regions
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent

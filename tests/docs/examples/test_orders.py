@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from crdtstream.processes.region import RegionProcess, regions_in
+from crdtstream.processes.waiting import until
 from docs.examples.orders import GROUP, STREAM, Consumer, Ledger, Regions, produce
-from nemesis.region_process import RegionProcess, regions_in, until
 
 FIRST, SECOND, THIRD = (range(start, start + 20) for start in (0, 20, 40))
 

@@ -6,7 +6,7 @@ import pytest
 import redis
 from redis._parsers.base import BaseParser
 
-from nemesis.region_process import creates
+from crdtstream.processes.clients import creates
 
 
 def error_of(text: str) -> Exception:
