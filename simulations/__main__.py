@@ -135,13 +135,14 @@ def mutations(
     seeds: Annotated[int, typer.Option(help="Maximum number of seeds for each mutation.", min=1)] = 300,
     first: Annotated[int, typer.Option(help="The first seed.")] = 0,
     only: Annotated[str, typer.Option(help="Only mutations with this text in their name.")] = "",
+    workers: Annotated[int, typer.Option(help="Number of processes.", min=1)] = 1,
 ) -> None:
     """Break one line after another in a copy of the package, and count the seeds until a checker notices. Exit 1 if
     none does, or, from seed 0 on, if it is not the recorded checker.
     """
     table = Table("mutation", "found by", "seed", "seeds", title="mutations", title_justify="left")
     missed = others = 0
-    for mutation, catch in chase_all(first, seeds, only):
+    for mutation, catch in chase_all(first, seeds, only, workers):
         found = (catch.checker or "nobody") + (", alone" if mutation.alone else "")
         missed += not catch.checker
         if first == 0 and catch.checker not in ("", mutation.checker):

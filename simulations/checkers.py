@@ -5,7 +5,14 @@ from __future__ import annotations
 from simulations.checking import Checker
 from simulations.collection_checkers import ForgetsInTheEnd, ForgetsOnlyStable
 from simulations.expiry_checkers import ExpiresInTime, LongestExpiry, RestartsEmpty
-from simulations.history_checkers import AcknowledgedOnly, DeliveredAtLeastOnce, NoLostWrite, UniqueDots, UniqueIds
+from simulations.history_checkers import (
+    AcknowledgedOnly,
+    DeliveredAtLeastOnce,
+    NoLostGroup,
+    NoLostWrite,
+    UniqueDots,
+    UniqueIds,
+)
 from simulations.state_checkers import (
     AuditsAgree,
     Convergence,
@@ -40,6 +47,7 @@ def all_checkers() -> list[Checker]:
         DeleteWins(),
         UnionOfRuns(),
         NoLostWrite(),
+        NoLostGroup(),
         UniqueIds(),
         UniqueDots(),
         DeliveredAtLeastOnce(),

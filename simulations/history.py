@@ -32,6 +32,14 @@ class Added:
 
 
 @dataclass
+class Created:
+    """An answered XGROUP CREATE: its group, and a dot of its origin that is not above its own."""
+
+    group: GroupName
+    dot: Dot
+
+
+@dataclass
 class Lost:
     """A region came back with `counter` of its slot: what it had written above that is lost there."""
 
@@ -52,6 +60,7 @@ class History:
     """
 
     added: list[Added] = field(default_factory=list)
+    created: list[Created] = field(default_factory=list)
     removals: list[tuple[Key, VersionVector]] = field(default_factory=list)
     deletes: dict[Key, list[VersionVector]] = field(default_factory=dict)
     acknowledged: dict[GroupName, dict[Dot, set[EntryId]]] = field(default_factory=dict)
@@ -75,6 +84,8 @@ class History:
                 after.advance(*dot)
                 self.removals.append(((0, argv[1]), after))
             self.added.append(Added(region, (0, argv[1]), entry_id_of(value), dot))
+        elif argv[:2] == [b"XGROUP", b"CREATE"]:
+            self.created.append(Created(((0, argv[2]), argv[3]), dot))
         elif name in (b"XDEL", b"XTRIM", b"DEL"):
             self._note_removal(argv, seen)
         elif name == b"XACK" and value:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from itertools import chain
 
 from crdtstream.core.causality import Dot, region_of
-from crdtstream.core.effects import Acknowledged, Batch, Key
+from crdtstream.core.effects import Acknowledged, Batch, Key, MemberEvicted
 from crdtstream.core.entry_id import STRICT, EntryId, next_id
 from crdtstream.core.group import Group, ids_between
 from crdtstream.core.stream import Stream
 from simulations.checking import Checker, Sampled
 from simulations.history import GroupName
+from simulations.oracle import ends_of
 from simulations.workload import CONSUMERS, KEYS, READ_GROUPS
 from simulations.world import World
 
@@ -43,6 +44,27 @@ class NoLostWrite(Checker):
             lost.fault in ("disk-loss", "put-back") or (lost.loses_unsynced and lost.policy != "always")
             for lost in losses
         )
+
+
+class NoLostGroup(Checker):
+    """An answered XGROUP CREATE counts although another origin took its origin's place, unless the machine lost it, an
+    operator evicted its origin, or two processes had the number of its region.
+    """
+
+    name = "lost group"
+
+    def at_end(self, world: World) -> None:
+        if world.settings.twin or world.adversary.injected["put-back"]:
+            return
+        known = world.oracle.effects(world.vector())
+        ends = ends_of(known)
+        evicted = {row.slot for _, _, row in known if isinstance(row, MemberEvicted) and not row.successor}
+        for created in world.history.created:
+            slot, counter = created.dot
+            # An end at 0 voids an admission, which only an operator's eviction can do.
+            replaced = 0 < ends.get(slot, 0) < counter and slot not in evicted
+            if replaced and not any(lost.slot == slot and lost.counter < counter for lost in world.history.lost):
+                self.fail(f"{created.group} {created.dot}: answered, and void behind {ends[slot]}")
 
 
 class UniqueIds(Checker):

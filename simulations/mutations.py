@@ -11,14 +11,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from random import Random
+from types import MappingProxyType
+from typing import Any
 
 from simulations.adversary import draw_world
 from simulations.broken_lines import MUTATIONS, Mutation
 from simulations.checkers import all_checkers, run_checked
 from simulations.history import Violation
+from simulations.settings import Settings, draw_settings
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("crdtstream", "simulations")
@@ -36,6 +41,7 @@ class Catch:
 
 
 NOTHING = Catch(0, "", 0, "")
+NO_FOCUS: Mapping[str, Any] = MappingProxyType({})
 
 
 def patched(mutation: Mutation, source: str) -> str:
@@ -59,25 +65,26 @@ def chase(mutation: Mutation, first: int, seeds_max: int) -> Catch:
     with tempfile.TemporaryDirectory() as name:
         copy_with(mutation, Path(name))
         catch = look(mutation, name, first, seeds_max)
-        while catch.checker and complaint(catch.seed, mutation.watcher):
+        while catch.checker and complaint(catch.seed, mutation.watcher, mutation.focus):
             left = first + seeds_max - catch.seed - 1
             catch = look(mutation, name, catch.seed + 1, left) if left > 0 else NOTHING
     return replace(catch, seeds=catch.seed - first + 1 if catch.checker else seeds_max)
 
 
 def look(mutation: Mutation, folder: str, first: int, seeds_max: int) -> Catch:
-    code = f"from simulations.mutations import hunt; hunt({first}, {seeds_max}, {mutation.watcher!r})"
+    arguments = f"{first}, {seeds_max}, {mutation.watcher!r}, {dict(mutation.focus)!r}"
+    code = f"from simulations.mutations import hunt; hunt({arguments})"
     ran = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
     if ran.returncode:
         raise RuntimeError(f"{mutation.name}: {ran.stderr[-2000:]}")
     return Catch(*json.loads(ran.stdout.splitlines()[-1]))
 
 
-def complaint(seed: int, watcher: str = "") -> tuple[str, str] | None:
+def complaint(seed: int, watcher: str = "", focus: Mapping[str, Any] = NO_FOCUS) -> tuple[str, str] | None:
     """Return the checker and its text if a run of this seed fails; with `watcher`, only that checker runs."""
     checkers = [checker for checker in all_checkers() if watcher in ("", checker.name)]
     try:
-        run_checked(draw_world(seed), checkers)
+        run_checked(draw_world(seed, settings_of(seed, focus)), checkers)
     except Violation as violation:
         return (violation.checker, str(violation)) if watcher in ("", violation.checker) else None
     except Exception as error:
@@ -85,18 +92,24 @@ def complaint(seed: int, watcher: str = "") -> tuple[str, str] | None:
     return None
 
 
-def hunt(first: int, seeds_max: int, watcher: str) -> None:
+def settings_of(seed: int, focus: Mapping[str, Any]) -> Settings | None:
+    """Return the seed's settings with those of the focus in place of some; None leaves all to the world."""
+    return replace(draw_settings(Random(seed)), **focus) if focus else None
+
+
+def hunt(first: int, seeds_max: int, watcher: str, focus: Mapping[str, Any]) -> None:
     """Run on the copy: print the first failure as one line of JSON."""
     for seed in range(first, first + seeds_max):
-        found = complaint(seed, watcher)
+        found = complaint(seed, watcher, focus)
         if found is not None:
             print(json.dumps([seed, found[0], seed - first + 1, found[1][:300]]))
             return
     print(json.dumps([0, "", seeds_max, ""]))
 
 
-def chase_all(first: int, seeds_max: int, only: str) -> Iterator[tuple[Mutation, Catch]]:
-    """Chase every mutation whose name contains this text."""
-    for mutation in MUTATIONS:
-        if only in mutation.name:
-            yield mutation, chase(mutation, first, seeds_max)
+def chase_all(first: int, seeds_max: int, only: str, workers: int) -> Iterator[tuple[Mutation, Catch]]:
+    """Chase every mutation whose name contains this text, several at once; yields them in their order."""
+    chosen = [mutation for mutation in MUTATIONS if only in mutation.name]
+    # Threads: each waits for a process of its own.
+    with ThreadPoolExecutor(workers) as pool:
+        yield from zip(chosen, pool.map(lambda mutation: chase(mutation, first, seeds_max), chosen), strict=True)

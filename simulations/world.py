@@ -35,6 +35,7 @@ ASKER = 1000
 TICK_MS = 50
 QUIET_BOUND_MS = 20_000
 CHECKPOINT_STEP_MS = 5
+SERVES_AT_ONCE_ODDS = 0.2
 
 
 class Faults(Protocol):
@@ -84,6 +85,8 @@ class World(Network):
         self.oracle = Oracle()
         self.history = History()
         self.adversary = adversary(self)
+        # From a source of its own: what else a seed draws stays as it was before there was this setting.
+        self._serves_at_once = Random(f"serves at once {seed}").random() < SERVES_AT_ONCE_ODDS
         self.workload = Workload(rng, self.settings.profile, self.settings.id_mode)
         self.machines = {number: self._machine(number) for number in range(1, self.settings.regions + 1)}
         if self.settings.twin:
@@ -101,6 +104,7 @@ class World(Network):
             id_mode=self.settings.id_mode,
             fsync=ALWAYS if self.settings.spares(number) else self.rng.choice(FSYNC_POLICIES),
             peers=peers,
+            incarnation=0 if self._serves_at_once else None,
             limits=draw_limits(self.rng, self.settings.log_retention_bytes),
         )
         return Machine(config, self.oracle, self.now_ms, self.rng.choice([0, 5, 20]), self.rng.choice([200, 1000]))

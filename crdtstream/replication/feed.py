@@ -108,12 +108,10 @@ class Feed:
         self.direct = frozenset(direct)
 
     def note_covered(self, vector: VersionVector) -> None:
-        """Record that the peer has applied what this vector covers."""
+        """Record that the peer has applied what this vector covers: it says so with every batch that it sends, so a
+        batch is not sent back to it.
+        """
         self._covered.merge(vector)
-
-    def note_received(self, slot: int, last: int) -> None:
-        """Record that the peer itself sent this batch, and so does not need it."""
-        self._covered.advance(slot, last)
 
     def covers(self, vector: VersionVector) -> bool:
         """Return whether the peer has applied, or was sent, everything that this vector covers."""

@@ -220,7 +220,6 @@ class Session:
     def _take_batch(self, payload: bytes, size_bytes: int, restart: int, heard: Heard) -> None:
         header = decode_header(payload)
         self._intake.note(header, size_bytes, restart)
-        self._feed.note_received(header.slot, header.last)
         heard.batches.append((header, payload))
 
     def _take_progress(self, progress: wire.Progress, view: View, heard: Heard) -> None:

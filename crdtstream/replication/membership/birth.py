@@ -70,8 +70,8 @@ class Birth:
             self.founders[codec.decode_founder(payload)] = None
 
     def records(self) -> list[tuple[int, bytes]]:
-        """Records that tell `recover` all that is known now, for a checkpoint. Founders that ended are left out: the
-        table of members may have forgotten their end.
+        """Records that tell `recover` all that is known now, for a checkpoint. Founders that have ended
+        are of no more use.
         """
         told = [(codec.FOUNDER, codec.encode_founder(slot)) for slot in self.founders_left()]
         told += [(codec.START, codec.encode_start(slot, 0)) for slot in self.lineage]

@@ -7,6 +7,10 @@ every region named in a row has a row that names the first one back: then they d
 these regions belongs to another cluster yet. From then on births are sent ahead of progress (session.py), so a region
 that holds a founder's vector also knows every birth that the founder knew.
 
+A region is new while its directory has been in no cluster, whatever it holds: one that served at once (`--incarnation`)
+may have written. A new region that hears of a cluster founds none. It publishes a row without neighbours, which never
+closes: regions of that cluster that seek admission by all learn from it that the region belongs to no other.
+
 A region that only one side has configured never closes the rows: that side admits it instead. After a restart the rows
 are sent again; a row of a region's later origin replaces that of the earlier one.
 

@@ -59,6 +59,7 @@ class Membership:
         "_birth",
         "_exchange",
         "_is_new",
+        "_is_used",
         "_replica",
         "_seen",
         "_settled",
@@ -75,7 +76,10 @@ class Membership:
         self._birth = birth
         self._exchange = exchange
         self._addresses: dict[str, int] = {}
+        # This directory has been in no cluster.
         self._is_new = True
+        # It has data, so it serves before it is in one.
+        self._is_used = False
         self._settled = False
         self._seen = (-1, -1, -1)
         self._started_ms = 0
@@ -90,7 +94,8 @@ class Membership:
     def start(self, seed: int, now_ms: int) -> None:
         """After recovery."""
         self._started_ms = now_ms
-        self._is_new = not (self._replica.vector.total() or self._replica.members.slots() or self._birth.founders)
+        self._is_new = not (self._replica.members.slots() or self._birth.founders)
+        self._is_used = self._replica.vector.total() > 0
         self._birth.start(seed, self._turn)
         config = self._exchange.view.config
         if self._is_new and not config.peers and not config.incarnation:
@@ -166,9 +171,13 @@ class Membership:
         birth, config = self._birth, self._exchange.view.config
         if not self._is_new or not config.peers or birth.founders or not self._has_met_peers():
             return
-        # Also told to a region that asks for admission by all: it waits for regions that may belong to a cluster.
+        if self._replica.members.slots():
+            # Somebody knows a cluster. A row without neighbours founds nothing, but tells that this region is in none:
+            # that is what an admission by all waits for.
+            birth.founding.tell(birth.origin, birth.count, ())
+            return
         birth.founding.tell(birth.origin, birth.count, {self._addresses[peer] for peer in config.peers})
-        if self._replica.members.slots() or birth.founding.missing(config.region) or self._outdated():
+        if birth.founding.missing(config.region) or self._outdated():
             return
         for slot in birth.founding.origins():
             birth.found(slot, self._turn)
@@ -210,18 +219,9 @@ class Membership:
             self.admitted = True
         elif self._knows_cluster() and not self._may_be_sponsored():
             self._seek_admission_by_all(now_ms)
-        elif self._should_show_itself():
+        elif self._was_wanted and not self._is_new and not self._replica.counter():
+            # A sign for its sponsor. A new directory needs none, and its Join would keep all new ones from founding.
             self._replica.join_member(self._birth.origin)
-
-    def _should_show_itself(self) -> bool:
-        """Return whether peers wait for a Join by which this origin shows that it is not passing, or, where nobody
-        knows a cluster, that none can be founded with this directory. A new one writes no Join: it could not found.
-        """
-        if self._is_new or self._replica.members.joins_of(self._birth.origin):
-            return False
-        if self._knows_cluster():
-            return self._was_wanted and not self._replica.counter()
-        return self._was_wanted or bool(self._birth.founding.origins())
 
     def _was_admitted(self) -> bool:
         members, own = self._replica.members, self._birth.origin
@@ -266,8 +266,7 @@ class Membership:
         """
         config = self._exchange.view.config
         known = {config.region, *map(region_of, self._known())}
-        is_awaited = self._is_new and config.incarnation is None
-        if len(known) > len(config.peers) and not is_awaited:
+        if len(known) > len(config.peers) and not self._is_new:
             return True
         new = {*map(region_of, self._birth.founding.origins())} - self._outdated()
         return self._has_met_peers() and {*self._exchange.greeted()} <= known | new
@@ -449,7 +448,9 @@ class Membership:
         """What clients are told while this region cannot serve; empty when it can."""
         if not self._birth.origin:
             return "the log is being read"
-        if self.admitted or not self._is_new or self._exchange.view.config.incarnation is not None:
+        if self.admitted or not self._is_new or self._is_used:
+            return ""
+        if self._exchange.view.config.incarnation is not None:
             return ""
         if self._exchange.heard_deferrals:
             return self._waiting_for_another()
