@@ -24,7 +24,7 @@ from crdtstream.bulk.stages import Stages
 from crdtstream.clients.client import Client
 from crdtstream.clients.context import Context
 from crdtstream.clients.outputs import Outputs, Replies
-from crdtstream.clients.stopwatch import Stopwatch
+from crdtstream.clients.statistics import Stopwatch
 from crdtstream.config import ALWAYS, Config, Limits
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Key
