@@ -209,14 +209,14 @@ MUTATIONS = (
     ),
     Mutation(
         "a join keeps entries that the other side has seen go",
-        "core/tree_joining.py",
+        "core/joining.py",
         "    for low, high in lacking(mine, theirs, their_known):\n        mine.remove_counters(low, high)\n",
         "",
         "invariants",
     ),
     Mutation(
         "a join keeps creates that the other side has seen die",
-        "core/group_joining.py",
+        "core/joining.py",
         "        if dot in others or (covers and not other_vector.contains(dot[0], dot[1]))\n",
         "",
         "delete wins",
@@ -293,7 +293,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a join takes what lies above the last entry here",
-        "core/tree_joining.py",
+        "core/joining.py",
         "    first = theirs.first_above(known)\n    if first is not None:\n        for",
         "    last = last_of(mine)\n    first = theirs.first_above(0 if last is None else last[1])\n"
         "    if first is not None:\n        for",

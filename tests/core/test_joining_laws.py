@@ -10,8 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.digest import digest_replica
-from crdtstream.core.group_joining import join_groups
-from crdtstream.core.joining import join_stream, join_tombstones
+from crdtstream.core.joining import join_groups, join_stream, join_tombstones
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from crdtstream.core.whole_state import WholeState
