@@ -30,7 +30,7 @@ from crdtstream.core.effects import Key, Position
 from crdtstream.core.entry_id import U64_MAX
 from crdtstream.core.group import Group
 from crdtstream.core.key_order import place_of
-from crdtstream.core.observer import Observer
+from crdtstream.core.keyspace import Observer
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 

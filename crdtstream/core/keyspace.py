@@ -9,16 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mypy_extensions import mypyc_attr
+
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.collection import Collection
 from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import EntryId
 from crdtstream.core.expiry import NO_EXPIRY, Deadlines
 from crdtstream.core.key_order import KeyOrder
-from crdtstream.core.observer import Observer
 from crdtstream.core.stream import Stream
 
 DATABASES = 16
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Observer:
+    """The base class; it ignores all changes.
+
+    An observer is told before an effect from any origin, or a joined state, changes the replicated state of a key, so
+    the state before the change can still be captured. Local facts are not announced: they change nothing replicated.
+    """
+
+    __slots__ = ()
+
+    def before_change(self, key: Key) -> None:
+        """The state of this key is about to change; the key may not exist yet."""
 
 
 class Keyspace:

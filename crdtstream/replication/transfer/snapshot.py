@@ -11,7 +11,7 @@ Local state is left out; see protocols/transfer_rows.py.
 from __future__ import annotations
 
 from crdtstream.core.effects import Key
-from crdtstream.core.observer import Observer
+from crdtstream.core.keyspace import Observer
 from crdtstream.core.replica import Replica
 from crdtstream.protocols.state_rows import StreamImage, block_row, capture_replicated
 from crdtstream.protocols.transfer_rows import Drafting, context_row, head_row, tail_row

@@ -9,7 +9,7 @@ import pytest
 from crdtstream.core import effects as fx
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Key, Position
-from crdtstream.core.observer import Observer
+from crdtstream.core.keyspace import Observer
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from crdtstream.core.whole_state import WholeState
