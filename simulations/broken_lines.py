@@ -224,8 +224,8 @@ MUTATIONS = (
     Mutation(
         "an expiry is never taken over",
         "core/replica.py",
-        "self.members.is_evicted(slot) or expires_ms + takeover_ms < self.now_ms",
-        "self.members.is_evicted(slot)",
+        "self.applied.members.is_evicted(slot) or expires_ms + takeover_ms < self.keyspace.now_ms",
+        "self.applied.members.is_evicted(slot)",
         "expiry",
     ),
     Mutation(
@@ -245,7 +245,7 @@ MUTATIONS = (
     Mutation(
         "an add to an expired key keeps what was there",
         "core/replica.py",
-        "        elif stream.length == 0 or stream.expires_ms < self.now_ms:",
+        "        elif stream.length == 0 or stream.expires_ms < keyspace.now_ms:",
         "        elif stream.length == 0:",
         "hidden key",
     ),
@@ -317,7 +317,7 @@ MUTATIONS = (
     Mutation(
         "a restart tells no vector",
         "replication/session.py",
-        "            message.links.vector.extend(vector_rows(view.replica.vector))\n",
+        "            message.links.vector.extend(vector_rows(view.replica.applied.vector))\n",
         "",
         "echo",
     ),
@@ -358,19 +358,19 @@ MUTATIONS = (
         "replication/membership/membership.py",
         "        elif all(self._holds_join(replaced.get(slot, slot)) for slot in counted)"
         " and self._evictors_hold_join():",
-        "        elif self._replica.members.joins_of(own):",
+        "        elif self._applied.members.joins_of(own):",
         "recovery",
     ),
     Mutation(
         "a sponsor evicts before it holds the predecessor's tail",
         "replication/membership/membership.py",
-        "        return self._replica.vector.contains(slot, max([",
-        "        return True or self._replica.vector.contains(slot, max([",
+        "        return self._applied.vector.contains(slot, max([",
+        "        return True or self._applied.vector.contains(slot, max([",
         "recovery",
     ),
     Mutation(
         "a batch names nothing of its context",
-        "core/replica.py",
+        "core/applying.py",
         "        known.merge(news)\n        known.advance(self.slot, self.counter())\n        return news",
         "        known.merge(news)\n        known.advance(self.slot, self.counter())\n        return VersionVector()",
         "convergence",
@@ -392,9 +392,9 @@ MUTATIONS = (
     Mutation(
         "the tail of an evicted origin is dropped",
         "replication/exchange.py",
-        "        name, own = self.view.config.name, self._replica\n",
-        "        if self._replica.members.is_evicted(header.slot):\n            return\n"
-        "        name, own = self.view.config.name, self._replica\n",
+        "        name, own = self.view.config.name, self._applied\n",
+        "        if self._applied.members.is_evicted(header.slot):\n            return\n"
+        "        name, own = self.view.config.name, self._applied\n",
         "convergence",
     ),
     Mutation(
