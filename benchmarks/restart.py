@@ -141,7 +141,7 @@ def measure_start(data: str, checkpoints: bool) -> Figures:
     figures = {"start_s": time.perf_counter() - began_s, "log_bytes": float(region.log.appended_bytes)}
     gc.enable()
     gc.freeze()
-    figures["entries"] = float(sum(stream.length for stream in region.node.replica.databases[0].values()))
+    figures["entries"] = float(sum(stream.length for stream in region.node.replica.keyspace.databases[0].values()))
     if checkpoints:
         region.start()
         figures["checkpoint_s"] = region.checkpoint()

@@ -82,7 +82,7 @@ def grow(region: Region, starts: int, entries: int) -> None:
     for number in range(starts):
         region.turn()
         # 10,007 is prime, so every number occurs once.
-        region.node.replica.slot = REGION + 256 * (1 + number * 7_919 % 10_007)
+        region.node.replica.applied.slot = REGION + 256 * (1 + number * 7_919 % 10_007)
         for added in range(entries // starts):
             region.execute([b"XADD", FULL, b"*", b"field", VALUE])
             add(region, trimmed_add(entries), added)
@@ -96,7 +96,7 @@ def trimmed_add(entries: int) -> list[bytes]:
 
 def stream_ids(region: Region, count: int) -> list[bytes]:
     """Return the last `count` IDs, or all if it is negative."""
-    stream = region.node.replica.find((0, FULL))
+    stream = region.node.replica.keyspace.find((0, FULL))
     assert stream is not None
     _, chunks = stream.range(ID_MIN, ID_MAX, count, True)
     return [chunk.split(b"\r\n", 3)[2] for chunk in chunks]
@@ -130,7 +130,7 @@ def readers_us(region: Region, pages: int) -> float:
             add(region, [b"XADD", FULL], number)
         ids = stream_ids(region, PAGE)
         total_us += spent_us(1, partial(acknowledge, region, ids))
-    group = region.node.replica.databases[0][FULL].groups[GROUP]
+    group = region.node.replica.keyspace.databases[0][FULL].groups[GROUP]
     assert group.pending.count == 0, "entries are pending that were acknowledged"
     return total_us / pages
 

@@ -35,9 +35,9 @@ for an XADD. The call is answered once all of its turns are in the log.
 
 **Route of one state transfer.** A peer that needs older records than the log has (`replication.history`,
 `replication.feed`) receives a whole state (`replication.transfer.handover`). `replication.transfer.snapshot` captures
-it key by key, and a key that is about to change right before that (`core.observer`). `replication.transfer.sending`
-sends chunks, `replication.transfer.staging` collects them, each as a record of the log, and `core.applying` joins them
-as one state (`core.joining`).
+it key by key, and a key that is about to change right before that (`core.keyspace.Observer`).
+`replication.transfer.sending` sends chunks, `replication.transfer.staging` collects them, each as a record of the log,
+and `core.applying` joins them as one state (`core.joining`).
 
 **Route of one XACK.** ... -> `commands.groups` -> `core.replica` (a local fact) -> `core.group`, `core.pending`: the
 pending entry leaves. At the end of the turn the replica asks each changed group for new runs, and prepares

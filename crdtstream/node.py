@@ -24,7 +24,7 @@ from crdtstream.bulk.stages import Stages
 from crdtstream.clients.client import Client
 from crdtstream.clients.context import Context
 from crdtstream.clients.outputs import Outputs, Replies
-from crdtstream.clients.stopwatch import Stopwatch
+from crdtstream.clients.statistics import Stopwatch
 from crdtstream.config import ALWAYS, Config, Limits
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Key
@@ -74,7 +74,7 @@ class Node:
         self.turn = Turn(self.replica, self.history)
         self.birth = Birth(config, self.replica)
         self.exchange = Exchange(config, self.replica, self.turn, self.history, self.birth)
-        self.collecting = Collecting(self.replica, self.turn)
+        self.collecting = Collecting(self.replica.keyspace, self.turn)
         self.membership = Membership(self.replica, self.turn, self.birth, self.exchange)
         self.start_over = StartOver(self.replica, self.turn, self.birth, self.exchange, self.membership)
         self.context = Context(config.limits, self.replica, self.exchange.progress, now_ms)
@@ -108,10 +108,10 @@ class Node:
         if kind == codec.BATCH:
             batch = codec.decode_batch(payload)
             self.replica.apply_batch(batch, position)
-            self.history.note(position, batch.slot, batch.last, self.replica.vector)
+            self.history.note(position, batch.slot, batch.last, self.replica.applied.vector)
         elif kind == codec.LOCAL:
             facts, through = codec.decode_facts(payload)
-            self.replica.replay_facts(facts, through, position)
+            self.replica.applied.replay_facts(facts, through, position)
         elif kind == codec.STABLE:
             self.collecting.replay(payload)
         elif kind == codec.STAGED:
@@ -123,16 +123,14 @@ class Node:
         elif kind == codec.HANDED_OVER:
             self.start_over.replay_handed_over(payload)
         else:
-            self.replica.drop_waiting_facts()
+            self.replica.applied.drop_waiting_facts()
             self.birth.recover(kind, payload)
-            self.replica.slot = self.birth.origin
+            self.replica.applied.slot = self.birth.origin
 
     def restore(self, manifest: Manifest) -> None:
         """Load what a checkpoint has besides its keys, before `recover`; the keys go to `restore_key`."""
         self.turn.last_position = manifest.begun
-        self.replica.vector = manifest.vector
-        self.replica.contexts = manifest.contexts
-        self.replica.members = Members.of_rows(manifest.members)
+        self.replica.applied.load(manifest.vector, manifest.contexts, Members.of_rows(manifest.members))
         self.history.restore(manifest.milestones)
         for kind, payload in manifest.records:
             if kind == codec.GAP:
@@ -141,7 +139,7 @@ class Node:
                 self.history.beginning = codec.decode_number(payload, "beginning")
             else:
                 self.birth.recover(kind, payload)
-        self.replica.slot = self.birth.origin
+        self.replica.applied.slot = self.birth.origin
         self.context.saving.saved(manifest.saved_ms)
         self.context.effects_saved = manifest.vector.total()
 
@@ -150,9 +148,9 @@ class Node:
         that. Peers are served from `log`.
         """
         self.history.log = log
-        self.replica.end_replay()
+        self.replica.applied.end_replay()
         self.exchange.end_replay()
-        self._marks.append((self.turn.last_position, self.replica.vector.copy()))
+        self._marks.append((self.turn.last_position, self.replica.applied.vector.copy()))
         self.context.durable = self.exchange.view.durable_vector
         self.membership.start(seed, now_ms)
         self.start_over.resume()
@@ -175,10 +173,10 @@ class Node:
     def describe(self, segment_firsts: list[int]) -> Manifest:
         """What a checkpoint that begins now keeps besides its keys and files; call it between turns."""
         begun = self.turn.last_position
-        manifest = Manifest(begun, self.replica.vector.copy())
+        manifest = Manifest(begun, self.replica.applied.vector.copy())
         self._effects_saving = manifest.vector.total()
-        manifest.contexts = {slot: context.copy() for slot, context in self.replica.contexts.items()}
-        manifest.members = self.replica.members.rows()
+        manifest.contexts = {slot: context.copy() for slot, context in self.replica.applied.contexts.items()}
+        manifest.members = self.replica.applied.members.rows()
         manifest.records = self.birth.records()
         manifest.records += [(codec.GAP, codec.encode_gap(position, gap)) for position, gap in self.history.gaps()]
         manifest.records.append((codec.BEGINNING, codec.encode_number(self.history.beginning)))
@@ -207,14 +205,14 @@ class Node:
 
     def names(self) -> list[tuple[int, list[bytes]]]:
         """The names of all keys, by database."""
-        return [(number, list(database)) for number, database in enumerate(self.replica.databases) if database]
+        return [(number, list(database)) for number, database in enumerate(self.replica.keyspace.databases) if database]
 
     def image(self, key: Key) -> StreamImage:
         """Capture the key as it is now."""
-        return capture_stream(key, self.replica.databases[key[0]].get(key[1]), self.turn.last_position)
+        return capture_stream(key, self.replica.keyspace.databases[key[0]].get(key[1]), self.turn.last_position)
 
     def restore_key(self, key: Key, stream: Stream | None, position: int) -> None:
-        self.replica.restore(key, stream, position)
+        self.replica.applied.restore(key, stream, position)
 
     def needed_position(self, milestones: list[Milestone]) -> int:
         """The last of these milestones that every member has passed durably; the log before it is not needed."""
@@ -264,7 +262,7 @@ class Node:
     def begin_slice(self, now_ms: int) -> None:
         """Call before a slice of work of the bulk port, which runs between two commands."""
         self._set_clock(now_ms)
-        if self.replica.deadlines.next_ms < now_ms:
+        if self.replica.keyspace.deadlines.next_ms < now_ms:
             self.serving.expire()
 
     def end_slice(self) -> None:
@@ -295,7 +293,7 @@ class Node:
     @property
     def forgotten_keys(self) -> int:
         """How many keys were forgotten since the start; their memory can be returned to the system."""
-        return self.replica.collection.forgotten
+        return self.replica.keyspace.collection.forgotten
 
     def is_serving(self) -> bool:
         """True if nothing in membership keeps clients from being served."""
@@ -371,7 +369,7 @@ class Node:
         self.context.origin = self.birth.origin
         origin, is_ready = self.birth.origin, not self.context.loading
         founds = origin in self.birth.founders
-        self.chronicle.observe(origin, self.replica.members, founds, self.membership.admitted, is_ready)
+        self.chronicle.observe(origin, self.replica.applied.members, founds, self.membership.admitted, is_ready)
         if self.membership.admitted and not before and len(self.context.parking):
             self.serving.wake_keyless()
 
@@ -386,7 +384,7 @@ class Node:
         if now_ms < self.context.now_ms:
             self.context.parking.shift(now_ms - self.context.now_ms)
             self.context.set_back_ms = now_ms
-        self.context.now_ms = self.replica.now_ms = now_ms
+        self.context.now_ms = self.replica.keyspace.now_ms = now_ms
 
     def reseed(self, seed: int) -> None:
         """Derive the number of the next origin, if there will be one, from this seed."""
@@ -409,7 +407,7 @@ class Node:
         self.serving.expire_waiting()
         if self.membership.admitted:
             self._forget_stable(now_ms)
-        elif self.replica.collection.waiting:
+        elif self.replica.keyspace.collection.waiting:
             # Only an admitted origin may forget tombstones, so ask for the admission.
             self.membership.wanted = True
         self._show_peers(now_ms)
@@ -417,8 +415,8 @@ class Node:
     def _forget_stable(self, now_ms: int) -> None:
         stable = self.exchange.stable()
         self.collecting.tick(now_ms, stable, self.context.limits.collected_keys_max, self.context.writable)
-        self.replica.members.forget(stable)
-        self.replica.forget_contexts(stable)
+        self.replica.applied.members.forget(stable)
+        self.replica.applied.forget_contexts(stable)
 
     def _heed_damage(self) -> None:
         """Request a checkpoint if the log was damaged: what a checkpoint covers is not needed from the log any more."""
@@ -451,7 +449,7 @@ class Node:
         if self.exchange.transfers.wanted and not records:
             self.exchange.take_snapshots()
         if records:
-            self._marks.append((self.turn.last_position, self.replica.vector.copy()))
+            self._marks.append((self.turn.last_position, self.replica.applied.vector.copy()))
             if not self.outputs.holds:
                 self.exchange.view.served_position = self.turn.last_position
         replies = self.outputs.due(self.turn.last_position, self._synced)
@@ -463,7 +461,7 @@ class Node:
     def _is_urgent(self) -> bool:
         """True if the state was replaced or members changed: an admission waits until such a change is durable."""
         replaced, self.start_over.replaced = self.start_over.replaced, False
-        changes, self._member_changes = self._member_changes, self.replica.members.changes
+        changes, self._member_changes = self._member_changes, self.replica.applied.members.changes
         return replaced or changes != self._member_changes
 
     def _close_turn(self) -> None:
@@ -491,7 +489,9 @@ class Node:
     def check(self) -> None:
         """Check the invariants of all parts; for tests and the simulator."""
         self.replica.check()
-        assert self.replica.vector.descends(self.exchange.view.durable_vector), "more is durable than is applied"
+        assert self.replica.applied.vector.descends(self.exchange.view.durable_vector), (
+            "more is durable than is applied"
+        )
         self.exchange.check()
         self.serving.check()
         self.stages.check()

@@ -141,7 +141,7 @@ class Serving:
 
     def _run(self, client: Client, argv: list[bytes]) -> None:
         context = self._context
-        if self._replica.deadlines.next_ms < context.now_ms:
+        if self._replica.keyspace.deadlines.next_ms < context.now_ms:
             self.expire()
         prepared = self._replica.prepared
         try:
@@ -207,13 +207,13 @@ class Serving:
     def expire(self) -> None:
         """Delete expired keys. Clients that wait for a key which is only hidden so far learn that it is gone."""
         context, replica = self._context, self._replica
-        replica.now_ms = context.now_ms
+        replica.keyspace.now_ms = context.now_ms
         if context.writable and not context.loading:
             limits = context.limits
             replica.expire_due(limits.expiry_takeover_ms, limits.expired_keys_max)
         parking = context.parking
-        if len(parking) and replica.deadlines.times:
-            for waiter in parking.waiting_for(list(filter(replica.hides, parking.keys()))):
+        if len(parking) and replica.keyspace.deadlines.times:
+            for waiter in parking.waiting_for(list(filter(replica.keyspace.hides, parking.keys()))):
                 self._serve(waiter)
 
     def resume(self) -> None:

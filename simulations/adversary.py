@@ -146,7 +146,7 @@ class Adversary:
         if all were new again, and had met what others did, none could found a cluster.
         """
         machines = self.world.machines
-        slot = machines[number].node.replica.slot
+        slot = machines[number].node.replica.applied.slot
         region = machines[number].config.region
         others = [machine for machine in machines.values() if machine.config.region != region]
         sound = not self.world.settings.spares(number) and all(other == number for other in self.rotten)
@@ -234,7 +234,7 @@ class Adversary:
     def _expel(self, number: int, evictor: int) -> None:
         world = self.world
         machine = world.machines[evictor]
-        slot = world.machines[number].node.replica.slot
+        slot = world.machines[number].node.replica.applied.slot
         may = not self.healing
         if may and world.runs(evictor) and machine.node.membership.serving():
             word = world.rng.choice([b"%d" % number, origin_name(slot).encode()])
@@ -275,8 +275,8 @@ class Adversary:
         machine.up = False
         machine.paused = False
         replica = machine.node.replica
-        written = [slot for slot in replica.vector.as_dict() if region_of(slot) == machine.config.region]
-        self.stops[number] = Stop(fault, machine.config.fsync, replica.slot, written)
+        written = [slot for slot in replica.applied.vector.as_dict() if region_of(slot) == machine.config.region]
+        self.stops[number] = Stop(fault, machine.config.fsync, replica.applied.slot, written)
         world.forget_unanswered(number)
         world.recorder.stopped(world, number, fault)
         for connection in world.connections_of(number):
@@ -305,7 +305,7 @@ class Adversary:
         if not self._recover(number):
             return
         machine.up = True
-        recovered = machine.node.replica.vector
+        recovered = machine.node.replica.applied.vector
         stop = self.stops.pop(number)
         for slot in stop.written:
             world.history.note_lost(slot, recovered.get(slot), stop.fault, stop.policy)
@@ -367,13 +367,13 @@ class Adversary:
 
 def knows(machine: Machine, slot: int) -> bool:
     """Return whether the region counts that origin as a member."""
-    return machine.node.replica.members.is_joined(slot) or slot in machine.node.birth.founders
+    return machine.node.replica.applied.members.is_joined(slot) or slot in machine.node.birth.founders
 
 
 def is_established(machine: Machine) -> bool:
     """Return whether the region serves and has on its disk that an origin of its region was a member."""
     node = machine.node
-    durable, members = node.exchange.view.durable_vector, node.replica.members
+    durable, members = node.exchange.view.durable_vector, node.replica.applied.members
     own = [slot for slot in members.joined() if region_of(slot) == machine.config.region]
     joins = [join for slot in own for join in members.joins_of(slot)]
     return node.membership.serving() and any(durable.contains(*join) for join in joins)

@@ -215,14 +215,14 @@ MUTATIONS = (
     ),
     Mutation(
         "a join keeps entries that the other side has seen go",
-        "core/tree_joining.py",
+        "core/joining.py",
         "    for low, high in lacking(mine, theirs, their_known):\n        mine.remove_counters(low, high)\n",
         "",
         "invariants",
     ),
     Mutation(
         "a join keeps creates that the other side has seen die",
-        "core/group_joining.py",
+        "core/joining.py",
         "        if dot in others or (covers and not other_vector.contains(dot[0], dot[1]))\n",
         "",
         "delete wins",
@@ -230,8 +230,8 @@ MUTATIONS = (
     Mutation(
         "an expiry is never taken over",
         "core/replica.py",
-        "self.members.is_evicted(slot) or expires_ms + takeover_ms < self.now_ms",
-        "self.members.is_evicted(slot)",
+        "self.applied.members.is_evicted(slot) or expires_ms + takeover_ms < self.keyspace.now_ms",
+        "self.applied.members.is_evicted(slot)",
         "expiry",
     ),
     Mutation(
@@ -251,7 +251,7 @@ MUTATIONS = (
     Mutation(
         "an add to an expired key keeps what was there",
         "core/replica.py",
-        "        elif stream.length == 0 or stream.expires_ms < self.now_ms:",
+        "        elif stream.length == 0 or stream.expires_ms < keyspace.now_ms:",
         "        elif stream.length == 0:",
         "hidden key",
     ),
@@ -299,7 +299,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a join takes what lies above the last entry here",
-        "core/tree_joining.py",
+        "core/joining.py",
         "    first = theirs.first_above(known)\n    if first is not None:\n        for",
         "    last = last_of(mine)\n    first = theirs.first_above(0 if last is None else last[1])\n"
         "    if first is not None:\n        for",
@@ -323,7 +323,7 @@ MUTATIONS = (
     Mutation(
         "a restart tells no vector",
         "replication/session.py",
-        "            message.links.vector.extend(vector_rows(view.replica.vector))\n",
+        "            message.links.vector.extend(vector_rows(view.replica.applied.vector))\n",
         "",
         "echo",
     ),
@@ -365,19 +365,19 @@ MUTATIONS = (
         "replication/membership/membership.py",
         "        elif all(self._holds_join(replaced.get(slot, slot)) for slot in counted)"
         " and self._evictors_hold_join():",
-        "        elif self._replica.members.joins_of(own):",
+        "        elif self._applied.members.joins_of(own):",
         "recovery",
     ),
     Mutation(
         "a sponsor evicts before it holds the predecessor's tail",
         "replication/membership/membership.py",
-        "        return self._replica.vector.contains(slot, max([",
-        "        return True or self._replica.vector.contains(slot, max([",
+        "        return self._applied.vector.contains(slot, max([",
+        "        return True or self._applied.vector.contains(slot, max([",
         "lost group",
     ),
     Mutation(
         "a batch names nothing of its context",
-        "core/replica.py",
+        "core/applying.py",
         "        known.merge(news)\n        known.advance(self.slot, self.counter())\n        return news",
         "        known.merge(news)\n        known.advance(self.slot, self.counter())\n        return VersionVector()",
         "convergence",
@@ -399,9 +399,9 @@ MUTATIONS = (
     Mutation(
         "the tail of an evicted origin is dropped",
         "replication/exchange.py",
-        "        name, own = self.view.config.name, self._replica\n",
-        "        if self._replica.members.is_evicted(header.slot):\n            return\n"
-        "        name, own = self.view.config.name, self._replica\n",
+        "        name, own = self.view.config.name, self._applied\n",
+        "        if self._applied.members.is_evicted(header.slot):\n            return\n"
+        "        name, own = self.view.config.name, self._applied\n",
         "convergence",
     ),
     Mutation(
@@ -442,8 +442,8 @@ MUTATIONS = (
     Mutation(
         "a directory that wrote alone founds nothing",
         "replication/membership/membership.py",
-        "        self._is_new = not (self._replica.members",
-        "        self._is_new = not (self._replica.vector.total() or self._replica.members",
+        "        self._is_new = not (self._applied.members",
+        "        self._is_new = not (self._applied.vector.total() or self._applied.members",
         "collection",
     ),
 )

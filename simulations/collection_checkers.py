@@ -66,13 +66,13 @@ def any_left(world: World) -> bool:
 def left_in(machine: Machine) -> list[Tombstone | int]:
     """Return the tombstones, and the ended origins whose contexts are kept."""
     replica = machine.node.replica
-    return [*sorted(tombstones(machine)), *filter(replica.members.is_evicted, sorted(replica.contexts))]
+    return [*sorted(tombstones(machine)), *filter(replica.applied.members.is_evicted, sorted(replica.applied.contexts))]
 
 
 def tombstones(machine: Machine) -> set[Tombstone]:
     """Return the tombstones of DELs, with an empty group name, and those of destroys."""
     found: set[Tombstone] = set()
-    for name, stream in machine.node.replica.databases[0].items():
+    for name, stream in machine.node.replica.keyspace.databases[0].items():
         found.update(((0, name), b"", dot) for dot in stream.deleted.items())
         for group, destroyed in stream.destroyed.items():
             found.update(((0, name), group, dot) for dot in destroyed.items())
@@ -87,10 +87,10 @@ def lacks(world: World, number: int, other: int, dot: Dot) -> bool:
     machine = world.machines[other]
     if other in world.adversary.disks_lost or not machine.node.membership.admitted:
         return False
-    replica, members = machine.node.replica, world.machines[number].node.replica.members
-    held = machine.node.exchange.view.durable_vector if members.is_joined(replica.slot) else replica.vector
-    is_founder = replica.slot in machine.node.birth.founders
-    return not held.contains(*dot) and not is_void(replica.slot, is_founder, members, replica.members)
+    applied, members = machine.node.replica.applied, world.machines[number].node.replica.applied.members
+    held = machine.node.exchange.view.durable_vector if members.is_joined(applied.slot) else applied.vector
+    is_founder = applied.slot in machine.node.birth.founders
+    return not held.contains(*dot) and not is_void(applied.slot, is_founder, members, applied.members)
 
 
 def is_void(slot: int, is_founder: bool, members: Members, known: Members) -> bool:

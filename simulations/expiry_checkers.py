@@ -43,12 +43,12 @@ class ExpiresInTime(Checker):
     def ticked(self, world: World, number: int) -> None:
         context = world.machines[number].node.context
         if context.writable and not context.loading:
-            for key in context.replica.deadlines.times:
+            for key in context.replica.keyspace.deadlines.times:
                 self._look(world, number, key)
 
     def _look(self, world: World, number: int, key: tuple[int, bytes]) -> None:
         context = world.machines[number].node.context
-        expires_ms, slot, _ = context.replica.databases[key[0]][key[1]].expiries()[-1]
+        expires_ms, slot, _ = context.replica.keyspace.databases[key[0]][key[1]].expiries()[-1]
         patience_ms = 0 if region_of(slot) == number else context.limits.expiry_takeover_ms
         if expires_ms + patience_ms < context.now_ms:
             self.fail(f"region {number}, {key}: expired at {expires_ms} by {slot}, still there at {context.now_ms}")

@@ -74,7 +74,7 @@ class Site:
         self.region = region
         self.slot = region
         self.replica = Replica(region)
-        self.replica.now_ms = NOW_MS
+        self.replica.keyspace.now_ms = NOW_MS
         self.records: list[tuple[int, bytes]] = []
         self.hashes: list[tuple[int, ...]] = [(0,) * namings]
 
@@ -85,18 +85,18 @@ class Site:
     def rebuilt(self) -> Replica:
         """Rebuild the region from its records."""
         replica = Replica(self.region)
-        replica.now_ms = NOW_MS
+        replica.keyspace.now_ms = NOW_MS
         slot = self.region
         for kind, payload in self.records:
             if kind == BATCH:
                 replica.apply_batch(codec.decode_batch(payload))
             elif kind == FACTS:
-                replica.replay_facts(*codec.decode_facts(payload))
+                replica.applied.replay_facts(*codec.decode_facts(payload))
             else:
                 slot += NEXT_ORIGIN
-                replica.drop_waiting_facts()
-                replica.slot = slot
-        replica.drop_waiting_facts()
+                replica.applied.drop_waiting_facts()
+                replica.applied.slot = slot
+        replica.applied.drop_waiting_facts()
         return replica
 
 
@@ -137,7 +137,7 @@ class Explored:
         return found
 
     def _gives(self, giver: Site, taker: Site) -> bool:
-        return giver is not taker and not taker.replica.vector.descends(giver.replica.vector)
+        return giver is not taker and not taker.replica.applied.vector.descends(giver.replica.applied.vector)
 
     def make(self, move: Move) -> None:
         action, region, giver = move
@@ -175,7 +175,7 @@ class Explored:
         for kind, payload in list(giver.records):
             if kind == BATCH:
                 batch = codec.decode_batch(payload)
-                if not replica.vector.contains(batch.slot, batch.last):
+                if not replica.applied.vector.contains(batch.slot, batch.last):
                     replica.apply_batch(batch)
                     taker.append(BATCH, payload, self.names_of_batches[payload])
         self._end_turn(taker, SYNC)
@@ -213,10 +213,10 @@ class Explored:
             raise Violation("convergence", f"digests differ: {digests}")
 
     def _check_against_oracle(self, site: Site) -> None:
-        expected = self.oracle.expected(site.replica.vector).get(KEY)
+        expected = self.oracle.expected(site.replica.applied.vector).get(KEY)
         if expected is None:
             return
-        held = actual(site.replica.databases[0].get(KEY[1]) or Stream())
+        held = actual(site.replica.keyspace.databases[0].get(KEY[1]) or Stream())
         runs = {dot: {slot: run for slot, run in known.items() if run} for dot, known in expected.runs.items()}
         for what, mine, wanted in (
             ("entries", held.entries, expected.entries),
@@ -241,8 +241,8 @@ def check_rebuilt(site: Site) -> None:
 
 def whole(replica: Replica) -> list[object]:
     """Return everything that a replica knows about the key, including local parts."""
-    parts: list[object] = [replica.slot, replica.vector.as_dict(), digest_replica(replica)]
-    stream = replica.databases[0].get(KEY[1])
+    parts: list[object] = [replica.applied.slot, replica.applied.vector.as_dict(), digest_replica(replica)]
+    stream = replica.keyspace.databases[0].get(KEY[1])
     if stream is not None:
         parts += [stream.destroyed, stream.deleted, stream.length, stream.top]
         parts += [sorted((slot, meta.add_counter) for slot, meta in stream.metas.items()), stream.entries_added()]
@@ -266,7 +266,7 @@ def whole_group(group: Group) -> list[object]:
 def possible(site: Site) -> Iterator[int]:
     """Yield the commands that would change something here, and whether a restart would."""
     yield ADD
-    stream = site.replica.find(KEY)
+    stream = site.replica.keyspace.find(KEY)
     if site.records and site.records[-1][0] != START:
         yield LOSE
         yield RESTART
@@ -297,14 +297,14 @@ def act(replica: Replica, action: int) -> list[bytes]:
     """Prepare a command as the node does; return its words."""
     name = KEY[1]
     if action == ADD:
-        known = replica.known(KEY)
-        entry_id = mint(NOW_MS, ID_MIN if known is None else known.top, replica.slot)
+        known = replica.keyspace.known(KEY)
+        entry_id = mint(NOW_MS, ID_MIN if known is None else known.top, replica.applied.slot)
         assert entry_id is not None
         replica.add_entry(KEY, entry_id, [b"f", b"v"])
         return [b"XADD", name, format_id(entry_id), b"f", b"v"]
     if action in (CREATE, CREATE_NEW):
         return create(replica, action == CREATE_NEW)
-    stream = replica.find(KEY)
+    stream = replica.keyspace.find(KEY)
     assert stream is not None
     if action == DEL:
         replica.delete_stream(KEY)
@@ -322,11 +322,11 @@ def act(replica: Replica, action: int) -> list[bytes]:
 
 
 def create(replica: Replica, at_end: bool) -> list[bytes]:
-    stream = replica.find(KEY)
+    stream = replica.keyspace.find(KEY)
     start = Position()
     if at_end and stream is not None:
         seen = stream.seen_position()
-        start = Position(seen.default, dict(sorted({**seen.ids, replica.slot: stream.top}.items())))
+        start = Position(seen.default, dict(sorted({**seen.ids, replica.applied.slot: stream.top}.items())))
     replica.create_group(KEY, GROUP, start, UNKNOWN_ENTRIES_READ)
     return [b"XGROUP", b"CREATE", KEY[1], GROUP, b"$" if at_end else b"0", b"MKSTREAM"]
 

@@ -124,7 +124,7 @@ class AcknowledgedOnly(Sampled):
         """Record creates of one group: it continues while creates come and are voided, and keeps its acknowledgements
         here.
         """
-        for name, stream in world.machines[number].node.replica.databases[0].items():
+        for name, stream in world.machines[number].node.replica.keyspace.databases[0].items():
             for group_name, group in stream.groups.items():
                 known, creates = ((0, name), group_name), sorted(group.creates)
                 lived, before = self._lived.get((number, known), (group, creates))
@@ -135,7 +135,7 @@ class AcknowledgedOnly(Sampled):
     def look(self, world: World, number: int) -> None:
         if world.machines[number].unanswered:
             return  # acknowledgements are known only once they are answered
-        for name, stream in world.machines[number].node.replica.databases[0].items():
+        for name, stream in world.machines[number].node.replica.keyspace.databases[0].items():
             for group_name, group in stream.groups.items():
                 if ((0, name), group_name) in world.history.maybe_read:
                     continue  # a NOACK read whose reply was lost
@@ -168,7 +168,7 @@ class DeliveredAtLeastOnce(Checker):
                 self._compare(world, key, group)
 
     def _drain(self, world: World, number: int, key: bytes, name: bytes) -> None:
-        stream = world.machines[number].node.replica.find((0, key))
+        stream = world.machines[number].node.replica.keyspace.find((0, key))
         if stream is None or name not in stream.groups:
             return
         world.machines[number].look_for_room()  # space may have been freed since its last turn
@@ -182,7 +182,7 @@ class DeliveredAtLeastOnce(Checker):
                 self.fail(f"region {number} {key!r} {name!r}: leaves out {sorted(left)} of region {region_of(slot)}")
 
     def _compare(self, world: World, key: bytes, name: bytes) -> None:
-        stream = world.machines[1].node.replica.find((0, key))
+        stream = world.machines[1].node.replica.keyspace.find((0, key))
         if stream is None or name not in stream.groups or ((0, key), name) in world.history.maybe_read:
             return
         group = stream.groups[name]
@@ -217,7 +217,7 @@ def passes(group: Group, slot: int, entry_id: EntryId) -> bool:
 
 def pending_in(world: World, number: int, key: Key, name: bytes) -> set[EntryId]:
     """Return the entries that a consumer of the region still holds because its reply was lost."""
-    stream = world.machines[number].node.replica.find(key)
+    stream = world.machines[number].node.replica.keyspace.find(key)
     group = None if stream is None else stream.groups.get(name)
     if stream is None or group is None:
         return set()

@@ -88,7 +88,7 @@ class Network:
 
     def state(self) -> str:
         return "; ".join(
-            f"{number} {m.node.replica.vector.as_dict()} {m.node.membership.waiting_for()}"
+            f"{number} {m.node.replica.applied.vector.as_dict()} {m.node.membership.waiting_for()}"
             for number, m in self.machines.items()
         )
 

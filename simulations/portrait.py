@@ -24,15 +24,15 @@ from crdtstream.node import Node
 def portrait(node: Node) -> dict[str, Any]:
     assert node.replica.is_settled()
     return {
-        "vector": node.replica.vector.as_dict(),
-        "slot": node.replica.slot,
-        "contexts": {slot: context.as_dict() for slot, context in node.replica.contexts.items()},
+        "vector": node.replica.applied.vector.as_dict(),
+        "slot": node.replica.applied.slot,
+        "contexts": {slot: context.as_dict() for slot, context in node.replica.applied.contexts.items()},
         "founders": dict(node.birth.founders),
-        "members": node.replica.members.lasting_rows(),
+        "members": node.replica.applied.members.lasting_rows(),
         "databases": [
-            {name: plain(stream) for name, stream in database.items()} for database in node.replica.databases
+            {name: plain(stream) for name, stream in database.items()} for database in node.replica.keyspace.databases
         ],
-        "deadlines": dict(node.replica.deadlines.times),
+        "deadlines": dict(node.replica.keyspace.deadlines.times),
         "position": node.turn.last_position,
     }
 
@@ -42,11 +42,11 @@ def lasting(node: Node) -> dict[str, Any]:
     holds for the contexts of ended origins, and for ended founders.
     """
     held = portrait(node)
-    ended = node.replica.members.is_evicted
+    ended = node.replica.applied.members.is_evicted
     for part in ("contexts", "founders"):
         held[part] = {slot: known for slot, known in held[part].items() if not ended(slot)}
     for index, database in enumerate(held["databases"]):
-        names = node.replica.known_keys(index)
+        names = node.replica.keyspace.known_keys(index)
         held["databases"][index] = {name: uncollected(database[name]) for name in names}
     return held
 

@@ -187,13 +187,13 @@ def key_of(words: list[str]) -> str | None:
 
 
 def vector_of(world: Network, number: int) -> str:
-    rows = world.machines[number].node.replica.vector.as_dict()
+    rows = world.machines[number].node.replica.applied.vector.as_dict()
     return " ".join(f"{slot}:{counter}" for slot, counter in sorted(rows.items()))
 
 
 def state_of(world: Network, number: int, key: bytes) -> str:
     """Describe in one line what the region holds of the key."""
-    stream = world.machines[number].node.replica.find((0, key))
+    stream = world.machines[number].node.replica.keyspace.find((0, key))
     if stream is None:
         return "no such key"
     groups = [f"{text(name)} ({group.pending.count} pending)" for name, group in sorted(stream.groups.items())]

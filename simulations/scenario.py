@@ -225,11 +225,11 @@ def _room(cluster: Cluster, words: list[int], writable: bool) -> None:
 
 def _collect(cluster: Cluster, words: list[int]) -> None:
     node = cluster.node(words[0])
-    node.replica.collect(node.exchange.stable(), KEYS_MAX)
+    node.replica.keyspace.collect(node.exchange.stable(), KEYS_MAX)
 
 
 def _remembers(cluster: Cluster, words: list[int]) -> None:
-    streams = [stream for database in cluster.node(words[0]).replica.databases for stream in database.values()]
+    streams = [stream for database in cluster.node(words[0]).replica.keyspace.databases for stream in database.values()]
     count = sum(len(counters) for stream in streams for counters in (stream.deleted, *stream.destroyed.values()))
     if count != words[1]:
         raise ScenarioError(f"region {words[0]} remembers {count} tombstones, not {words[1]}")

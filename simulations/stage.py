@@ -86,7 +86,7 @@ class Stage(Cluster):
     def execute_turn(self, number: int, commands: list[list[bytes]]) -> bytes | None:
         machine, asked = self.machines[number], self._asked.setdefault(number, [])
         for argv in commands:
-            asked.append(Unanswered(argv, machine.node.replica.vector.copy(), creates_of(machine, argv)))
+            asked.append(Unanswered(argv, machine.node.replica.applied.vector.copy(), creates_of(machine, argv)))
             machine.node.execute(CLIENT, argv, self.now_ms)
             asked[-1].dot = dot_after(machine.node.replica, argv)
         machine.perform()
@@ -164,10 +164,10 @@ class Stage(Cluster):
 
     def start(self, number: int) -> None:
         machine = self.machines[number]
-        slot, policy = machine.node.replica.slot, machine.config.fsync
+        slot, policy = machine.node.replica.applied.slot, machine.config.fsync
         super().start(number)
         self._asked[number] = []
-        recovered = machine.node.replica.vector.get(slot)
+        recovered = machine.node.replica.applied.vector.get(slot)
         self.world.history.note_lost(slot, recovered, self._fault, policy)
         for hook in self.world.hooks.started:
             hook(self.world, number, self._fault)

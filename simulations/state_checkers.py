@@ -78,7 +78,7 @@ class AuditsAgree(Checker):
 
 
 def held_of(world: World, number: int, key: Key) -> Expected:
-    return actual(world.machines[number].node.replica.databases[key[0]].get(key[1]) or Stream())
+    return actual(world.machines[number].node.replica.keyspace.databases[key[0]].get(key[1]) or Stream())
 
 
 class ObservedRemove(Checker):
@@ -133,13 +133,13 @@ class NoResurrection(Sampled):
 
     def look(self, world: World, number: int) -> None:
         machine = world.machines[number]
-        live = live_dots(machine.node.replica.databases[0])
+        live = live_dots(machine.node.replica.keyspace.databases[0])
         starts, vector, before = self._before.get(number, (0, VersionVector(), set()))
         if starts == machine.starts:
             for key, slot, counter in sorted(live - before):
                 if vector.contains(slot, counter):
                     self.fail(f"region {number}, {key}: {(slot, counter)} was gone and lives again")
-        self._before[number] = (machine.starts, machine.node.replica.vector.copy(), live)
+        self._before[number] = (machine.starts, machine.node.replica.applied.vector.copy(), live)
 
 
 def live_dots(streams: dict[bytes, Stream]) -> set[tuple[Key, int, int]]:

@@ -129,9 +129,9 @@ class Told(Recorder):
         elif fault in ("kill", "rot"):
             self.steps.append(Step(f"kill {number}"))
         else:
-            self._save_what_came_back(number, world.machines[number].node.replica.vector)
+            self._save_what_came_back(number, world.machines[number].node.replica.applied.vector)
             self.steps.append(Step(f"power-loss {number}"))
-        self._had[number] = [(self.steps[-1], world.machines[number].node.replica.vector.copy())]
+        self._had[number] = [(self.steps[-1], world.machines[number].node.replica.applied.vector.copy())]
 
     def _save_what_came_back(self, number: int, recovered: VersionVector) -> None:
         """Move the last sync to where the region held no more than it recovered: a power loss then loses as much."""
@@ -163,7 +163,7 @@ class Told(Recorder):
         self.steps += [Step(f"disk-room {number}") for number in sorted(self._full - full)]
         self._full = full
         for number, machine in world.machines.items():
-            rows, vector = self._had.setdefault(number, []), machine.node.replica.vector
+            rows, vector = self._had.setdefault(number, []), machine.node.replica.applied.vector
             if machine.up and self.steps and (not rows or rows[-1][1] != vector):
                 rows.append((self.steps[-1], vector.copy()))
 

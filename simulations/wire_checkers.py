@@ -25,7 +25,7 @@ class OriginOrder(Checker):
         which is checked with its turn.
         """
         machine = world.machines[number]
-        recovered = machine.node.replica.vector.as_dict()
+        recovered = machine.node.replica.applied.vector.as_dict()
         for batch in reversed(machine.logged):
             if not isinstance(batch, VersionVector):
                 recovered[batch.slot] = batch.first - 1
@@ -114,7 +114,7 @@ def missing_in_log(machine: Machine) -> VersionVector:
                 if header.first != told.get(header.slot) + 1:
                     missing.advance(header.slot, header.first - 1)
                 told.advance(header.slot, header.last)
-    for slot, counter in machine.node.replica.vector.items():
+    for slot, counter in machine.node.replica.applied.vector.items():
         if told.get(slot) < counter:
             missing.advance(slot, counter)
     return missing

@@ -51,7 +51,7 @@ class Workload:
         kind = rng.choices(KINDS, self.weights)[0]
         key = rng.choice(self.keys)
         group = rng.choice(self.groups)
-        stream = replica.find((0, key))
+        stream = replica.keyspace.find((0, key))
         if kind == "rebirth":
             return rebirth(rng, key, group, stream)
         if kind == "run":

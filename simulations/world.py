@@ -142,17 +142,19 @@ class World(Network):
         self._looks += 1
         if self._looks % 16:
             return False
-        vectors = [machine.node.replica.vector for machine in self.machines.values()]
+        vectors = [machine.node.replica.applied.vector for machine in self.machines.values()]
         return all(vector == vectors[0] for vector in vectors) and all(map(self._is_settled, self.machines.values()))
 
     def _is_settled(self, machine: Machine) -> bool:
         """Return whether a region is settled; of two processes with one region number, one must be a member."""
         node = machine.node
-        ended = node.replica.members.has_ended(node.replica.slot)
+        ended = node.replica.applied.members.has_ended(node.replica.applied.slot)
         others = [one for one in self.machines.values() if one.config.region == machine.config.region]
         admitted = any(one.up and one.node.membership.admitted for one in others)
         belongs = machine.up and not ended and admitted
-        return belongs and all(expires_ms >= self.now_ms for expires_ms in node.replica.deadlines.times.values())
+        return belongs and all(
+            expires_ms >= self.now_ms for expires_ms in node.replica.keyspace.deadlines.times.values()
+        )
 
     # What happens
 
@@ -277,7 +279,7 @@ class World(Network):
         if client_id is None:
             return
         replica = machine.node.replica
-        asked = Unanswered(argv, replica.vector.copy(), creates_of(machine, argv))
+        asked = Unanswered(argv, replica.applied.vector.copy(), creates_of(machine, argv))
         machine.unanswered[client_id] = asked
         self.recorder.asked(self, number, argv)
         machine.node.execute(client_id, argv, self.clock_ms(number))
@@ -322,7 +324,7 @@ class World(Network):
 
     def vector(self) -> VersionVector:
         """Return the common applied vector once the run is quiet."""
-        return self.machines[1].node.replica.vector
+        return self.machines[1].node.replica.applied.vector
 
     def served(self) -> list[int]:
         """Return the regions that serve; a second process with one number may have to wait for ever."""
@@ -343,10 +345,13 @@ class World(Network):
 
 def dot_after(replica: Replica, argv: list[bytes]) -> Dot:
     """Return the own origin's last dot; after an XADD that of its entry, which a trim may follow."""
-    stream = replica.known((0, argv[1])) if argv[0] == b"XADD" else None
-    tree = None if stream is None else stream.trees.get(replica.slot)
+    stream = replica.keyspace.known((0, argv[1])) if argv[0] == b"XADD" else None
+    tree = None if stream is None else stream.trees.get(replica.applied.slot)
     last_id = None if tree is None else tree.last_id()
-    return (replica.slot, replica.counter() if tree is None or last_id is None else tree.counter_of(last_id))
+    return (
+        replica.applied.slot,
+        replica.applied.counter() if tree is None or last_id is None else tree.counter_of(last_id),
+    )
 
 
 def creates_of(machine: Machine, argv: list[bytes]) -> list[Dot]:
@@ -355,6 +360,6 @@ def creates_of(machine: Machine, argv: list[bytes]) -> list[Dot]:
     if name not in (b"XREADGROUP", b"XACK"):
         return []
     key, group_name = (argv[-2], argv[2]) if name == b"XREADGROUP" else (argv[1], argv[2])
-    stream = machine.node.replica.known((0, key))
+    stream = machine.node.replica.keyspace.known((0, key))
     group = None if stream is None else stream.groups.get(group_name)
     return [] if group is None else sorted(group.creates)

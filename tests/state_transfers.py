@@ -53,13 +53,14 @@ def settle(cluster: Cluster) -> None:
 
 
 def assert_equal(cluster: Cluster) -> None:
-    vectors = [cluster.node(number).replica.vector.as_dict() for number in cluster.regions]
+    vectors = [cluster.node(number).replica.applied.vector.as_dict() for number in cluster.regions]
     assert all(vector == vectors[0] for vector in vectors), vectors
     assert len({digest_replica(cluster.node(number).replica) for number in cluster.regions}) == 1
-    members = [cluster.node(number).replica.members.lasting_rows() for number in cluster.regions]
+    members = [cluster.node(number).replica.applied.members.lasting_rows() for number in cluster.regions]
     assert all(rows == members[0] for rows in members)
     for number in cluster.regions:
-        assert cluster.node(number).replica.observers == [] or cluster.node(number).exchange.transfers.wanted == {}
+        node = cluster.node(number)
+        assert node.replica.keyspace.observers == [] or node.exchange.transfers.wanted == {}
 
 
 def told(cluster: Cluster, number: int, text: str) -> int:

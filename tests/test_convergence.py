@@ -167,7 +167,7 @@ def test_the_test_sees_a_difference() -> None:
     cluster.execute(1, b"XADD x * f v".split())
     settle(cluster)
     assert_agreement(cluster)
-    stream = cluster.node(2).replica.find((0, b"x"))
+    stream = cluster.node(2).replica.keyspace.find((0, b"x"))
     assert stream is not None
     stream.trees[1].remove_through(1 << 60)
     stream.derive()

@@ -30,7 +30,7 @@ def expiring(regions: int = 2, limits: Limits | None = None) -> Cluster:
 
 
 def knows(cluster: Cluster, number: int) -> bool:
-    return cluster.node(number).replica.known((0, b"x")) is not None
+    return cluster.node(number).replica.keyspace.known((0, b"x")) is not None
 
 
 def test_a_tick_deletes_at_the_owner_only() -> None:
@@ -124,10 +124,10 @@ def test_many_keys_take_several_turns() -> None:
         run(cluster, 1, f"PEXPIREAT k{number} 1000")
     cluster.tick(1000)
     replica = cluster.node(1).replica
-    assert len(replica.known_keys(0)) == 15
+    assert len(replica.keyspace.known_keys(0)) == 15
     assert run(cluster, 1, "DBSIZE") == 0
     run(cluster, 1, "PING")
-    assert replica.known_keys(0) == []
+    assert replica.keyspace.known_keys(0) == []
 
 
 def draws(cluster: Cluster, count: int) -> list[Value]:

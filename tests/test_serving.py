@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from crdtstream.clients.allowance import MS_NS
-from crdtstream.clients.stopwatch import Stopwatch
+from crdtstream.clients.statistics import Stopwatch
 from crdtstream.config import Config, Limits
 from crdtstream.core.entry_id import STRICT
 from crdtstream.node import Node, Ready

@@ -127,7 +127,7 @@ def test_a_state_that_was_joined_survives_when_it_was_synced_and_counts_as_durab
     durable = cluster.node(2).exchange.view.durable_vector
     assert durable.get(1) < 32
     cluster.regions[2].sync()
-    assert durable.get(1) == cluster.node(1).replica.counter()
+    assert durable.get(1) == cluster.node(1).replica.applied.counter()
     cluster.lose_power(2, Random(1), 0.0)  # whatever is drawn, nothing unsynced survives
     assert run(cluster, 2, "XLEN x") == 33
 
@@ -230,7 +230,7 @@ def test_a_create_that_an_eviction_voids_does_not_come_back_with_a_state() -> No
     cluster.carry(1, 2)
     cluster.sync()
     assert told(cluster, 2, "is joined") == 1
-    stream = replica.find((0, b"x"))
+    stream = replica.keyspace.find((0, b"x"))
     assert stream is not None and not stream.groups
 
 

@@ -102,15 +102,15 @@ def test_a_region_that_stays_away_too_long_starts_over() -> None:
         cluster.carry_one(1, 2)
         cluster.carry_one(2, 1)
     cluster.cut(1, 2)
-    assert cluster.node(1).replica.observers
+    assert cluster.node(1).replica.keyspace.observers
     cluster.tick(10 * LIMITS.transfer_keep_ms)
     cluster.tick(1)
-    assert cluster.node(1).replica.observers and cluster.node(2).exchange.fetching.staging, (
+    assert cluster.node(1).replica.keyspace.observers and cluster.node(2).exchange.fetching.staging, (
         "a clock that jumps says nothing"
     )
     for _ in range(LIMITS.transfer_keep_ms // LIMITS.heartbeat_ms):
         cluster.tick(LIMITS.heartbeat_ms)
-    assert not cluster.node(1).replica.observers
+    assert not cluster.node(1).replica.keyspace.observers
     assert cluster.node(2).exchange.fetching.staging is None
     settle(cluster)
     assert_equal(cluster)

@@ -35,7 +35,7 @@ class Frontier:
     __slots__ = ("acknowledged", "group", "key", "pending")
 
     def __init__(self, context: Context, key: Key, name: bytes, group: Group) -> None:
-        stream = context.replica.peek(key)
+        stream = context.replica.keyspace.peek(key)
         self.key = key
         self.group = name
         self.pending = group.pending.count
@@ -44,7 +44,7 @@ class Frontier:
 
 
 def frontiers_of(context: Context, key: Key) -> list[Frontier]:
-    stream = context.replica.peek(key)
+    stream = context.replica.keyspace.peek(key)
     groups = {} if stream is None else stream.groups
     return [Frontier(context, key, name, groups[name]) for name in sorted(groups)]
 
@@ -88,7 +88,7 @@ class Advancing:
     def missing(self, context: Context) -> list[Key]:
         """Return the existing streams that lack the group."""
         keys = sorted({key for key, _, _ in self._left})
-        streams = [(key, context.replica.find(key)) for key in keys]
+        streams = [(key, context.replica.keyspace.find(key)) for key in keys]
         return [key for key, stream in streams if stream is not None and self._group not in stream.groups]
 
     def create(self, context: Context) -> bool:
@@ -111,7 +111,7 @@ class Advancing:
         if not self._left:
             return False
         key, slot, seq = self._left[-1]
-        stream = context.replica.find(key)
+        stream = context.replica.keyspace.find(key)
         group = None if stream is None else stream.groups.get(self._group)
         if stream is not None and group is None:
             names = f"consumer group '{shown(self._group)}' for key name '{shown(key[1])}'"

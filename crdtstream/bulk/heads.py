@@ -58,17 +58,17 @@ class Names:
             names, self._given = self._given[:NAMES_READ], self._given[NAMES_READ:]
             self.ended = not self._given
             return [(self.database, name) for name in names]
-        self._cursor, found = context.replica.orders[self.database].read(self._cursor, NAMES_READ)
+        self._cursor, found = context.replica.keyspace.orders[self.database].read(self._cursor, NAMES_READ)
         self.ended = self._cursor == 0
         keys = [(self.database, name) for name in found if matches(self._tokens, name)]
-        return [key for key in keys if context.replica.peek(key) is not None]
+        return [key for key in keys if context.replica.keyspace.peek(key) is not None]
 
 
 def heads_of(
     context: Context, key: Key, before_ms: int | None = None, position: dict[int, int] | None = None
 ) -> list[OriginHead]:
     """Return the head of each origin that ever had an entry, ascending; empty if the stream does not exist."""
-    stream = context.replica.peek(key)
+    stream = context.replica.keyspace.peek(key)
     if stream is None:
         return []
     heads: list[OriginHead] = []
@@ -121,7 +121,7 @@ class Pieces:
 
     def step(self, context: Context) -> bool:
         """Do the next part; False when everything is split."""
-        tree = tree_of(context.replica.peek(self._key), self._slot)
+        tree = tree_of(context.replica.keyspace.peek(self._key), self._slot)
         if self._pieces_max and len(self.ends) + 1 >= self._pieces_max:
             self._counted += tree.count_through(self._through) - tree.count_through(self._after)
             return self._end()

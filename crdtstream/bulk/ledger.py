@@ -45,7 +45,7 @@ def key_of(application: str) -> Key:
 def read_ledger(context: Context, key: Key) -> Ledger:
     """Return the most advanced entry; regions that published at the same time leave one each."""
     found = Ledger(NOTHING)
-    stream = context.replica.find(key)
+    stream = context.replica.keyspace.find(key)
     if stream is None:
         return found
     for strand in stream.strands(ID_MIN, ID_MAX, -1, False):
@@ -100,6 +100,6 @@ def write_ledger(context: Context, key: Key, entry_id: EntryId, ledger: Ledger) 
     """Add the entry and remove all others."""
     replica = context.replica
     replica.add_entry(key, entry_id, ledger.fields())
-    stream = replica.find(key)
+    stream = replica.keyspace.find(key)
     assert stream is not None, "a ledger that was just written is not there"
     replica.remove_entries(key, stream.trimmable(1), True, None)

@@ -69,7 +69,7 @@ def require_applied(context: Context, interval: Interval) -> None:
     """Reject an interval that this region has not fully applied: entries not received yet would look like
     removed ones.
     """
-    applied = context.replica.vector.get(interval.slot)
+    applied = context.replica.applied.vector.get(interval.slot)
     if applied < interval.through:
         name = origin_name(interval.slot)
         raise BulkError(
@@ -81,7 +81,7 @@ def require_applied(context: Context, interval: Interval) -> None:
 
 def portion_after(context: Context, interval: Interval, after: int, bytes_max: int) -> Portion | None:
     """Return the next entries of the interval, about `bytes_max` bytes; None if there are no more."""
-    tree = tree_of(context.replica.find(interval.key), interval.slot)
+    tree = tree_of(context.replica.keyspace.find(interval.key), interval.slot)
     parts: list[Slice] = []
     size = 0
     for part in tree.slices_between(after + 1, interval.through, ENTRIES_MAX):

@@ -61,7 +61,7 @@ def add_slice(context: Context, rows: Rows, low: int, high: int, added: Added) -
             add_entries(context.replica, plan.key, plan.ms, plan.id_seqs, chosen)
             kept += len(plan.indexes)
     if kept:
-        added.last_seq = context.replica.counter()
+        added.last_seq = context.replica.applied.counter()
     added.added += kept
     added.skipped += high - low - kept
 
@@ -135,13 +135,13 @@ def add_entries(replica: Replica, key: Key, ms: array[int], id_seqs: array[int],
     while low < len(entries):
         high = min(low + BLOCK_ENTRIES, len(entries))
         high = max(bisect_right(ends, start + BLOCK_BYTES, low, high), low + 1)
-        counter = replica.counter() + 1
+        counter = replica.applied.counter() + 1
         block_ends = array("Q", accumulate(map(len, entries[low:high])))
         data = b"".join(entries[low:high])
         numbers = range(counter, counter + high - low)
         replica.add_block(key, Block.of_columns(ms[low:high], id_seqs[low:high], numbers, block_ends, data))
         low, start = high, ends[high - 1]
-    stream = replica.find(key)
+    stream = replica.keyspace.find(key)
     assert stream is not None, "a stream that has entries is not there"
 
 

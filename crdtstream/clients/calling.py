@@ -41,7 +41,7 @@ def call(context: Context, client: Client, command: Command, argv: list[bytes]) 
 
 
 def note_hit(context: Context, key: Key) -> None:
-    if context.replica.peek(key) is None:
+    if context.replica.keyspace.peek(key) is None:
         context.statistics.misses += 1
     else:
         context.statistics.hits += 1

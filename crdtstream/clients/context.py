@@ -20,8 +20,7 @@ from crdtstream.clients.client import Client
 from crdtstream.clients.parking import Parked, Parking
 from crdtstream.clients.saving import Saving
 from crdtstream.clients.slow_log import SlowLog
-from crdtstream.clients.statistics import Statistics
-from crdtstream.clients.stopwatch import Stopwatch
+from crdtstream.clients.statistics import Statistics, Stopwatch
 from crdtstream.clients.watching import Watches
 from crdtstream.config import EVERYSEC, Config, Limits
 from crdtstream.core.causality import VersionVector
@@ -356,7 +355,7 @@ class Context:
 
     def take_changes(self) -> list[Key]:
         """Take the keys that changed since the last call, and mark the clients that watch them."""
-        touched = self.replica.take_touched()
+        touched = self.replica.changed.take_touched()
         if touched and len(self.watches):
             self.watches.note(touched)
         return touched

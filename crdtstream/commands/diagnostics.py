@@ -102,7 +102,7 @@ def usage(context: Context, client: Client, argv: list[bytes]) -> Reply:
     for at in range(3, len(argv), 2):
         if argv[at].upper() != b"SAMPLES" or at + 1 == len(argv) or integer(argv[at + 1]) < 0:
             raise CommandError("ERR syntax error")
-    stream = context.replica.peek((client.database, argv[2]))
+    stream = context.replica.keyspace.peek((client.database, argv[2]))
     if stream is None:
         return replies.null_bulk(client.protocol)
     return replies.integer(len(argv[2]) + stream_bytes(stream))
@@ -133,12 +133,12 @@ def memory_doctor(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 
 def memory_statistics(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    about = context.about
+    about, databases = context.about, context.replica.keyspace.databases
     rows = [
         (b"peak.allocated", about.memory_peak_bytes),
         (b"total.allocated", about.memory_bytes),
-        (b"keys.count", sum(len(context.replica.keys(at)) for at in range(len(context.replica.databases)))),
-        (b"dataset.bytes", sum(stream_bytes(stream) for data in context.replica.databases for stream in data.values())),
+        (b"keys.count", sum(len(context.replica.keyspace.keys(at)) for at in range(len(databases)))),
+        (b"dataset.bytes", sum(stream_bytes(stream) for data in databases for stream in data.values())),
     ]
     items = [item for name, value in rows for item in (replies.bulk(name), replies.integer(value))]
     return replies.mapping(items, client.protocol)

@@ -34,7 +34,7 @@ DISK_FULL = "MISCONF The disk is full: writes are rejected until space on it is 
 
 def dispatch(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """Returns the reply; None if the client was parked, empty if it wants no reply."""
-    client.last_ms = context.replica.now_ms = context.now_ms
+    client.last_ms = context.replica.keyspace.now_ms = context.now_ms
     mode = client.reply_mode
     command: Command | None = None
     try:

@@ -48,7 +48,7 @@ def expire_at(context: Context, client: Client, argv: list[bytes], base_ms: int,
         raise CommandError(f"ERR invalid expire time in '{name}' command")
     expires_ms += base_ms
     key = (client.database, argv[1])
-    stream = context.replica.find(key)
+    stream = context.replica.keyspace.find(key)
     if stream is None or not allowed(conditions, expires_ms, stream.expires_ms):
         return replies.ZERO
     if expires_ms <= context.now_ms:
@@ -88,7 +88,7 @@ def allowed(conditions: list[bytes], expires_ms: int, current_ms: int) -> bool:
 
 def persist(context: Context, client: Client, argv: list[bytes]) -> Reply:
     key = (client.database, argv[1])
-    stream = context.replica.find(key)
+    stream = context.replica.keyspace.find(key)
     if stream is None or stream.expires_ms == NO_EXPIRY:
         return replies.ZERO
     context.replica.set_expiry(key, NO_EXPIRY)
@@ -99,21 +99,21 @@ def persist(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 
 def ttl(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    stream = context.replica.peek((client.database, argv[1]))
+    stream = context.replica.keyspace.peek((client.database, argv[1]))
     return time_reply(stream, context.now_ms, SECOND_MS)
 
 
 def pttl(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    stream = context.replica.peek((client.database, argv[1]))
+    stream = context.replica.keyspace.peek((client.database, argv[1]))
     return time_reply(stream, context.now_ms, 1)
 
 
 def expiretime(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    return time_reply(context.replica.peek((client.database, argv[1])), 0, SECOND_MS)
+    return time_reply(context.replica.keyspace.peek((client.database, argv[1])), 0, SECOND_MS)
 
 
 def pexpiretime(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    return time_reply(context.replica.peek((client.database, argv[1])), 0, 1)
+    return time_reply(context.replica.keyspace.peek((client.database, argv[1])), 0, 1)
 
 
 def time_reply(stream: Stream | None, since_ms: int, unit_ms: int) -> bytes:

@@ -43,7 +43,7 @@ NEGATIVE_ENTRIES_READ = "ERR value for ENTRIESREAD must be positive or -1"
 
 
 def group_of(context: Context, key: Key, name: bytes) -> Group | None:
-    stream = context.replica.find(key)
+    stream = context.replica.keyspace.find(key)
     return None if stream is None else stream.groups.get(name)
 
 
@@ -91,7 +91,7 @@ def bad_arguments(subcommand: bytes) -> str:
 
 
 def existing_stream(context: Context, key: Key) -> Stream:
-    stream = context.replica.find(key)
+    stream = context.replica.keyspace.find(key)
     if stream is None:
         raise CommandError(NO_KEY)
     return stream
@@ -114,7 +114,7 @@ def seen_now(context: Context, stream: Stream | None) -> Position:
     position = stream.seen_position()
     if stream.top == ID_MIN:
         return position
-    ids = {**position.ids, context.replica.slot: stream.top}
+    ids = {**position.ids, context.replica.applied.slot: stream.top}
     return Position(position.default, dict(sorted(ids.items())))
 
 
@@ -126,7 +126,7 @@ def bounded(entries_read: int, stream: Stream | None) -> int:
 def xgroup_create(context: Context, client: Client, argv: list[bytes]) -> Reply:
     options = parse_group(argv, True)
     key = (client.database, argv[2])
-    stream = context.replica.find(key) if options.mkstream else existing_stream(context, key)
+    stream = context.replica.keyspace.find(key) if options.mkstream else existing_stream(context, key)
     if len(argv) > CREATE_ARGUMENTS_MAX:
         raise CommandError(bad_arguments(argv[1]))
     start = seen_now(context, stream) if argv[4] == b"$" else Position(arguments.parse_entry_id(argv[4]))
@@ -293,7 +293,7 @@ class GroupReader(Waiter):
 
 
 def readable(context: Context, key: Key, name: bytes) -> tuple[Stream, Group]:
-    stream = context.replica.find(key)
+    stream = context.replica.keyspace.find(key)
     group = None if stream is None else stream.groups.get(name)
     if stream is None or group is None:
         raise CommandError(

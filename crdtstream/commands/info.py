@@ -122,7 +122,7 @@ def persistence_fields(context: Context) -> list[Field]:
         ("loading_reason", context.loading),
         ("fsync", context.about.fsync),
         ("async_loading", 0),
-        ("rdb_changes_since_last_save", context.replica.vector.total() - context.effects_saved),
+        ("rdb_changes_since_last_save", context.replica.applied.vector.total() - context.effects_saved),
         ("rdb_bgsave_in_progress", int(saving.running)),
         ("rdb_last_save_time", context.saved_ms() // SECOND_MS),
         ("rdb_last_bgsave_status", status),
@@ -167,15 +167,15 @@ def replication_fields(context: Context) -> list[Field]:
         ("role", "master"),
         ("connected_slaves", 0),
         ("master_failover_state", "no-failover"),
-        ("master_repl_offset", replica.counter()),
+        ("master_repl_offset", replica.applied.counter()),
         ("cluster", about.cluster),
         ("region", about.region),
         ("region_name", about.name),
         ("origin", origin_text(context)),
         ("admitted", int(context.admission is None or context.admission.admitted)),
         ("id_mode", context.id_mode),
-        ("vector_origins", replica.vector.slot_count()),
-        ("vector", vector_text(replica.vector)),
+        ("vector_origins", replica.applied.vector.slot_count()),
+        ("vector", vector_text(replica.applied.vector)),
         ("durable_vector", vector_text(context.durable)),
         ("peers", max(about.peers_configured, len(context.peers))),
         ("connected_regions", len([peer for peer in context.peers if peer.link in (LINK_OPEN, LINK_TRANSFER)])),
@@ -273,7 +273,7 @@ def cluster_fields(context: Context) -> list[Field]:
 def keyspace_fields(context: Context) -> list[Field]:
     fields: list[Field] = []
     for database in range(DATABASES):
-        names = context.replica.keys(database)
+        names = context.replica.keyspace.keys(database)
         if names:
             left = times_left(context, database)
             average_ms = sum(left) // len(left) if left else 0
@@ -283,11 +283,11 @@ def keyspace_fields(context: Context) -> list[Field]:
 
 def times_left(context: Context, database: int) -> list[int]:
     """For each key with an expiry, the milliseconds until then."""
-    deadlines = context.replica.deadlines.times
+    deadlines = context.replica.keyspace.deadlines.times
     return [
         expires_ms - context.now_ms
         for key, expires_ms in deadlines.items()
-        if key[0] == database and context.replica.peek(key) is not None
+        if key[0] == database and context.replica.keyspace.peek(key) is not None
     ]
 
 

@@ -45,23 +45,23 @@ def delete(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 def exists(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """EXISTS: a key named twice counts twice."""
-    found = [name for name in argv[1:] if context.replica.peek((client.database, name)) is not None]
+    found = [name for name in argv[1:] if context.replica.keyspace.peek((client.database, name)) is not None]
     return replies.integer(len(found))
 
 
 def touch(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """TOUCH: like EXISTS, and marks the keys as used."""
-    found = [name for name in argv[1:] if context.replica.find((client.database, name)) is not None]
+    found = [name for name in argv[1:] if context.replica.keyspace.find((client.database, name)) is not None]
     return replies.integer(len(found))
 
 
 def type_of(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    known = context.replica.peek((client.database, argv[1])) is not None
+    known = context.replica.keyspace.peek((client.database, argv[1])) is not None
     return replies.simple(STREAM_TYPE if known else b"none")
 
 
 def keys(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    names = context.replica.keys(client.database)
+    names = context.replica.keyspace.keys(client.database)
     if argv[1] != ALL:
         tokens = tokens_of(argv[1])
         names = [name for name in names if matches(tokens, name)]
@@ -69,16 +69,16 @@ def keys(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 
 def database_size(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    return replies.integer(len(context.replica.keys(client.database)))
+    return replies.integer(len(context.replica.keyspace.keys(client.database)))
 
 
 def scan(context: Context, client: Client, argv: list[bytes]) -> Reply:
     cursor = cursor_of(argv[1])
     count, pattern, wanted = scan_options(argv[2:])
-    following, names = context.replica.orders[client.database].read(cursor, count)
+    following, names = context.replica.keyspace.orders[client.database].read(cursor, count)
     if wanted.lower() != STREAM_TYPE:
         names = []
-    names = [name for name in names if context.replica.peek((client.database, name)) is not None]
+    names = [name for name in names if context.replica.keyspace.peek((client.database, name)) is not None]
     if pattern is not None:
         names = [name for name in names if matches(pattern, name)]
     return replies.array([replies.bulk(b"%d" % following), replies.bulk_array(names)])
@@ -113,13 +113,13 @@ def scan_options(options: list[bytes]) -> tuple[int, list[Token] | None, bytes]:
 
 
 def random_key(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    order = context.replica.orders[client.database]
+    order = context.replica.keyspace.orders[client.database]
     for _ in range(DRAWS_MAX if len(order) else 0):
         name = order.drawn(draw(context, DRAW_END))
-        if name is not None and context.replica.peek((client.database, name)) is not None:
+        if name is not None and context.replica.keyspace.peek((client.database, name)) is not None:
             return replies.bulk(name)
     # Draws fail repeatedly only if most names belong to remembered or hidden keys: choose from the visible ones.
-    names = context.replica.keys(client.database)
+    names = context.replica.keyspace.keys(client.database)
     return replies.bulk(names[draw(context, len(names))]) if names else replies.null_bulk(client.protocol)
 
 
@@ -134,18 +134,18 @@ def draw(context: Context, count: int) -> int:
 
 
 def object_encoding(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    known = context.replica.peek((client.database, argv[2])) is not None
+    known = context.replica.keyspace.peek((client.database, argv[2])) is not None
     return replies.bulk(STREAM_TYPE) if known else replies.null_bulk(client.protocol)
 
 
 def object_references(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    known = context.replica.peek((client.database, argv[2])) is not None
+    known = context.replica.keyspace.peek((client.database, argv[2])) is not None
     return replies.ONE if known else replies.null_bulk(client.protocol)
 
 
 def object_idle_time(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """Seconds since a command in this region last used the key, or since the start of the process."""
-    stream = context.replica.peek((client.database, argv[2]))
+    stream = context.replica.keyspace.peek((client.database, argv[2]))
     if stream is None:
         return replies.null_bulk(client.protocol)
     used_ms = max(stream.used_ms, context.started_ms)
@@ -153,7 +153,7 @@ def object_idle_time(context: Context, client: Client, argv: list[bytes]) -> Rep
 
 
 def object_frequency(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    if context.replica.peek((client.database, argv[2])) is None:
+    if context.replica.keyspace.peek((client.database, argv[2])) is None:
         return replies.null_bulk(client.protocol)
     raise CommandError(NO_FREQUENCY)
 
@@ -181,7 +181,7 @@ def check_flush_option(argv: list[bytes]) -> None:
 
 
 def flush(replica: Replica, database: int) -> None:
-    for name in replica.known_keys(database):
+    for name in replica.keyspace.known_keys(database):
         replica.delete_stream((database, name))
 
 

@@ -38,19 +38,19 @@ def known_slots(context: Context) -> list[int]:
     """The members, the evicted origins, this region's origin, and the origins that this region has linked to."""
     met = [peer.slot for peer in context.peers if peer.slot]
     own = [context.origin] if context.origin else []
-    return sorted({*context.replica.members.slots(), *met, *own}, key=lambda slot: (region_of(slot), slot))
+    return sorted({*context.replica.applied.members.slots(), *met, *own}, key=lambda slot: (region_of(slot), slot))
 
 
 def state_of(context: Context, slot: int) -> str:
-    table = context.replica.members
+    table = context.replica.applied.members
     if table.is_evicted(slot):
         return "followed" if table.is_succeeded(slot) else "evicted"
     return "member" if slot in table.joined() else "newcomer"
 
 
 def member_row(context: Context, slot: int, protocol: int) -> bytes:
-    table, own = context.replica.members, context.replica.vector
-    itself = slot == context.replica.slot
+    table, own = context.replica.applied.members, context.replica.applied.vector
+    itself = slot == context.replica.applied.slot
     durable = context.durable if itself else context.progress.durable_of(slot)
     applied = own if itself else context.progress.applied_of(slot)
     items = [
@@ -79,15 +79,15 @@ def member_row(context: Context, slot: int, protocol: int) -> bytes:
 
 
 def link_of(context: Context, slot: int) -> str:
-    if slot == context.replica.slot:
+    if slot == context.replica.applied.slot:
         return LINK_SELF
     return next((peer.link for peer in context.peers if peer.slot == slot), UNLINKED)
 
 
 def held_back(context: Context, slot: int) -> int:
     """Bytes of the log retained for an origin; 0 for this region's own and for ended origins."""
-    table = context.replica.members
-    if slot in (0, context.replica.slot) or table.is_evicted(slot) or context.retention is None:
+    table = context.replica.applied.members
+    if slot in (0, context.replica.applied.slot) or table.is_evicted(slot) or context.retention is None:
         return 0
     return context.retention.held_back(slot)
 
@@ -100,7 +100,7 @@ def evict(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if len(argv) > 3 or (len(argv) == 3 and not forced):
         raise CommandError("ERR syntax error: CRDT.EVICT region|origin [FORCE]")
     slots = named_slots(context, argv[1])
-    table = context.replica.members
+    table = context.replica.applied.members
     leaving = [slot for slot in slots if not table.is_evicted(slot)]
     if forced and not leaving:
         # Two regions evicted each other: FORCE adds this region's own eviction of that region (membership.py).

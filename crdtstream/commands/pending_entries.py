@@ -37,7 +37,7 @@ COUNT_TOO_SMALL = "ERR COUNT must be > 0"
 
 
 def found_group(context: Context, key: Key, name: bytes) -> tuple[Stream, Group]:
-    stream = context.replica.find(key)
+    stream = context.replica.keyspace.find(key)
     group = None if stream is None else stream.groups.get(name)
     if stream is None or group is None:
         raise CommandError(f"NOGROUP No such key '{shown(key[1])}' or consumer group '{shown(name)}'")

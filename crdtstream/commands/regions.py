@@ -35,7 +35,7 @@ def origin_text(context: Context) -> str:
 
 def lags_of(context: Context, peer: Peer) -> tuple[int, int]:
     """How many effects the peer has not applied, and how many are not durable there."""
-    own = context.replica.vector
+    own = context.replica.applied.vector
     if peer.slot == 0:
         return own.total(), own.total()
     progress = context.progress
@@ -48,8 +48,8 @@ def lacking(own: VersionVector, other: VersionVector) -> int:
 
 def regions(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """CRDT.REGIONS: one map for each region, this one first."""
-    own = context.replica.vector
-    itself = Peer(context.about.region, context.about.name, "", LINK_SELF, 0, context.replica.slot)
+    own = context.replica.applied.vector
+    itself = Peer(context.about.region, context.about.name, "", LINK_SELF, 0, context.replica.applied.slot)
     rows = [region_row(itself, (0, lacking(own, context.durable)), client.protocol)]
     rows += [region_row(peer, lags_of(context, peer), client.protocol) for peer in context.peers]
     return replies.array(rows)
@@ -89,7 +89,7 @@ def vectors(context: Context, client: Client, argv: list[bytes]) -> Reply:
     protocol = client.protocol
     items = [
         replies.bulk(b"applied"),
-        vector_map(context.replica.vector, protocol),
+        vector_map(context.replica.applied.vector, protocol),
         replies.bulk(b"durable"),
         vector_map(context.durable, protocol),
     ]

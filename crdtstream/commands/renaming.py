@@ -39,14 +39,14 @@ def rename(context: Context, client: Client, argv: list[bytes]) -> Reply:
 def renamenx(context: Context, client: Client, argv: list[bytes]) -> Reply:
     source, target = (client.database, argv[1]), (client.database, argv[2])
     stream = renamed(context, source)
-    if source == target or context.replica.find(target) is not None:
+    if source == target or context.replica.keyspace.find(target) is not None:
         return replies.ZERO
     move(context, stream, source, target)
     return replies.ONE
 
 
 def renamed(context: Context, source: Key) -> Stream:
-    stream = context.replica.find(source)
+    stream = context.replica.keyspace.find(source)
     if stream is None:
         raise CommandError(NO_SUCH_KEY)
     return stream
@@ -72,8 +72,8 @@ def copy(context: Context, client: Client, argv: list[bytes]) -> Reply:
     source, target = (client.database, argv[1]), (database, argv[2])
     if source == target:
         raise CommandError(SAME)
-    stream = context.replica.find(source)
-    if stream is None or (not replace and context.replica.find(target) is not None):
+    stream = context.replica.keyspace.find(source)
+    if stream is None or (not replace and context.replica.keyspace.find(target) is not None):
         return replies.ZERO
     require_copyable(context, stream)
     copy_stream(context.replica, stream, target)

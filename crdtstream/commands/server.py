@@ -184,7 +184,7 @@ def wait(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """WAIT regions timeout."""
     wanted = integer(argv[1])
     deadline_ms = deadline(argv[2], context.now_ms)
-    if client.written_counter > context.replica.counter():
+    if client.written_counter > context.replica.applied.counter():
         context.replica.acknowledge_all()
     waiter = HoldersWaiter(client, wanted, deadline_ms)
     reply = waiter.serve(context)
@@ -198,9 +198,9 @@ def holder_count(context: Context, client: Client) -> int:
     not have been made, so it is limited to the counters in use.
     """
     replica = context.replica
-    counter = min(client.written_counter, replica.counter())
-    own = region_of(replica.slot)
-    return len([region for region in context.progress.holders(replica.slot, counter) if region != own])
+    counter = min(client.written_counter, replica.applied.counter())
+    own = region_of(replica.applied.slot)
+    return len([region for region in context.progress.holders(replica.applied.slot, counter) if region != own])
 
 
 COMMANDS: list[Command] = [

@@ -24,7 +24,7 @@ BAD_OPTIONS = "ERR unknown subcommand or wrong number of arguments for 'STREAM'.
 
 
 def found_stream(context: Context, client: Client, name: bytes) -> Stream:
-    stream = context.replica.find((client.database, name))
+    stream = context.replica.keyspace.find((client.database, name))
     if stream is None:
         raise CommandError(NO_KEY)
     return stream

@@ -65,7 +65,7 @@ def xadd_with_options(context: Context, client: Client, argv: list[bytes]) -> Re
     options = arguments.parse_add(argv)
     require_allowed(context.id_mode, options.new_id)
     key = (client.database, argv[1])
-    if options.no_mkstream and context.replica.find(key) is None:
+    if options.no_mkstream and context.replica.keyspace.find(key) is None:
         return replies.null_bulk(client.protocol)
     entry_id = chosen_id(context, options.new_id, top_of(context, key))
     reply = add(context, key, entry_id, argv[options.fields_at :])
@@ -85,7 +85,7 @@ def add(context: Context, key: Key, entry_id: EntryId, fields: list[bytes]) -> b
 
 def top_of(context: Context, key: Key) -> EntryId:
     """The last ID of the key, even of one that is only remembered; 0-0 for a hidden key, which is deleted first."""
-    stream = context.replica.databases[key[0]].get(key[1])
+    stream = context.replica.keyspace.databases[key[0]].get(key[1])
     return ID_MIN if stream is None or stream.expires_ms < context.now_ms else stream.top
 
 
@@ -135,7 +135,7 @@ def chosen_id(context: Context, new_id: NewId, top: EntryId) -> EntryId:
 
 
 def xlen(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    stream = context.replica.find((client.database, argv[1]))
+    stream = context.replica.keyspace.find((client.database, argv[1]))
     return replies.ZERO if stream is None else replies.integer(stream.length)
 
 
@@ -155,7 +155,7 @@ def range_reply(
     context: Context, client: Client, argv: list[bytes], start: EntryId, end: EntryId, reverse: bool
 ) -> Reply:
     limit = COUNT_ALL if len(argv) == 4 else arguments.parse_count(argv, 4)
-    stream = context.replica.find((client.database, argv[1]))
+    stream = context.replica.keyspace.find((client.database, argv[1]))
     if stream is None:
         return replies.EMPTY_ARRAY
     if limit == 0:
@@ -173,7 +173,7 @@ def entries_reply(count: int, chunks: list[bytes]) -> bytes:
 
 def xdel(context: Context, client: Client, argv: list[bytes]) -> Reply:
     key = (client.database, argv[1])
-    stream = context.replica.find(key)
+    stream = context.replica.keyspace.find(key)
     if stream is None:
         return replies.ZERO
     ids = [arguments.parse_entry_id(text) for text in argv[2:]]
@@ -207,7 +207,7 @@ def xtrim(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 def trim(context: Context, key: Key, options: TrimOptions) -> int:
     """Trim the stream; returns how many entries were removed."""
-    stream = context.replica.find(key)
+    stream = context.replica.keyspace.find(key)
     if stream is None:
         return 0
     surplus = surplus_of(stream, options)
@@ -283,7 +283,7 @@ class StreamReader(Waiter):
         parts: list[bytes] = []
         streams = 0
         for wanted in self.wanted:
-            stream = context.replica.find(wanted.key)
+            stream = context.replica.keyspace.find(wanted.key)
             if stream is None:
                 continue
             count, chunks = wanted.entries(context, stream, self.count)
@@ -336,7 +336,7 @@ def wanted_of(context: Context, key: Key, text: bytes) -> Wanted:
 
 
 def seen_of(context: Context, key: Key) -> Seen:
-    stream = context.replica.databases[key[0]].get(key[1])
+    stream = context.replica.keyspace.databases[key[0]].get(key[1])
     return Seen(None, None) if stream is None else stream.seen()
 
 
@@ -374,7 +374,7 @@ def xsetid(context: Context, client: Client, argv: list[bytes]) -> Reply:
             raise CommandError(arguments.SYNTAX)
         options.take(argv[at].upper(), argv[at + 1], last_id)
     key = (client.database, argv[1])
-    stream = context.replica.find(key)
+    stream = context.replica.keyspace.find(key)
     if stream is None:
         raise CommandError("ERR no such key")
     require_settable(stream, last_id, options)

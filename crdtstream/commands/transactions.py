@@ -61,8 +61,8 @@ def watched_changed(context: Context, client: Client) -> bool:
     """True if a watched key changed, or existed at WATCH and is hidden by its expiry now."""
     if not client.watched:
         return False
-    context.watches.note(context.replica.touched())
-    find = context.replica.find
+    context.watches.note(list(context.replica.changed.touched))
+    find = context.replica.keyspace.find
     return client.watch_failed or any(existed and find(key) is None for key, existed in client.watched.items())
 
 
@@ -81,10 +81,10 @@ def watch(context: Context, client: Client, argv: list[bytes]) -> Reply:
         raise CommandError("ERR WATCH inside MULTI is not allowed")
     if not len(context.watches) and not len(context.parking):
         # Changes made before the first WATCH or wait were not collected by a client; they must not count from now on.
-        context.replica.take_touched()
+        context.replica.changed.take_touched()
     for name in argv[1:]:
         key = (client.database, name)
-        context.watches.add(client, key, context.replica.find(key) is not None)
+        context.watches.add(client, key, context.replica.keyspace.find(key) is not None)
     return replies.OK
 
 

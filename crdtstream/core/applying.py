@@ -20,7 +20,7 @@ from __future__ import annotations
 from crdtstream.core import effects as fx
 from crdtstream.core.causality import Dot, VersionVector
 from crdtstream.core.effects import Batch, Effect, Key, LocalFact
-from crdtstream.core.fact_applying import apply_fact
+from crdtstream.core.group import Group
 from crdtstream.core.joining import join_stream
 from crdtstream.core.keyspace import Keyspace
 from crdtstream.core.members import Members
@@ -30,33 +30,55 @@ from crdtstream.core.whole_state import WholeState
 StampedFact = tuple[int, LocalFact]
 
 
-class Applied(Keyspace):
-    """The streams and members of one region with all effects up to `vector` applied; `slot` is this region's origin."""
+class Changed:
+    """The touched keys and the dirty groups, each in the order in which they changed first."""
+
+    __slots__ = ("dirty", "touched", "touching")
+
+    def __init__(self) -> None:
+        self.dirty: dict[tuple[Key, bytes], None] = {}
+        self.touched: dict[Key, None] = {}
+        # The stream of the local add before, if its key is touched already.
+        self.touching: Stream | None = None
+
+    def take_touched(self) -> list[Key]:
+        """Return and clear the keys whose readers may find something new, in the order in which they were touched."""
+        touched = list(self.touched)
+        self.touched.clear()
+        self.touching = None
+        return touched
+
+    def dirty_all(self, key: Key, stream: Stream) -> None:
+        for name in stream.groups:
+            self.dirty[(key, name)] = None
+
+
+class Applied:
+    """What was applied: all effects up to `vector`, those on keys to the keyspace that it is given, the others to
+    `members`. `slot` is this region's origin.
+    """
 
     __slots__ = (
         "_captured",
-        "_dirty",
         "_news",
-        "_touched",
-        "_touching",
         "_waiting_facts",
+        "changed",
         "contexts",
+        "keyspace",
         "members",
         "slot",
         "vector",
     )
 
-    def __init__(self, slot: int) -> None:
-        super().__init__()
+    def __init__(self, slot: int, keyspace: Keyspace, changed: Changed) -> None:
         self.slot = slot
+        self.keyspace = keyspace
+        self.changed = changed
         self.vector = VersionVector()
         self.contexts: dict[int, VersionVector] = {}
         # Origins from which something was applied since the last local batch: what the next context has gained.
         self._news: dict[int, None] = {}
         self.members = Members()
-        self._dirty: dict[tuple[Key, bytes], None] = {}
-        self._touched: dict[Key, None] = {}
-        self._touching: Stream | None = None
         self._waiting_facts: list[StampedFact] = []
         self._captured: dict[Key, int] = {}
 
@@ -64,16 +86,26 @@ class Applied(Keyspace):
         """The last counter of this region's origin."""
         return self.vector.get(self.slot)
 
-    def take_touched(self) -> list[Key]:
-        """Return and clear the keys whose readers may find something new, in the order in which they were touched."""
-        touched = list(self._touched)
-        self._touched.clear()
-        self._touching = None
-        return touched
+    def become(self, slot: int) -> None:
+        """Go on as another origin, whose first context names everything."""
+        self.slot = slot
+        self._news.clear()
 
-    def touched(self) -> list[Key]:
-        """The same keys as `take_touched`, without clearing them."""
-        return list(self._touched)
+    def take_news(self) -> VersionVector:
+        """What the context gained since the last local batch; nothing was applied since the current batch was
+        opened.
+        """
+        known = self.contexts.get(self.slot)
+        if known is None:
+            known = self.contexts[self.slot] = VersionVector()
+            news = self.vector.copy()
+            news.drop(self.slot)
+        else:
+            news = VersionVector({slot: self.vector.get(slot) for slot in self._news})
+        self._news.clear()
+        known.merge(news)
+        known.advance(self.slot, self.counter())
+        return news
 
     # Batches and facts
 
@@ -89,7 +121,7 @@ class Applied(Keyspace):
             self._release_facts()
         for effect in batch.effects:
             if not self._captured or self._captured.get(effect.key, 0) < position:
-                self._apply(batch.slot, counter, context, effect)
+                self.apply(batch.slot, counter, context, effect)
             counter += effect.width()
             context.advance(batch.slot, counter - 1)
             self.vector.advance(batch.slot, counter - 1)
@@ -141,7 +173,7 @@ class Applied(Keyspace):
     def _release_facts(self) -> None:
         counter = self.counter()
         while self._waiting_facts and self._waiting_facts[0][0] <= counter:
-            self._apply_fact(self._waiting_facts.pop(0)[1])
+            self.apply_fact(self._waiting_facts.pop(0)[1])
 
     def end_replay(self) -> int:
         """End recovery; returns how many facts were discarded."""
@@ -162,9 +194,8 @@ class Applied(Keyspace):
         self._join_members(state.members, before, state.vector)
 
     def _join_streams(self, streams: dict[Key, Stream], vector: VersionVector, position: int) -> None:
-        own = [(number, name) for number, database in enumerate(self.databases) for name in database]
         fresh = not any(self.vector.get(slot) for slot, _ in vector.items())
-        for key in sorted({*own, *streams}):
+        for key in sorted({*self.keyspace.remembered_keys(), *streams}):
             if not self._captured or self._captured.get(key, 0) < position:
                 self._join_key(key, streams.get(key) or Stream(), vector, fresh)
 
@@ -181,17 +212,17 @@ class Applied(Keyspace):
         """Join one key. With `fresh`, nothing of that state was ever seen here: a key without groups that does not
         exist here can be adopted as it is.
         """
-        if self.observers:
-            self._announce(key)
-        if fresh and not theirs.groups and key[1] not in self.databases[key[0]]:
-            stream = self._place(key, theirs)
+        keyspace = self.keyspace
+        keyspace.announce(key)
+        if fresh and not theirs.groups and key[1] not in keyspace.databases[key[0]]:
+            stream = keyspace.place(key, theirs)
         else:
-            stream = self._stream(key)
+            stream = keyspace.ensure(key)
             join_stream(stream, self.vector, theirs, vector)
-        self.deadlines.schedule(key, stream.expires_ms)
-        self._dirty_all(key, stream)
-        self._touched[key] = None
-        self._note_remains(key, stream)
+        keyspace.deadlines.schedule(key, stream.expires_ms)
+        self.changed.dirty_all(key, stream)
+        self.changed.touched[key] = None
+        keyspace.note_remains(key, stream)
 
     def _join_members(self, members: Members, vector: VersionVector, their_vector: VersionVector) -> None:
         """Join the table of members; call it after the streams, whose group creates it may void."""
@@ -205,68 +236,63 @@ class Applied(Keyspace):
         position if it is read from the local log.
         """
         streams = state.streams
-        own = [(number, name) for number, database in enumerate(self.databases) for name in database]
-        for key in sorted({*own, *streams}):
+        for key in sorted({*self.keyspace.remembered_keys(), *streams}):
             if not self._captured or self._captured.get(key, 0) < position:
                 self._replace_key(key, streams.get(key) or Stream(), state.vector)
         self.vector = state.vector.copy()
         self.contexts = state.contexts
         self.members = state.members
         self._news.clear()
-        self._dirty.clear()
-        self._touching = None
+        self.changed.dirty.clear()
+        self.changed.touching = None
         self.drop_waiting_facts()
 
     def _replace_key(self, key: Key, theirs: Stream, vector: VersionVector) -> None:
-        if self.observers:
-            self._announce(key)
-        stream = Stream()
+        self.keyspace.announce(key)
+        stream = self.keyspace.place(key, Stream())
         join_stream(stream, VersionVector(), theirs, vector)
-        if key[1] in self.databases[key[0]]:
-            self.databases[key[0]][key[1]] = stream
-        else:
-            self._place(key, stream)
-        self.deadlines.schedule(key, stream.expires_ms)
-        self._touched[key] = None
-        self._note_remains(key, stream)
+        self.keyspace.deadlines.schedule(key, stream.expires_ms)
+        self.changed.touched[key] = None
+        self.keyspace.note_remains(key, stream)
 
     # Checkpoints
+
+    def load(self, vector: VersionVector, contexts: dict[int, VersionVector], members: Members) -> None:
+        """Load what a checkpoint has besides its keys, which go to `restore`."""
+        self.vector = vector
+        self.contexts = contexts
+        self.members = members
 
     def restore(self, key: Key, stream: Stream | None, position: int) -> None:
         """Load a key from a checkpoint that is complete up to this log position; None if the key no longer existed."""
         self._captured[key] = position
         if stream is not None:
-            self._place(key, stream)
-            self.schedule_expiry(key)
-            self._note_remains(key, stream)
-
-    def schedule_expiry(self, key: Key) -> None:
-        """Recompute the expiry of a key whose state was installed other than by an effect."""
-        stream = self._stream(key)
-        stream.choose_expiry()
-        self.deadlines.schedule(key, stream.expires_ms)
+            self.keyspace.place(key, stream)
+            self.keyspace.schedule_expiry(key)
+            self.keyspace.note_remains(key, stream)
 
     # One effect, one fact
 
-    def _apply(self, slot: int, counter: int, context: VersionVector, effect: Effect) -> None:
+    def apply(self, slot: int, counter: int, context: VersionVector, effect: Effect) -> None:
+        """Apply one effect; the caller advances the vector."""
         if isinstance(effect, fx.MemberEffect):
             self._apply_to_members((slot, counter), effect, context)
             return
-        key = effect.key
-        if self.observers:
-            self._announce(key)
-        stream = self._stream(key)
+        key, keyspace, changed = effect.key, self.keyspace, self.changed
+        if keyspace.observers:
+            keyspace.announce(key)
+        stream = keyspace.ensure(key)
         if isinstance(effect, fx.EntriesAdded):
             block, low, high = effect.block, effect.low, effect.high
             stream.apply_added(slot, counter, effect.first, effect.before, block, low, high)
         elif isinstance(effect, fx.EntriesRemoved):
             stream.apply_removed(slot, counter, effect.ranges, effect.trimmed, effect.max_deleted)
-            self._dirty_all(key, stream)
+            changed.dirty_all(key, stream)
         elif isinstance(effect, fx.Acknowledged):
             group = stream.groups.get(effect.group)
             if group is not None and group.apply_runs(effect.creates, effect.runs, slot == self.slot):
-                self._dirty[(key, effect.group)] = None
-            self._note_remains(key, stream)
+                changed.dirty[(key, effect.group)] = None
+            keyspace.note_remains(key, stream)
             # No reader finds anything new after an acknowledgement, so the key is not touched.
             return
         elif isinstance(effect, fx.GroupCreated):
@@ -276,18 +302,18 @@ class Applied(Keyspace):
             stream.apply_group_destroyed(slot, counter, context, effect.group)
         elif isinstance(effect, fx.StreamDeleted):
             stream.apply_deleted(slot, counter, context, effect.counts)
-            self.deadlines.schedule(key, stream.expires_ms)
+            keyspace.deadlines.schedule(key, stream.expires_ms)
         elif isinstance(effect, fx.StreamIdSet):
             stream.apply_id_set(slot, counter, effect.last_id, effect.max_deleted, effect.offset, effect.weight)
         elif isinstance(effect, fx.ExpirySet):
             stream.apply_expiry_set(slot, counter, context, effect.expires_ms)
-            self.deadlines.schedule(key, stream.expires_ms)
+            keyspace.deadlines.schedule(key, stream.expires_ms)
         elif isinstance(effect, fx.AddCounted):
             stream.apply_add_counted(slot, counter, effect.first, effect.before)
         else:
             raise AssertionError(f"no rule applies {type(effect).__name__}")
-        self._touched[key] = None
-        self._note_remains(key, stream)
+        changed.touched[key] = None
+        keyspace.note_remains(key, stream)
 
     def _apply_to_members(self, dot: Dot, effect: fx.MemberEffect, context: VersionVector) -> None:
         members = self.members
@@ -303,25 +329,47 @@ class Applied(Keyspace):
         for slot in slots:
             end = self.members.end_of(slot)
             if self.vector.get(slot) > end:
-                for key, group in self._void_creates(slot, end):
-                    self._touched[key] = None
-                    self._dirty[(key, group)] = None
+                for key, group in self.keyspace.void_creates(slot, end):
+                    self.changed.touched[key] = None
+                    self.changed.dirty[(key, group)] = None
 
-    def _dirty_all(self, key: Key, stream: Stream) -> None:
-        for name in stream.groups:
-            self._dirty[(key, name)] = None
-
-    def _apply_fact(self, fact: LocalFact) -> None:
-        stream = self.known(fact.key)
+    def apply_fact(self, fact: LocalFact) -> None:
+        stream = self.keyspace.known(fact.key)
         group = None if stream is None else stream.groups.get(fact.group)
         if stream is None or group is None:
             return
-        if apply_fact(stream, group, fact):
-            self._dirty[(fact.key, fact.group)] = None
+        if _apply_to_group(stream, group, fact):
+            self.changed.dirty[(fact.key, fact.group)] = None
 
     def check(self) -> None:
         self.vector.check()
         self.members.check()
         for slot, context in self.contexts.items():
             assert self.vector.descends(context), f"the context of origin {slot} exceeds what was applied"
-        self.check_streams()
+
+
+def _apply_to_group(stream: Stream, group: Group, fact: LocalFact) -> bool:
+    """Apply one local fact; true if the group's runs may have grown."""
+    if isinstance(fact, fx.EntriesDelivered):
+        group.apply_delivered(stream.trees, fact.consumer, fact.now_ms, fact.intervals, fact.noack)
+        group.entries_read = fact.entries_read
+        return fact.noack
+    if isinstance(fact, fx.PendingDropped):
+        group.apply_dropped(fact.intervals)
+        return True
+    if isinstance(fact, fx.PendingClaimed):
+        group.apply_claimed(fact.consumer, fact.rows)
+        return False
+    if isinstance(fact, fx.ConsumerCreated):
+        group.touch(fact.consumer, fact.now_ms)
+        return False
+    if isinstance(fact, fx.ConsumerDeleted):
+        group.apply_consumer_deleted(fact.consumer)
+        return True
+    if isinstance(fact, fx.PositionSet):
+        group.apply_position_set(stream.trees, fact.position, fact.entries_read)
+        return True
+    if isinstance(fact, fx.PositionRaised):
+        group.apply_position_raised(stream.trees, fact.entry_id)
+        return False
+    raise AssertionError(f"no rule applies {type(fact).__name__}")

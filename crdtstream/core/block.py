@@ -12,8 +12,9 @@ An *entry* is its RESP reply, the same in RESP2 and RESP3:
 entries from index `_joined` on have one chunk each, so the newest few are read without concatenating the rest.
 
 Counters are listed only when they are not contiguous: the counter of entry i is `_counter_base + i`, or with a list
-`_counter_base + _listed[i]`. A sealed block is a single byte string whose columns are narrowed where possible
-(core/narrow.py); the milliseconds of ID i are `ms_base + ms[i]`.
+`_counter_base + _listed[i]`. A sealed block is a single byte string whose columns are narrowed where possible: a *wide*
+column is an `array("Q")`, a *narrow* one an `array("I")` of low halves, whose common high half, the *base*, is stored
+beside it. The milliseconds of ID i are `ms_base + ms[i]`.
 
 Reference: the RESP specification; blocks play the part of the listpacks in Redis' radix tree (`stream.h`).
 """
@@ -28,7 +29,6 @@ from itertools import pairwise
 from typing import Final
 
 from crdtstream.core.entry_id import EntryId
-from crdtstream.core.narrow import base_of, narrowed, widened
 
 CHECKSUM_MODULUS: Final = 2**64
 
@@ -39,6 +39,11 @@ _CRLF: Final = b"\r\n"
 _BULK_HEADERS: Final = [b"\r\n$%d\r\n" % size for size in range(_HEADER_SIZES)]
 _ID_HEADERS: Final = [b"$%d\r\n" % size for size in range(42)]
 _ARRAY_HEADERS: Final = [b"\r\n*%d" % size for size in range(_HEADER_SIZES)]
+
+_LITTLE: Final = array("Q", [1]).tobytes()[0] == 1
+_LOW: Final = 0 if _LITTLE else 1
+_HALF_BITS: Final = 32
+assert array("I").itemsize == 4 and array("Q").itemsize == 8
 
 
 def encode_entry(entry_id: EntryId, fields: list[bytes]) -> bytes:
@@ -420,3 +425,28 @@ def _add_range(ranges: list[tuple[int, int]], first: int, last: int) -> None:
         ranges[-1] = (ranges[-1][0], last)
     else:
         ranges.append((first, last))
+
+
+# Narrow columns: halves are copied as strided memory, in about the time of visiting one integer.
+
+
+def base_of(values: array[int]) -> int:
+    """The high half shared by all values of this wide column, with low half 0; -1 if they do not share one."""
+    high = memoryview(values).cast("B").cast("I")[1 - _LOW :: 2].tobytes()
+    if high != high[:4] * len(values):
+        return -1
+    return values[0] >> _HALF_BITS << _HALF_BITS if values else 0
+
+
+def narrowed(values: array[int]) -> array[int]:
+    """The low halves of a wide column: its narrow form."""
+    return array("I", memoryview(values).cast("B").cast("I")[_LOW::2].tobytes())
+
+
+def widened(values: array[int], base: int) -> array[int]:
+    """The wide form of a narrow column with this base; a wide column is returned as it is."""
+    if values.typecode == "Q":
+        return values
+    wide = array("Q", (base,)) * len(values)
+    memoryview(wide).cast("B").cast("I")[_LOW::2] = memoryview(values)
+    return wide

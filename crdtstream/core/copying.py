@@ -38,7 +38,7 @@ def copy_stream(replica: Replica, source: Stream, target: Key) -> None:
 
 def last_id(replica: Replica, source: Stream, target: Key) -> EntryId:
     """The source's last ID, or the target's where that is higher: a concurrent XSETID may have survived the DEL."""
-    stream = replica.find(target)
+    stream = replica.keyspace.find(target)
     assert stream is not None, "the copy does not exist"
     return max(source.top, stream.top)
 
@@ -51,7 +51,7 @@ def copy_entries(replica: Replica, source: Stream, target: Key) -> None:
         return
     for tree in strands[0]:
         for part in tree.slices:
-            replica.add_block(target, renumbered(part, replica.counter() + 1))
+            replica.add_block(target, renumbered(part, replica.applied.counter() + 1))
 
 
 def renumbered(part: Slice, counter: int) -> Block:
@@ -64,7 +64,7 @@ def renumbered(part: Slice, counter: int) -> Block:
 
 def copy_merged(replica: Replica, strands: list[Strand], target: Key) -> None:
     fresh = Block()
-    counter = replica.counter() + 1
+    counter = replica.applied.counter() + 1
     before = (-1, -1)
     for run in merge(strands, -1):
         for index in range(run.low, run.high):

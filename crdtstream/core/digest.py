@@ -30,7 +30,7 @@ from crdtstream.core.effects import Key, Position
 from crdtstream.core.entry_id import U64_MAX
 from crdtstream.core.group import Group
 from crdtstream.core.key_order import place_of
-from crdtstream.core.observer import Observer
+from crdtstream.core.keyspace import Observer
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 
@@ -65,8 +65,8 @@ class Digesting(Observer):
         return self.done
 
     def release(self) -> None:
-        if self in self._replica.observers:
-            self._replica.observers.remove(self)
+        if self in self._replica.keyspace.observers:
+            self._replica.keyspace.observers.remove(self)
 
     def is_fixed(self) -> bool:
         """True once the moment of the digest is fixed: later changes have no part in it."""
@@ -78,12 +78,12 @@ class Digesting(Observer):
 
     def _digest_one(self, key: Key) -> Iterator[int]:
         yield from self._sum_up(key)
-        self.vector = self._replica.vector.copy()
-        stream = self._replica.known(key)
+        self.vector = self._replica.applied.vector.copy()
+        stream = self._replica.keyspace.known(key)
         self.digest = None if stream is None else digest_stream(stream)
 
     def _digest_all(self) -> Iterator[int]:
-        for number, order in enumerate(self._replica.orders):
+        for number, order in enumerate(self._replica.keyspace.orders):
             cursor, names = order.read(0, KEYS_A_READ)
             while names:
                 for name in names:
@@ -96,7 +96,7 @@ class Digesting(Observer):
     def _sum_up(self, key: Key) -> Iterator[int]:
         """Hash the unsummed blocks of a key; yields the cost of each step before performing it."""
         yield KEY_ENTRIES
-        stream = self._replica.databases[key[0]].get(key[1])
+        stream = self._replica.keyspace.databases[key[0]].get(key[1])
         for tree in [] if stream is None else list(stream.trees.values()):
             blocks, _, _ = tree.blocks()
             for at in range(len(blocks)):
@@ -107,14 +107,14 @@ class Digesting(Observer):
     def _digest_at_once(self) -> Iterator[int]:
         """Digest all keys as of the moment this starts, even if they change before it reaches them."""
         replica = self._replica
-        self.vector = replica.vector.copy()
-        members = replica.members.lasting_rows()
+        self.vector = replica.applied.vector.copy()
+        members = replica.applied.members.lasting_rows()
         total = blake2b(
             packed([len(members), *[number for row in members for number in row]]), digest_size=DIGEST_BYTES
         )
         # A copy, so that keys created after this moment are not visited.
-        all_names = [order.names() for order in replica.orders]
-        replica.observers.append(self)
+        all_names = [order.names() for order in replica.keyspace.orders]
+        replica.keyspace.observers.append(self)
         for number, names in enumerate(all_names):
             for name in names:
                 self._place = (number, place_of(name), name)
@@ -126,7 +126,7 @@ class Digesting(Observer):
 
     def _part_of(self, key: Key) -> bytes:
         """The digest input of one key; empty if the key does not exist."""
-        stream = self._replica.databases[key[0]].get(key[1])
+        stream = self._replica.keyspace.databases[key[0]].get(key[1])
         if stream is None or not stream.exists():
             return b""
         return packed([key[0], len(key[1])]) + key[1] + digest_stream(stream)

@@ -16,19 +16,52 @@ side's value replaces this side's:
 
 Tombstones use the same table, and a later tombstone of an origin stands for the earlier ones that its context covers.
 A count of adds is a maximum: the count with the higher `first` is the newer one; within one count, both the number of
-adds and the number of voided adds only grow. `trimmed_to` is a maximum too. Entries, create dots and runs have their
-tables in core/tree_joining.py and core/group_joining.py.
+adds and the number of voided adds only grow. `trimmed_to` is a maximum too.
+
+**Entries** of one origin are joined block by block. Let `c` be an entry's counter, `known` the origin's counter in my
+vector and `their_known` in theirs. An entry is in the joined tree as follows:
+
+    mine     theirs   test                in the result
+    holds    holds    -                   yes
+    holds    lacks    c <= their_known    no: it was removed there
+    holds    lacks    c > their_known     yes: it is new to them
+    lacks    holds    c <= known          no: it was removed here
+    lacks    holds    c > known           yes: it is new here
+
+So my tree loses what the other side knows and lacks, and gains what the other tree holds above `known`. Where the trees
+agree, no entry is visited: columns of counters are compared as a whole, however blocks divide them.
+
+**Groups.** A group is its set of create dots (core/group.py). Whether a create dot is in the joined state, where the
+*holder* is a side that has the dot and the *other* side does not:
+
+    held by    the other's vector    tombstones of the other side that      result
+               covers the dot        the holder's vector does not cover
+    both       -                     -                                      survives
+    one        yes                   -                                      removed: the other saw it destroyed
+    one        no                    one or more                            removed: such a tombstone destroys it
+    one        no                    none                                   survives: it is new to the other side
+
+The third row holds because the context of a create lies within the vector of its holder: a tombstone that this vector
+does not cover is not covered by the context either, and a create survives only if its context covers every tombstone.
+(A tombstone that was dropped in favour of a later one is represented by the later one.)
+
+The runs under a create are united. Local parts (consumers, pending entries, cursor) stay this region's; they are
+dropped when none of the creates that they were made under survives. Pending entries inside newly joined runs leave.
 
 Reference: Almeida, Shoker, Baquero, "Delta state replicated data types" (2018): dot stores joined with their contexts.
 """
 
 from __future__ import annotations
 
-from crdtstream.core.causality import VersionVector
+from array import array
+
+from crdtstream.core.causality import Dot, VersionVector
+from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, CounterRange
+from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
 from crdtstream.core.entry_tree import EntryTree
-from crdtstream.core.group_joining import join_groups
+from crdtstream.core.group import Create, Group
+from crdtstream.core.intervals import IntervalSet
 from crdtstream.core.stream import OriginMeta, Stream
-from crdtstream.core.tree_joining import join_tree
 
 _NO_TREE = EntryTree()
 _NO_META = OriginMeta()
@@ -111,3 +144,140 @@ def joined_tombstones(
         if counter:
             joined[slot] = counter
     return joined
+
+
+# Entries
+
+
+def join_tree(mine: EntryTree, known: int, theirs: EntryTree, their_known: int) -> None:
+    """Join `theirs` into `mine`, adopting its blocks; `known` and `their_known` are as in the table of entries."""
+    for low, high in lacking(mine, theirs, their_known):
+        mine.remove_counters(low, high)
+    first = theirs.first_above(known)
+    if first is not None:
+        for part in theirs.slices(first, ID_MAX, -1, False):
+            mine.link(part.block, part.low, part.high)
+
+
+def can_join(mine: EntryTree | None, known: int, theirs: EntryTree) -> bool:
+    """True if the entries of `theirs` above `known` ascend from the last entry that both trees hold, as the entries of
+    a sound origin do.
+    """
+    first = theirs.first_above(known)
+    if first is None:
+        return True
+    last = None if mine is None else last_held(mine, theirs)
+    for part in theirs.slices(first, ID_MAX, -1, False):
+        low = (part.block.id_at(part.low), part.block.counter_at(part.low))
+        if last is not None and (low[0] <= last[0] or low[1] <= last[1]):
+            return False
+        last = (part.block.id_at(part.high - 1), part.block.counter_at(part.high - 1))
+    return True
+
+
+def last_held(mine: EntryTree, theirs: EntryTree) -> tuple[EntryId, int] | None:
+    """ID and counter of the last entry of `mine` that `theirs` holds too."""
+    for part in mine.slices(ID_MIN, ID_MAX, -1, True):
+        counters = part.block.counters(part.low, part.high)
+        held = set(theirs.counters_between(counters[0], counters[-1]))
+        for index in range(len(counters) - 1, -1, -1):
+            if counters[index] in held:
+                return (part.block.id_at(part.low + index), counters[index])
+    return None
+
+
+def last_of(tree: EntryTree) -> tuple[EntryId, int] | None:
+    for part in tree.slices(ID_MIN, ID_MAX, 1, True):
+        return (part.block.id_at(part.high - 1), part.block.counter_at(part.high - 1))
+    return None
+
+
+def lacking(mine: EntryTree, theirs: EntryTree, through: int) -> list[CounterRange]:
+    """Ranges that contain exactly those entries of `mine` up to counter `through`, inclusive, that `theirs` lacks."""
+    ranges: list[CounterRange] = []
+    adjacent = False
+    for part in mine.slices(ID_MIN, ID_MAX, -1, False):
+        high = min(part.high, part.block.lower_bound_counter(through + 1))
+        if high <= part.low:
+            break
+        counters = array("Q", part.block.counters(part.low, high))
+        held = theirs.counters_between(counters[0], counters[-1])
+        if held == counters:
+            adjacent = False
+        elif held:
+            adjacent = add_absent(ranges, counters, held, adjacent)
+        else:
+            extend(ranges, counters[0], counters[-1], adjacent)
+            adjacent = True
+    return ranges
+
+
+def add_absent(ranges: list[CounterRange], counters: array[int], held: array[int], adjacent: bool) -> bool:
+    """Add the counters that are not in `held`. `adjacent` and the result say whether the previous entry was absent."""
+    kept = set(held)
+    for counter in counters:
+        absent = counter not in kept
+        if absent:
+            extend(ranges, counter, counter, adjacent)
+        adjacent = absent
+    return adjacent
+
+
+def extend(ranges: list[CounterRange], low: int, high: int, adjacent: bool) -> None:
+    if adjacent:
+        ranges[-1] = (ranges[-1][0], high)
+    else:
+        ranges.append((low, high))
+
+
+# Groups
+
+
+def join_groups(mine: Stream, vector: VersionVector, theirs: Stream, their_vector: VersionVector) -> None:
+    """Join the groups of `theirs` into `mine`; the tombstones may be joined before or after."""
+    for name in sorted({*mine.groups, *theirs.groups}):
+        group, other = mine.groups.get(name), theirs.groups.get(name)
+        own = {} if group is None else group.creates
+        foreign = {} if other is None else other.creates
+        kept = surviving(own, foreign, their_vector, theirs.has_tombstones_within(vector, name))
+        fresh = surviving(foreign, own, vector, mine.has_tombstones_within(their_vector, name))
+        if group is not None and kept:
+            group.creates = kept
+            join_group(group, fresh)
+        elif fresh:
+            mine.groups[name] = group_of(fresh)
+        else:
+            mine.groups.pop(name, None)
+
+
+def surviving(
+    creates: dict[Dot, Create], others: dict[Dot, Create], other_vector: VersionVector, covers: bool
+) -> dict[Dot, Create]:
+    """The creates of one side that survive; `covers`: this side's vector covers all tombstones of the other side."""
+    return {
+        dot: create
+        for dot, create in creates.items()
+        if dot in others or (covers and not other_vector.contains(dot[0], dot[1]))
+    }
+
+
+def join_group(group: Group, creates: dict[Dot, Create]) -> None:
+    """Add the creates of the other side, with their runs."""
+    for dot, create in sorted(creates.items()):
+        if dot not in group.creates:
+            group.add_create(dot, create.start)
+        runs = group.creates[dot].runs
+        for slot, pieces in create.runs.items():
+            runs.setdefault(slot, IntervalSet()).union(pieces)
+    before = group.acked
+    group.derive()
+    for slot, acked in group.acked.items():
+        group.drop_passed(slot, acked.minus(before.get(slot, IntervalSet())))
+
+
+def group_of(creates: dict[Dot, Create]) -> Group:
+    """A group that is new here; nothing was delivered here under any of these creates."""
+    first = min(creates)
+    group = Group(first, creates[first].start, UNKNOWN_ENTRIES_READ)
+    join_group(group, creates)
+    return group

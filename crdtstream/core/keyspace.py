@@ -9,16 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mypy_extensions import mypyc_attr
+
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.collection import Collection
 from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import EntryId
 from crdtstream.core.expiry import NO_EXPIRY, Deadlines
 from crdtstream.core.key_order import KeyOrder
-from crdtstream.core.observer import Observer
 from crdtstream.core.stream import Stream
 
 DATABASES = 16
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Observer:
+    """The base class; it ignores all changes.
+
+    An observer is told before an effect from any origin, or a joined state, changes the replicated state of a key, so
+    the state before the change can still be captured. Local facts are not announced: they change nothing replicated.
+    """
+
+    __slots__ = ()
+
+    def before_change(self, key: Key) -> None:
+        """The state of this key is about to change; the key may not exist yet."""
 
 
 class Keyspace:
@@ -72,25 +87,41 @@ class Keyspace:
         """The names of keys that exist, hidden ones too."""
         return [name for name, stream in self.databases[database].items() if stream.exists()]
 
+    def remembered_keys(self) -> list[Key]:
+        """All keys, including those that do not exist any more."""
+        return [(number, name) for number, database in enumerate(self.databases) for name in database]
+
     def streams(self) -> Iterator[tuple[Key, Stream]]:
         """All streams, including remembered ones that do not exist."""
         for number, database in enumerate(self.databases):
             for name, stream in database.items():
                 yield (number, name), stream
 
-    def _stream(self, key: Key) -> Stream:
-        stream = self.databases[key[0]].get(key[1])
-        return self._place(key, Stream()) if stream is None else stream
+    # Changing the state of a key: announce it, change it, and note what remains
 
-    def _place(self, key: Key, stream: Stream) -> Stream:
-        """Store the stream of a key that has none."""
-        self.databases[key[0]][key[1]] = stream
-        self.orders[key[0]].add(key[1])
+    def ensure(self, key: Key) -> Stream:
+        """The stream of a key; a key that has none gets an empty one."""
+        stream = self.databases[key[0]].get(key[1])
+        return self.place(key, Stream()) if stream is None else stream
+
+    def place(self, key: Key, stream: Stream) -> Stream:
+        """Store the stream of a key, in place of any before."""
+        database = self.databases[key[0]]
+        if key[1] not in database:
+            self.orders[key[0]].add(key[1])
+        database[key[1]] = stream
         return stream
 
-    def _announce(self, key: Key) -> None:
+    def announce(self, key: Key) -> None:
+        """Tell the observers; a caller on a hot path asks first whether there are any."""
         for observer in self.observers:
             observer.before_change(key)
+
+    def schedule_expiry(self, key: Key) -> None:
+        """Recompute the expiry of a key whose state was installed other than by an effect."""
+        stream = self.ensure(key)
+        stream.choose_expiry()
+        self.deadlines.schedule(key, stream.expires_ms)
 
     # Streams that are only remembered
 
@@ -98,25 +129,25 @@ class Keyspace:
         """Forget what is causally stable, visiting at most `keys_max` keys; returns how many were visited."""
         return self.collection.collect(self.databases, self.orders, stable, keys_max)
 
-    def _note_remains(self, key: Key, stream: Stream) -> None:
+    def note_remains(self, key: Key, stream: Stream) -> None:
         """Queue the key for collection if it has tombstones or does not exist."""
         if stream.deleted or stream.destroyed or not stream.exists():
             self.collection.note(key)
 
-    def _void_creates(self, slot: int, through: int) -> list[tuple[Key, bytes]]:
+    def void_creates(self, slot: int, through: int) -> list[tuple[Key, bytes]]:
         """Void an evicted origin's group creates above this counter. Returns the groups that changed."""
         changed: list[tuple[Key, bytes]] = []
         for number, database in enumerate(self.databases):
             for name, stream in database.items():
                 groups = stream.groups_made_by(slot, through) if stream.groups else []
                 for group in groups:
-                    self._announce((number, name))
+                    self.announce((number, name))
                     stream.void_creates(group, slot, through)
-                    self._note_remains((number, name), stream)
+                    self.note_remains((number, name), stream)
                     changed.append(((number, name), group))
         return changed
 
-    def check_streams(self) -> None:
+    def check(self) -> None:
         self.deadlines.check()
         self.collection.check(self.databases)
         expiring = 0

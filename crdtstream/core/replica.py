@@ -1,5 +1,9 @@
 """The replica: the replicated state of one region, and the preparing of effects and local facts in this region.
 
+The state has two parts, which readers reach through the replica: `keyspace` holds what lies under each key
+(core/keyspace.py), and `applied` holds what was applied, the vector and the members among it (core/applying.py). A
+replica changes them by what it prepares here, and by what `applied` applies.
+
 Every change takes the same path: a fact is made (an effect with a dot, or a local fact), applied (core/applying.py) and
 kept for the log. Nothing else changes state, so replaying the log rebuilds it exactly. `take()` closes what was
 prepared since its last call into one batch and the local facts of the same turn; each fact is stamped with the last
@@ -20,12 +24,13 @@ acknowledgement never outlives the group it was made under.
 from __future__ import annotations
 
 from crdtstream.core import effects as fx
-from crdtstream.core.applying import Applied, StampedFact
+from crdtstream.core.applying import Applied, Changed, StampedFact
 from crdtstream.core.block import Block, encode_named, id_reply
-from crdtstream.core.causality import Dot, VersionVector, region_of
+from crdtstream.core.causality import Dot, region_of
 from crdtstream.core.effects import Batch, CounterRange, Effect, Key, LocalFact, Position
 from crdtstream.core.entry_id import EntryId, IdWriter
 from crdtstream.core.expiry import VOID_EXPIRY
+from crdtstream.core.keyspace import Keyspace
 from crdtstream.core.stream import Stream
 from crdtstream.core.whole_state import WholeState
 
@@ -43,21 +48,26 @@ class Taken:
         self.through = through
 
 
-class Replica(Applied):
-    """The state of one region and the only way to change it."""
+class Replica:
+    """The state of one region and the only way to change it; `changed` says which keys and groups did."""
 
     __slots__ = (
         "_effects",
         "_facts",
         "_first",
         "_id_writer",
+        "applied",
+        "changed",
         "expired_keys",
+        "keyspace",
         "lane",
         "prepared",
     )
 
     def __init__(self, slot: int) -> None:
-        super().__init__(slot)
+        self.keyspace = Keyspace()
+        self.changed = Changed()
+        self.applied = Applied(slot, self.keyspace, self.changed)
         self.prepared = 0
         self.expired_keys = 0
         self._effects: list[Effect] = []
@@ -68,7 +78,7 @@ class Replica(Applied):
 
     def written(self) -> int:
         """A counter that covers everything prepared, plus the acknowledgements that dirty groups may add this turn."""
-        return self.vector.get(self.slot) + len(self._dirty)
+        return self.applied.vector.get(self.applied.slot) + len(self.changed.dirty)
 
     # Prepare: effects
 
@@ -77,34 +87,36 @@ class Replica(Applied):
 
         Returns the ID encoded by `id_reply`.
         """
-        if self.observers:
-            self._announce(key)
-        stream = self.databases[key[0]].get(key[1])
+        keyspace, applied, changed = self.keyspace, self.applied, self.changed
+        slot, effects = applied.slot, self._effects
+        if keyspace.observers:
+            keyspace.announce(key)
+        stream = keyspace.databases[key[0]].get(key[1])
         if stream is None:
-            stream = self._place(key, Stream())
-        elif stream.length == 0 or stream.expires_ms < self.now_ms:
+            stream = keyspace.place(key, Stream())
+        elif stream.length == 0 or stream.expires_ms < keyspace.now_ms:
             self.freshen(key)
-        stream.used_ms = self.now_ms
+        stream.used_ms = keyspace.now_ms
         self.prepared += 1
-        if not self._effects:
-            self._first = self.counter() + 1
-        counter = self.vector.next(self.slot)
-        meta = stream.meta(self.slot)
+        if not effects:
+            self._first = applied.counter() + 1
+        counter = applied.vector.next(slot)
+        meta = stream.meta(slot)
         first, before = meta.next_count(counter)
         name = id_reply(self._id_writer.text(entry_id))
-        tree = stream.tree(self.slot)
+        tree = stream.tree(slot)
         block = tree.append(entry_id, counter, encode_named(name, fields))
-        last = self._effects[-1] if self._effects else None
+        last = effects[-1] if effects else None
         if isinstance(last, fx.EntriesAdded) and last.block is block and not self._fact_since(counter):
             last.high += 1
         else:
-            self._effects.append(fx.EntriesAdded(key, first, before, block, block.count - 1, block.count))
+            effects.append(fx.EntriesAdded(key, first, before, block, block.count - 1, block.count))
         meta.count(first, before, 1)
-        stream.note_added(self.slot, tree, meta, counter, entry_id, 1)
+        stream.note_added(slot, tree, meta, counter, entry_id, 1)
         # Consecutive adds mostly go to one stream: comparing it spares hashing the key each time.
-        if stream is not self._touching:
-            self._touching = stream
-            self._touched[key] = None
+        if stream is not changed.touching:
+            changed.touching = stream
+            changed.touched[key] = None
         return name
 
     def _fact_since(self, counter: int) -> bool:
@@ -113,37 +125,37 @@ class Replica(Applied):
 
     def add_block(self, key: Key, block: Block) -> None:
         """Append already encoded entries as one effect; the block must have the next counters."""
-        counter = self.vector.get(self.slot) + 1
+        counter = self.applied.counter() + 1
         assert block.counter_at(0) == counter, "the block was numbered for another counter"
-        first, before = self._stream(key).meta(self.slot).next_count(counter)
+        first, before = self.keyspace.ensure(key).meta(self.applied.slot).next_count(counter)
         self._commit(fx.EntriesAdded(key, first, before, block, 0, block.count))
 
     def count_add(self, key: Key) -> None:
         """Prepare an add without an entry."""
         self.acknowledge_key(key)
-        counter = self.vector.get(self.slot) + 1
-        first, before = self._stream(key).meta(self.slot).next_count(counter)
+        counter = self.applied.counter() + 1
+        first, before = self.keyspace.ensure(key).meta(self.applied.slot).next_count(counter)
         self._commit(fx.AddCounted(key, first, before))
 
     def remove_entries(
         self, key: Key, ranges: dict[int, list[CounterRange]], trimmed: bool, max_deleted: EntryId | None
     ) -> int:
         """Prepare an XDEL or a trim of these counters; returns how many entries were removed."""
-        stream = self.find(key)
+        stream = self.keyspace.find(key)
         if stream is None or not ranges:
             return 0
         if max_deleted is not None:
-            max_deleted = max(max_deleted, stream.meta(self.slot).removed_id)
+            max_deleted = max(max_deleted, stream.meta(self.applied.slot).removed_id)
         before = stream.length
         self._prepare(fx.EntriesRemoved(key, ranges, trimmed, max_deleted))
         return before - stream.length
 
     def delete_stream(self, key: Key) -> bool:
         """Prepare a DEL; false if there was no key to delete. A hidden key is deleted too, and also gives false."""
-        stream = self.known(key)
+        stream = self.keyspace.known(key)
         if stream is None:
             return False
-        hidden = stream.expires_ms < self.now_ms
+        hidden = stream.expires_ms < self.keyspace.now_ms
         self._delete(key, stream)
         return not hidden
 
@@ -152,19 +164,19 @@ class Replica(Applied):
         self._prepare(fx.StreamDeleted(key, counts))
 
     def set_id(self, key: Key, last_id: EntryId, entries_added: int | None, max_deleted: EntryId | None) -> None:
-        stream = self.find(key)
+        stream = self.keyspace.find(key)
         assert stream is not None, "XSETID of a key that does not exist"
         offset: int | None = None
         if entries_added is not None:
             offset = entries_added - (stream.entries_added() - stream.offset())
-        self._prepare(fx.StreamIdSet(key, last_id, max_deleted, offset, self.vector.total()))
+        self._prepare(fx.StreamIdSet(key, last_id, max_deleted, offset, self.applied.vector.total()))
 
     def create_group(self, key: Key, group: bytes, start: Position, entries_read: int) -> None:
         self.freshen(key)
         self._prepare(fx.GroupCreated(key, group, start, entries_read))
 
     def destroy_group(self, key: Key, group: bytes) -> bool:
-        stream = self.find(key)
+        stream = self.keyspace.find(key)
         if stream is None or group not in stream.groups:
             return False
         self._prepare(fx.GroupDestroyed(key, group))
@@ -180,16 +192,15 @@ class Replica(Applied):
 
     def evict_member(self, slot: int, successor: int = 0) -> None:
         """Evict that origin: its group creates are valid only as far as this region has applied them."""
-        self._commit(fx.MemberEvicted(slot, self.vector.get(slot), successor))
+        self._commit(fx.MemberEvicted(slot, self.applied.vector.get(slot), successor))
 
     # Origins
 
     def become(self, slot: int, lane: int) -> None:
         """Go on as another origin; call it between turns."""
         assert not self._effects and not self._facts, "the origin changed in the middle of a turn"
-        self.slot = slot
+        self.applied.become(slot)
         self.lane = lane
-        self._news.clear()
 
     def _prepare(self, effect: Effect) -> None:
         self.acknowledge_key(effect.key)
@@ -197,29 +208,30 @@ class Replica(Applied):
 
     def _commit(self, effect: Effect) -> None:
         self.prepared += 1
-        counter = self.vector.get(self.slot) + 1
+        applied = self.applied
+        counter = applied.vector.get(applied.slot) + 1
         if not self._effects:
             self._first = counter
         self._effects.append(effect)
-        self._apply(self.slot, counter, self.vector, effect)
-        self.vector.advance(self.slot, counter + effect.width() - 1)
+        applied.apply(applied.slot, counter, applied.vector, effect)
+        applied.vector.advance(applied.slot, counter + effect.width() - 1)
 
     # Prepare: expiry
 
     def set_expiry(self, key: Key, expires_ms: int) -> None:
         """Prepare an EXPIRE; `NO_EXPIRY` is PERSIST."""
-        assert self.peek(key) is not None, "an expiry for a key that does not exist"
+        assert self.keyspace.peek(key) is not None, "an expiry for a key that does not exist"
         self._prepare(fx.ExpirySet(key, expires_ms))
 
     def freshen(self, key: Key) -> None:
         """Call before a write that may create the key: deletes a hidden key, and voids expiries that outlived a key."""
-        stream = self.databases[key[0]].get(key[1])
+        stream = self.keyspace.databases[key[0]].get(key[1])
         if stream is None:
             return
         if not stream.exists():
             if stream.expiries():
                 self._prepare(fx.ExpirySet(key, VOID_EXPIRY))
-        elif stream.expires_ms < self.now_ms:
+        elif stream.expires_ms < self.keyspace.now_ms:
             self.expired_keys += 1
             self._delete(key, stream)
 
@@ -228,49 +240,49 @@ class Replica(Applied):
         since, and those that nobody deleted for `takeover_ms`.
         """
         for _ in range(keys_max):
-            key = self.deadlines.take_due(self.now_ms)
+            key = self.keyspace.deadlines.take_due(self.keyspace.now_ms)
             if key is None:
                 return
-            expires_ms, slot, _ = self.databases[key[0]][key[1]].expiries()[-1]
+            expires_ms, slot, _ = self.keyspace.databases[key[0]][key[1]].expiries()[-1]
             # The region that set the winning expiry deletes the key; others do if it is gone or does not act in time.
-            gone = self.members.is_evicted(slot) or expires_ms + takeover_ms < self.now_ms
-            if gone or region_of(slot) == region_of(self.slot):
+            gone = self.applied.members.is_evicted(slot) or expires_ms + takeover_ms < self.keyspace.now_ms
+            if gone or region_of(slot) == region_of(self.applied.slot):
                 self.freshen(key)
             else:
-                self.deadlines.look(key, expires_ms + takeover_ms)
+                self.keyspace.deadlines.look(key, expires_ms + takeover_ms)
 
     # Prepare: acknowledgements
 
     def acknowledge_key(self, key: Key) -> None:
         """Prepare the new runs of this key's groups; call it before another effect on the key."""
-        if self._dirty:
-            for dirty in [entry for entry in self._dirty if entry[0] == key]:
+        if self.changed.dirty:
+            for dirty in [entry for entry in self.changed.dirty if entry[0] == key]:
                 self._acknowledge(dirty)
 
     def acknowledge_all(self) -> None:
         """Prepare the new runs of all dirty groups; call it at the end of a turn."""
-        while self._dirty:
-            self._acknowledge(next(iter(self._dirty)))
+        while self.changed.dirty:
+            self._acknowledge(next(iter(self.changed.dirty)))
 
     def _acknowledge(self, dirty: tuple[Key, bytes]) -> None:
-        del self._dirty[dirty]
+        del self.changed.dirty[dirty]
         key, name = dirty
-        stream = self.known(key)
+        stream = self.keyspace.known(key)
         group = None if stream is None else stream.groups.get(name)
         if stream is None or group is None:
             return
         runs = group.new_runs(stream.trees)
         if runs:
             self._commit(fx.Acknowledged(key, name, sorted(group.creates), runs))
-            self._dirty.pop(dirty, None)
+            self.changed.dirty.pop(dirty, None)
 
     # Prepare: local facts
 
     def record(self, fact: LocalFact) -> None:
         """Record a local fact: it is applied and logged, and never sent."""
         self.prepared += 1
-        self._facts.append((self.counter(), fact))
-        self._apply_fact(fact)
+        self._facts.append((self.applied.counter(), fact))
+        self.applied.apply_fact(fact)
 
     @property
     def is_open(self) -> bool:
@@ -279,44 +291,33 @@ class Replica(Applied):
 
     def take(self) -> Taken:
         """Close and return what was prepared since the last call."""
+        applied = self.applied
         batch: Batch | None = None
         if self._effects:
-            batch = Batch(self.slot, self._first, self.counter(), self._take_news(), self._effects)
+            batch = Batch(applied.slot, self._first, applied.counter(), applied.take_news(), self._effects)
             self._effects = []
         facts = self._facts
         self._facts = []
-        return Taken(batch, facts, self.counter())
-
-    def _take_news(self) -> VersionVector:
-        """What the context gained since the last local batch; nothing was applied since the current batch was
-        opened.
-        """
-        known = self.contexts.get(self.slot)
-        if known is None:
-            known = self.contexts[self.slot] = VersionVector()
-            news = self.vector.copy()
-            news.drop(self.slot)
-        else:
-            news = VersionVector({slot: self.vector.get(slot) for slot in self._news})
-        self._news.clear()
-        known.merge(news)
-        known.advance(self.slot, self.counter())
-        return news
+        return Taken(batch, facts, applied.counter())
 
     def is_settled(self) -> bool:
         """True if everything prepared was taken for the log, so that a key can be captured."""
-        return not self._effects and not self._facts and not self._dirty
+        return not self._effects and not self._facts and not self.changed.dirty
 
     # Between turns
 
     def apply_batch(self, batch: Batch, position: int = 0) -> None:
         assert not self._effects, "a local batch is open: take() it before remote effects are applied"
-        super().apply_batch(batch, position)
+        self.applied.apply_batch(batch, position)
 
     def join(self, state: WholeState, position: int = 0) -> None:
         assert not self._effects and not self._facts, "a turn is open: take() it before a state is joined"
-        super().join(state, position)
+        self.applied.join(state, position)
 
     def replace(self, state: WholeState, position: int = 0) -> None:
         assert not self._effects and not self._facts, "a turn is open: take() it before another state takes its place"
-        super().replace(state, position)
+        self.applied.replace(state, position)
+
+    def check(self) -> None:
+        self.keyspace.check()
+        self.applied.check()

@@ -1,7 +1,7 @@
 """Spans: the pending entries of one slot as rows in columns of plain numbers, at most `SPAN_ENTRIES` in each span.
 
 A change moves at most one span. A checkpoint shares spans and reads them later, so a shared span is copied before it is
-changed. In the columns a consumer is a number (core/holders.py).
+changed. In the columns a consumer is a number (core/pending.py).
 """
 
 from __future__ import annotations

@@ -56,10 +56,10 @@ def left_behind(mine: Replica, theirs: WholeState, doubted: list[int]) -> LeftBe
     """What only `mine` holds; `doubted` are origins in doubt whatever the states show."""
     judge = _Judge(mine, theirs, doubted)
     left = LeftBehind()
-    for number, database in enumerate(mine.databases):
+    for number, database in enumerate(mine.keyspace.databases):
         for name in sorted(database):
             stream = database[name]
-            if stream.exists() and not mine.hides((number, name)):
+            if stream.exists() and not mine.keyspace.hides((number, name)):
                 judge.look((number, name), stream, left)
     return left
 
@@ -72,9 +72,10 @@ class _Judge:
     def __init__(self, mine: Replica, theirs: WholeState, doubted: list[int]) -> None:
         self._theirs = theirs.streams
         self._vector = theirs.vector
-        self._all_doubted = mine.vector.descends(theirs.vector)
+        self._all_doubted = mine.applied.vector.descends(theirs.vector)
         self._doubted = dict.fromkeys(doubted)
-        self._doubted.update(dict.fromkeys(forks(mine.streams(), mine.vector, theirs.streams.items(), theirs.vector)))
+        forked = forks(mine.keyspace.streams(), mine.applied.vector, theirs.streams.items(), theirs.vector)
+        self._doubted.update(dict.fromkeys(forked))
 
     def _stays(self, slot: int, counter: int) -> bool:
         """True if the other state's lack of what has this dot does not prove that it was removed there."""
@@ -124,13 +125,13 @@ def hand_over_layer(replica: Replica, left: LeftBehind) -> Iterator[int]:
     cannot take stay in `left`. Yields the size of each block in bytes, so that the caller may close a batch there.
     """
     for key in list(left.entries):
-        stream = replica.known(key)
+        stream = replica.keyspace.known(key)
         here = [one for one in left.entries[key] if stream is None or not holds(stream, *one)]
         layer, later = split_layer(here)
         if layer:
             replica.freshen(key)
         for part in blocks_of(layer):
-            block = numbered(part, replica.counter() + 1)
+            block = numbered(part, replica.applied.counter() + 1)
             replica.add_block(key, block)
             yield block.byte_count
         if key in left.expiries and layer:
@@ -179,7 +180,7 @@ def numbered(entries: list[Entry], counter: int) -> Block:
 def hand_over_groups(replica: Replica, left: LeftBehind) -> None:
     """Prepare creates of the groups that are missing; the local origin must have been admitted."""
     for key, name, start in left.groups:
-        stream = replica.known(key)
+        stream = replica.keyspace.known(key)
         if stream is None or name not in stream.groups:
             replica.create_group(key, name, start, UNKNOWN_ENTRIES_READ)
     left.groups = []

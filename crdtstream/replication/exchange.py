@@ -53,6 +53,7 @@ class Exchange:
         self.transfers = self.view.transfers
         self.writable = True
         self._replica = replica
+        self._applied = replica.applied
         self._turn = turn
         self._life_ms = 0
         # Regions that defer the admission of this region's origin, with the origin whose signs of life they name.
@@ -87,7 +88,7 @@ class Exchange:
             session.refuse(str(refused))
         except (WireError, CodecError) as error:
             session.refuse_unreadable(error, self.view.config)
-        self.progress.settle(self._replica.vector)
+        self.progress.settle(self._applied.vector)
 
     def _perform(self, session: Session, link_id: int, heard: Heard, now_ms: int) -> None:
         """Order matters: a birth comes before the effects of that origin, and effects before the progress that covers
@@ -96,7 +97,7 @@ class Exchange:
         if heard.has_part:
             self._bound_unfinished()
         # Nobody can have more effects of this origin than it has made, unless another process continues as this origin.
-        self.doubled = self.doubled or not self._replica.vector.contains(self._replica.slot, heard.own_counter)
+        self.doubled = self.doubled or not self._applied.vector.contains(self._applied.slot, heard.own_counter)
         for row in heard.births:
             self._hear_birth(row)
         for slot, count, regions in heard.neighbours:
@@ -119,7 +120,7 @@ class Exchange:
 
     def _may_found(self, slot: int) -> bool:
         """True if no origin of that region is known here; otherwise the founder is a region that forgot its cluster."""
-        known = {*self._replica.members.slots(), *self.birth.founders, *self._replica.vector.as_dict()}
+        known = {*self._applied.members.slots(), *self.birth.founders, *self._applied.vector.as_dict()}
         return all(region_of(other) != region_of(slot) for other in known) or slot in self.birth.founding.origins()
 
     def _hear_progress(self, session: Session, rows: list[ProgressRow], now_ms: int) -> None:
@@ -145,7 +146,7 @@ class Exchange:
         """Apply the batch if nothing is missing; otherwise keep it until its dependencies arrive."""
         if self.view.frozen:
             return
-        name, own = self.view.config.name, self._replica
+        name, own = self.view.config.name, self._applied
         if not self.writable:
             raise Refusal(f"region {name} has a full disk: it accepts no batches until space is freed")
         if header.slot == own.slot and not own.vector.contains(header.slot, header.last):
@@ -161,22 +162,22 @@ class Exchange:
 
     def _offer(self, header: BatchHeader, payload: bytes, link: int) -> None:
         try:
-            self._inbox.offer(header, payload, self._replica.vector, link)
+            self._inbox.offer(header, payload, self._applied.vector, link)
         except InboxError as error:
             raise Refusal(str(error)) from None
 
     def _apply_passing(self) -> None:
-        arrival = self._inbox.next(self._replica.vector)
+        arrival = self._inbox.next(self._applied.vector)
         while arrival is not None:
             self._apply(*arrival)
-            arrival = self._inbox.next(self._replica.vector)
+            arrival = self._inbox.next(self._applied.vector)
 
     def _apply(self, header: BatchHeader, payload: bytes, links: list[int]) -> None:
         """Apply a batch that passed the gates. It may have waited, so if it is invalid, the links that delivered it are
         closed and not the one whose message is being handled.
         """
         try:
-            if self._replica.knows_context(header.slot, header.first):
+            if self._applied.knows_context(header.slot, header.first):
                 self._turn.apply(header, payload)
             else:
                 self._need_state(header, links)
@@ -276,7 +277,7 @@ class Exchange:
         screen_state(state, self._replica)
         for slot in state.founders:
             self.birth.found(slot, self._turn)
-        if not self._replica.vector.contains(own_slot, state.vector.get(own_slot)):
+        if not self._applied.vector.contains(own_slot, state.vector.get(own_slot)):
             self.doubled = True
             self.fetching.abandon("it holds effects of this origin that this process never made")
             raise Refusal(
@@ -292,7 +293,7 @@ class Exchange:
 
     def begin_again(self, position: int) -> None:
         """Start again after the state was replaced; the log describes the new state from this position on."""
-        self.history.begin_again(position, self._replica.vector)
+        self.history.begin_again(position, self._applied.vector)
         self.view.durable_vector = VersionVector()
         self.fetching.end()
         self._inbox = Inbox()
@@ -413,7 +414,7 @@ class Exchange:
         nothing.
         """
         founders = self.birth.founders_left()
-        members = self._replica.members
+        members = self._applied.members
         known = {region_of(slot) for slot in [*founders, *members.joined()]} | {self.view.config.region}
         # `known` includes this region: at most as many as peers means that a configured one is missing.
         if len(known) <= len(self.view.config.peers):
@@ -444,7 +445,7 @@ class Exchange:
         region.
         """
         linked = {session.peer_region for session in self.sessions()} | {self.view.config.region}
-        counted = self._replica.members.counted(self.birth.origin, self.birth.founders_left())
+        counted = self._applied.members.counted(self.birth.origin, self.birth.founders_left())
         return [slot for slot in counted if region_of(slot) not in linked]
 
     def linked_ms(self, region: int, now_ms: int) -> int:

@@ -38,9 +38,9 @@ from crdtstream.core import effects as fx
 from crdtstream.core.causality import Dot, VersionVector, origin_name
 from crdtstream.core.entry_id import EntryId
 from crdtstream.core.forks import forks
+from crdtstream.core.joining import can_join, last_of
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import OriginMeta, Stream
-from crdtstream.core.tree_joining import can_join, last_of
 from crdtstream.core.whole_state import WholeState
 from crdtstream.protocols.codec import CodecError
 from crdtstream.replication.audit.remedy import REMEDY
@@ -63,7 +63,7 @@ def screen_batch(batch: fx.Batch, replica: Replica) -> None:
 
 def _refuse_unseen(effect: fx.Effect, counter: int, batch: fx.Batch, replica: Replica) -> None:
     """Reject an effect that names a dot outside its context and the earlier effects of its batch."""
-    before = replica.contexts.get(batch.slot, NOTHING)
+    before = replica.applied.contexts.get(batch.slot, NOTHING)
     for slot, named in _named(effect):
         seen = batch.context.contains(slot, named) or before.contains(slot, named)
         # Its own origin may be named up to the counter before this effect; any other one as far as the context goes.
@@ -74,7 +74,7 @@ def _refuse_unseen(effect: fx.Effect, counter: int, batch: fx.Batch, replica: Re
 def _refuse_descending(added: fx.EntriesAdded, slot: int, tops: dict[fx.Key, EntryId | None], replica: Replica) -> None:
     """Reject an ID that does not ascend; `tops` holds the last ID of each key in the batch so far, None after a DEL."""
     key, block = added.key, added.block
-    top = tops[key] if key in tops else replica.last_id_of(key, slot)
+    top = tops[key] if key in tops else replica.keyspace.last_id_of(key, slot)
     first = block.id_at(added.low)
     if top is not None and first <= top:
         cause = "as happens after the memory of a process was cloned"
@@ -103,7 +103,8 @@ def last_of_count(first: int, added: int) -> int:
 
 
 def screen_state(state: WholeState, replica: Replica) -> None:
-    for slot, counter in forks(replica.streams(), replica.vector, state.streams.items(), state.vector).items():
+    forked = forks(replica.keyspace.streams(), replica.applied.vector, state.streams.items(), state.vector)
+    for slot, counter in forked.items():
         cause = (
             f"{origin_name(slot)}:{counter} is another entry here, as happens after the memory of a process was cloned"
         )
@@ -139,7 +140,7 @@ def _counters_of(meta: OriginMeta) -> list[int]:
 
 
 def _refuse_unjoinable(key: fx.Key, theirs: Stream, replica: Replica) -> None:
-    mine = replica.databases[key[0]].get(key[1]) or Stream()
+    mine = replica.keyspace.databases[key[0]].get(key[1]) or Stream()
     for slot, tree in theirs.trees.items():
-        if not can_join(mine.trees.get(slot), replica.vector.get(slot), tree):
+        if not can_join(mine.trees.get(slot), replica.applied.vector.get(slot), tree):
             raise CodecError(f"key {key[1]!r} of a state: entries of slot {slot} do not ascend")

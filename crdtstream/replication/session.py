@@ -270,7 +270,7 @@ class Session:
         return message
 
     def _own_hello(self, view: View) -> wire.Hello:
-        return make_hello(view.config, view.birth, view.replica.vector, view.direct)
+        return make_hello(view.config, view.birth, view.replica.applied.vector, view.direct)
 
     def _fill(self, message: wire.Message, view: View, bytes_max: int, now_ms: int) -> bool:
         self._fill_met(message, view.birth)
@@ -310,7 +310,7 @@ class Session:
         if not set(direct).issuperset(self._asked_direct):
             self._intake.begin()
             self._reported_bytes = 0
-            message.links.vector.extend(vector_rows(view.replica.vector))
+            message.links.vector.extend(vector_rows(view.replica.applied.vector))
         message.links.restart = self._intake.restart
         message.links.direct_slots.extend(direct)
         self._asked_direct = list(direct)
@@ -320,7 +320,7 @@ class Session:
         empty message while the feed is still searching the log, so that the link pulls again.
         """
         limits = view.config.limits
-        self._intake.settle(view.replica.vector)
+        self._intake.settle(view.replica.applied.vector)
         unreported = self._intake.consumed_bytes - self._reported_bytes
         rows, urgent = self._changed_rows(view)
         # Report before the window fills: a quarter of it leaves time for the report to travel.
@@ -358,7 +358,7 @@ class Session:
         """Return the row of every known member except the peer itself."""
         own = view.birth.origin
         rows = [row for row in view.progress.rows() if row[0] not in (own, self.peer_origin)]
-        rows.append((own, view.durable_vector, view.replica.vector, view.life))
+        rows.append((own, view.durable_vector, view.replica.applied.vector, view.life))
         return rows
 
     # Ended

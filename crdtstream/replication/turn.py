@@ -57,7 +57,7 @@ class Turn:
     def join(self, transfer: int, state: TransferReader) -> bool:
         """Join a complete state; False if it brings nothing new."""
         self.cut()
-        own = self._replica.vector
+        own = self._replica.applied.vector
         # What the state covers and this region had not applied: it is in no batch of the log.
         gap = VersionVector({slot: count for slot, count in state.vector.items() if not own.contains(slot, count)})
         if not gap.total():
@@ -68,10 +68,10 @@ class Turn:
     def rejoin(self, position: int, gap: VersionVector, state: TransferReader, replayed: int) -> None:
         """Join a state at this position; `replayed` is that position while the log is replayed, else 0."""
         self._replica.join(state, replayed)
-        self._history.note_gap(position, gap, self._replica.vector)
+        self._history.note_gap(position, gap, self._replica.applied.vector)
 
     def _add_batch(self, batch: Batch, payload: bytes) -> None:
-        self._history.note(self.add(codec.BATCH, payload), batch.slot, batch.last, self._replica.vector)
+        self._history.note(self.add(codec.BATCH, payload), batch.slot, batch.last, self._replica.applied.vector)
 
     def take(self) -> list[Record]:
         records = self._records

@@ -320,7 +320,7 @@ def described(region: Context) -> bulk.Description:
         name=region.about.name,
         origin=region.origin,
         id_mode=region.id_mode,
-        applied=vector_rows(region.replica.vector),
+        applied=vector_rows(region.replica.applied.vector),
         durable=vector_rows(region.durable),
         version=__version__,
     )

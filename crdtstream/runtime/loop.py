@@ -28,7 +28,7 @@ from typing import Protocol
 
 import structlog
 
-from crdtstream.clients.stopwatch import Stopwatch
+from crdtstream.clients.statistics import Stopwatch
 from crdtstream.config import ALWAYS, EVERYSEC, Config
 from crdtstream.node import Node, Ready
 from crdtstream.replication.membership.chronicle import READY

@@ -209,7 +209,7 @@ def test_groups_are_made_only_where_that_is_asked_for() -> None:
     assert Advancing(b"g", b"job", {KEY: {1: 1}, (0, b"none"): {1: 1}}).create(region.context)
     assert advance(region, {1: 1}) == 1
     assert frontiers_of(region.context, (0, b"none")) == []
-    assert region.replica.find((0, b"none")) is None
+    assert region.replica.keyspace.find((0, b"none")) is None
     for group, consumer in ((b"", b"job"), (b"g", b"")):
         with pytest.raises(BulkError, match="name both") as refusal:
             Advancing(group, consumer, {})

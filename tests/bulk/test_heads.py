@@ -52,7 +52,7 @@ def test_a_stream_that_is_not_there_has_no_origins() -> None:
     assert heads_of(region.context, KEY) == []
     region.call("XADD", "s", "*", "f", "v")
     region.call("PEXPIRE", "s", "10")
-    region.replica.now_ms = region.context.now_ms + 11
+    region.replica.keyspace.now_ms = region.context.now_ms + 11
     assert heads_of(region.context, KEY) == []
     region.call("DEL", "s")
     assert heads_of(region.context, KEY) == []

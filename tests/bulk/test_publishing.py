@@ -54,7 +54,7 @@ class Application:
 
     def values(self, name: bytes = b"s") -> list[bytes]:
         """In the order in which readers see them."""
-        stream = self.region.replica.find((0, name))
+        stream = self.region.replica.keyspace.find((0, name))
         trees = {} if stream is None else stream.trees
         found = [
             (part.block.id_at(at), slot, entry_fields(part.block.entry(at))[1])

@@ -27,7 +27,7 @@ class Known:
         reply = region.call("XADD", "s", "*", *fields)
         assert reply is not None
         ms, seq = reply.split(b"\r\n")[1].split(b"-")
-        self.entries[slot].append((region.replica.counter(), (int(ms), int(seq)), fields))
+        self.entries[slot].append((region.replica.applied.counter(), (int(ms), int(seq)), fields))
 
     def other_key(self, slot: int) -> None:
         (self.region if slot == 1 else self.other).call("XADD", "elsewhere", "*", "f", "v")
@@ -142,5 +142,5 @@ def test_an_expired_key_has_no_entries() -> None:
     play(known, [("add", 1, 1)] * 3)
     known.region.call("PEXPIRE", "s", "10")
     assert len(known.read(1, 0, 3, 1_000)) == 3
-    known.region.replica.now_ms = known.region.context.now_ms + 11
+    known.region.replica.keyspace.now_ms = known.region.context.now_ms + 11
     assert known.read(1, 0, 3, 1_000) == []

@@ -41,7 +41,7 @@ def state_of(region: Region) -> list[object]:
     region.replica.check()
     found: list[object] = []
     for name in NAMES:
-        stream = region.replica.find((0, name))
+        stream = region.replica.keyspace.find((0, name))
         replies = [region.call("XRANGE", name, "-", "+"), region.call("XLEN", name), region.call("PTTL", name)]
         tail = None if stream is None else (stream.top, stream.entries_added(), stream.max_deleted())
         found.append((replies, tail))
@@ -77,13 +77,13 @@ def test_rows_are_what_the_same_xadds_make(
     for region in (bulk, model):
         prepare(region, history)
         region.context.now_ms += later_ms
-        region.replica.now_ms = region.context.now_ms
+        region.replica.keyspace.now_ms = region.context.now_ms
     places = [place for place, _ in rows]
     added = add(bulk, [fields for _, fields in rows], step, streams=NAMES, stream_of=places)
     for place, fields in rows:
         xadd(model.context, model.client, [b"XADD", NAMES[place], b"*", *fields])
     assert state_of(bulk) == state_of(model)
-    assert (added.added, added.skipped, added.last_seq) == (len(rows), 0, bulk.replica.counter())
+    assert (added.added, added.skipped, added.last_seq) == (len(rows), 0, bulk.replica.applied.counter())
 
 
 @given(

@@ -7,7 +7,7 @@ import pytest
 from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command
 from crdtstream.clients.context import CommandError, Context, Reply
-from crdtstream.clients.stopwatch import Stopwatch
+from crdtstream.clients.statistics import Stopwatch
 from crdtstream.commands import table
 from crdtstream.core.entry_id import STRICT
 from crdtstream.protocols import replies

@@ -71,7 +71,7 @@ def test_it_is_answered_under_writes(node: Node) -> None:
         if reply is not None:
             break
     assert reply is not None and reply.startswith(b"$40\r\n") and reply != expected(node)
-    assert not node.replica.observers
+    assert not node.replica.keyspace.observers
 
 
 def test_who_asks_the_same_before_its_moment_shares_it(node: Node) -> None:
@@ -98,11 +98,11 @@ def test_who_asks_after_its_moment_gets_a_later_one(node: Node) -> None:
 
 def test_one_that_nobody_waits_for_is_given_up(node: Node) -> None:
     node.execute(CLIENT, DIGEST, START_MS)
-    while not node.replica.observers:
+    while not node.replica.keyspace.observers:
         turn(node)
     node.disconnect(CLIENT)
     turn(node)
-    assert not node.context.digests and not node.replica.observers and not node.serving.is_behind()
+    assert not node.context.digests and not node.replica.keyspace.observers and not node.serving.is_behind()
 
 
 def test_what_its_client_asked_behind_it_waits(node: Node) -> None:
@@ -118,7 +118,7 @@ def test_of_one_large_key(node: Node) -> None:
         node.execute(2, b"XADD large * f v".split(), START_MS)
     node.execute(CLIENT, [*DIGEST, b"large"], START_MS)
     assert node.context.clients[CLIENT].parked
-    stream = node.replica.databases[0][b"large"]
+    stream = node.replica.keyspace.databases[0][b"large"]
     assert until_answered(node, CLIENT) == replies.bulk(digest_stream(stream).hex().encode())
 
 
@@ -127,4 +127,4 @@ def test_within_a_transaction_it_is_made_at_once(node: Node) -> None:
         node.execute(CLIENT, words, START_MS)
     assert turn(node)[CLIENT].endswith(b"*1\r\n" + expected(node))
     turn(node)
-    assert not node.context.digests and not node.replica.observers
+    assert not node.context.digests and not node.replica.keyspace.observers

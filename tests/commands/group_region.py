@@ -65,7 +65,7 @@ def grouped(*ids: str) -> Region:
 
 
 def group_of(region: Region, name: bytes = b"g", key: bytes = b"s") -> Group:
-    stream = region.replica.find((0, key))
+    stream = region.replica.keyspace.find((0, key))
     assert stream is not None
     return stream.groups[name]
 
@@ -75,7 +75,7 @@ def sync(*regions: Region) -> None:
     while batches := [batch for region in regions if (batch := prepared(region)) is not None]:
         for batch in batches:
             for region in regions:
-                if batch.slot != region.replica.slot:
+                if batch.slot != region.replica.applied.slot:
                     region.replica.apply_batch(batch)
     for region in regions:
         region.wake()

@@ -33,7 +33,7 @@ class Region(PlainRegion):
         return self.call(*line.split())
 
     def stream(self, name: bytes = b"s") -> Stream:
-        stream = self.replica.find((0, name))
+        stream = self.replica.keyspace.find((0, name))
         assert stream is not None
         stream.check()
         return stream
@@ -47,7 +47,7 @@ class Region(PlainRegion):
             self.batches.append(taken.batch)
         self.check()
         woken: dict[int, bytes] = {}
-        for waiter in self.context.parking.waiting_for(self.replica.take_touched()):
+        for waiter in self.context.parking.waiting_for(self.replica.changed.take_touched()):
             reply = waiter.serve(self.context)
             if reply is not None:
                 self.context.parking.leave(waiter.client.id)
@@ -59,7 +59,7 @@ class Region(PlainRegion):
         self.close_turn()
         other.close_turn()
         for batch in other.batches:
-            if batch.first > self.replica.vector.get(batch.slot):
+            if batch.first > self.replica.applied.vector.get(batch.slot):
                 self.replica.apply_batch(batch)
         return self.close_turn()
 

@@ -29,7 +29,7 @@ class Fake:
         self.said_at: list[int] = []
 
     def say_admitted(self) -> None:
-        self.said_at.append(self.region.replica.counter())
+        self.said_at.append(self.region.replica.applied.counter())
 
 
 def waiting(*lines: str) -> tuple[Region, Fake]:
@@ -67,7 +67,7 @@ def test_it_waits_and_says_that_it_does() -> None:
     assert admission.said_at == [1], "the admission goes before the create"
     batch = region.replica.take().batch
     assert batch is not None and isinstance(batch.effects[0], fx.GroupCreated)
-    assert region.client.written_counter == region.replica.counter()
+    assert region.client.written_counter == region.replica.applied.counter()
 
 
 def test_once_admitted_it_waits_for_nothing() -> None:
@@ -99,7 +99,7 @@ def test_it_does_not_wait_where_the_limit_is_zero() -> None:
     admission = region.context.admission = Fake(region)
     assert region.line("XGROUP CREATE s g $ MKSTREAM") == TRYAGAIN
     assert admission.wanted, "the next attempt may find it admitted"
-    assert region.replica.find((0, b"s")) is None
+    assert region.replica.keyspace.find((0, b"s")) is None
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_a_region_that_restarts_waits_for_another_to_admit_it() -> None:
         cluster.sync()
     assert cluster.regions[1].take_reply() == OK
     cluster.sync()
-    stream = cluster.node(2).replica.find((0, b"s"))
+    stream = cluster.node(2).replica.keyspace.find((0, b"s"))
     assert stream is not None and sorted(stream.groups) == [b"g", b"old"]
     cluster.check()
 
@@ -259,7 +259,7 @@ def test_regions_that_restart_together_admit_each_other_once_all_have_it_on_disk
     assert [cluster.regions[number].take_reply() for number in (1, 2)] == [OK, OK]
     cluster.sync()
     for number in (1, 2):
-        stream = cluster.node(number).replica.find((0, b"s"))
+        stream = cluster.node(number).replica.keyspace.find((0, b"s"))
         assert stream is not None and sorted(stream.groups) == [b"g", b"h", b"old"]
     cluster.check()
 

@@ -47,10 +47,10 @@ def test_a_key_is_there_up_to_its_time(region: Region) -> None:
 
 @pytest.mark.parametrize("text", ["EXPIRE a 0", "EXPIRE a -5", "PEXPIREAT a 1", "EXPIREAT a -9", "PEXPIRE a 0"])
 def test_an_expiry_in_the_past_deletes(region: Region, text: str) -> None:
-    before = region.replica.counter()
+    before = region.replica.applied.counter()
     assert region.line(text) == b":1\r\n"
-    assert region.replica.known((0, b"a")) is None
-    assert region.replica.counter() == before + 1
+    assert region.replica.keyspace.known((0, b"a")) is None
+    assert region.replica.applied.counter() == before + 1
 
 
 @pytest.mark.parametrize(
@@ -74,16 +74,16 @@ def test_an_expiry_in_the_past_deletes(region: Region, text: str) -> None:
 def test_conditions(region: Region, current: int | None, condition: str, reply: int) -> None:
     if current is not None:
         region.line(f"PEXPIRE a {current}")
-    before = region.replica.counter()
+    before = region.replica.applied.counter()
     assert region.line(f"PEXPIRE a 1000 {condition}") == b":%d\r\n" % reply
-    assert region.replica.counter() == before + reply
+    assert region.replica.applied.counter() == before + reply
 
 
 def test_no_effect_for_a_key_that_is_absent(region: Region) -> None:
-    before = region.replica.counter()
+    before = region.replica.applied.counter()
     for text in ("EXPIRE x 10", "PEXPIREAT x 1", "PERSIST x"):
         assert region.line(text) == b":0\r\n"
-    assert region.replica.counter() == before
+    assert region.replica.applied.counter() == before
 
 
 # Hidden keys
@@ -92,7 +92,7 @@ def test_no_effect_for_a_key_that_is_absent(region: Region) -> None:
 def test_readers_find_nothing(region: Region) -> None:
     region.line("XGROUP CREATE a g 0")
     hide(region)
-    before = region.replica.counter()
+    before = region.replica.applied.counter()
     for text, reply in {
         "EXISTS a": b":0\r\n",
         "TOUCH a": b":0\r\n",
@@ -117,7 +117,7 @@ def test_readers_find_nothing(region: Region) -> None:
         "COPY a b": b":0\r\n",
     }.items():
         assert region.line(text) == reply, text
-    assert region.replica.counter() == before
+    assert region.replica.applied.counter() == before
     assert b"db0" not in (region.line("INFO keyspace") or b"")
 
 
@@ -152,7 +152,7 @@ def test_an_id_below_the_hidden_top_is_minted(region: Region) -> None:
 def test_removers_remove_it(region: Region, text: str) -> None:
     hide(region)
     region.line(text)
-    assert region.replica.known((0, b"a")) is None
+    assert region.replica.keyspace.known((0, b"a")) is None
 
 
 def test_info_counts_keys_that_will_expire(region: Region) -> None:

@@ -35,7 +35,7 @@ def test_delete_counts_what_existed(region: Region) -> None:
 
 def test_delete_of_an_absent_key_is_no_effect(region: Region) -> None:
     region.line("DEL a")
-    assert region.replica.counter() == 0
+    assert region.replica.applied.counter() == 0
 
 
 def test_exists_counts_repeats(region: Region) -> None:
@@ -72,11 +72,11 @@ def test_flush_all_is_a_delete_of_each_key(region: Region) -> None:
     add(region, "a", "b")
     region.line("SELECT 15")
     add(region, "c")
-    before = region.replica.counter()
+    before = region.replica.applied.counter()
     assert region.line("FLUSHALL ASYNC") == b"+OK\r\n"
-    assert region.replica.counter() == before + 3
+    assert region.replica.applied.counter() == before + 3
     region.line("FLUSHALL")
-    assert region.replica.counter() == before + 3
+    assert region.replica.applied.counter() == before + 3
     assert region.line("DBSIZE") == b":0\r\n"
     region.check()
 

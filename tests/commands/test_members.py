@@ -24,8 +24,8 @@ def region_of_four() -> Region:
     region.line("XADD s 1-1 f v")
     region.context.counts = {1: 0, 2: 0, 259: 1}
     joins = [(JOINED, 1, 2, 1, 0), (JOINED, 2, 1, 2, 0), (JOINED, 3, 1, 3, 0), (JOINED, 259, 2, 5, 0)]
-    region.replica.members = Members.of_rows([*joins, (EVICTED, 3, 2, 6, 8), (SUCCEEDED, 3, 2, 6, 259)])
-    region.replica.vector.advance(259, 4)
+    region.replica.applied.members = Members.of_rows([*joins, (EVICTED, 3, 2, 6, 8), (SUCCEEDED, 3, 2, 6, 259)])
+    region.replica.applied.vector.advance(259, 4)
     region.progress.applied[2] = region.progress.durable[2] = VersionVector({1: 1, 259: 1})
     region.context.peers = [Peer(2, "west", "", "open", 3, 2), Peer(4, "", "", "none", 0, 4)]
     return region
@@ -58,7 +58,7 @@ def test_everyone_is_listed_with_what_is_kept_for_them() -> None:
 def test_an_origin_is_called_by_its_region_and_the_rest_in_hexadecimal() -> None:
     region = region_of_four()
     far = origin_of(3, 0x1F3C08D29A4B71)
-    region.replica.members.apply_joined((2, 9), far)
+    region.replica.applied.members.apply_joined((2, 9), far)
     row = rows_of(region)[b"3.1f3c08d29a4b71"]
     assert (row[b"slot"], row[b"region"], row[b"state"]) == (b":%d" % far, b":3", b"member")
     assert region.line("CRDT.EVICT 3.1f3c08d29a4b71") == b"*2\r\n$16\r\n3.1f3c08d29a4b71\r\n:0\r\n"
@@ -66,7 +66,9 @@ def test_an_origin_is_called_by_its_region_and_the_rest_in_hexadecimal() -> None
 
 def test_those_that_said_they_were_admitted_are_members_too() -> None:
     region = region_of_four()
-    region.replica.members = Members.of_rows([(ADMITTED, 5, 0, 0, 1), (ADMITTED, 6, 0, 0, 1), (PAST, 6, 0, 0, 4)])
+    region.replica.applied.members = Members.of_rows(
+        [(ADMITTED, 5, 0, 0, 1), (ADMITTED, 6, 0, 0, 1), (PAST, 6, 0, 0, 4)]
+    )
     states = {name: row[b"state"] for name, row in rows_of(region).items()}
     assert states == {
         b"1.0": b"newcomer",
@@ -93,13 +95,13 @@ def test_a_region_or_an_origin_is_evicted(word: str) -> None:
     rows = rows_of(region)
     assert [rows[name][b"state"] for name in (b"3.0", b"3.1")] == [b"followed", b"evicted"]
     assert rows[b"3.1"][b"through"] == b":4" and rows[b"3.1"][b"held-back-bytes"] == b":0"
-    assert region.replica.members.joined() == [1, 2]
+    assert region.replica.applied.members.joined() == [1, 2]
     assert region.line(f"CRDT.EVICT {word}") == b"-ERR %b is already evicted\r\n" % word.encode()
 
 
 def test_several_origins_of_a_region_go_at_once() -> None:
     region = region_of_four()
-    region.replica.members.apply_joined((2, 9), 515)
+    region.replica.applied.members.apply_joined((2, 9), 515)
     assert region.line("CRDT.EVICT 3") == b"*4\r\n$3\r\n3.1\r\n:4\r\n$3\r\n3.2\r\n:0\r\n"
 
 
@@ -118,11 +120,11 @@ def test_who_is_linked_is_evicted_by_force_only(word: str) -> None:
     region = region_of_four()
     reply = region.line(f"CRDT.EVICT {word}")
     assert reply is not None and reply.startswith(b"-ERR region west is linked now") and b"FORCE" in reply
-    assert region.replica.members.joined() == [1, 2, 259] and region.replica.take().batch is not None
+    assert region.replica.applied.members.joined() == [1, 2, 259] and region.replica.take().batch is not None
     region.line(f"CRDT.EVICT {word} force")
     batch = region.replica.take().batch
     assert batch is not None and len(batch.effects) == 1
-    assert region.replica.members.is_evicted(2)
+    assert region.replica.applied.members.is_evicted(2)
 
 
 @pytest.mark.parametrize("word", ["1", "east", "1.0", "1.7"])

@@ -329,7 +329,7 @@ def test_an_autoclaim_moves_past_both() -> None:
 
 def test_one_that_lives_hides_that_the_other_was_deleted() -> None:
     region = duplicated()
-    tree = region.replica.databases[0][b"s"].trees[2]
+    tree = region.replica.keyspace.databases[0][b"s"].trees[2]
     counter = tree.counter_of((1, 0))
     region.replica.remove_entries((0, b"s"), {2: [(counter, counter)]}, False, (1, 0))
     assert region.line("XAUTOCLAIM s g d 0 0 COUNT 1") == claimed("2-0", entries("1-0"))

@@ -55,7 +55,7 @@ def test_a_peer_that_is_not_linked_says_since_when_and_why() -> None:
 
 def test_vector() -> None:
     region = region_of_three()
-    region.replica.vector.advance(2 + 256, 2**53 + 1)
+    region.replica.applied.vector.advance(2 + 256, 2**53 + 1)
     region.context.durable.advance(1, 1)
     applied, durable = row(b"1.0", 1, b"2.1", 2**53 + 1), row(b"1.0", 1)
     assert region.line("crdt.vector") == (
@@ -69,7 +69,7 @@ def test_vector() -> None:
 
 def test_origins_are_told_apart_in_hexadecimal() -> None:
     region = region_of_three()
-    region.replica.vector.advance(origin_of(2, 2**53 - 1), 1)
+    region.replica.applied.vector.advance(origin_of(2, 2**53 - 1), 1)
     region.context.peers[0].slot = origin_of(2, 0xABC)
     shown = region.line("CRDT.VECTOR")
     assert shown is not None and bulk(b"2.1fffffffffffff") in shown

@@ -50,24 +50,24 @@ def test_too_many_entries_are_refused() -> None:
         region.line("XADD a * f v")
     assert region.line("COPY a b") == b":1\r\n"
     region.line("XADD a * f v")
-    before = region.replica.counter()
+    before = region.replica.applied.counter()
     for text in ("RENAME a b", "RENAMENX a c", "COPY a b REPLACE"):
         reply = region.line(text)
         assert reply is not None
         assert reply.startswith(b"-ERR the stream has 3 entries"), reply
         assert b"copy_entries_max = 2" in reply
-    assert region.replica.counter() == before
+    assert region.replica.applied.counter() == before
     assert region.line("RENAME a a") == b"+OK\r\n"
 
 
 def test_no_effect_where_nothing_is_renamed(region: Region) -> None:
     region.line("XADD b * f v")
-    before = region.replica.counter()
+    before = region.replica.applied.counter()
     assert region.line("RENAME a a") == b"+OK\r\n"
     assert region.line("RENAMENX a b") == b":0\r\n"
     assert region.line("COPY a b") == b":0\r\n"
     assert region.line("RENAME x b") == b"-ERR no such key\r\n"
-    assert region.replica.counter() == before
+    assert region.replica.applied.counter() == before
 
 
 def test_who_waits(region: Region) -> None:

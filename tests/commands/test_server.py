@@ -127,7 +127,7 @@ def test_auth_without_a_password_set(region: Region) -> None:
 
 def hold(region: Region, member: int, counter: int) -> None:
     """A member tells that it has this region's effects up to the counter on its disk."""
-    region.progress.durable[member] = VersionVector({region.replica.slot: counter})
+    region.progress.durable[member] = VersionVector({region.replica.applied.slot: counter})
 
 
 def serve_waiting(region: Region) -> None:

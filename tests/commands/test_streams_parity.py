@@ -32,7 +32,7 @@ def assert_parity(redis: Connection, requests: list[list[str]]) -> None:
     redis.line("FLUSHALL")
     for at, request in enumerate(requests):
         assert region.call(*request) == redis.run(*request), requests[: at + 1]
-    for stream in region.replica.databases[0].values():
+    for stream in region.replica.keyspace.databases[0].values():
         stream.check()
 
 

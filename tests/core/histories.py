@@ -61,14 +61,13 @@ def copied(batch: Batch) -> Batch:
 
 
 def streams_of(replica: Replica) -> dict[Key, Stream]:
-    return {
-        (number, name): stream for number, database in enumerate(replica.databases) for name, stream in database.items()
-    }
+    return dict(replica.keyspace.streams())
 
 
 def join(mine: Replica, theirs: Replica) -> Replica:
     """`theirs` is used up."""
-    mine.join(WholeState(streams_of(theirs), theirs.vector.copy(), theirs.contexts, theirs.members))
+    applied = theirs.applied
+    mine.join(WholeState(streams_of(theirs), applied.vector.copy(), applied.contexts, applied.members))
     return mine
 
 
@@ -79,7 +78,7 @@ def missing(batches: list[Batch], known: VersionVector, wanted: VersionVector) -
 
 
 def deliver(batches: list[Batch], replica: Replica, wanted: VersionVector) -> Replica:
-    for batch in missing(batches, replica.vector, wanted):
+    for batch in missing(batches, replica.applied.vector, wanted):
         replica.apply_batch(copied(batch))
     return replica
 
@@ -89,7 +88,7 @@ def apply_copied(batch: Batch, replica: Replica) -> None:
 
 
 def replay_facts(facts: list[StampedFact], through: int, replica: Replica) -> None:
-    replica.replay_facts(facts, through)
+    replica.applied.replay_facts(facts, through)
 
 
 def join_logged(slot: int, log: list[Logged], replica: Replica) -> None:
@@ -97,7 +96,7 @@ def join_logged(slot: int, log: list[Logged], replica: Replica) -> None:
 
 
 def collect(stable: VersionVector, replica: Replica) -> None:
-    replica.collect(stable, ALL)
+    replica.keyspace.collect(stable, ALL)
 
 
 def replayed(slot: int, log: list[Logged]) -> Replica:
@@ -129,7 +128,7 @@ class World:
         number, other = number % len(self.replicas), a % len(self.replicas)
         replica = self.replicas[number]
         self.now_ms += 1
-        replica.now_ms = self.now_ms
+        replica.keyspace.now_ms = self.now_ms
         if operation == "sync":
             self.sync(other, number, b % 4 + 1)
         elif operation == "join":
@@ -158,7 +157,7 @@ class World:
         self.end_turn(target)
         self.end_turn(source)
         replica = self.replicas[target]
-        for batch in missing(self.batches, replica.vector, self.replicas[source].vector)[:most]:
+        for batch in missing(self.batches, replica.applied.vector, self.replicas[source].applied.vector)[:most]:
             apply_copied(batch, replica)
             self.logs[target].append(partial(apply_copied, batch))
         self.end_turn(target)
@@ -170,14 +169,14 @@ class World:
         self.end_turn(target)
 
     def hear(self, number: int, other: int) -> None:
-        told = self.replicas[other].vector
-        if self.replicas[number].vector.descends(told):
+        told = self.replicas[other].applied.vector
+        if self.replicas[number].applied.vector.descends(told):
             self.heard[number][other] = told.copy()
 
     def collect(self, number: int) -> None:
         self.end_turn(number)
         self.hear(number, number)
-        stable = self.replicas[number].vector
+        stable = self.replicas[number].applied.vector
         for vector in self.heard[number]:
             stable = stable.meet(vector)
         collect(stable, self.replicas[number])
@@ -191,10 +190,10 @@ class World:
 
 def perform(replica: Replica, operation: str, a: int, b: int) -> None:
     key = KEYS[a % len(KEYS)]
-    stream = replica.find(key)
+    stream = replica.keyspace.find(key)
     if operation == "add":
         ms = (stream.top[0] + 1) if stream is not None else 0
-        replica.add_entry(key, (max(ms, b % 4 + 1), replica.slot), [b"f", b"%d" % b])
+        replica.add_entry(key, (max(ms, b % 4 + 1), replica.applied.slot), [b"f", b"%d" % b])
     elif operation == "create":
         create(replica, key, GROUPS[a // 2 % 2], b)
     elif stream is not None:
@@ -202,7 +201,7 @@ def perform(replica: Replica, operation: str, a: int, b: int) -> None:
 
 
 def create(replica: Replica, key: Key, group: bytes, b: int) -> None:
-    stream = replica.find(key)
+    stream = replica.keyspace.find(key)
     if stream is not None and group in stream.groups:
         return
     starts = [Position(), Position((2, 0)), Position() if stream is None else stream.seen_position()]
@@ -225,7 +224,7 @@ def perform_on(replica: Replica, key: Key, stream: Stream, operation: str, a: in
         last_id = (stream.top[0] + a % 3, stream.top[1] + 1)
         replica.set_id(key, last_id, b % 9 if b % 2 else None, (1, 1) if a % 2 else None)
     elif operation == "expire":
-        replica.set_expiry(key, replica.now_ms + b % 9)
+        replica.set_expiry(key, replica.keyspace.now_ms + b % 9)
     elif operation == "persist":
         replica.set_expiry(key, NO_EXPIRY)
     elif operation == "copy":
@@ -247,7 +246,9 @@ def on_group(replica: Replica, key: Key, stream: Stream, operation: str, a: int,
         if delivery.count:
             noack = operation == "noack"
             replica.record(
-                fx.EntriesDelivered(key, name, consumer, replica.now_ms, delivery.intervals, noack, delivery.count)
+                fx.EntriesDelivered(
+                    key, name, consumer, replica.keyspace.now_ms, delivery.intervals, noack, delivery.count
+                )
             )
     elif operation == "ack" and pending:
         for slot, entry_id in pending[: b % 3] or [pending[a % len(pending)]]:
@@ -255,10 +256,10 @@ def on_group(replica: Replica, key: Key, stream: Stream, operation: str, a: int,
             replica.record(fx.PendingDropped(key, name, {slot: [(below, entry_id)]}))
     elif operation == "claim" and pending:
         slot, entry_id = pending[b % len(pending)]
-        replica.record(fx.PendingClaimed(key, name, consumer, [(slot, entry_id, replica.now_ms, 2)]))
+        replica.record(fx.PendingClaimed(key, name, consumer, [(slot, entry_id, replica.keyspace.now_ms, 2)]))
     elif operation == "force" and stream.length:
         entry_id, slot, _ = ids_of(stream)[b % stream.length]
-        replica.record(fx.PendingClaimed(key, name, consumer, [(slot, entry_id, replica.now_ms, 1)]))
+        replica.record(fx.PendingClaimed(key, name, consumer, [(slot, entry_id, replica.keyspace.now_ms, 1)]))
     elif operation == "set_position":
         position = [Position(), Position((b % 6, 0)), stream.seen_position()][a % 3]
         replica.record(fx.PositionSet(key, name, position, fx.UNKNOWN_ENTRIES_READ))

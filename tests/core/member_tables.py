@@ -13,7 +13,7 @@ GROUP = b"g"
 
 
 def creates_of(replica: Replica) -> list[tuple[int, int]]:
-    stream = replica.known(KEY)
+    stream = replica.keyspace.known(KEY)
     group = None if stream is None else stream.groups.get(GROUP)
     return [] if group is None else sorted(group.creates)
 

@@ -30,8 +30,8 @@ def batch_of(replica: Replica) -> Batch:
 
 
 def added(replica: Replica, name: bytes = b"x") -> Batch:
-    stream = replica.find((0, name))
-    replica.add_entry((0, name), (1 if stream is None else stream.top[0] + 1, replica.slot), [b"f", b"v"])
+    stream = replica.keyspace.find((0, name))
+    replica.add_entry((0, name), (1 if stream is None else stream.top[0] + 1, replica.applied.slot), [b"f", b"v"])
     return batch_of(replica)
 
 
@@ -47,7 +47,7 @@ class Recording(World):
 
     def end_turn(self, number: int) -> None:
         before = len(self.batches)
-        vector = self.replicas[number].vector.copy()
+        vector = self.replicas[number].applied.vector.copy()
         super().end_turn(number)
         for batch in self.batches[before:]:
             vector.drop(batch.slot)
@@ -72,9 +72,9 @@ def test_contexts_add_up_to_what_each_batch_had_seen(history: list[Step]) -> Non
         assert context == world.seen[(batch.slot, batch.first)]
     for replica in world.replicas:
         replica.check()
-        for slot, context in replica.contexts.items():
-            expected = expected_context(world, slot, replica.vector.get(slot))
-            assert context == expected, f"origin {slot} as {replica.slot} knows it"
+        for slot, context in replica.applied.contexts.items():
+            expected = expected_context(world, slot, replica.applied.vector.get(slot))
+            assert context == expected, f"origin {slot} as {replica.applied.slot} knows it"
 
 
 def expected_context(world: Recording, slot: int, counter: int) -> VersionVector:
@@ -93,7 +93,7 @@ def test_the_first_batch_says_all_and_later_ones_what_is_new() -> None:
     assert added(three).context == VersionVector({3: 1})
     three.apply_batch(added(two))
     assert added(three).context == VersionVector({2: 2, 3: 2})
-    assert three.contexts[3] == VersionVector({1: 1, 2: 2, 3: 3})
+    assert three.applied.contexts[3] == VersionVector({1: 1, 2: 2, 3: 3})
 
 
 def test_a_later_origin_says_all_again() -> None:
@@ -103,7 +103,7 @@ def test_a_later_origin_says_all_again() -> None:
     one.become(257, 257)
     assert added(one).context == VersionVector({1: 1, 2: 1})
     assert added(one).context == VersionVector({257: 1})
-    assert (one.lane, one.contexts[1]) == (257, VersionVector({1: 1, 2: 1}))
+    assert (one.lane, one.applied.contexts[1]) == (257, VersionVector({1: 1, 2: 1}))
 
 
 def test_an_origin_does_not_change_in_the_middle_of_a_turn() -> None:
@@ -134,7 +134,7 @@ def test_the_context_of_a_delete_is_whole_however_its_batch_says_it() -> None:
     assert delete.context == VersionVector({1: 1})
     for batch in (seen, unseen, first, delete):
         three.apply_batch(copied(batch))
-    stream = three.find(KEY)
+    stream = three.keyspace.find(KEY)
     assert stream is not None and stream.length == 1
     assert stream.trees[2].counter_ranges() == [(2, 2)]
 
@@ -145,9 +145,9 @@ def test_the_context_of_a_delete_is_whole_however_its_batch_says_it() -> None:
 def test_a_context_that_is_not_known_is_asked_for_before_its_batch() -> None:
     one, two = Replica(1), Replica(2)
     first, second = added(one), added(one)
-    assert two.knows_context(1, 1) and not two.knows_context(1, 2)
+    assert two.applied.knows_context(1, 1) and not two.applied.knows_context(1, 2)
     two.apply_batch(first)
-    assert two.knows_context(1, 2)
+    assert two.applied.knows_context(1, 2)
     two.apply_batch(second)
 
 
@@ -155,8 +155,8 @@ def test_a_state_without_a_context_leaves_none() -> None:
     """The next batch of that origin is not applied; its sender is asked for the whole state."""
     one, two = Replica(1), Replica(2)
     added(one)
-    two.join(WholeState(streams_of(one), one.vector.copy()))
-    assert not two.knows_context(1, 2)
+    two.join(WholeState(streams_of(one), one.applied.vector.copy()))
+    assert not two.applied.knows_context(1, 2)
     with pytest.raises(AssertionError, match="the context of origin 1 before counter 2 is not known"):
         two.apply_batch(added(one))
 
@@ -169,11 +169,11 @@ def test_of_two_contexts_the_later_one_is_kept() -> None:
     three.apply_batch(first)
     three.apply_batch(added(one))
     join(two, three)
-    assert two.contexts[1] == VersionVector({1: 2, 3: 1})
+    assert two.applied.contexts[1] == VersionVector({1: 2, 3: 1})
     stale = Replica(4)
     stale.apply_batch(first)
     join(two, stale)
-    assert two.contexts[1] == VersionVector({1: 2, 3: 1}), "the other side had less of that origin"
+    assert two.applied.contexts[1] == VersionVector({1: 2, 3: 1}), "the other side had less of that origin"
     two.check()
 
 
@@ -181,13 +181,13 @@ def test_contexts_of_the_ended_are_forgotten_once_all_have_all_of_them() -> None
     one, two = Replica(1), Replica(2)
     for _ in range(2):
         one.apply_batch(added(two))
-    one.forget_contexts(VersionVector({2: 9}))
-    assert 2 in one.contexts, "it has not ended"
+    one.applied.forget_contexts(VersionVector({2: 9}))
+    assert 2 in one.applied.contexts, "it has not ended"
     one.evict_member(2, 258)
-    one.forget_contexts(VersionVector({2: 1}))
-    assert 2 in one.contexts, "not everybody has all of it"
-    one.forget_contexts(VersionVector({2: 2}))
-    assert 2 not in one.contexts and not one.knows_context(2, 3)
+    one.applied.forget_contexts(VersionVector({2: 1}))
+    assert 2 in one.applied.contexts, "not everybody has all of it"
+    one.applied.forget_contexts(VersionVector({2: 2}))
+    assert 2 not in one.applied.contexts and not one.applied.knows_context(2, 3)
 
 
 def test_a_clone_goes_on_as_the_original() -> None:
@@ -197,4 +197,4 @@ def test_a_clone_goes_on_as_the_original() -> None:
         world.step(("add", number, 0, 1))
         world.sync(number, (number + 1) % 3, ALL)
     for number in range(3):
-        assert world.clone(number).contexts == world.replicas[number].contexts
+        assert world.clone(number).applied.contexts == world.replicas[number].applied.contexts

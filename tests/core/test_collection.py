@@ -34,7 +34,7 @@ class Cluster:
     def prepare(self, slot: int, action: str, key: Key, group: bytes) -> None:
         replica = self.replicas[slot]
         self.time += 1
-        stream = replica.find(key)
+        stream = replica.keyspace.find(key)
         if action == "add":
             top = (0, 0) if stream is None else stream.top
             replica.add_entry(key, max((self.time, slot), (top[0] + 1, slot)), [b"f", b"v"])
@@ -61,7 +61,7 @@ class Cluster:
 
     def next_batch(self, sender: int, receiver: int) -> Batch | None:
         """What the receiver lacks first of this origin, if it passes the gates."""
-        vector = self.replicas[receiver].vector
+        vector = self.replicas[receiver].applied.vector
         payload = self.logs[sender].get(vector.get(sender) + 1)
         batch = None if payload is None else decode_batch(payload)
         return batch if batch is not None and vector.descends(batch.context) else None
@@ -74,16 +74,16 @@ class Cluster:
 
     def progress(self, sender: int, receiver: int) -> None:
         """Passes the second gate or is lost."""
-        vector = self.replicas[sender].vector
-        if self.replicas[receiver].vector.descends(vector):
+        vector = self.replicas[sender].applied.vector
+        if self.replicas[receiver].applied.vector.descends(vector):
             self.heard[receiver][sender] = vector.copy()
 
     def collect(self, slot: int, keys_max: int = ALL) -> int:
-        stable = self.replicas[slot].vector.copy()
+        stable = self.replicas[slot].applied.vector.copy()
         for other in REGIONS:
             if other != slot:
                 stable = stable.meet(self.heard[slot][other])
-        return self.replicas[slot].collect(stable, keys_max)
+        return self.replicas[slot].keyspace.collect(stable, keys_max)
 
     def sync(self) -> None:
         pairs = [(a, b) for a in REGIONS for b in self.replicas]
@@ -157,9 +157,9 @@ def test_memory_goes_to_zero_once_all_is_deleted_and_all_are_up(story: list[tupl
     cluster.sync()
     for slot in REGIONS:
         assert cluster.collect(slot) == len(KEYS)
-        assert not any(cluster.replicas[slot].databases), "something is still remembered"
-        assert not cluster.replicas[slot].collection.waiting
-    assert any(cluster.replicas[HOARDER].databases)
+        assert not any(cluster.replicas[slot].keyspace.databases), "something is still remembered"
+        assert not cluster.replicas[slot].keyspace.collection.waiting
+    assert any(cluster.replicas[HOARDER].keyspace.databases)
     cluster.check_alike()
 
 
@@ -177,13 +177,13 @@ def test_the_tail_of_an_evicted_origin_adds_to_a_count_that_some_have_forgotten(
     say(tail, first, second)
     first.delete_stream(X)
     say(first, second)
-    assert first.collect(VersionVector({1: 1}), ALL) == 1 and first.databases[0] == {}
+    assert first.keyspace.collect(VersionVector({1: 1}), ALL) == 1 and first.keyspace.databases[0] == {}
     tail.add_entry(X, (2, 3), [b"f", b"v"])
     say(tail, first, second)
     assert digest_replica(first) == digest_replica(second)
     first.delete_stream(X)
     say(first, second)
-    assert first.find(X) is None and second.find(X) is None
+    assert first.keyspace.find(X) is None and second.keyspace.find(X) is None
     assert digest_replica(first) == digest_replica(second)
 
 
@@ -198,10 +198,10 @@ def test_many_keys_leave_nothing() -> None:
         cluster.prepare(slot, "delete", key, b"")
     cluster.sync()
     replica = cluster.replicas[1]
-    assert sum(map(len, replica.databases)) == 300
+    assert sum(map(len, replica.keyspace.databases)) == 300
     slices = [cluster.collect(1, 64) for _ in range(6)]
     assert slices == [64, 64, 64, 64, 44, 0], "in slices"
-    assert not any(replica.databases) and not replica.collection.waiting
+    assert not any(replica.keyspace.databases) and not replica.keyspace.collection.waiting
     replica.check()
 
 
@@ -211,11 +211,11 @@ def test_what_is_not_stable_waits_and_costs_nothing() -> None:
     cluster.prepare(1, "delete", X, b"")
     stable = VersionVector({1: 1})
     replica = cluster.replicas[1]
-    assert replica.collect(stable, ALL) == 1
-    assert replica.databases[0][b"x"].deleted == {1: 2}
-    assert replica.collect(stable, ALL) == 0, "nothing has changed since"
-    assert replica.collect(VersionVector({1: 2}), ALL) == 1
-    assert replica.databases[0] == {}
+    assert replica.keyspace.collect(stable, ALL) == 1
+    assert replica.keyspace.databases[0][b"x"].deleted == {1: 2}
+    assert replica.keyspace.collect(stable, ALL) == 0, "nothing has changed since"
+    assert replica.keyspace.collect(VersionVector({1: 2}), ALL) == 1
+    assert replica.keyspace.databases[0] == {}
 
 
 @pytest.mark.parametrize("action", ["set", "remove"])
@@ -229,7 +229,7 @@ def test_a_register_that_no_delete_has_seen_is_kept(action: str) -> None:
     cluster.sync()
     for slot in REGIONS:
         cluster.collect(slot)
-        stream = cluster.replicas[slot].databases[0][b"x"]
+        stream = cluster.replicas[slot].keyspace.databases[0][b"x"]
         assert not stream.exists() and not stream.deleted and stream.top > (0, 0)
     cluster.check()
 
@@ -238,11 +238,11 @@ def test_a_checkpoint_that_is_read_is_collected_as_well() -> None:
     stream = Stream()
     stream.deleted = {1: 5}
     replica = Replica(1)
-    replica.restore(X, stream, 1)
-    replica.end_replay()
+    replica.applied.restore(X, stream, 1)
+    replica.applied.end_replay()
     replica.check()
-    assert replica.collect(VersionVector({1: 5}), ALL) == 1
-    assert replica.databases[0] == {}
+    assert replica.keyspace.collect(VersionVector({1: 5}), ALL) == 1
+    assert replica.keyspace.databases[0] == {}
 
 
 def test_check_sees_what_nobody_would_forget() -> None:

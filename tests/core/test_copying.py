@@ -23,7 +23,7 @@ TARGET: Key = (3, b"t")
 
 
 def found(replica: Replica, key: Key) -> Stream:
-    stream = replica.find(key)
+    stream = replica.keyspace.find(key)
     assert stream is not None
     return stream
 
@@ -58,7 +58,7 @@ def regions_with(rows: list[tuple[int, int]]) -> list[Replica]:
     replicas = [Replica(slot) for slot in (1, 2, 3)]
     for number, slot in sorted(set(rows)):
         replicas[slot - 1].add_entry(SOURCE, (number, 0), [b"f", b"%d of %d" % (number, slot)])
-    batches = [(replica, taken(replica)) for replica in replicas if replica.counter()]
+    batches = [(replica, taken(replica)) for replica in replicas if replica.applied.counter()]
     for sender, batch in batches:
         for replica in replicas:
             if replica is not sender:
@@ -139,7 +139,7 @@ def test_an_empty_stream_is_copied() -> None:
         assert (copy.length, copy.top, copy.entries_added()) == (0, source.top, source.entries_added())
         assert found(other, TARGET).exists()
         replica.delete_stream(TARGET)
-        assert replica.find(TARGET) is None
+        assert replica.keyspace.find(TARGET) is None
         replica.add_entry(TARGET, (1, 0), [b"f", b"v"])
         assert found(replica, TARGET).entries_added() == 1
         replica.check()
@@ -151,7 +151,7 @@ def test_a_hidden_target_is_deleted_first() -> None:
     replica.set_expiry(TARGET, 10)
     replica.add_entry(SOURCE, (1, 0), [b"f", b"new"])
     other.apply_batch(taken(replica))
-    replica.now_ms = 11
+    replica.keyspace.now_ms = 11
     copy = copied_everywhere(replica, [other])
     assert (copy.length, copy.expires_ms) == (1, NO_EXPIRY)
 
@@ -167,6 +167,6 @@ def test_a_copy_does_not_lower_what_a_delete_left_of_its_target() -> None:
     third.add_entry(TARGET, (1, 3), [b"f", b"v"])
     third.delete_stream(TARGET)
     first.apply_batch(taken(third))
-    assert first.find(TARGET) is None
+    assert first.keyspace.find(TARGET) is None
     target = copied_everywhere(first, [])
     assert target.top == (2, 1)

@@ -21,7 +21,7 @@ FIELDS = [b"f", b"v"]
 
 
 def digest_of(replica: Replica, key: tuple[int, bytes] = KEY) -> bytes:
-    stream = replica.find(key)
+    stream = replica.keyspace.find(key)
     assert stream is not None
     return digest_stream(stream)
 
@@ -41,7 +41,7 @@ def region_with_group() -> Replica:
 
 def deliver(replica: Replica, noack: bool) -> None:
     """The first two entries go to a consumer."""
-    interval = {replica.slot: [((0, 0), (2, replica.slot))]}
+    interval = {replica.applied.slot: [((0, 0), (2, replica.applied.slot))]}
     replica.record(fx.EntriesDelivered(KEY, GROUP, b"c", 5, interval, noack, 2))
 
 
@@ -174,9 +174,9 @@ steps = st.lists(
 
 
 def perform(replica: Replica, step: str, clock: int) -> None:
-    stream = replica.find(KEY)
+    stream = replica.keyspace.find(KEY)
     if step == "add":
-        replica.add_entry(KEY, (clock, replica.slot), FIELDS)
+        replica.add_entry(KEY, (clock, replica.applied.slot), FIELDS)
     elif step == "create":
         replica.create_group(KEY, GROUP, Position(), 0)
     elif step == "destroy":
@@ -207,8 +207,8 @@ def exchange(replicas: list[Replica], sent: list[Batch]) -> None:
                 progress = True
         for replica in replicas:
             for batch in sent:
-                is_next = batch.first == replica.vector.get(batch.slot) + 1
-                if is_next and replica.vector.descends(batch.context):
+                is_next = batch.first == replica.applied.vector.get(batch.slot) + 1
+                if is_next and replica.applied.vector.descends(batch.context):
                     replica.apply_batch(copied(batch))
                     progress = True
 
@@ -235,7 +235,7 @@ changes = st.lists(st.tuples(st.sampled_from([*NAMES, b"new"]), st.integers(0, 5
 
 def change(replica: Replica, name: bytes, what: int, number: int) -> None:
     key = (0, name)
-    stream = replica.find(key)
+    stream = replica.keyspace.find(key)
     if what <= 1 or stream is None:
         replica.add_entry(key, (1_000 + number, 1), FIELDS)
     elif what == 2:
@@ -248,7 +248,7 @@ def change(replica: Replica, name: bytes, what: int, number: int) -> None:
     else:
         replica.delete_stream(key)
         replica.take()
-        replica.collect(replica.vector.copy(), 100)
+        replica.keyspace.collect(replica.applied.vector.copy(), 100)
 
 
 @given(changes, changes)
@@ -261,7 +261,7 @@ def test_a_digest_is_of_one_vector_whatever_is_written_meanwhile(
     digesting = Digesting(replica)
     while not digesting.is_fixed():
         digesting.step(1)
-    expected, vector = digest_replica(replica), replica.vector.copy()
+    expected, vector = digest_replica(replica), replica.applied.vector.copy()
     for number, (name, what) in enumerate(second, len(first)):
         change(replica, name, what, number)
         digesting.step(1)
@@ -269,14 +269,14 @@ def test_a_digest_is_of_one_vector_whatever_is_written_meanwhile(
         digesting.step(1)
     assert digesting.digest == expected
     assert digesting.vector == vector
-    assert not replica.observers
+    assert not replica.keyspace.observers
 
 
 def test_a_step_looks_at_about_as_many_entries_as_it_may() -> None:
     replica = Replica(1)
     for number in range(10_000):
         replica.add_entry(KEY, (number + 1, 0), FIELDS)
-    blocks, _, _ = replica.databases[0][KEY[1]].trees[1].blocks()
+    blocks, _, _ = replica.keyspace.databases[0][KEY[1]].trees[1].blocks()
     largest = max(block.count for block in blocks)
     digesting = Digesting(replica)
     before = sum(block.unsummed() for block in blocks)
@@ -319,9 +319,9 @@ def test_one_that_is_given_up_hears_of_nothing_more() -> None:
     digesting.release()
     while not digesting.is_fixed():
         digesting.step(1)
-    assert replica.observers == [digesting]
+    assert replica.keyspace.observers == [digesting]
     digesting.release()
-    assert not replica.observers
+    assert not replica.keyspace.observers
 
 
 def test_a_walk_goes_on_by_what_its_steps_cost() -> None:

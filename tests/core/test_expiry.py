@@ -120,16 +120,16 @@ class Model:
 
 def perform(replica: Replica, step: str, clock: int) -> None:
     if step == "add":
-        replica.add_entry(KEY, (clock, replica.slot), [b"f", b"v"])
+        replica.add_entry(KEY, (clock, replica.applied.slot), [b"f", b"v"])
     elif step == "del":
         replica.delete_stream(KEY)
     elif step == "create":
         replica.create_group(KEY, b"g%d" % clock, fx.Position(), 0)
     elif step == "destroy":
-        stream = replica.find(KEY)
+        stream = replica.keyspace.find(KEY)
         if stream is not None and stream.groups:
             replica.destroy_group(KEY, min(stream.groups))
-    elif replica.peek(KEY) is not None:
+    elif replica.keyspace.peek(KEY) is not None:
         replica.set_expiry(KEY, NO_EXPIRY if step == "persist" else int(step))
 
 
@@ -144,7 +144,8 @@ def exchange(replicas: list[Replica], sent: list[Batch], order: st.DataObject) -
             fit = [
                 batch
                 for batch in sent
-                if batch.first == replica.vector.get(batch.slot) + 1 and replica.vector.descends(batch.context)
+                if batch.first == replica.applied.vector.get(batch.slot) + 1
+                and replica.applied.vector.descends(batch.context)
             ]
             if not fit:
                 break
@@ -166,7 +167,7 @@ def test_the_same_expiries_survive_everywhere(script: list[tuple[int, str, int]]
     model = Model()
     for clock, (slot, step, skew) in enumerate(script, start=1):
         replica = replicas[slot - 1]
-        replica.now_ms = clock + skew * 8
+        replica.keyspace.now_ms = clock + skew * 8
         if step == "sync":
             exchange(replicas, sent, order)
         elif step == "due":
@@ -180,7 +181,7 @@ def test_the_same_expiries_survive_everywhere(script: list[tuple[int, str, int]]
         replica.check()
     exchange(replicas, sent, order)
     for replica in replicas:
-        stream = replica.databases[0].get(KEY[1], Stream())
+        stream = replica.keyspace.databases[0].get(KEY[1], Stream())
         assert stream.expiries() == model.survivors()
         assert stream.expires_ms == max([row[0] for row in model.survivors()], default=NO_EXPIRY)
     assert len({digest_replica(replica) for replica in replicas}) == 1
@@ -213,22 +214,22 @@ def send(sender: Replica, receiver: Replica) -> bool:
 
 def pass_time(replica: Replica, now_ms: int) -> int:
     """How many effects the region makes by itself."""
-    replica.now_ms = now_ms
-    before = replica.counter()
+    replica.keyspace.now_ms = now_ms
+    before = replica.applied.counter()
     replica.expire_due(TAKEOVER_MS, MANY)
-    return replica.counter() - before
+    return replica.applied.counter() - before
 
 
 def test_a_key_is_there_up_to_its_time() -> None:
     one, two = two_regions(50)
     for replica in (one, two):
-        replica.now_ms = 50
-        assert replica.find(KEY) is not None
-        replica.now_ms = 51
-        assert replica.find(KEY) is None
-        assert replica.keys(0) == []
-        assert replica.known_keys(0) == [KEY[1]]
-        assert replica.hides(KEY)
+        replica.keyspace.now_ms = 50
+        assert replica.keyspace.find(KEY) is not None
+        replica.keyspace.now_ms = 51
+        assert replica.keyspace.find(KEY) is None
+        assert replica.keyspace.keys(0) == []
+        assert replica.keyspace.known_keys(0) == [KEY[1]]
+        assert replica.keyspace.hides(KEY)
 
 
 @pytest.mark.parametrize(("first_ms", "second_ms", "owner"), [(50, None, 1), (50, 40, 1), (50, 60, 2), (50, 50, 2)])
@@ -240,7 +241,7 @@ def test_the_region_whose_expiry_won_deletes(first_ms: int, second_ms: int | Non
     assert pass_time(other, last + 1) == 0
     assert pass_time(replicas[owner], last + 1) == 1
     send(replicas[owner], other)
-    assert other.known(KEY) is None
+    assert other.keyspace.known(KEY) is None
     assert pass_time(other, last + TAKEOVER_MS + 1) == 0
 
 
@@ -248,7 +249,7 @@ def test_any_region_takes_over() -> None:
     _, two = two_regions(50)
     assert pass_time(two, 50 + TAKEOVER_MS) == 0
     assert pass_time(two, 51 + TAKEOVER_MS) == 1
-    assert two.known(KEY) is None
+    assert two.keyspace.known(KEY) is None
 
 
 def test_a_later_origin_of_the_region_deletes() -> None:
@@ -262,11 +263,11 @@ def test_only_so_many_at_once() -> None:
     for number in range(10):
         replica.add_entry((0, b"%d" % number), (1, 1), [b"f", b"v"])
         replica.set_expiry((0, b"%d" % number), 5)
-    replica.now_ms = 6
+    replica.keyspace.now_ms = 6
     replica.expire_due(TAKEOVER_MS, 3)
-    assert len(replica.known_keys(0)) == 7
+    assert len(replica.keyspace.known_keys(0)) == 7
     replica.expire_due(TAKEOVER_MS, MANY)
-    assert replica.known_keys(0) == []
+    assert replica.keyspace.known_keys(0) == []
     replica.check()
 
 
@@ -275,14 +276,14 @@ def test_only_so_many_at_once() -> None:
 
 def test_a_write_deletes_a_hidden_key_first() -> None:
     one, two = two_regions(50)
-    two.now_ms = 51
+    two.keyspace.now_ms = 51
     two.add_entry(KEY, (1, 2), [b"f", b"w"])
     batch = two.take().batch
     assert batch is not None
     assert [type(effect) for effect in batch.effects] == [fx.StreamDeleted, fx.EntriesAdded]
     one.apply_batch(copied(batch))
     for replica in (one, two):
-        stream = replica.find(KEY)
+        stream = replica.keyspace.find(KEY)
         assert stream is not None
         assert (stream.length, stream.entries_added(), stream.top) == (1, 1, (1, 2))
         assert stream.expires_ms == NO_EXPIRY
@@ -297,7 +298,7 @@ def test_what_was_added_concurrently_stays() -> None:
     assert pass_time(one, 51) == 1
     send(one, two)
     one.apply_batch(copied(added))
-    stream = two.find(KEY)
+    stream = two.keyspace.find(KEY)
     assert stream is not None
     assert (stream.length, stream.expires_ms) == (1, NO_EXPIRY)
     assert digest_replica(one) == digest_replica(two)
@@ -314,14 +315,14 @@ def test_an_expiry_that_outlived_its_key_is_voided(expires_ms: int) -> None:
     send(one, two)
     one.apply_batch(copied(batch))
     for replica in (one, two):
-        assert replica.find(KEY) is None
+        assert replica.keyspace.find(KEY) is None
     two.create_group(KEY, b"g", fx.Position(), 0)
     made = two.take().batch
     assert made is not None
     assert [type(effect) for effect in made.effects] == [fx.ExpirySet, fx.GroupCreated]
     one.apply_batch(copied(made))
     for replica in (one, two):
-        stream = replica.find(KEY)
+        stream = replica.keyspace.find(KEY)
         assert stream is not None
         assert b"g" in stream.groups
         assert stream.expiries() == []
@@ -334,13 +335,13 @@ def test_an_expiry_without_a_key_is_voided_when_its_time_comes() -> None:
     two.take()
     send(one, two)
     assert pass_time(two, 61) == 1
-    assert two.deadlines.times == {}
+    assert two.keyspace.deadlines.times == {}
     two.check()
 
 
 def test_delete_of_a_hidden_key_deletes_but_counts_nothing() -> None:
     _, two = two_regions(50)
-    two.now_ms = 51
+    two.keyspace.now_ms = 51
     assert not two.delete_stream(KEY)
-    assert two.known(KEY) is None
+    assert two.keyspace.known(KEY) is None
     assert not two.delete_stream(OTHER)

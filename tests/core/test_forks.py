@@ -21,7 +21,7 @@ def made(*adds: tuple[Key, int, bytes], slot: int = 1) -> Replica:
 
 
 def found(mine: Replica, theirs: Replica) -> dict[int, int]:
-    return forks(mine.streams(), mine.vector, theirs.streams(), theirs.vector)
+    return forks(mine.keyspace.streams(), mine.applied.vector, theirs.keyspace.streams(), theirs.applied.vector)
 
 
 COMMON = [(X, 1, b"a"), (Y, 2, b"b")]
@@ -42,7 +42,7 @@ def test_who_knows_more_or_has_removed_something_has_no_fork() -> None:
     theirs.remove_entries(X, {1: [(3, 3)]}, False, None)
     assert found(mine, theirs) == found(theirs, mine) == {}
     assert found(mine, made(*COMMON)) == {}
-    assert forks(mine.streams(), mine.vector, [], VersionVector()) == {}
+    assert forks(mine.keyspace.streams(), mine.applied.vector, [], VersionVector()) == {}
 
 
 def test_origins_are_told_apart() -> None:

@@ -153,10 +153,10 @@ def test_an_expiry_that_was_replaced_there_goes_and_deadlines_follow(r: Regions)
     r.send(1, 2)
     r[2].set_expiry(KEY, 40)
     assert r.join(1, 2).expiries() == [(40, 2, 1)]
-    assert r[1].deadlines.times == {KEY: 40}
+    assert r[1].keyspace.deadlines.times == {KEY: 40}
     r[2].set_expiry(KEY, NO_EXPIRY)
     r.join(1, 2)
-    assert r[1].deadlines.times == {}
+    assert r[1].keyspace.deadlines.times == {}
 
 
 def test_concurrent_expiries_stay_side_by_side(r: Regions) -> None:
@@ -179,7 +179,7 @@ def test_trimmed_to_is_the_maximum(r: Regions) -> None:
 def read(r: Regions, region: int, acknowledge: bool) -> list[EntryId]:
     """Deliver all, and acknowledge it or not; the IDs."""
     replica = r[region]
-    stream = replica.find(KEY)
+    stream = replica.keyspace.find(KEY)
     assert stream is not None
     delivery = stream.groups[b"g"].next_entries(stream.chains, -1)
     if not delivery.count:
@@ -340,9 +340,9 @@ def forgotten_everywhere(r: Regions) -> VersionVector:
     r.create(1)
     r.send(1, 3)
     r.delete(1)
-    r[1].collect(r[1].vector.copy(), ALL)
+    r[1].keyspace.collect(r[1].applied.vector.copy(), ALL)
     assert not streams_of(r[1])
-    return r[1].vector
+    return r[1].applied.vector
 
 
 def test_a_key_that_is_gone_without_a_trace_goes(r: Regions) -> None:
@@ -350,7 +350,7 @@ def test_a_key_that_is_gone_without_a_trace_goes(r: Regions) -> None:
     r[3].join(WholeState(vector=vector))
     r[3].check()
     stream = streams_of(r[3])[KEY]
-    assert not stream.exists() and r[3].vector == vector
+    assert not stream.exists() and r[3].applied.vector == vector
 
 
 def test_a_key_that_is_gone_without_a_trace_does_not_come_back(r: Regions) -> None:
@@ -388,9 +388,9 @@ def test_a_create_that_was_voided_there_goes_alone(r: Regions) -> None:
 
 def test_a_joined_key_wakes_its_readers(r: Regions) -> None:
     r.add(1, (1, 1))
-    r[2].take_touched()
+    r[2].changed.take_touched()
     r.join(2, 1)
-    assert r[2].take_touched() == [KEY]
+    assert r[2].changed.take_touched() == [KEY]
 
 
 def test_a_join_waits_for_the_end_of_the_turn() -> None:

@@ -10,8 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.digest import digest_replica
-from crdtstream.core.group_joining import join_groups
-from crdtstream.core.joining import join_stream, join_tombstones
+from crdtstream.core.joining import join_groups, join_stream, join_tombstones
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from crdtstream.core.whole_state import WholeState
@@ -49,7 +48,7 @@ def test_a_join_is_the_delivery_of_what_is_missing(history: list[Step], one: int
     world = world_of(history)
     joined = join(world.clone(one), world.clone(two))
     joined.check()
-    expected = deliver(world.batches, world.clone(one), world.clone(two).vector)
+    expected = deliver(world.batches, world.clone(one), world.clone(two).applied.vector)
     assert replicated(joined) == replicated(expected)
     assert local(joined) == local(expected)
     assert_pending(world.clone(one), joined, expected)
@@ -73,7 +72,7 @@ def test_what_is_forgotten_changes_no_join(history: list[Step], one: int, two: i
     world = world_of(history)
     joined = join(world.clone(one), world.clone(two))
     joined.check()
-    expected = deliver(world.batches, world.clone(one), world.clone(two).vector)
+    expected = deliver(world.batches, world.clone(one), world.clone(two).applied.vector)
     assert visible(joined) == visible(expected)
     assert visible(joined) == visible(join(world.clone(two), world.clone(one)))
 
@@ -87,7 +86,7 @@ def test_a_joined_state_is_what_its_effects_mean(history: list[Step], one: int, 
     for batch in world.batches:
         oracle.note(batch)
     held = {key: actual(stream) for key, stream in streams_of(joined).items()}
-    for key, expected in oracle.expected(joined.vector).items():
+    for key, expected in oracle.expected(joined.applied.vector).items():
         assert held.get(key, Expected()) == expected
 
 
@@ -113,13 +112,14 @@ def test_what_was_captured_after_a_join_is_not_joined_again(
     early, late = streams_of(world.clone(one)), streams_of(join(world.clone(one), world.clone(two)))
     replica = Replica(one + 1)
     clone = world.clone(one)
-    replica.vector, replica.contexts = clone.vector, clone.contexts
+    replica.applied.vector, replica.applied.contexts = clone.applied.vector, clone.applied.contexts
     for at, key in enumerate(sorted({*early, *late})):
         captured_late = bool(choice >> at & 1)
-        replica.restore(key, (late if captured_late else early).get(key), 8 if captured_late else 6)
+        replica.applied.restore(key, (late if captured_late else early).get(key), 8 if captured_late else 6)
     other = world.clone(two)
-    replica.join(WholeState(streams_of(other), other.vector, other.contexts, other.members), position=7)
-    replica.end_replay()
+    applied = other.applied
+    replica.join(WholeState(streams_of(other), applied.vector, applied.contexts, applied.members), position=7)
+    replica.applied.end_replay()
     assert replicated(replica) == replicated(join(world.clone(one), world.clone(two)))
 
 
@@ -141,12 +141,12 @@ class Part:
         mine, *others = replicas
         for theirs in others:
             self.join_into(mine, theirs)
-            mine.vector.merge(theirs.vector)
+            mine.applied.vector.merge(theirs.applied.vector)
         return mine
 
 
 def merge_vectors(mine: Replica, theirs: Replica) -> None:
-    mine.vector.merge(theirs.vector)
+    mine.applied.vector.merge(theirs.applied.vector)
 
 
 def each_stream(
@@ -155,7 +155,7 @@ def each_stream(
     def join_all(mine: Replica, theirs: Replica) -> None:
         foreign = streams_of(theirs)
         for key in sorted({*streams_of(mine), *foreign}):
-            join_one(mine._stream(key), mine.vector, foreign.get(key, Stream()), theirs.vector)
+            join_one(mine.keyspace.ensure(key), mine.applied.vector, foreign.get(key, Stream()), theirs.applied.vector)
 
     return join_all
 
@@ -180,7 +180,7 @@ def streams_alone(replica: Replica) -> object:
 
 
 PARTS = {
-    "vector": Part(merge_vectors, lambda replica: replica.vector.as_dict()),
+    "vector": Part(merge_vectors, lambda replica: replica.applied.vector.as_dict()),
     "group": Part(each_stream(join_groups_alone), groups_alone),
     "stream": Part(each_stream(join_stream), streams_alone),
     "whole": Part(join_whole, replicated),

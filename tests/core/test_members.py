@@ -33,7 +33,7 @@ def tell(*replicas: Replica) -> None:
     batches = [batch for replica in replicas if (batch := replica.take().batch) is not None]
     for batch in batches:
         for replica in replicas:
-            if replica.slot != batch.slot:
+            if replica.applied.slot != batch.slot:
                 replica.apply_batch(copied(batch))
 
 
@@ -48,21 +48,21 @@ def origins(founders: list[int], others: list[int]) -> list[Replica]:
 
 def test_a_founder_is_admitted_by_its_birth() -> None:
     one, two = origins([1, 2], [])
-    assert one.members.rows() == [(ADMITTED, 1, 0, 0, 1), (ADMITTED, 2, 0, 0, 1)]
-    assert two.members.joined() == [1, 2] and two.members.is_admitted(1)
-    assert not one.members.is_joined(2) and one.members.sponsor_of(2) is None
+    assert one.applied.members.rows() == [(ADMITTED, 1, 0, 0, 1), (ADMITTED, 2, 0, 0, 1)]
+    assert two.applied.members.joined() == [1, 2] and two.applied.members.is_admitted(1)
+    assert not one.applied.members.is_joined(2) and one.applied.members.sponsor_of(2) is None
 
 
 def test_an_origin_is_admitted_by_a_sponsor() -> None:
     one, two = origins([1], [2])
     one.join_member(2)
-    assert one.members.sponsor_of(2) == (1, 2) and one.members.joined() == [1, 2]
-    assert not one.members.is_admitted(2), "it has not said so"
+    assert one.applied.members.sponsor_of(2) == (1, 2) and one.applied.members.joined() == [1, 2]
+    assert not one.applied.members.is_admitted(2), "it has not said so"
     tell(one, two)
     two.say_admitted((1, 2), False)
     tell(one, two)
-    assert one.members.is_admitted(2)
-    assert one.members.rows() == [(JOINED, 2, 1, 2, 0), (ADMITTED, 1, 0, 0, 1), (ADMITTED, 2, 1, 2, 1)]
+    assert one.applied.members.is_admitted(2)
+    assert one.applied.members.rows() == [(JOINED, 2, 1, 2, 0), (ADMITTED, 1, 0, 0, 1), (ADMITTED, 2, 1, 2, 1)]
 
 
 def test_a_sponsor_that_was_not_admitted_when_it_joined_somebody_is_none() -> None:
@@ -70,26 +70,26 @@ def test_a_sponsor_that_was_not_admitted_when_it_joined_somebody_is_none() -> No
     one, two = origins([], [1, 2])
     one.join_member(2)
     tell(one, two)
-    assert two.members.joined() == [2] and two.members.sponsor_of(2) is None
+    assert two.applied.members.joined() == [2] and two.applied.members.sponsor_of(2) is None
     one.say_admitted(FOUNDER, False)
     tell(one, two)
-    assert two.members.sponsor_of(2) is None, "the Join was made before the admission"
-    assert not two.members.has_sponsored(1, 2)
+    assert two.applied.members.sponsor_of(2) is None, "the Join was made before the admission"
+    assert not two.applied.members.has_sponsored(1, 2)
     one.join_member(2)
     tell(one, two)
-    assert two.members.sponsor_of(2) == (1, 3) and two.members.has_sponsored(1, 2)
-    assert two.members.joins_of(2) == [(1, 1), (1, 3)]
+    assert two.applied.members.sponsor_of(2) == (1, 3) and two.applied.members.has_sponsored(1, 2)
+    assert two.applied.members.joins_of(2) == [(1, 1), (1, 3)]
 
 
 def test_an_origin_is_admitted_by_all() -> None:
     one, two, back = origins([1, 2], [257])
     back.join_member(257)
     tell(one, two, back)
-    assert two.members.joined() == [1, 2, 257] and two.members.sponsor_of(257) is None
+    assert two.applied.members.joined() == [1, 2, 257] and two.applied.members.sponsor_of(257) is None
     back.say_admitted((257, 1), True)
     tell(one, two, back)
-    assert two.members.is_admitted(257)
-    assert (ADMITTED_BY_ALL, 257, 257, 1, 2) in two.members.rows()
+    assert two.applied.members.is_admitted(257)
+    assert (ADMITTED_BY_ALL, 257, 257, 1, 2) in two.applied.members.rows()
 
 
 def test_a_join_that_counts_is_found_among_others() -> None:
@@ -220,18 +220,18 @@ def test_two_that_took_the_place_of_one_are_void_whoever_hears_first() -> None:
     """Each was admitted by all where the other was not: they run copies of one directory."""
     one, two, witness = origins([1], [257, 513, 2])[1:]
     for rival in (one, two):
-        rival.join_member(rival.slot)
-        rival.say_admitted((rival.slot, 1), True)
-        rival.evict_member(1, rival.slot)
+        rival.join_member(rival.applied.slot)
+        rival.say_admitted((rival.applied.slot, 1), True)
+        rival.evict_member(1, rival.applied.slot)
         rival.create_group(KEY, GROUP, Position(), 0)
     batches = [batch for rival in (one, two) if (batch := rival.take().batch) is not None]
     witness.apply_batch(copied(batches[0]))
-    assert witness.members.is_admitted(257) and creates_of(witness) == [(257, 4)]
-    witness.members.forget(witness.vector)
+    assert witness.applied.members.is_admitted(257) and creates_of(witness) == [(257, 4)]
+    witness.applied.members.forget(witness.applied.vector)
     for rival, batch in ((one, batches[1]), (two, batches[0]), (witness, batches[1])):
         rival.apply_batch(copied(batch))
-        assert rival.members.ends() == {1: 1, 257: 0, 513: 0} and creates_of(rival) == []
-        assert Members.of_rows(rival.members.rows()).ends() == rival.members.ends()
+        assert rival.applied.members.ends() == {1: 1, 257: 0, 513: 0} and creates_of(rival) == []
+        assert Members.of_rows(rival.applied.members.rows()).ends() == rival.applied.members.ends()
 
 
 def test_who_takes_a_place_by_a_sponsor_is_no_rival() -> None:
@@ -243,9 +243,10 @@ def test_who_takes_a_place_by_a_sponsor_is_no_rival() -> None:
     one.join_member(257)
     one.say_admitted((257, 1), True)
     for rival in (one, two):
-        rival.evict_member(1, rival.slot)
+        rival.evict_member(1, rival.applied.slot)
     tell(sponsor, one, two)
-    assert sponsor.members.ends() == {1: 1} and sponsor.members.is_admitted(257) and sponsor.members.is_admitted(513)
+    members = sponsor.applied.members
+    assert members.ends() == {1: 1} and members.is_admitted(257) and members.is_admitted(513)
 
 
 @pytest.mark.parametrize(("through", "end"), [(9, 5), (3, 3)])
@@ -364,7 +365,7 @@ def test_creates_that_follow_an_evicted_sponsor_go_with_it() -> None:
     assert creates_of(fourth) == [(3, 2)]
     first.evict_member(2)
     tell(first, fourth)
-    assert fourth.members.ends() == {2: 1, 3: 0} and creates_of(fourth) == []
+    assert fourth.applied.members.ends() == {2: 1, 3: 0} and creates_of(fourth) == []
     fourth.check()
 
 
@@ -379,7 +380,7 @@ def test_a_group_that_others_made_too_lives_on() -> None:
     assert evict is not None
     first.apply_batch(copied(evict))
     assert creates_of(first) == [(1, 1)]
-    stream = first.find(KEY)
+    stream = first.keyspace.find(KEY)
     assert stream is not None and stream.groups[GROUP].start() == Position((1, 1))
     first.check()
 
@@ -391,7 +392,7 @@ def test_a_table_that_comes_with_a_state_voids_what_is_here() -> None:
     first.evict_member(3)
     first.take()
     join(second, first)
-    assert creates_of(second) == [] and second.members.voids(3, 1)
+    assert creates_of(second) == [] and second.applied.members.voids(3, 1)
 
 
 def test_a_state_brings_no_create_that_is_void_here() -> None:
@@ -413,5 +414,5 @@ def test_a_state_that_makes_the_own_admission_void_voids_what_was_made_under_it(
     second.evict_member(3)
     second.take()
     join(first, second)
-    assert first.members.ends() == {1: 0, 3: 0} and creates_of(first) == []
+    assert first.applied.members.ends() == {1: 0, 3: 0} and creates_of(first) == []
     first.check()

@@ -67,19 +67,20 @@ class Cluster(World):
         self._say(number, FOUNDER, False)
 
     def admit_step(self, number: int, other: int) -> None:
-        join = self.replicas[number].members.sponsor_of(SLOTS[number])
+        join = self.replicas[number].applied.members.sponsor_of(SLOTS[number])
         if join is not None:
             self._say(number, join, False)
 
     def by_all_step(self, number: int, other: int) -> None:
         replica = self.replicas[number]
-        if not replica.members.joins_of(replica.slot):
-            replica.join_member(replica.slot)
+        if not replica.applied.members.joins_of(replica.applied.slot):
+            replica.join_member(replica.applied.slot)
         else:
-            self._say(number, replica.members.joins_of(replica.slot)[0], True)
+            self._say(number, replica.applied.members.joins_of(replica.applied.slot)[0], True)
 
     def _say(self, number: int, join: tuple[int, int], by_all: bool) -> None:
-        said = {slot for kind, slot, *_ in self.replicas[number].members.rows() if kind in (ADMITTED, ADMITTED_BY_ALL)}
+        rows = self.replicas[number].applied.members.rows()
+        said = {slot for kind, slot, *_ in rows if kind in (ADMITTED, ADMITTED_BY_ALL)}
         if SLOTS[number] not in said:
             self.replicas[number].say_admitted(join, by_all)
 
@@ -110,10 +111,10 @@ class Cluster(World):
 
     def forget_step(self, number: int, other: int) -> None:
         """As if those that are silent did not count."""
-        stable = self.replicas[number].vector
-        for replica in [replica for replica in self.replicas if replica.vector.total()]:
-            stable = stable.meet(replica.vector)
-        self.replicas[number].members.forget(stable)
+        stable = self.replicas[number].applied.vector
+        for replica in [replica for replica in self.replicas if replica.applied.vector.total()]:
+            stable = stable.meet(replica.applied.vector)
+        self.replicas[number].applied.members.forget(stable)
 
     def sync_all(self) -> None:
         for _ in range(2):
@@ -186,8 +187,8 @@ def test_a_table_is_what_its_effects_mean(history: list[Step]) -> None:
     cluster = Cluster(history)
     for replica in cluster.replicas:
         replica.check()
-        model = Model(cluster.batches, replica.vector)
-        assert replica.members.ends() == model.ends()
+        model = Model(cluster.batches, replica.applied.vector)
+        assert replica.applied.members.ends() == model.ends()
         assert creates_of(replica) == model.creates()
 
 
@@ -198,7 +199,7 @@ def test_the_order_of_effects_does_not_count(history: list[Step], data: st.DataO
     witnesses = [Replica(WITNESS), Replica(WITNESS)]
     deliver(cluster.batches, witnesses[0], VersionVector({batch.slot: batch.last for batch in cluster.batches}))
     deliver_in_any_order(cluster.batches, witnesses[1], data)
-    assert witnesses[0].members.rows() == witnesses[1].members.rows()
+    assert witnesses[0].applied.members.rows() == witnesses[1].applied.members.rows()
     assert digest_replica(witnesses[0]) == digest_replica(witnesses[1])
 
 
@@ -209,7 +210,8 @@ def deliver_in_any_order(batches: list[Batch], replica: Replica, data: st.DataOb
         fit = [
             at
             for at, batch in enumerate(left)
-            if batch.first == replica.vector.get(batch.slot) + 1 and replica.vector.descends(batch.context)
+            if batch.first == replica.applied.vector.get(batch.slot) + 1
+            and replica.applied.vector.descends(batch.context)
         ]
         replica.apply_batch(copied(left.pop(data.draw(st.sampled_from(fit)))))
 
@@ -220,10 +222,10 @@ def test_a_join_is_the_union_of_effects(history: list[Step], one: int, two: int)
     cluster = Cluster(history)
     joined = join(cluster.clone(one), cluster.clone(two))
     joined.check()
-    expected = deliver(cluster.batches, cluster.clone(one), cluster.clone(two).vector)
-    assert joined.members.rows() == expected.members.rows()
-    assert joined.members.rows() == join(cluster.clone(two), cluster.clone(one)).members.rows()
-    assert joined.members.ends() == expected.members.ends()
+    expected = deliver(cluster.batches, cluster.clone(one), cluster.clone(two).applied.vector)
+    assert joined.applied.members.rows() == expected.applied.members.rows()
+    assert joined.applied.members.rows() == join(cluster.clone(two), cluster.clone(one)).applied.members.rows()
+    assert joined.applied.members.ends() == expected.applied.members.ends()
     assert creates_of(joined) == creates_of(expected)
 
 
@@ -234,16 +236,16 @@ def test_what_is_forgotten_changes_nothing(history: list[Step]) -> None:
     cluster = Cluster(history)
     witness = Replica(WITNESS)
     for replica in cluster.replicas:
-        model = Model(cluster.batches, replica.vector)
-        assert replica.members.ends() == model.ends()
+        model = Model(cluster.batches, replica.applied.vector)
+        assert replica.applied.members.ends() == model.ends()
         assert creates_of(replica) == model.creates()
     cluster.sync_all()
-    deliver(cluster.batches, witness, cluster.replicas[0].vector)
+    deliver(cluster.batches, witness, cluster.replicas[0].applied.vector)
     for replica in cluster.replicas:
         replica.check()
-        assert replica.members.lasting_rows() == witness.members.lasting_rows()
-        assert replica.members.joined() == witness.members.joined()
-        assert replica.members.slots() == witness.members.slots()
+        assert replica.applied.members.lasting_rows() == witness.applied.members.lasting_rows()
+        assert replica.applied.members.joined() == witness.applied.members.joined()
+        assert replica.applied.members.slots() == witness.applied.members.slots()
         assert digest_replica(replica) == digest_replica(witness)
 
 
@@ -251,21 +253,23 @@ def test_what_is_forgotten_changes_nothing(history: list[Step]) -> None:
 @given(FORGETTING, numbers, numbers)
 def test_tables_of_which_one_has_forgotten_join_alike(history: list[Step], one: int, two: int) -> None:
     cluster = Cluster(history)
-    known = cluster.replicas[one].vector.copy()
-    known.merge(cluster.replicas[two].vector)
-    tables = [Members.of_rows(cluster.replicas[number].members.rows()) for number in (one, two)]
-    whole = [deliver(cluster.batches, Replica(WITNESS), cluster.replicas[number].vector) for number in (one, two)]
-    tables[0].join(tables[1], cluster.replicas[one].vector, cluster.replicas[two].vector)
+    known = cluster.replicas[one].applied.vector.copy()
+    known.merge(cluster.replicas[two].applied.vector)
+    tables = [Members.of_rows(cluster.replicas[number].applied.members.rows()) for number in (one, two)]
+    whole = [
+        deliver(cluster.batches, Replica(WITNESS), cluster.replicas[number].applied.vector) for number in (one, two)
+    ]
+    tables[0].join(tables[1], cluster.replicas[one].applied.vector, cluster.replicas[two].applied.vector)
     join(whole[0], whole[1])
-    assert not missing(cluster.batches, whole[0].vector, known)
-    assert tables[0].lasting_rows() == whole[0].members.lasting_rows()
+    assert not missing(cluster.batches, whole[0].applied.vector, known)
+    assert tables[0].lasting_rows() == whole[0].applied.members.lasting_rows()
 
 
 @searching
 @given(FORGETTING)
 def test_rows_come_back(history: list[Step]) -> None:
     for replica in Cluster(history).replicas:
-        table = replica.members
+        table = replica.applied.members
         again = Members.of_rows(table.rows()[::-1])
         again.check()
         assert again.rows() == table.rows()

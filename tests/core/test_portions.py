@@ -82,7 +82,7 @@ def test_a_key_has_a_portion_for_each_thing_that_may_differ() -> None:
     replica = Replica(1)
     replica.add_entry(KEY, (5, 1), [b"f", b"v"])
     replica.create_group(KEY, b"jobs", Position(), 0)
-    stream = replica.find(KEY)
+    stream = replica.keyspace.find(KEY)
     assert stream is not None
     measures = portions.measures_of(stream)
     before, whole = portions.stream_portions(stream, measures), portions.stream_sum(1, stream, measures)

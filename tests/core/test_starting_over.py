@@ -19,7 +19,7 @@ def replica_of(slot: int, *values: bytes, first_ms: int = 1) -> Replica:
 
 
 def left_of(mine: Replica, theirs: Replica, *doubted: int) -> LeftBehind:
-    return left_behind(mine, WholeState(dict(theirs.streams()), theirs.vector), list(doubted))
+    return left_behind(mine, WholeState(dict(theirs.keyspace.streams()), theirs.applied.vector), list(doubted))
 
 
 def ids(left: LeftBehind) -> list[int]:
@@ -28,8 +28,8 @@ def ids(left: LeftBehind) -> list[int]:
 
 def behind(mine: Replica) -> Replica:
     """As `mine`, and the other side covers more than it, so that nothing is in doubt for that."""
-    theirs = replica_of(1, *[b"v"] * mine.counter())
-    theirs.vector.advance(9, 1)
+    theirs = replica_of(1, *[b"v"] * mine.applied.counter())
+    theirs.applied.vector.advance(9, 1)
     return theirs
 
 
@@ -53,7 +53,7 @@ def test_what_it_covers_and_lacks_was_removed_unless_its_origin_is_in_doubt() ->
 def test_who_covers_the_other_side_has_seen_all_its_removals() -> None:
     mine, theirs = replica_of(1, b"a", b"b"), replica_of(1, b"a", b"b")
     theirs.remove_entries(X, {1: [(2, 2)]}, False, None)
-    theirs.vector = mine.vector.copy()
+    theirs.applied.vector = mine.applied.vector.copy()
     assert ids(left_of(mine, theirs)) == [2]
 
 
@@ -73,7 +73,7 @@ def test_what_is_held_under_another_dot_is_held() -> None:
 def test_a_hidden_key_is_left() -> None:
     mine = replica_of(1, b"a")
     mine.set_expiry(X, 1_000)
-    mine.now_ms = 2_000
+    mine.keyspace.now_ms = 2_000
     assert ids(left_of(mine, Replica(2))) == []
 
 
@@ -83,19 +83,19 @@ def handed_over(left: LeftBehind, replica: Replica) -> list[int]:
     while left.entries:
         sizes += hand_over_layer(replica, left)
         replica.take()
-        replica.become(replica.slot + 256, 1)
+        replica.become(replica.applied.slot + 256, 1)
     return sizes
 
 
 def test_entries_keep_their_ids_their_fields_and_their_expiry() -> None:
     mine = replica_of(1, *[b"v%d" % at for at in range(1_000)])
     mine.set_expiry(X, 5_000)
-    before = mine.databases[0][b"x"].range((0, 0), (1 << 60, 0), -1, False)
+    before = mine.keyspace.databases[0][b"x"].range((0, 0), (1 << 60, 0), -1, False)
     other = Replica(3)
     sizes = handed_over(left_of(mine, other), other)
     assert len(sizes) > 3
-    assert b"".join(other.databases[0][b"x"].range((0, 0), (1 << 60, 0), -1, False)[1]) == b"".join(before[1])
-    assert other.databases[0][b"x"].expires_ms == 5_000
+    assert b"".join(other.keyspace.databases[0][b"x"].range((0, 0), (1 << 60, 0), -1, False)[1]) == b"".join(before[1])
+    assert other.keyspace.databases[0][b"x"].expires_ms == 5_000
     other.check()
 
 
@@ -104,18 +104,18 @@ def test_entries_with_one_id_are_handed_over_by_several_origins() -> None:
     theirs = replica_of(2, b"c", b"d")
     theirs.take()
     mine.take()
-    mine.join(WholeState(dict(theirs.streams()), theirs.vector, members=theirs.members))
+    mine.join(WholeState(dict(theirs.keyspace.streams()), theirs.applied.vector, members=theirs.applied.members))
     left, other = left_of(mine, Replica(3)), Replica(3)
     handed_over(left, other)
-    assert other.databases[0][b"x"].length == 4
-    assert sorted(other.databases[0][b"x"].trees) == [3, 259]
+    assert other.keyspace.databases[0][b"x"].length == 4
+    assert sorted(other.keyspace.databases[0][b"x"].trees) == [3, 259]
     other.check()
 
 
 def test_what_came_meanwhile_is_not_handed_over_again() -> None:
     left, other = left_of(replica_of(1, b"a", b"b"), Replica(3)), replica_of(3, b"a")
     handed_over(left, other)
-    assert other.databases[0][b"x"].length == 2
+    assert other.keyspace.databases[0][b"x"].length == 2
 
 
 def test_groups_are_created_where_they_are_not() -> None:
@@ -123,10 +123,10 @@ def test_groups_are_created_where_they_are_not() -> None:
     mine.create_group(X, b"g", Position((7, 0)), -1)
     left, other = left_of(mine, Replica(2)), Replica(3)
     hand_over_groups(other, left)
-    assert other.databases[0][b"x"].groups[b"g"].start() == Position((7, 0))
+    assert other.keyspace.databases[0][b"x"].groups[b"g"].start() == Position((7, 0))
     assert left.groups == []
     theirs = replica_of(1, b"a")
-    theirs.vector = mine.vector.copy()
-    theirs.vector.advance(9, 1)
-    assert left_behind(mine, WholeState(dict(theirs.streams()), theirs.vector), []).groups == []
+    theirs.applied.vector = mine.applied.vector.copy()
+    theirs.applied.vector.advance(9, 1)
+    assert left_behind(mine, WholeState(dict(theirs.keyspace.streams()), theirs.applied.vector), []).groups == []
     assert left_behind(mine, WholeState({X: Stream()}), []).groups != []

@@ -19,9 +19,9 @@ def visible(replica: Replica) -> View:
     """What does not change when something is forgotten."""
     streams = sorted(streams_of(replica).items())
     return {
-        "vector": replica.vector.as_dict(),
+        "vector": replica.applied.vector.as_dict(),
         "digest": digest_replica(replica),
-        "deadlines": sorted(replica.deadlines.times.items()),
+        "deadlines": sorted(replica.keyspace.deadlines.times.items()),
         "streams": {key: visible_stream(stream) for key, stream in streams if stream.exists()},
     }
 

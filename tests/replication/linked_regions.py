@@ -94,7 +94,7 @@ class Region:
         self.turn = Turn(replica, History())
         self.birth = Birth(self.config, replica)
         self.birth.start(seed, self.turn)
-        self.vector = replica.vector
+        self.vector = replica.applied.vector
         self.log = MemoryLog()
         self.history = History(self.log)
         self.fetching = Fetching([])
@@ -178,7 +178,7 @@ class Region:
     def take_snapshots(self) -> None:
         for region in list(self.transfers.wanted):
             replica = Replica(0)
-            replica.vector = self.vector.copy()
+            replica.applied.vector = self.vector.copy()
             self.snapshots += 1
             self.transfers.begin(region, Transfer(self.snapshots, self.log.last, Snapshot(replica, [])))
 

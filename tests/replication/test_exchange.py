@@ -156,7 +156,7 @@ def test_a_batch_of_ones_own_that_was_never_made_ends_its_link_and_the_origin() 
     node, link = cluster.node(2), cluster.link(1, 2)
     own = node.birth.origin
     effects = codec.decode_batch(message.batches.payloads[0]).effects
-    have = cluster.node(2).replica.vector.get(own)
+    have = cluster.node(2).replica.applied.vector.get(own)
     forged = Batch(own, have + 1, have + len(effects), VersionVector({own: have}), effects)
     message.batches.payloads[0] = codec.encode_batch(forged)
     node.receive(link.number, message, cluster.now_ms)
@@ -254,7 +254,7 @@ def test_a_snapshot_holds_what_may_be_served_and_no_more() -> None:
     cluster.regions[1].perform()
     transfer = exchange.transfers.of(2)
     assert transfer is not None and transfer.position == last + 1
-    assert transfer.vector == cluster.node(1).replica.vector
+    assert transfer.vector == cluster.node(1).replica.applied.vector
 
 
 def forged(payload: bytes, effects: bytes, first: int, context: VersionVector) -> bytes:
@@ -273,7 +273,7 @@ def test_a_batch_that_waited_and_cannot_be_read_is_the_fault_of_who_brought_it()
     run(cluster, 1, "XADD x * f v")
     message = message_from(cluster, 1, 2)
     payload = message.batches.payloads[0]
-    first, context = codec.decode_header(payload).first, cluster.node(3).replica.vector.copy()
+    first, context = codec.decode_header(payload).first, cluster.node(3).replica.applied.vector.copy()
     message.batches.payloads[0] = forged(payload, msgpack.packb((99, 0, b"x")), first, context)
     node, bad, sound = cluster.node(2), cluster.link(1, 2), cluster.link(2, 3)
     node.receive(bad.number, message, cluster.now_ms)
@@ -409,7 +409,7 @@ def test_a_batch_whose_context_is_not_known_brings_the_whole_state() -> None:
             cluster.regions[number].sync()
         cluster.tick(100)
     for number in (1, 2):
-        assert 3 not in cluster.node(number).replica.contexts
+        assert 3 not in cluster.node(number).replica.applied.contexts
     cluster.heal(1, 3)
     cluster.sync()
     cluster.heal(1, 3)

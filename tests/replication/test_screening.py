@@ -193,8 +193,8 @@ def kept(cluster: Cluster) -> list[object]:
     """But for what the origin that the restart began has done, its admission."""
     lengths = [read_reply(cluster.execute(1, [b"XLEN", key]) or b"") for key in (b"x", b"y", b"z", b"w")]
     replica = cluster.node(1).replica
-    vector = {slot: counter for slot, counter in replica.vector.items() if slot != AGAIN}
-    return [*lengths, vector, [row for row in replica.members.rows() if AGAIN not in row[1:3]]]
+    vector = {slot: counter for slot, counter in replica.applied.vector.items() if slot != AGAIN}
+    return [*lengths, vector, [row for row in replica.applied.members.rows() if AGAIN not in row[1:3]]]
 
 
 @settings(max_examples=150, deadline=None)
@@ -212,7 +212,7 @@ def test_a_bent_batch_ends_at_most_a_link(seed: int, synced: bool) -> None:
     node, link = cluster.node(1), cluster.link(1, 2)
     origin = cluster.node(2).birth.origin
     for _ in range(6):
-        vector = node.replica.vector
+        vector = node.replica.applied.vector
         first = vector.get(origin) + 1
         row = list(rng.choice(pool))
         if row[0] == 1:
@@ -248,13 +248,13 @@ def test_what_no_sound_origin_makes_is_the_same_after_a_restart_and_in_a_state(r
     cluster = grown()
     cluster.sync()
     node, origin = cluster.node(1), cluster.node(2).birth.origin
-    first = node.replica.vector.get(origin) + 1
-    seen = column(flat([dot for dot in node.replica.vector.items() if dot[0] != origin]))
+    first = node.replica.applied.vector.get(origin) + 1
+    seen = column(flat([dot for dot in node.replica.applied.vector.items() if dot[0] != origin]))
     head = msgpack.packb((origin, first, first + len(rows) - 1, seen))
     payload = head + b"".join([msgpack.packb(row) for row in rows])
     node.receive(cluster.link(1, 2).number, wire.Message(batches=wire.Batches(payloads=[payload])), cluster.now_ms)
     cluster.regions[1].perform()
-    assert node.replica.vector.get(origin) == first + len(rows) - 1
+    assert node.replica.applied.vector.get(origin) == first + len(rows) - 1
     cluster.cut(1, 2)
     node.check()
     digest = digest_replica(node.replica)
@@ -296,7 +296,8 @@ def test_a_bent_state_ends_at_most_a_link(seed: int, synced: bool, size: int) ->
     while not snapshot.is_done():
         data += snapshot.chunk(1 << 20)
     node, link = cluster.node(1), cluster.link(1, 2)
-    needed = [wire.VectorRow(slot=slot, counter=counter) for slot, counter in cluster.node(2).replica.vector.items()]
+    vector = cluster.node(2).replica.applied.vector
+    needed = [wire.VectorRow(slot=slot, counter=counter) for slot, counter in vector.items()]
     node.receive(link.number, wire.Message(offer=wire.Offer(vector=needed)), cluster.now_ms)
     while (said := node.outgoing(link.number, 1 << 20, cluster.now_ms)) is not None and not said.HasField("fetch"):
         pass

@@ -70,7 +70,7 @@ def test_a_batch_whose_ids_do_not_ascend_changes_nothing(effects: list[Effect]) 
     with pytest.raises(codec.CodecError, match="slot 2"):
         receive(turn, batch_of(3, *effects))
     replica.check()
-    assert (digest_replica(replica), replica.vector.get(2), turn.take()) == (before, 2, [])
+    assert (digest_replica(replica), replica.applied.vector.get(2), turn.take()) == (before, 2, [])
 
 
 def test_ids_start_over_after_a_del() -> None:
@@ -78,7 +78,7 @@ def test_ids_start_over_after_a_del() -> None:
     receive(turn, batch_of(1, added(1, 10)))
     receive(turn, batch_of(2, StreamDeleted(KEY, {2: (1, 1)}), added(3, 5), added(4, 6)))
     replica.check()
-    stream = replica.find(KEY)
+    stream = replica.keyspace.find(KEY)
     assert stream is not None and stream.length == 2
 
 
@@ -132,5 +132,5 @@ def test_a_batch_that_cannot_be_read_changes_nothing(damage: bytes) -> None:
         receive(turn, damage)
     turn.cut()
     assert len(turn.take()) == 1
-    assert list(replica.vector.items()) == [(1, 1)]
+    assert list(replica.applied.vector.items()) == [(1, 1)]
     replica.check()

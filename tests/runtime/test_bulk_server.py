@@ -221,7 +221,7 @@ async def test_a_stop_ends_calls(tmp_path: Path) -> None:
     async with serving(tmp_path) as port:
         call = port.stub.Write()
         await call.write(message_of(rows(1)))
-        await until(lambda: port.region.loop.node.replica.find((0, b"s")) is not None, "the row is in")
+        await until(lambda: port.region.loop.node.replica.keyspace.find((0, b"s")) is not None, "the row is in")
         port.region.loop.stop()
         async with asyncio.timeout(DEADLINE_S / 6):
             await port.region.task

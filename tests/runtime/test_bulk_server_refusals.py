@@ -112,7 +112,7 @@ async def test_calls_are_bounded(tmp_path: Path) -> None:
     async with serving(tmp_path, limits) as port:
         first = port.stub.Write()
         await first.write(message_of(rows(1)))
-        await until(lambda: port.region.loop.node.replica.find((0, b"s")) is not None, "the first call is in")
+        await until(lambda: port.region.loop.node.replica.keyspace.find((0, b"s")) is not None, "the first call is in")
         async with grpc.aio.insecure_channel(
             port.region.loop._addresses["bulk"], options=[("grpc.use_local_subchannel_pool", 1)]
         ) as channel:

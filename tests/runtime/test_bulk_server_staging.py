@@ -49,7 +49,7 @@ async def test_a_publish_that_is_given_up_is_gone_on_with(tmp_path: Path) -> Non
     async with serving(tmp_path) as port:
         staged = await port.stage(0, rows(50_000))
         call = port.stub.Publish(bulk.PublishRequest(application="app", batch=1, stages=[staged.stage]))
-        await until(lambda: port.region.loop.node.replica.find((0, b"s")) is not None, "some rows are there")
+        await until(lambda: port.region.loop.node.replica.keyspace.find((0, b"s")) is not None, "some rows are there")
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
@@ -73,7 +73,7 @@ async def test_what_is_known_of_an_application_that_ended_is_forgotten(tmp_path:
         assert (await port.heads(ledger))[ledger].pop().length == 1
         for _ in range(2):
             await port.stub.Discard(bulk.DiscardRequest(application="app", batch=1, ledger=True))
-            assert port.region.loop.node.replica.find((0, ledger)) is None
+            assert port.region.loop.node.replica.keyspace.find((0, ledger)) is None
         await refused(
             port.stub.Discard(bulk.DiscardRequest(ledger=True)), grpc.StatusCode.INVALID_ARGUMENT, "1 to 256 characters"
         )

@@ -62,7 +62,7 @@ class Region:
         self.disk.close()
         self.disk = RealDisk(self.disk.path)
         open_storage(self.disk, node, salt=7, segment_bytes_max=1 << 16)
-        return node.replica.databases[0][b"x"].length
+        return node.replica.keyspace.databases[0][b"x"].length
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Run the saver until this holds."""

@@ -87,7 +87,7 @@ async def test_the_next_start_replays_next_to_nothing(tmp_path: Path) -> None:
         region.loop.stop()
         await stopped(region)
     node, kinds = read_again(config)
-    assert node.replica.databases[0][b"x"].length == 20
+    assert node.replica.keyspace.databases[0][b"x"].length == 20
     assert kinds == [codec.STOP]
 
 

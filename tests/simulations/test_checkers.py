@@ -84,7 +84,7 @@ def first_added(world: World) -> Added:
 
 
 def stream_of(world: World, number: int) -> Stream:
-    return world.machines[number].node.replica.databases[0][b"x"]
+    return world.machines[number].node.replica.keyspace.databases[0][b"x"]
 
 
 def remove_first(world: World, number: int) -> None:
@@ -166,7 +166,7 @@ def acknowledge_alone(world: World) -> None:
 def deliver_nothing(world: World) -> None:
     world.history.delivered.clear()
     world.history.acknowledged.clear()
-    world.machines[1].node.replica.databases[0][b"x"].groups[b"g"].pending.remove_consumer(b"a")
+    world.machines[1].node.replica.keyspace.databases[0][b"x"].groups[b"g"].pending.remove_consumer(b"a")
 
 
 def leave_out(world: World) -> None:
@@ -207,7 +207,7 @@ def test_a_checker_names_what_is_wrong_at_the_end(
 def test_what_an_expired_key_held_may_be_gone(world: World) -> None:
     say(world, b"PEXPIRE x 100".split())
     world.run_until(lambda: world.now_ms > START_MS + 5_000 and world.quiet(), world.now_ms + 20_000)
-    assert world.machines[2].node.replica.known(KEY) is None
+    assert world.machines[2].node.replica.keyspace.known(KEY) is None
     NoLostWrite().at_end(world)
 
 
@@ -215,7 +215,7 @@ def test_a_key_that_expired_and_stays(world: World) -> None:
     say(world, b"PEXPIRE x 100".split())
     replica = world.machines[1].node.replica
     context = world.machines[1].node.context
-    context.now_ms = replica.deadlines.times[KEY]
+    context.now_ms = replica.keyspace.deadlines.times[KEY]
     ExpiresInTime().ticked(world, 1)
     context.now_ms += 1
     with pytest.raises(Violation, match="expiry: region 1"):
@@ -225,9 +225,9 @@ def test_a_key_that_expired_and_stays(world: World) -> None:
 def test_a_key_that_another_region_lets_expire_and_nobody_takes_over(world: World) -> None:
     say(world, b"PEXPIRE x 1000".split())
     replica = world.machines[2].node.replica
-    world.run_until(lambda: KEY in replica.deadlines.times, world.now_ms + 900)
+    world.run_until(lambda: KEY in replica.keyspace.deadlines.times, world.now_ms + 900)
     context = world.machines[2].node.context
-    context.now_ms = replica.deadlines.times[KEY] + context.limits.expiry_takeover_ms
+    context.now_ms = replica.keyspace.deadlines.times[KEY] + context.limits.expiry_takeover_ms
     ExpiresInTime().ticked(world, 2)
     context.now_ms += 1
     with pytest.raises(Violation, match="expiry: region 2"):
@@ -236,7 +236,7 @@ def test_a_key_that_another_region_lets_expire_and_nobody_takes_over(world: Worl
 
 def test_an_entry_that_was_gone_and_lives_again(world: World) -> None:
     checker = NoResurrection()
-    database = world.machines[1].node.replica.databases[0]
+    database = world.machines[1].node.replica.keyspace.databases[0]
     stream = database.pop(b"x")
     checker.look(world, 1)
     database[b"x"] = stream
@@ -329,7 +329,7 @@ def test_a_batch_that_is_sent_back(world: World) -> None:
 
 def test_a_state_that_the_log_could_have_told(world: World) -> None:
     checker, connection = ResumesFromLog(), Connection(9, (1, 2))
-    own = world.machines[1].node.replica.vector
+    own = world.machines[1].node.replica.applied.vector
     offer = wire.Message(offer=wire.Offer(vector=vector_rows(own)))
     checker.received(world, connection, 1, wire.Message(hello=wire.Hello(region=2)))
     with pytest.raises(Violation, match="1 offers its state to 2, which has"):
@@ -351,7 +351,7 @@ def test_who_was_evicted_is_not_waited_for(world: World) -> None:
     stream_of(world, 1).destroyed[b"g"] = {1: 1000}
     checker.turned(world, 1)
     stream_of(world, 1).destroyed.clear()
-    world.machines[1].node.replica.members.apply_evicted((1, 9), 2, 0, 0, VersionVector())
+    world.machines[1].node.replica.applied.members.apply_evicted((1, 9), 2, 0, 0, VersionVector())
     checker.turned(world, 1)
     joins = Members.of_rows([(JOINED, 4, 3, 7, 0), (ADMITTED, 4, 3, 7, 1)])
     assert not is_void(4, False, Members(), joins)
@@ -372,9 +372,9 @@ def test_a_tombstone_that_stays(world: World) -> None:
 
 def test_a_context_of_an_ended_origin_that_stays(world: World) -> None:
     machine = world.machines[1]
-    machine.node.replica.contexts[3] = VersionVector()
+    machine.node.replica.applied.contexts[3] = VersionVector()
     assert left_in(machine) == []
-    machine.node.replica.members.apply_evicted((1, 9), 3, 0, 0, VersionVector())
+    machine.node.replica.applied.members.apply_evicted((1, 9), 3, 0, 0, VersionVector())
     assert left_in(machine) == [3]
 
 

@@ -49,7 +49,7 @@ def test_a_lost_add_lives_where_it_was_heard() -> None:
     """The region comes back as a new origin: the dot that it lost names one entry, its next add another."""
     world = after(2, ((ADD, 1, 0), (SYNC, 2, 1), (LOSE, 1, 0), (ADD, 1, 0)))
     world.check()
-    stream = world.site(2).replica.find(explore.KEY)
+    stream = world.site(2).replica.keyspace.find(explore.KEY)
     assert stream is not None
     assert stream.range(ID_MIN, ID_MAX, -1, False)[0] == 2
     assert sorted(stream.trees) == [1, 1 + explore.NEXT_ORIGIN]
@@ -57,14 +57,14 @@ def test_a_lost_add_lives_where_it_was_heard() -> None:
 
 def test_a_restart_is_a_new_origin_that_has_all_that_was_there() -> None:
     world = after(2, ((ADD, 1, 0), (SYNC, 2, 1), (RESTART, 1, 0), (ADD, 1, 0), (SYNC, 2, 1), (DEL, 2, 0)))
-    assert world.site(1).replica.vector.as_dict() == {1: 1, 1 + explore.NEXT_ORIGIN: 1}
+    assert world.site(1).replica.applied.vector.as_dict() == {1: 1, 1 + explore.NEXT_ORIGIN: 1}
     assert "  kill 1" in world.text
     world.check()
 
 
 def test_acknowledgements_travel() -> None:
     world = after(2, ((ADD, 1, 0), (CREATE, 1, 0), (READ, 1, 0), (ACK_LOW, 1, 0), (SYNC, 2, 1)))
-    stream = world.site(2).replica.find(explore.KEY)
+    stream = world.site(2).replica.keyspace.find(explore.KEY)
     assert stream is not None
     assert not stream.groups[explore.GROUP].has_wanted(stream.chains)
 
@@ -82,7 +82,7 @@ def test_the_shortest_history_of_a_violation_is_told(monkeypatch: pytest.MonkeyP
 
 def test_a_replica_that_forgets_is_found() -> None:
     world = after(2, ((ADD, 1, 0), (SYNC, 2, 1), (DEL, 2, 0)))
-    stream = world.site(2).replica.databases[0][explore.KEY[1]]
+    stream = world.site(2).replica.keyspace.databases[0][explore.KEY[1]]
     stream.deleted.clear()
     with pytest.raises(Violation, match="rebuilt: region 2"):
         world.check()

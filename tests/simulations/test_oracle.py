@@ -45,7 +45,7 @@ class Cluster:
         elif action == "delete":
             replica.delete_stream(KEY)
         elif action in ("expire", "persist"):
-            if replica.peek(KEY) is not None:
+            if replica.keyspace.peek(KEY) is not None:
                 replica.set_expiry(KEY, other if action == "expire" else NO_EXPIRY)
         elif action == "join":
             replica.join_member(other)
@@ -60,18 +60,18 @@ class Cluster:
 
     def admit(self, replica: Replica, way: str) -> None:
         """Once, and where there is a Join to follow."""
-        joins = replica.members.joins_of(replica.slot)
-        sponsor = FOUNDER if way == "found" else replica.members.sponsor_of(replica.slot)
+        joins = replica.applied.members.joins_of(replica.applied.slot)
+        sponsor = FOUNDER if way == "found" else replica.applied.members.sponsor_of(replica.applied.slot)
         join = (joins[0] if joins else None) if way == "all" else sponsor
-        if join is not None and replica.slot not in self.admitted:
-            self.admitted.add(replica.slot)
+        if join is not None and replica.applied.slot not in self.admitted:
+            self.admitted.add(replica.applied.slot)
             replica.say_admitted(join, way == "all")
 
     def deliver(self, sender: int, receiver: int) -> bool:
         replica = self.replicas[receiver]
         for payload in self.logs[sender] if sender != receiver else []:
             batch = decode_batch(payload)
-            if batch.first == replica.vector.get(sender) + 1 and replica.vector.descends(batch.context):
+            if batch.first == replica.applied.vector.get(sender) + 1 and replica.applied.vector.descends(batch.context):
                 replica.apply_batch(batch)
                 return True
         return False
@@ -79,12 +79,12 @@ class Cluster:
     def check(self) -> None:
         for replica in self.replicas.values():
             replica.check()
-            expected = self.oracle.expected(replica.vector).get(KEY)
-            stream = replica.databases[0].get(b"x")
+            expected = self.oracle.expected(replica.applied.vector).get(KEY)
+            stream = replica.keyspace.databases[0].get(b"x")
             assert (actual(stream).groups if stream else {}) == (expected.groups if expected else {})
             expires_ms = (stream or Stream()).expires_ms
             assert expires_ms == (expected or Expected()).expires_ms
-            assert replica.members.lasting_rows() == self.oracle.members(replica.vector)
+            assert replica.applied.members.lasting_rows() == self.oracle.members(replica.applied.vector)
 
 
 @settings(max_examples=300, deadline=None)
@@ -96,7 +96,7 @@ def test_members_and_what_evictions_void_are_as_specified(story: list[tuple[str,
         cluster.check()
     while any(cluster.deliver(a, b) for a in REGIONS for b in REGIONS):
         cluster.check()
-    vectors = [replica.vector for replica in cluster.replicas.values()]
+    vectors = [replica.applied.vector for replica in cluster.replicas.values()]
     assert vectors[0] == vectors[1] == vectors[2]
 
 
@@ -104,7 +104,7 @@ def test_a_group_destroyed_by_an_evicted_origin_is_destroyed() -> None:
     cluster = Cluster()
     for step in (("create", 1, 1), ("deliver", 1, 3), ("evict", 1, 3), ("destroy", 3, 3), ("deliver", 3, 1)):
         cluster.step(*step)
-    assert cluster.oracle.expected(cluster.replicas[1].vector)[KEY].groups == {}
+    assert cluster.oracle.expected(cluster.replicas[1].applied.vector)[KEY].groups == {}
     cluster.check()
 
 
@@ -120,7 +120,7 @@ def test_who_deletes_an_expired_key_and_who_adds_to_one_is_late() -> None:
         oracle = Oracle()
         oracle.note(early, 3)
         oracle.note(late, clock_ms)
-        effects = [effect for _, _, effect in oracle.late_effects(replica.vector)]
+        effects = [effect for _, _, effect in oracle.late_effects(replica.applied.vector)]
         assert len(effects) == count
         assert all(isinstance(effect, StreamDeleted) for effect in effects)
 
@@ -134,4 +134,4 @@ def test_what_peers_give_back_was_made_before() -> None:
     assert batch is not None
     oracle.note(batch, 5)
     oracle.note(batch, 9)
-    assert oracle.late_effects(replica.vector) == []
+    assert oracle.late_effects(replica.applied.vector) == []

@@ -71,7 +71,7 @@ def test_an_entry_that_nobody_removed_and_is_gone_is_named() -> None:
     stage.execute(1, [b"XADD", b"x", b"400", b"f", b"v"])
     stage.sync()
     for machine in stage.machines.values():
-        for tree in machine.node.replica.databases[0][b"x"].trees.values():
+        for tree in machine.node.replica.keyspace.databases[0][b"x"].trees.values():
             for low, high in list(tree.counter_ranges()):
                 tree.remove_counters(low, high)
     with pytest.raises(Violation, match="observed remove: region 1"):

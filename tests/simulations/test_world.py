@@ -165,8 +165,8 @@ def test_an_evicted_region_comes_back_and_hands_over_what_it_had_written() -> No
     world.plan(600, say, 2, "XADD x * f more")
     run_checked(world)
     machine = world.machines[2]
-    assert world.machines[1].node.replica.members.is_evicted(2)
-    assert machine.node.replica.slot != 2 and region_of(machine.node.replica.slot) == 2
+    assert world.machines[1].node.replica.applied.members.is_evicted(2)
+    assert machine.node.replica.applied.slot != 2 and region_of(machine.node.replica.applied.slot) == 2
     added = [added.dot for added in world.history.added]
     assert [slot for slot, _ in added] == [2, 2]
     held = world.expected()[(0, b"x")].entries
@@ -178,7 +178,7 @@ def test_a_late_region_joins_a_cluster_that_is_at_work() -> None:
     world = draw_world(5, Settings(3, "line", STRICT, 1_000, (), 10_000, 50, late=True))
     run_checked(world)
     late = world.machines[3]
-    assert world.machines[1].node.replica.members.sponsor_of(late.node.birth.origin) is not None
+    assert world.machines[1].node.replica.applied.members.sponsor_of(late.node.birth.origin) is not None
     assert late.config.peers == ("region2:1",)
     assert any("region 3 is not there yet" in line for line in world.trace)
 

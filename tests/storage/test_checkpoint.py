@@ -187,10 +187,10 @@ def test_a_key_that_is_gone_by_its_capture_is_gone() -> None:
     run(cluster, "XADD x * f v")
     assert not region.checkpoint_step(1)
     run(cluster, "XADD x * f w")
-    del region.node.replica.databases[0][b"x"]
+    del region.node.replica.keyspace.databases[0][b"x"]
     region.checkpoint()
     cluster.restart(1)
-    assert list(region.node.replica.databases[0]) == [b"first"]
+    assert list(region.node.replica.keyspace.databases[0]) == [b"first"]
 
 
 # Crashes inside a checkpoint

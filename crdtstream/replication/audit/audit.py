@@ -104,7 +104,7 @@ class Audit:
         self._ended_ms = min(self._ended_ms, now_ms)
         for peer in [peer for peer in self._comparisons if peer not in peers]:
             self.leave(peer)
-        if self.tree is not None and (self.tree.vector != self._replica.vector or not limits.audit_interval_ms):
+        if self.tree is not None and (self.tree.vector != self._replica.applied.vector or not limits.audit_interval_ms):
             self._end(now_ms)
         if self.tree is None and limits.audit_interval_ms:
             self._begin(now_ms, limits.audit_interval_ms, peers, progress)
@@ -121,7 +121,7 @@ class Audit:
 
     def _begin(self, now_ms: int, interval_ms: int, peers: list[int], progress: ProgressTable) -> None:
         """Start a tree if nothing has changed since the last tick and an audit is due, or a peer has sent its sums."""
-        vector = self._replica.vector
+        vector = self._replica.applied.vector
         if vector != self._seen:
             self._seen = vector.copy()
             self._asked = False
@@ -183,14 +183,14 @@ class Audit:
     def _standing(self) -> HashTree | None:
         """Return the tree if it is finished and still describes the state."""
         tree = self.tree
-        return tree if tree is not None and tree.done and tree.vector == self._replica.vector else None
+        return tree if tree is not None and tree.done and tree.vector == self._replica.applied.vector else None
 
     # Heard
 
     def hear(self, peer: int, name: str, heard: wire.Audit) -> None:
         if len(heard.labels) != len(heard.sums):
             raise WireError(f"an audit message has {len(heard.sums)} sums for {len(heard.labels)} labels")
-        if to_vector(heard.vector) != self._replica.vector:
+        if to_vector(heard.vector) != self._replica.applied.vector:
             return
         tree = self._standing()
         if tree is not None:

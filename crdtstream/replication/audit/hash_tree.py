@@ -71,7 +71,7 @@ class HashTree:
     __slots__ = ("_leaves", "_replica", "_walk", "done", "vector")
 
     def __init__(self, replica: Replica) -> None:
-        self.vector = replica.vector.copy()
+        self.vector = replica.applied.vector.copy()
         self.done = False
         self._replica = replica
         self._leaves: dict[int, Leaf] = {}
@@ -88,7 +88,7 @@ class HashTree:
 
     def _visits(self) -> Iterator[int]:
         """Visit every key and block; yields the cost of the next visit before making it."""
-        for number, streams in enumerate(self._replica.databases):
+        for number, streams in enumerate(self._replica.keyspace.databases):
             for name in list(streams):
                 yield KEY_ENTRIES
                 stream = streams.get(name)
@@ -124,16 +124,16 @@ class HashTree:
     def _rows(self, scope: Scope) -> Rows | None:
         if not scope:
             total = sum([leaf.total for leaf in self._leaves.values()]) % MODULUS
-            members = portions.member_portions(self._replica.members)
+            members = portions.member_portions(self._replica.applied.members)
             return {KEYS: total, MEMBERS: portions.rows_sum(members)}
         if scope == (MEMBERS,):
-            return portions.member_portions(self._replica.members)
+            return portions.member_portions(self._replica.applied.members)
         if scope[0] != KEYS:
             return None
         if len(scope) <= KEY_DEPTH:
             return self._rows_of_keys(scope)
         key = self.key_of(scope)
-        stream = None if key is None else self._replica.known(key)
+        stream = None if key is None else self._replica.keyspace.known(key)
         return {} if stream is None else self._rows_of_key(stream, scope[PORTION_DEPTH:])
 
     def _rows_of_keys(self, scope: Scope) -> Rows | None:

@@ -110,7 +110,7 @@ class Birth:
         after it was lost here, so it is not known which of them left nothing; the newest are enough. Those that ended
         are the first to be forgotten: until then they tell that this directory was in the cluster.
         """
-        ended = self._replica.members.is_evicted
+        ended = self._replica.applied.members.is_evicted
         left = [slot for slot in self.lineage if not ended(slot)]
         self.lineage = [*filter(ended, self.lineage), *left][-LINEAGE_MAX:]
         return left[-LINEAGE_MAX:]
@@ -136,7 +136,7 @@ class Birth:
             return
         self.counts[slot] = count
         self.changes += 1
-        ended = self._replica.members.is_evicted
+        ended = self._replica.applied.members.is_evicted
         for other in [other for other in self.counts if other != slot and region_of(other) == region_of(slot)]:
             if ended(other) and self.counts[other] <= count:
                 del self.counts[other]
@@ -166,4 +166,4 @@ class Birth:
 
     def founders_left(self) -> list[int]:
         """Those that have not ended."""
-        return [slot for slot in sorted(self.founders) if not self._replica.members.is_evicted(slot)]
+        return [slot for slot in sorted(self.founders) if not self._replica.applied.members.is_evicted(slot)]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.core.causality import VersionVector
-from crdtstream.core.replica import Replica
+from crdtstream.core.keyspace import Keyspace
 from crdtstream.protocols import codec
 from crdtstream.replication.turn import Turn
 
@@ -24,25 +24,25 @@ TELL_MS: Final = 1_000
 class Collecting:
     """The keys visited and forgotten since the last record in the log."""
 
-    __slots__ = ("_forgotten", "_looked", "_replica", "_told_ms", "_turn")
+    __slots__ = ("_forgotten", "_keyspace", "_looked", "_told_ms", "_turn")
 
-    def __init__(self, replica: Replica, turn: Turn) -> None:
-        self._replica = replica
+    def __init__(self, keyspace: Keyspace, turn: Turn) -> None:
+        self._keyspace = keyspace
         self._turn = turn
         self._looked = 0
         self._forgotten = 0
         self._told_ms = 0
 
     def tick(self, now_ms: int, stable: VersionVector, keys_max: int, writable: bool) -> None:
-        if self._replica.collection.waiting:
-            before = self._replica.collection.forgotten
-            self._looked += self._replica.collect(stable, keys_max)
-            self._forgotten += self._replica.collection.forgotten - before
+        if self._keyspace.collection.waiting:
+            before = self._keyspace.collection.forgotten
+            self._looked += self._keyspace.collect(stable, keys_max)
+            self._forgotten += self._keyspace.collection.forgotten - before
         if self._forgotten and writable and not 0 <= now_ms - self._told_ms < TELL_MS:
             self._told_ms = now_ms
-            self._turn.add(codec.STABLE, codec.encode_stable(self._looked, self._replica.collection.stable()))
+            self._turn.add(codec.STABLE, codec.encode_stable(self._looked, self._keyspace.collection.stable()))
             self._looked = self._forgotten = 0
 
     def replay(self, payload: bytes) -> None:
         looked, stable = codec.decode_stable(payload)
-        self._replica.collect(stable, looked)
+        self._keyspace.collect(stable, looked)

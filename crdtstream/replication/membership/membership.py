@@ -56,6 +56,7 @@ class Membership:
 
     __slots__ = (
         "_addresses",
+        "_applied",
         "_birth",
         "_exchange",
         "_is_new",
@@ -72,6 +73,7 @@ class Membership:
 
     def __init__(self, replica: Replica, turn: Turn, birth: Birth, exchange: Exchange) -> None:
         self._replica = replica
+        self._applied = replica.applied
         self._turn = turn
         self._birth = birth
         self._exchange = exchange
@@ -94,8 +96,8 @@ class Membership:
     def start(self, seed: int, now_ms: int) -> None:
         """After recovery."""
         self._started_ms = now_ms
-        self._is_new = not (self._replica.members.slots() or self._birth.founders)
-        self._is_used = self._replica.vector.total() > 0
+        self._is_new = not (self._applied.members.slots() or self._birth.founders)
+        self._is_used = self._applied.vector.total() > 0
         self._birth.start(seed, self._turn)
         config = self._exchange.view.config
         if self._is_new and not config.peers and not config.incarnation:
@@ -110,7 +112,7 @@ class Membership:
         """Return whether nothing is due at any time: this origin and all linked ones are admitted."""
         if not self._settled or self.wanted or self._exchange.doubled:
             return False
-        return self._seen == (self._replica.members.changes, self._exchange.greetings, self._birth.changes)
+        return self._seen == (self._applied.members.changes, self._exchange.greetings, self._birth.changes)
 
     def advance(self, now_ms: int) -> None:
         """Do what is due by now: another own origin, the own admission, Joins of other origins."""
@@ -118,7 +120,7 @@ class Membership:
             return
         # The clock may have been set back.
         self._started_ms = min(self._started_ms, now_ms)
-        members = self._replica.members
+        members = self._applied.members
         self._seen = (members.changes, self._exchange.greetings, self._birth.changes)
         self._was_wanted = self._was_wanted or self.wanted
         # A directory that was admitted is new no more: it serves on under the next origin.
@@ -171,7 +173,7 @@ class Membership:
         birth, config = self._birth, self._exchange.view.config
         if not self._is_new or not config.peers or birth.founders or not self._has_met_peers():
             return
-        if self._replica.members.slots():
+        if self._applied.members.slots():
             # Somebody knows a cluster. A row without neighbours founds nothing, but tells that this region is in none:
             # that is what an admission by all waits for.
             birth.founding.tell(birth.origin, birth.count, ())
@@ -208,7 +210,7 @@ class Membership:
 
     def _known(self) -> list[int]:
         """Return every origin that appears in members, founders or the vector, ascending."""
-        return sorted({*self._replica.members.slots(), *self._birth.founders, *self._replica.vector.as_dict()})
+        return sorted({*self._applied.members.slots(), *self._birth.founders, *self._applied.vector.as_dict()})
 
     # Admitted
 
@@ -219,20 +221,20 @@ class Membership:
             self.admitted = True
         elif self._knows_cluster() and not self._may_be_sponsored():
             self._seek_admission_by_all(now_ms)
-        elif self._was_wanted and not self._is_new and not self._replica.counter():
+        elif self._was_wanted and not self._is_new and not self._applied.counter():
             # A sign for its sponsor. A new directory needs none, and its Join would keep all new ones from founding.
             self._replica.join_member(self._birth.origin)
 
     def _was_admitted(self) -> bool:
-        members, own = self._replica.members, self._birth.origin
+        members, own = self._applied.members, self._birth.origin
         return own in self._birth.founders or members.is_admitted(own) or members.sponsor_of(own) is not None
 
     def _knows_cluster(self) -> bool:
-        return bool(self._replica.members.joined() or self._birth.founders)
+        return bool(self._applied.members.joined() or self._birth.founders)
 
     def _may_be_sponsored(self) -> bool:
         """Return whether a linked origin is admitted, and can therefore sponsor this one."""
-        members, founders = self._replica.members, self._birth.founders
+        members, founders = self._applied.members, self._birth.founders
         linked = self._exchange.direct_slots()
         return any(slot in founders or members.is_admitted(slot) or members.sponsor_of(slot) for slot in linked)
 
@@ -244,16 +246,16 @@ class Membership:
         if not self._knows_peers():
             return
         own = self._birth.origin
-        counted = self._replica.members.counted(own, self._birth.founders_left())
+        counted = self._applied.members.counted(own, self._birth.founders_left())
         replaced = self._replaced(counted, now_ms)
         others = [slot for slot in counted if region_of(slot) == region_of(own) and slot not in replaced]
         if self._first_of(others, own):
             return
-        if not self._replica.members.joins_of(own):
-            if self.wanted or self._replica.counter() or self._exchange.greeted():
+        if not self._applied.members.joins_of(own):
+            if self.wanted or self._applied.counter() or self._exchange.greeted():
                 self._replica.join_member(own)
         elif all(self._holds_join(replaced.get(slot, slot)) for slot in counted) and self._evictors_hold_join():
-            self._replica.say_admitted(self._replica.members.joins_of(own)[0], True)
+            self._replica.say_admitted(self._applied.members.joins_of(own)[0], True)
             self.admitted = True
             for slot, successor in replaced.items():
                 self._replica.evict_member(slot, successor)
@@ -297,14 +299,14 @@ class Membership:
             return 0
         if region != region_of(own):
             return self._exchange.progress.heard_since(region, self._started_ms, slot)
-        return own if self.admitted or not self._replica.members.has_ended(slot) else 0
+        return own if self.admitted or not self._applied.members.has_ended(slot) else 0
 
     def _evictors_hold_join(self) -> bool:
         """An evictor of an origin of this directory has forgotten things without it, and counts it again only when it
         has the Join; so its region is waited for, also where it was evicted itself and does not know it yet. Where that
         region is gone for good, an operator says so here: by evicting it once more, when this region knows all that.
         """
-        members, progress = self._replica.members, self._exchange.progress
+        members, progress = self._applied.members, self._exchange.progress
         mine = [*self._birth.lineage, self._birth.origin]
         evictors = {at for slot in mine for at in members.evictors_of(slot) if not self._given_up(at, mine)}
         evictors = {region_of(at) for at in evictors}
@@ -313,7 +315,7 @@ class Membership:
 
     def _given_up(self, slot: int, mine: list[int]) -> bool:
         """An own origin that nobody evicted has evicted that one."""
-        members = self._replica.members
+        members = self._applied.members
         return any(by in mine and not members.evictors_of(by) for by in members.evictors_of(slot))
 
     def _holds_join(self, slot: int) -> bool:
@@ -321,12 +323,12 @@ class Membership:
         if slot == self._birth.origin:
             return True
         durable = self._exchange.progress.durable_of(slot)
-        joins = self._replica.members.joins_of(self._birth.origin)
+        joins = self._applied.members.joins_of(self._birth.origin)
         return any(durable.contains(sponsor, counter) for sponsor, counter in joins)
 
     def say_admitted(self) -> None:
         """Before the first thing that only an admitted origin may do."""
-        members, own = self._replica.members, self._birth.origin
+        members, own = self._applied.members, self._birth.origin
         if self.admitted and not members.is_admitted(own):
             self._replica.say_admitted(members.sponsor_of(own) or FOUNDER, False)
 
@@ -341,7 +343,7 @@ class Membership:
             return not self._exchange.sessions()
         settled = self._end_predecessors(now_ms)
         for session in self._exchange.sessions():
-            if session.is_open and not self._replica.members.has_ended(session.peer_origin):
+            if session.is_open and not self._applied.members.has_ended(session.peer_origin):
                 settled = self._look_at(session, now_ms) and settled
         return settled
 
@@ -386,7 +388,7 @@ class Membership:
 
     def _is_passing(self, session: Session, now_ms: int) -> bool:
         """It was linked a moment ago, comes back with its directory, and has done nothing yet."""
-        if not session.predecessors or session.replaces or self._replica.vector.get(session.peer_origin):
+        if not session.predecessors or session.replaces or self._applied.vector.get(session.peer_origin):
             return False
         passing_ms = HEARTBEATS_OF_PASSING * self._exchange.view.config.limits.heartbeat_ms
         return 0 <= now_ms - session.opened_ms < passing_ms
@@ -400,12 +402,12 @@ class Membership:
 
     def _first_of(self, alive: list[int], slot: int) -> int:
         """Which of these goes before that one: one that was admitted, or a lower one where none was; 0 for none."""
-        members, founders = self._replica.members, self._birth.founders
+        members, founders = self._applied.members, self._birth.founders
         admitted = [one for one in alive if members.sponsor_of(one) or members.is_admitted(one) or one in founders]
         return max(admitted or [one for one in alive if one < slot], default=0)
 
     def _lacks_sponsor(self, slot: int) -> bool:
-        members = self._replica.members
+        members = self._applied.members
         return members.sponsor_of(slot) is None and not members.has_sponsored(self._birth.origin, slot)
 
     def _others_of(self, slot: int) -> list[int]:
@@ -415,7 +417,7 @@ class Membership:
     def _counted(self) -> list[int]:
         """All that count, this origin too."""
         own = self._birth.origin
-        return [*self._replica.members.counted(own, self._birth.founders_left()), own]
+        return [*self._applied.members.counted(own, self._birth.founders_left()), own]
 
     def _blocks(self, other: int, session: Session, now_ms: int) -> bool:
         """The other origin of the peer's region may be at work."""
@@ -437,7 +439,7 @@ class Membership:
         """What anybody who is at work is known to have of that origin is here."""
         since_ms = max(1, now_ms - self._exchange.view.config.limits.peer_timeout_ms)
         known = [session.vector_then.get(slot) for session in self._exchange.sessions() if session.is_open]
-        return self._replica.vector.contains(slot, max([self._exchange.progress.highest_of(slot, since_ms), *known]))
+        return self._applied.vector.contains(slot, max([self._exchange.progress.highest_of(slot, since_ms), *known]))
 
     # For clients
 
@@ -459,7 +461,7 @@ class Membership:
             return f"a new data directory waits to hear from its peers {absent}; --incarnation 0 does not wait for them"
         wait = "waiting until another region admits this origin; --incarnation 0 does not wait for that"
         missing = self._birth.founding.missing(self._exchange.view.config.region)
-        if not missing or self._birth.founders or self._replica.members.slots():
+        if not missing or self._birth.founders or self._applied.members.slots():
             return wait
         names = ", ".join(map(str, missing))
         return f"{wait}; a new cluster begins when all its regions have met, and regions {names} are still missing"

@@ -94,7 +94,7 @@ class StartOver:
                 " regions are linked"
             )
         self.source = source
-        self._before = self._replica.vector.copy()
+        self._before = self._replica.applied.vector.copy()
         self._since_ms = self._linked_ms = now_ms
         self._exchange.fetching.abandon("the region starts over")
         self._exchange.news.append(f"region {name} starts to replace its state with that of region {source}")

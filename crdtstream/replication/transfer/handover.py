@@ -138,7 +138,7 @@ class Handover:
                 view.fetching.abandon("it is no longer needed")
             return
         self._needed = needed
-        self._lacking = lacking(view.replica.vector, needed)
+        self._lacking = lacking(view.replica.applied.vector, needed)
         self._patient_ms = now_ms
 
     def need(self, vector: VersionVector) -> None:
@@ -173,7 +173,7 @@ class Handover:
         """Return whether effects are missing that no other peer delivers."""
         if self.demanded:
             return True
-        vector = view.replica.vector
+        vector = view.replica.applied.vector
         if self._unoffered is not None and vector.descends(self._unoffered):
             self._unoffered = None
         if self._needed is not None and vector.descends(self._needed):
@@ -184,7 +184,7 @@ class Handover:
         """Return whether no other peer delivers what is missing: this is the only link, or nothing arrived for a
         heartbeat.
         """
-        missing = lacking(view.replica.vector, needed)
+        missing = lacking(view.replica.applied.vector, needed)
         # Some of it arrived, or the clock was set back: start waiting again.
         if missing < self._lacking or now_ms < self._patient_ms:
             self._lacking = missing

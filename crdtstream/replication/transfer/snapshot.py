@@ -11,7 +11,7 @@ Local state is left out; see protocols/transfer_rows.py.
 from __future__ import annotations
 
 from crdtstream.core.effects import Key
-from crdtstream.core.observer import Observer
+from crdtstream.core.keyspace import Observer
 from crdtstream.core.replica import Replica
 from crdtstream.protocols.state_rows import StreamImage, block_row, capture_replicated
 from crdtstream.protocols.transfer_rows import Drafting, context_row, head_row, tail_row
@@ -24,19 +24,19 @@ class Snapshot(Observer):
 
     def __init__(self, replica: Replica, founders: list[int]) -> None:
         assert replica.is_settled(), "a snapshot in the middle of a turn"
-        self.vector = replica.vector.copy()
+        self.vector = replica.applied.vector.copy()
         self._replica = replica
-        self._left: list[dict[bytes, None]] = [dict.fromkeys(database) for database in replica.databases]
+        self._left: list[dict[bytes, None]] = [dict.fromkeys(database) for database in replica.keyspace.databases]
         self._images: dict[Key, StreamImage] = {}
         self._draft = Drafting()
-        self._draft.put([head_row(self.vector, founders, replica.members.rows())])
-        self._draft.put([context_row(slot, context) for slot, context in sorted(replica.contexts.items())])
+        self._draft.put([head_row(self.vector, founders, replica.applied.members.rows())])
+        self._draft.put([context_row(slot, context) for slot, context in sorted(replica.applied.contexts.items())])
         self._image: StreamImage | None = None
         self._tree = 0
         self._block = 0
         self._count = 0
         self._ended = False
-        replica.observers.append(self)
+        replica.keyspace.observers.append(self)
 
     def before_change(self, key: Key) -> None:
         left = self._left[key[0]]
@@ -45,7 +45,7 @@ class Snapshot(Observer):
             self._capture(key)
 
     def _capture(self, key: Key) -> None:
-        stream = self._replica.databases[key[0]].get(key[1])
+        stream = self._replica.keyspace.databases[key[0]].get(key[1])
         if stream is not None:
             self._images[key] = capture_replicated(key, stream)
             self._count += 1
@@ -100,10 +100,10 @@ class Snapshot(Observer):
         """Stop capturing."""
         if not self._ended:
             self._ended = True
-            self._replica.observers.remove(self)
+            self._replica.keyspace.observers.remove(self)
 
     def check(self) -> None:
-        assert self._ended or self in self._replica.observers, (
+        assert self._ended or self in self._replica.keyspace.observers, (
             "an open snapshot is no observer, so it would miss changes"
         )
         for number, name in self._images:

@@ -39,7 +39,7 @@ def notices(cluster: Cluster, number: int) -> list[str]:
 
 
 def stream_of(cluster: Cluster, number: int, name: bytes = b"x") -> Stream:
-    return cluster.node(number).replica.databases[0][name]
+    return cluster.node(number).replica.keyspace.databases[0][name]
 
 
 def pass_time(cluster: Cluster, ticks: int = 60) -> None:
@@ -130,8 +130,8 @@ def test_an_entry_that_one_lacks_is_named() -> None:
 
 
 def drop_key(cluster: Cluster) -> None:
-    del cluster.node(2).replica.databases[0][b"y3"]
-    cluster.node(2).replica.orders[0].remove(b"y3")
+    del cluster.node(2).replica.keyspace.databases[0][b"y3"]
+    cluster.node(2).replica.keyspace.orders[0].remove(b"y3")
 
 
 def drop_group(cluster: Cluster) -> None:
@@ -152,7 +152,7 @@ def raise_register(cluster: Cluster) -> None:
 
 
 def add_member(cluster: Cluster) -> None:
-    cluster.node(2).replica.members.apply_joined((1, 1), 3)
+    cluster.node(2).replica.applied.members.apply_joined((1, 1), 3)
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_what_ends_before_it_is_found_is_told_too(ending: str) -> None:
 def heard(cluster: Cluster, audit: wire.Audit) -> str | None:
     """What becomes of the link when region 2 says that."""
     link = cluster.link(1, 2)
-    audit.vector.extend(vector_rows(cluster.node(1).replica.vector))
+    audit.vector.extend(vector_rows(cluster.node(1).replica.applied.vector))
     cluster.node(1).receive(link.number, wire.Message(audit=audit), cluster.now_ms)
     cluster.node(1).outgoing(link.number, 1 << 20, cluster.now_ms)
     return cluster.node(1).link_verdict(link.number)

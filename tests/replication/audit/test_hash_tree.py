@@ -50,7 +50,7 @@ def found(one: HashTree, other: HashTree, scope: Scope = ()) -> list[tuple[Scope
 def test_order_and_steps_do_not_count(keys: list[bytes], entries_max: int) -> None:
     one = built(replica_of(keys))
     replica = replica_of(keys)
-    replica.databases[0] = dict(reversed(replica.databases[0].items()))
+    replica.keyspace.databases[0] = dict(reversed(replica.keyspace.databases[0].items()))
     assert found(one, built(replica, entries_max)) == []
 
 

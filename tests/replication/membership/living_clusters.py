@@ -53,7 +53,7 @@ def counted(cluster: Cluster, number: int) -> list[int]:
     """The origins that this region waits for, itself included."""
     node = cluster.node(number)
     own = origin(cluster, number)
-    return sorted([own, *node.replica.members.counted(own, node.birth.founders_left())])
+    return sorted([own, *node.replica.applied.members.counted(own, node.birth.founders_left())])
 
 
 def waiting_for(cluster: Cluster, number: int) -> str:
@@ -61,14 +61,14 @@ def waiting_for(cluster: Cluster, number: int) -> str:
 
 
 def rows(cluster: Cluster, number: int) -> Sequence[tuple[int, ...]]:
-    return cluster.node(number).replica.members.rows()
+    return cluster.node(number).replica.applied.members.rows()
 
 
 def lasting(cluster: Cluster) -> list[int]:
     """The machines' tables of members agree."""
-    tables = [cluster.node(number).replica.members.lasting_rows() for number in cluster.regions]
+    tables = [cluster.node(number).replica.applied.members.lasting_rows() for number in cluster.regions]
     assert all(table == tables[0] for table in tables), tables
-    return cluster.node(min(cluster.regions)).replica.members.joined()
+    return cluster.node(min(cluster.regions)).replica.applied.members.joined()
 
 
 def mesh_of_new(count: int, pairs: list[tuple[int, int]] | None = None) -> Cluster:

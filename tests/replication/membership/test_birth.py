@@ -39,8 +39,8 @@ class Life:
         return self.before
 
     def evict(self, slot: int) -> None:
-        dot = (2, self.replica.members.changes + 1)
-        self.replica.members.apply_evicted(dot, slot, 0, 0, VersionVector())
+        dot = (2, self.replica.applied.members.changes + 1)
+        self.replica.applied.members.apply_evicted(dot, slot, 0, 0, VersionVector())
 
 
 def lives(count: int) -> Life:
@@ -55,7 +55,7 @@ def lives(count: int) -> Life:
 
 def test_an_origin_is_the_region_and_what_the_seed_says() -> None:
     life = Life([], 5)
-    assert life.birth.origin == life.replica.slot == 1 + 256 * 5
+    assert life.birth.origin == life.replica.applied.slot == 1 + 256 * 5
     assert [(kind, codec.decode_start(payload)) for kind, payload in life.records()] == [(codec.START, (1281, 0))]
 
 
@@ -74,7 +74,7 @@ def test_each_start_is_another_origin_with_the_next_lane() -> None:
 def test_an_origin_of_the_same_process_follows_from_the_seed() -> None:
     life = Life([], 0)
     life.birth.become_new(life.turn)
-    assert life.birth.origin == life.replica.slot == 1 + 256 * (MIXED % (1 << 53))
+    assert life.birth.origin == life.replica.applied.slot == 1 + 256 * (MIXED % (1 << 53))
     assert (life.birth.lineage, life.birth.count) == ([1], 1)
     again = Life(life.records(), 7)
     assert again.birth.lineage == [1, life.birth.origin]
@@ -86,7 +86,7 @@ def test_what_was_prepared_belongs_to_the_origin_that_ends() -> None:
     life.birth.become_new(life.turn)
     kinds = [kind for kind, _ in life.records()]
     assert kinds == [codec.START, codec.BATCH, codec.START]
-    assert life.replica.vector.as_dict() == {1: 1}
+    assert life.replica.applied.vector.as_dict() == {1: 1}
 
 
 def test_the_directory_of_another_region_is_refused() -> None:

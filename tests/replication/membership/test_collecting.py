@@ -55,7 +55,7 @@ def replayed(region: Region) -> tuple[Node, list[int], list[tuple[int, VersionVe
         if kind == codec.STABLE:
             told.append(codec.decode_stable(payload))
         original(position, kind, payload)
-        known.append(len(node.replica.databases[0]))
+        known.append(len(node.replica.keyspace.databases[0]))
         node.replica.check()
 
     node.recover = recover  # type: ignore[method-assign]
@@ -67,11 +67,11 @@ def test_a_replay_knows_no_more_keys_at_once_than_the_region_did(region: Region)
     for batch in range(10):
         come_and_go(region, 20 * batch, 20)
         pass_time(region)
-        assert not region.node.replica.databases[0]
+        assert not region.node.replica.keyspace.databases[0]
     pass_time(region)
     node, known, told = replayed(region)
     assert max(known) <= 20
-    assert not node.replica.databases[0] and not node.replica.collection.waiting
+    assert not node.replica.keyspace.databases[0] and not node.replica.keyspace.collection.waiting
     assert sum(looked for looked, _ in told) == 200
 
 
@@ -91,9 +91,9 @@ def test_what_is_not_forgotten_is_not_told(region: Region) -> None:
         run(region, text)
     region.node.tick(START_MS + TELL_MS)
     region.perform()
-    assert region.node.replica.collection.waiting and replayed(region)[2] == []
+    assert region.node.replica.keyspace.collection.waiting and replayed(region)[2] == []
     pass_time(region)
-    assert not region.node.replica.collection.waiting and len(replayed(region)[2]) == 1
+    assert not region.node.replica.keyspace.collection.waiting and len(replayed(region)[2]) == 1
 
 
 def test_a_clock_that_is_set_back_delays_nothing(region: Region) -> None:
@@ -129,9 +129,9 @@ def test_a_replay_keeps_what_is_not_stable() -> None:
     cluster.execute(1, b"DEL b".split())
     one = cluster.regions[1]
     pass_time(one)
-    assert list(one.node.replica.databases[0]) == [b"b"]
+    assert list(one.node.replica.keyspace.databases[0]) == [b"b"]
     node, _, told = replayed(one)
-    assert list(node.replica.databases[0]) == [b"b"] and node.replica.databases[0][b"b"].deleted
+    assert list(node.replica.keyspace.databases[0]) == [b"b"] and node.replica.keyspace.databases[0][b"b"].deleted
     assert len(told) == 1
 
 
@@ -143,5 +143,5 @@ def test_a_start_goes_on_from_there(region: Region) -> None:
     region.start(region.node.context.now_ms)
     pass_time(region)
     pass_time(region)
-    assert list(region.node.replica.databases[0]) == [b"x"]
-    assert list(replayed(region)[0].replica.databases[0]) == [b"x"]
+    assert list(region.node.replica.keyspace.databases[0]) == [b"x"]
+    assert list(replayed(region)[0].replica.keyspace.databases[0]) == [b"x"]

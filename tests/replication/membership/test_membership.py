@@ -64,7 +64,7 @@ def test_a_line_of_new_regions_is_founded_once_all_have_met() -> None:
     cluster.sync()
     for number in (1, 2):
         assert "a new cluster begins when all its regions have met" in waiting_for(cluster, number)
-        assert cluster.node(number).replica.vector.total() == 0
+        assert cluster.node(number).replica.applied.vector.total() == 0
     cluster.heal(3, 4)
     cluster.sync()
     for number in (1, 2, 3, 4):
@@ -90,7 +90,7 @@ def test_a_founder_that_has_forgotten_its_cluster_is_evicted_and_comes_back() ->
         for number in (1, 2):
             cluster.heal(number, 3)
         live(cluster, 2 * TIMEOUT_MS)
-    assert cluster.node(1).replica.members.is_evicted(founder)
+    assert cluster.node(1).replica.applied.members.is_evicted(founder)
     assert founder not in cluster.node(1).birth.founders
     assert origin(cluster, 3) not in (3, founder) and admitted(cluster) == [1, 2, 3]
     assert lasting(cluster) == [1, 2, origin(cluster, 3)]
@@ -115,7 +115,7 @@ def test_a_new_region_serves_once_its_sponsor_has_admitted_it() -> None:
     cluster.sync()
     assert waiting_for(cluster, 3) == "" and run(cluster, 3, "XLEN x") == 0
     assert lasting(cluster) == [1, 2, 3]
-    sponsor = cluster.node(1).replica.members.sponsor_of(3)
+    sponsor = cluster.node(1).replica.applied.members.sponsor_of(3)
     assert sponsor is not None and sponsor[0] == 2
 
 
@@ -144,7 +144,7 @@ def test_a_region_that_comes_back_creates_no_group_before_it_is_admitted() -> No
     cluster.sync()
     assert answer(cluster, 1) == "OK"
     assert lasting(cluster) == [2, 257]
-    assert cluster.node(2).replica.members.is_succeeded(1)
+    assert cluster.node(2).replica.applied.members.is_succeeded(1)
 
 
 def test_a_client_that_waits_for_an_admission_is_told_to_try_again() -> None:
@@ -175,14 +175,14 @@ def test_a_predecessor_ends_once_its_sponsor_holds_all_that_anybody_has_of_it() 
     cluster.heal(1, 2)
     for _ in range(3):
         cluster.carry_one(3, 2)
-    while cluster.node(2).replica.vector.get(1) < cluster.node(3).replica.vector.get(1):
-        assert not cluster.node(2).replica.members.is_evicted(1)
+    while cluster.node(2).replica.applied.vector.get(1) < cluster.node(3).replica.applied.vector.get(1):
+        assert not cluster.node(2).replica.applied.members.is_evicted(1)
         assert not cluster.node(1).membership.admitted
         assert cluster.carry_one(1, 2) or cluster.carry_one(2, 1)
     cluster.node(3).writable(True)
     cluster.heal(2, 3)
     live(cluster, 3 * HEARTBEAT_MS)
-    assert cluster.node(2).replica.members.is_evicted(1)
+    assert cluster.node(2).replica.applied.members.is_evicted(1)
     for number in (1, 2, 3):
         assert len(run(cluster, number, "XINFO GROUPS x")) == 1  # type: ignore[arg-type]
 
@@ -197,7 +197,7 @@ def test_who_alone_knows_of_a_birth_ends_it_once_its_region_goes_on_as_another()
     assert counted(cluster, 3) == [1, 2, 3, unborn] and counted(cluster, 2) == [1, 2, 3]
     live(cluster, TIMEOUT_MS)
     assert counted(cluster, 3) == [1, 2, 3]
-    assert cluster.node(2).replica.members.is_succeeded(unborn)
+    assert cluster.node(2).replica.applied.members.is_succeeded(unborn)
 
 
 def test_an_admission_that_was_not_said_lapses_with_the_end_of_its_sponsor() -> None:
@@ -213,12 +213,12 @@ def test_an_admission_that_was_not_said_lapses_with_the_end_of_its_sponsor() -> 
     cluster.regions[1].sync()
     cluster.cut(2, 3)
     cluster.heal(1, 3)
-    while not cluster.node(3).replica.members.is_evicted(2):
+    while not cluster.node(3).replica.applied.members.is_evicted(2):
         assert cluster.carry_one(1, 3) or cluster.carry_one(3, 1)
     assert run(cluster, 3, "XGROUP CREATE x g 0 MKSTREAM") is None
     live(cluster, 3 * HEARTBEAT_MS)
     assert answer(cluster, 3) == "OK"
-    sponsor = cluster.node(1).replica.members.sponsor_of(origin(cluster, 3))
+    sponsor = cluster.node(1).replica.applied.members.sponsor_of(origin(cluster, 3))
     assert sponsor is not None and sponsor[0] == 1
 
 
@@ -321,10 +321,10 @@ def test_collection_runs_with_the_ticks_in_slices() -> None:
     sync_disks(cluster)
     counts = []
     for _ in range(4):
-        counts.append(len(cluster.node(2).replica.databases[0]))
+        counts.append(len(cluster.node(2).replica.keyspace.databases[0]))
         cluster.tick(100)
     assert counts == [10, 6, 2, 0]
-    assert cluster.node(2).replica.collection.waiting == {}
+    assert cluster.node(2).replica.keyspace.collection.waiting == {}
 
 
 # What is held back

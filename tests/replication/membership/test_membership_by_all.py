@@ -121,7 +121,7 @@ def test_a_copy_of_a_region_alone_waits_until_its_peer_has_met_the_original() ->
     run(cluster, 1, "XGROUP DESTROY x g")
     live(cluster, HEARTBEAT_MS)
     assert answer(cluster, 3) is None and admitted(cluster) == [1]
-    assert not cluster.node(1).replica.collection.waiting
+    assert not cluster.node(1).replica.keyspace.collection.waiting
     cluster.node(2).peer_met("region1:1", 1)
     cluster.node(2).link_opened(77, True, cluster.now_ms)
     live(cluster, STEP_MS)
@@ -141,7 +141,7 @@ def test_a_process_that_starts_again_and_again_leaves_nothing_behind() -> None:
     for _ in range(5):
         cluster.restart(1)
         live(cluster, HEARTBEAT_MS)
-    assert cluster.node(1).replica.vector.as_dict() == {1: 1}
+    assert cluster.node(1).replica.applied.vector.as_dict() == {1: 1}
     assert rows(cluster, 1) == []
 
 
@@ -163,7 +163,7 @@ def test_a_process_that_cannot_stay_up_leaves_nothing_behind_at_its_peers(starts
 
 
 def vector_of(cluster: Cluster, number: int) -> dict[int, int]:
-    return cluster.node(number).replica.vector.as_dict()
+    return cluster.node(number).replica.applied.vector.as_dict()
 
 
 def test_an_origin_that_is_waited_for_is_joined_at_once() -> None:
@@ -185,8 +185,8 @@ def test_contexts_of_ended_origins_do_not_add_up() -> None:
         live(cluster, 3 * HEARTBEAT_MS)
     for number in (1, 2):
         replica = cluster.node(number).replica
-        assert replica.vector.slot_count() > 20
-        assert sorted(replica.contexts) == [2, origin(cluster, 1)]
+        assert replica.applied.vector.slot_count() > 20
+        assert sorted(replica.applied.contexts) == [2, origin(cluster, 1)]
 
 
 def test_the_last_region_evicts_the_others_and_needs_nobody() -> None:
@@ -197,7 +197,7 @@ def test_the_last_region_evicts_the_others_and_needs_nobody() -> None:
     assert run(cluster, 1, "XGROUP CREATE x g 0 MKSTREAM") is None
     cluster.regions[1].connect(2, cluster.now_ms)
     evicted = read_reply(cluster.execute(1, b"CRDT.EVICT 2".split(), 2) or b"")
-    assert evicted == ["2.0", cluster.node(1).replica.vector.get(2)]
+    assert evicted == ["2.0", cluster.node(1).replica.applied.vector.get(2)]
     live(cluster, 2 * STEP_MS)
     assert answer(cluster, 1) == "OK"
 
@@ -236,9 +236,9 @@ def test_regions_that_evict_each_other_admit_each_other_again() -> None:
         cluster.heal(1, 2)
         live(cluster, HEARTBEAT_MS)
     assert admitted(cluster) == [1, 2]
-    before = cluster.node(1).replica.vector.total()
+    before = cluster.node(1).replica.applied.vector.total()
     live(cluster, HEARTBEAT_MS)
-    assert cluster.node(1).replica.vector.total() == before, "nobody repeats what is worth nothing"
+    assert cluster.node(1).replica.applied.vector.total() == before, "nobody repeats what is worth nothing"
     for number, group in ((1, "g"), (2, "h")):
         assert run(cluster, number, f"XGROUP CREATE x {group} 0 MKSTREAM") == "OK"
     cluster.sync()

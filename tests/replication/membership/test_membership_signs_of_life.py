@@ -54,9 +54,9 @@ def test_an_origin_is_replaced_once_it_is_silent(linked: bool) -> None:
     live(cluster, HEARTBEAT_MS)
     cluster.stop(1)
     live(cluster, TIMEOUT_MS - HEARTBEAT_MS - STEP_MS)
-    assert not cluster.node(2).replica.members.is_evicted(1) and "is in use" in waiting_for(cluster, 4)
+    assert not cluster.node(2).replica.applied.members.is_evicted(1) and "is in use" in waiting_for(cluster, 4)
     live(cluster, 2 * HEARTBEAT_MS)
-    assert cluster.node(2).replica.members.is_evicted(1) and waiting_for(cluster, 4) == ""
+    assert cluster.node(2).replica.applied.members.is_evicted(1) and waiting_for(cluster, 4) == ""
     assert 4 in admitted(cluster)
 
 
@@ -67,7 +67,7 @@ def test_a_directory_that_comes_back_waits_for_two_heartbeats_of_silence() -> No
     live(cluster, HEARTBEAT_MS)
     assert admitted(cluster) == [2]
     live(cluster, HEARTBEAT_MS + STEP_MS)
-    assert admitted(cluster) == [1, 2] and cluster.node(2).replica.members.is_succeeded(1)
+    assert admitted(cluster) == [1, 2] and cluster.node(2).replica.applied.members.is_succeeded(1)
 
 
 def test_who_was_joined_beyond_the_end_of_its_sponsor_alone_joins_itself() -> None:
@@ -86,7 +86,7 @@ def test_who_was_joined_beyond_the_end_of_its_sponsor_alone_joins_itself() -> No
     cluster.carry(2, 1)
     cluster.cut(1, 2)
     live(cluster, HEARTBEAT_MS)
-    assert cluster.node(1).replica.members.joins_of(origin(cluster, 1)) == [(origin(cluster, 1), 2)]
+    assert cluster.node(1).replica.applied.members.joins_of(origin(cluster, 1)) == [(origin(cluster, 1), 2)]
     assert 1 in admitted(cluster) and counted(cluster, 1) == [origin(cluster, 1)]
 
 
@@ -148,7 +148,7 @@ def test_an_operator_who_knows_that_the_other_directory_is_gone_replaces_it() ->
     region.config = replace(region.config, replace=True)
     cluster.restart(4)
     assert run(cluster, 4, "XGROUP CREATE x h 0") == "OK"
-    assert cluster.node(4).replica.members.is_succeeded(void)
+    assert cluster.node(4).replica.applied.members.is_succeeded(void)
 
 
 def test_an_operator_who_knows_better_replaces_an_origin_at_once() -> None:
@@ -161,7 +161,7 @@ def test_an_operator_who_knows_better_replaces_an_origin_at_once() -> None:
     cluster.restart(4)
     cluster.node(4).peer_met("region2:1", 2)
     live(cluster, STEP_MS)
-    assert waiting_for(cluster, 4) == "" and cluster.node(2).replica.members.is_evicted(1)
+    assert waiting_for(cluster, 4) == "" and cluster.node(2).replica.applied.members.is_evicted(1)
     assert run(cluster, 4, "XLEN x") == 1
     cluster.heal(1, 2)
     live(cluster, HEARTBEAT_MS)

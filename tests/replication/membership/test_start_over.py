@@ -167,7 +167,7 @@ class Story:
             entry_id = run(self.cluster, number, f"XADD {key} * f v{self.values}")
             assert isinstance(entry_id, str), entry_id
             replica = self.cluster.node(number).replica
-            self.added[(key, entry_id, f"v{self.values}")] = (replica.slot, replica.counter())
+            self.added[(key, entry_id, f"v{self.values}")] = (replica.applied.slot, replica.applied.counter())
         elif kind < 0.85:
             self.remove(number, key)
         elif kind < 0.9 and self.cluster.node(number).membership.admitted:
@@ -184,7 +184,7 @@ class Story:
         if found:
             entry_id, _ = self.rng.choice(found)
             ms, _, seq = entry_id.partition("-")
-            stream = self.cluster.node(number).replica.databases[0][key.encode()]
+            stream = self.cluster.node(number).replica.keyspace.databases[0][key.encode()]
             for slot, tree in stream.trees.items():
                 self.touched[(slot, tree.counter_of((int(ms), int(seq))))] = None
             self.removed[entry_id] = None
@@ -333,7 +333,7 @@ def test_a_region_that_nobody_doubts_keeps_what_it_has_and_what_was_removed_stay
     pass_time(cluster)
     assert [value for _, value in entries(cluster, 1)] == ["v1", "v2", "v3", "v4", "new"]
     assert len(set(map(str, digests(cluster)))) == 1
-    assert cluster.node(1).replica.vector.get(cluster.node(1).birth.origin) <= 1  # nothing was handed over
+    assert cluster.node(1).replica.applied.vector.get(cluster.node(1).birth.origin) <= 1  # nothing was handed over
 
 
 @CLONES

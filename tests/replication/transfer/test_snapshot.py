@@ -23,7 +23,7 @@ steps = st.tuples(
 
 def act(replica: Replica, clock: int, step: tuple[str, Key, int]) -> None:
     kind, key, count = step
-    stream = replica.find(key)
+    stream = replica.keyspace.find(key)
     if kind == "add":
         for offset in range(count):
             replica.add_entry(key, (clock, offset), [b"f", b"v" * (count % 7)])
@@ -40,7 +40,7 @@ def act(replica: Replica, clock: int, step: tuple[str, Key, int]) -> None:
 
 
 def act_on(replica: Replica, key: Key, kind: str, count: int) -> None:
-    stream = replica.find(key)
+    stream = replica.keyspace.find(key)
     assert stream is not None
     if kind == "trim":
         replica.remove_entries(key, stream.trimmable(count), True, None)
@@ -57,7 +57,7 @@ def act_on(replica: Replica, key: Key, kind: str, count: int) -> None:
 
 def digests(replica: Replica) -> dict[Key, bytes]:
     found: dict[Key, bytes] = {}
-    for number, database in enumerate(replica.databases):
+    for number, database in enumerate(replica.keyspace.databases):
         for name, stream in database.items():
             found[(number, name)] = digest_stream(stream) + repr((stream.deleted, stream.destroyed)).encode()
     return found
@@ -80,7 +80,7 @@ def test_a_snapshot_is_the_state_of_its_moment(
     replica = Replica(1)
     for clock, step in enumerate(before, 1):
         act(replica, clock, step)
-    expected, vector = digests(replica), replica.vector.copy()
+    expected, vector = digests(replica), replica.applied.vector.copy()
     snapshot = Snapshot(replica, FOUNDERS)
     reader = TransferReader()
     for clock, (step, chunks) in enumerate(during, 100):
@@ -93,7 +93,7 @@ def test_a_snapshot_is_the_state_of_its_moment(
     assert reader.done
     assert reader.vector == vector == snapshot.vector
     assert digests_read(reader) == expected
-    assert replica.observers == []
+    assert replica.keyspace.observers == []
 
 
 def test_chunks_are_full_but_the_last() -> None:
@@ -110,10 +110,10 @@ def test_chunks_are_full_but_the_last() -> None:
 def test_a_snapshot_that_is_let_go_observes_no_more() -> None:
     replica = Replica(1)
     snapshot = Snapshot(replica, FOUNDERS)
-    assert replica.observers == [snapshot]
+    assert replica.keyspace.observers == [snapshot]
     snapshot.release()
     snapshot.release()
-    assert replica.observers == []
+    assert replica.keyspace.observers == []
     snapshot.check()
 
 
@@ -123,9 +123,9 @@ def test_without_the_observer_a_change_is_seen() -> None:
     act(replica, 1, ("add", KEYS[0], 3))
     expected = digests(replica)
     snapshot = Snapshot(replica, FOUNDERS)
-    replica.observers.clear()
+    replica.keyspace.observers.clear()
     act(replica, 2, ("del", KEYS[0], 1))
-    replica.observers.append(snapshot)
+    replica.keyspace.observers.append(snapshot)
     reader = TransferReader()
     while not snapshot.is_done():
         reader.feed(snapshot.chunk(1000))

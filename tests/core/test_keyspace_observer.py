@@ -9,7 +9,7 @@ import pytest
 from crdtstream.core import effects as fx
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Key, Position
-from crdtstream.core.observer import Observer
+from crdtstream.core.keyspace import Observer
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from crdtstream.core.whole_state import WholeState
@@ -44,10 +44,10 @@ class Observed(World):
         witnesses = [Witness(replica) for replica in self.replicas]
         states = [{key: seen(replica, key) for key in streams_of(replica)} for replica in self.replicas]
         for replica, witness in zip(self.replicas, witnesses, strict=True):
-            replica.observers.append(witness)
+            replica.keyspace.observers.append(witness)
         super().step(step)
         for replica, witness, before in zip(self.replicas, witnesses, states, strict=True):
-            replica.observers.remove(witness)
+            replica.keyspace.observers.remove(witness)
             for key in streams_of(replica):
                 if seen(replica, key) != before.get(key):
                     assert witness.before[key] == before.get(key)
@@ -67,7 +67,7 @@ def test_a_join_announces_what_it_may_change() -> None:
     replica.add_entry(KEY, (1, 1), [b"f", b"v"])
     replica.take()
     witness = Witness(replica)
-    replica.observers.append(witness)
+    replica.keyspace.observers.append(witness)
     before = seen(replica, KEY)
     other: Key = (3, b"other")
     theirs = Replica(2)
@@ -83,7 +83,7 @@ def test_local_facts_are_nobodys_business() -> None:
     replica.create_group(KEY, b"g", Position(), 0)
     replica.take()
     witness = Witness(replica)
-    replica.observers.append(witness)
+    replica.keyspace.observers.append(witness)
     replica.record(fx.ConsumerCreated(KEY, b"g", b"c", 1))
     replica.record(fx.EntriesDelivered(KEY, b"g", b"c", 1, {1: [((0, 0), (1, 1))]}, False, 1))
     assert not witness.before

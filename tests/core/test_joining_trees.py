@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdtstream.core import entry_tree, tree_joining
+from crdtstream.core import entry_tree, joining
 from crdtstream.core.block import Block, encode_entry
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
 from crdtstream.core.entry_tree import EntryTree
-from crdtstream.core.tree_joining import join_tree, lacking
+from crdtstream.core.joining import join_tree, lacking
 
 Row = tuple[EntryId, int, bytes]
 
@@ -105,7 +105,7 @@ def test_trees_that_agree_are_not_visited(monkeypatch: pytest.MonkeyPatch) -> No
     one = tree_of(list(range(1, 400)), [90, 200])
     two = tree_of(list(range(1, 600)), [50, 300, 400, 500])
     mine, theirs = one.blocks()[0], two.blocks()[0]
-    monkeypatch.setattr(tree_joining, "add_absent", None)
+    monkeypatch.setattr(joining, "add_absent", None)
     join_tree(one, 399, two, 599)
     blocks = one.blocks()[0]
     assert all(block is kept for block, kept in zip(mine, blocks, strict=False))
