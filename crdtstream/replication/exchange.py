@@ -98,10 +98,10 @@ class Exchange:
             self._bound_unfinished()
         # Nobody can have more effects of this origin than it has made, unless another process continues as this origin.
         self.doubled = self.doubled or not self._applied.vector.contains(self._applied.slot, heard.own_counter)
-        for row in heard.births:
-            self._hear_birth(row)
         for slot, count, regions in heard.neighbours:
             self.birth.founding.tell(slot, count, regions)
+        for row in heard.births:
+            self._hear_birth(row)
         for header, payload in heard.batches:
             self._accept_batch(header, payload, link_id)
         if heard.rows:
@@ -119,8 +119,10 @@ class Exchange:
             self.birth.found(row.slot, self._turn)
 
     def _may_found(self, slot: int) -> bool:
-        """True if no origin of that region is known here; otherwise the founder is a region that forgot its cluster."""
-        known = {*self._applied.members.slots(), *self.birth.founders, *self._applied.vector.as_dict()}
+        """True if no origin of that region is known to be in a cluster; otherwise the founder has forgotten it. Effects
+        alone tell of no cluster: a new region may serve at once.
+        """
+        known = {*self._applied.members.slots(), *self.birth.founders}
         return all(region_of(other) != region_of(slot) for other in known) or slot in self.birth.founding.origins()
 
     def _hear_progress(self, session: Session, rows: list[ProgressRow], now_ms: int) -> None:

@@ -206,7 +206,8 @@ class Membership:
         slot = session.peer_origin
         if slot not in session.founders or slot in self._birth.founders or not self.admitted:
             return False
-        return any(region_of(slot) == region_of(other) != 0 for other in self._known() if other != slot)
+        known = {*self._applied.members.slots(), *self._birth.founders}
+        return any(region_of(slot) == region_of(other) != 0 for other in known if other != slot)
 
     def _known(self) -> list[int]:
         """Return every origin that appears in members, founders or the vector, ascending."""
