@@ -45,6 +45,7 @@ CLIENTS: dict[str, frozenset[str]] = {
     "spark": frozenset({"bulk", "protocols"}),
     "dashboard": frozenset({"protocols"}),
     "processes": frozenset(),
+    "migration": frozenset(),
 }
 SIMULATED = frozenset(part for part, rank in RANKS.items() if rank <= RANKS["node"])
 

@@ -19,6 +19,7 @@ from crdtstream.commands import (
     diagnostics,
     expiry,
     groups,
+    importing,
     info,
     keys,
     maintenance,
@@ -267,6 +268,7 @@ COMMANDS: list[Command] = [
     *info.COMMANDS,
     *regions.COMMANDS,
     *members.COMMANDS,
+    *importing.COMMANDS,
     TELLING,
 ]
 
