@@ -48,7 +48,7 @@ class Serving:
     # Connections
 
     def connect(self, client_id: int, address: str, now_ms: int) -> Client:
-        client = Client(client_id, address, now_ms, not self._context.requirepass)
+        client = Client(client_id, address, now_ms, not self._context.settings.password)
         self._context.clients[client_id] = client
         self._context.statistics.connections += 1
         return client
@@ -117,7 +117,7 @@ class Serving:
             self._arrived.append(client)
 
     def _open_share(self, client: Client) -> bool:
-        limits = self._context.limits
+        limits = self._context.settings.limits
         now_ns = self._context.stopwatch.read()
         opened = self._turn.open_share(now_ns, limits.turn_reply_bytes_max, limits.turn_ms_max)
         return opened or not client.authenticated
@@ -129,7 +129,7 @@ class Serving:
         return self._turn.has_more(self._context.stopwatch.mark_ns) or not client.authenticated
 
     def _queue(self, client: Client, argv: list[bytes]) -> None:
-        name, limit = "query_bytes_max", self._context.limits.query_bytes_max
+        name, limit = "query_bytes_max", self._context.settings.limits.query_bytes_max
         if not client.authenticated and limit > STRANGER_BYTES_MAX:
             name, limit = "what a client without a password may send", STRANGER_BYTES_MAX
         client.backlog_bytes += sum(map(len, argv)) + REQUEST_BYTES
@@ -141,7 +141,8 @@ class Serving:
 
     def _run(self, client: Client, argv: list[bytes]) -> None:
         context = self._context
-        if self._replica.keyspace.deadlines.next_ms < context.now_ms:
+        keyspace = self._replica.keyspace
+        if keyspace.deadlines.next_ms < keyspace.now_ms:
             self.expire()
         prepared = self._replica.prepared
         try:
@@ -166,7 +167,7 @@ class Serving:
 
     def _reply(self, client_id: int, reply: bytes) -> None:
         self._turn.reply_bytes += len(reply)
-        limit = self._context.limits.output_bytes_max
+        limit = self._context.settings.limits.output_bytes_max
         if not self._outputs.add(client_id, reply, limit):
             client = self._context.clients.get(client_id)
             if client is not None and not client.closing:
@@ -207,8 +208,7 @@ class Serving:
     def expire(self) -> None:
         """Delete expired keys. Clients that wait for a key which is only hidden so far learn that it is gone."""
         context, replica = self._context, self._replica
-        replica.keyspace.now_ms = context.now_ms
-        if context.writable and not context.loading:
+        if context.standing.writable and not context.standing.loading:
             limits = context.limits
             replica.expire_due(limits.expiry_takeover_ms, limits.expired_keys_max)
         parking = context.parking

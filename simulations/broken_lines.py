@@ -401,16 +401,16 @@ MUTATIONS = (
     Mutation(
         "a live origin is replaced at once",
         "replication/membership/membership.py",
-        "        limits = self._exchange.view.config.limits\n",
-        "        return False\n        limits = self._exchange.view.config.limits\n",
+        "        limits = self._settings.limits\n",
+        "        return False\n        limits = self._settings.limits\n",
         "convergence",
     ),
     Mutation(
         "the tail of an evicted origin is dropped",
         "replication/exchange.py",
-        "        name, own = self.view.config.name, self._applied\n",
+        "        name, own = self._settings.config.name, self._applied\n",
         "        if self._applied.members.is_evicted(header.slot):\n            return\n"
-        "        name, own = self.view.config.name, self._applied\n",
+        "        name, own = self._settings.config.name, self._applied\n",
         "convergence",
     ),
     Mutation(
@@ -451,8 +451,8 @@ MUTATIONS = (
     Mutation(
         "a directory that wrote alone founds nothing",
         "replication/membership/membership.py",
-        "        self._is_new = not (self._applied.members",
-        "        self._is_new = not (self._applied.vector.total() or self._applied.members",
+        "        is_known = bool(self._applied.members",
+        "        is_known = bool(self._applied.vector.total() or self._applied.members",
         "convergence",
     ),
 )

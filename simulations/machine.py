@@ -123,7 +123,7 @@ class Machine(Region):
     def look_for_room(self) -> None:
         """Check for disk space, as the runtime does before each turn."""
         room = self.log.has_room(ROOM_BYTES)
-        if room != self.node.context.writable:
+        if room != self.node.context.standing.writable:
             self.node.writable(room)
 
     def idle_client(self) -> int | None:

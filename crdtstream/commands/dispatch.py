@@ -34,7 +34,8 @@ DISK_FULL = "MISCONF The disk is full: writes are rejected until space on it is 
 
 def dispatch(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """Returns the reply; None if the client was parked, empty if it wants no reply."""
-    client.last_ms = context.replica.keyspace.now_ms = context.now_ms
+    client.last_ms = context.replica.keyspace.now_ms
+    standing = context.standing
     mode = client.reply_mode
     command: Command | None = None
     try:
@@ -42,9 +43,9 @@ def dispatch(context: Context, client: Client, argv: list[bytes]) -> Reply:
         # The usual request needs none of the checks in `admit`: testing for that here saves a call on each.
         if (
             client.transaction is not None
-            or context.memory_short
-            or context.loading
-            or not context.writable
+            or standing.memory_short
+            or standing.loading
+            or not standing.writable
             or not client.authenticated
             or not command.accepts(len(argv))
         ):
@@ -103,12 +104,13 @@ def admit(context: Context, client: Client, command: Command, count: int) -> Non
         denies_oom = command.queued
         if command.name == EXEC:
             writes, denies_oom = transaction.writes, transaction.denies_oom
-    if context.memory_short and denies_oom:
+    standing = context.standing
+    if standing.memory_short and denies_oom:
         raise CommandError(OOM)
-    if not context.writable and writes:
+    if not standing.writable and writes:
         raise CommandError(DISK_FULL)
-    if context.loading and not command.loading_allowed:
-        raise CommandError(f"LOADING {context.loading}")
+    if standing.loading and not command.loading_allowed:
+        raise CommandError(f"LOADING {standing.loading}")
 
 
 def queue_request(context: Context, transaction: Transaction, command: Command, argv: list[bytes]) -> bytes:

@@ -132,9 +132,9 @@ def xgroup_create(context: Context, client: Client, argv: list[bytes]) -> Reply:
     start = seen_now(context, stream) if argv[4] == b"$" else Position(arguments.parse_entry_id(argv[4]))
     if stream is not None and argv[3] in stream.groups:
         raise CommandError(BUSY)
-    admission = context.admission
+    admission = context.cluster.admission
     if admission is not None and not admission.admitted:
-        admission.wanted = True
+        admission.want()
         return await_admission(context, client, argv)
     if admission is not None:
         admission.say_admitted()
@@ -150,7 +150,7 @@ class Creator(Waiter):
         self.argv = argv
 
     def serve(self, context: Context) -> bytes | None:
-        admission = context.admission
+        admission = context.cluster.admission
         assert admission is not None
         if not admission.admitted:
             return None
@@ -233,7 +233,7 @@ class GroupReader(Waiter):
         self.after = after
 
     def serve(self, context: Context) -> bytes | None:
-        if not context.writable:
+        if not context.standing.writable:
             return None
         found = [readable(context, key, self.options.group) for key in self.keys]
         parts: list[bytes] = []

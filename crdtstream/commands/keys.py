@@ -126,7 +126,7 @@ def random_key(context: Context, client: Client, argv: list[bytes]) -> Reply:
 def draw(context: Context, count: int) -> int:
     """The next pseudo-random number in [0, count)."""
     context.draws += 1
-    seed = b"%d %d" % (context.origin, context.draws)
+    seed = b"%d %d" % (context.replica.applied.slot, context.draws)
     return int.from_bytes(blake2b(seed, digest_size=8).digest(), "big") % count
 
 
@@ -148,7 +148,7 @@ def object_idle_time(context: Context, client: Client, argv: list[bytes]) -> Rep
     stream = context.replica.keyspace.peek((client.database, argv[2]))
     if stream is None:
         return replies.null_bulk(client.protocol)
-    used_ms = max(stream.used_ms, context.started_ms)
+    used_ms = max(stream.used_ms, context.clock.started_ms)
     return replies.integer(max(0, context.now_ms - used_ms) // SECOND_MS)
 
 

@@ -68,7 +68,7 @@ def reset(context: Context, client: Client, argv: list[bytes]) -> Reply:
     client.name = b""
     client.reply_mode = REPLIES_ON
     client.no_evict = client.no_touch = False
-    client.authenticated = not context.requirepass
+    client.authenticated = not context.settings.password
     return replies.simple(b"RESET")
 
 
@@ -79,7 +79,7 @@ def authenticate(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """AUTH [user] password."""
     if len(argv) > 3:
         raise CommandError("ERR syntax error")
-    if len(argv) == 2 and not context.requirepass:
+    if len(argv) == 2 and not context.settings.password:
         raise CommandError(NO_PASSWORD_SET)
     if not knows_password(context, argv[1] if len(argv) == 3 else USER, argv[-1]):
         return deny(context, client)
@@ -89,7 +89,7 @@ def authenticate(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 def knows_password(context: Context, user: bytes, password: bytes) -> bool:
     """Compare digests, so that timing reveals nothing about the password; if none is set, any password is accepted."""
-    expected = context.requirepass
+    expected = context.settings.password
     return user == USER and (not expected or blake2b(password).digest() == blake2b(expected).digest())
 
 
@@ -200,7 +200,7 @@ def holder_count(context: Context, client: Client) -> int:
     replica = context.replica
     counter = min(client.written_counter, replica.applied.counter())
     own = region_of(replica.applied.slot)
-    return len([region for region in context.progress.holders(replica.applied.slot, counter) if region != own])
+    return len([region for region in context.cluster.progress.holders(replica.applied.slot, counter) if region != own])
 
 
 COMMANDS: list[Command] = [

@@ -88,11 +88,11 @@ class Setting:
     def shown(self, context: Context) -> str:
         if not self.field:
             return self.value
-        value = getattr(context.limits if self.of_limits else context.config, self.field)
+        value = getattr(context.settings.limits if self.of_limits else context.settings.config, self.field)
         if self.kind == "output":
             return f"normal {value} 0 0 slave 0 0 0 pubsub 0 0 0"
         if self.kind == "loglevel":
-            return SHOWN_LEVELS[context.config.log_level]
+            return SHOWN_LEVELS[context.settings.config.log_level]
         return text_of(value)
 
     def parse(self, text: bytes) -> object:

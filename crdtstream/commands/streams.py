@@ -63,7 +63,7 @@ def xadd(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 def xadd_with_options(context: Context, client: Client, argv: list[bytes]) -> Reply:
     options = arguments.parse_add(argv)
-    require_allowed(context.id_mode, options.new_id)
+    require_allowed(context.settings.config.id_mode, options.new_id)
     key = (client.database, argv[1])
     if options.no_mkstream and context.replica.keyspace.find(key) is None:
         return replies.null_bulk(client.protocol)
@@ -91,7 +91,7 @@ def top_of(context: Context, key: Key) -> EntryId:
 
 def minted(context: Context, top: EntryId) -> EntryId:
     """The ID for `*`."""
-    if context.id_mode == LIBERAL:
+    if context.settings.config.id_mode == LIBERAL:
         entry_id = mint_plain(context.now_ms, top)
     else:
         entry_id = mint(context.now_ms, top, context.replica.lane)
@@ -117,7 +117,7 @@ def chosen_id(context: Context, new_id: NewId, top: EntryId) -> EntryId:
         return minted(context, top)
     if new_id.kind == arguments.FULL:
         entry_id: EntryId | None = (new_id.ms, new_id.seq)
-    elif context.id_mode != LIBERAL:
+    elif context.settings.config.id_mode != LIBERAL:
         entry_id = mint_at(new_id.ms, top, context.replica.lane)
     elif new_id.kind == arguments.AUTO_SEQ and new_id.ms == top[0]:
         if top[1] == U64_MAX:

@@ -76,7 +76,7 @@ def test_rows_are_what_the_same_xadds_make(
     bulk, model = Region(id_mode=id_mode), Region(id_mode=id_mode)
     for region in (bulk, model):
         prepare(region, history)
-        region.context.now_ms += later_ms
+        region.replica.keyspace.now_ms += later_ms
         region.replica.keyspace.now_ms = region.context.now_ms
     places = [place for place, _ in rows]
     added = add(bulk, [fields for _, fields in rows], step, streams=NAMES, stream_of=places)

@@ -85,7 +85,7 @@ def test_the_first_id_by_mode(id_mode: str, given: str, expected: bytes) -> None
 )
 def test_the_next_id_by_mode_when_the_clock_is_behind(id_mode: str, given: str, expected: bytes) -> None:
     region = filled("2000-1")
-    region.context.id_mode = id_mode
+    region.configure(id_mode=id_mode)
     assert region.call("XADD", "s", given, "f", "v") == expected
 
 

@@ -47,7 +47,7 @@ def test_direct_slots_are_those_of_open_links() -> None:
     assert exchange_of(cluster, 1).direct_slots() == [2]
     assert [session.peer_region for session in exchange_of(cluster, 1).sessions()] == [2]
     assert exchange_of(cluster, 1).unlinked() == [3]
-    assert exchange_of(cluster, 1).name_of(3) == cluster.node(3).config.name
+    assert exchange_of(cluster, 1).name_of(3) == cluster.node(3).settings.config.name
 
 
 def test_a_state_that_is_whole_and_was_not_joined_is_let_go_at_the_start() -> None:
@@ -176,7 +176,7 @@ def test_what_waits_for_others_is_bounded_whatever_a_peer_sends() -> None:
     run(cluster, 1, "XADD x * f v")
     message = message_from(cluster, 1, 2)
     exchange, link = exchange_of(cluster, 2), cluster.link(1, 2)
-    exchange.view.config = replace(exchange.view.config, limits=Limits(inbox_bytes_max=500))
+    exchange.view.settings.change(replace(exchange.view.settings.config, limits=Limits(inbox_bytes_max=500)))
     batch = codec.decode_batch(message.batches.payloads[0])
     payloads = []
     for first in range(batch.first + 1_000, batch.first + 1_020):
@@ -190,7 +190,7 @@ def test_what_waits_for_others_is_bounded_whatever_a_peer_sends() -> None:
     refused = cluster.node(2).outgoing(link.number, 1 << 20, cluster.now_ms)
     assert refused is not None and "inbox_bytes_max" in refused.refused.reason
     cluster.check()
-    exchange.view.config = replace(exchange.view.config, limits=Limits())
+    exchange.view.settings.change(replace(exchange.view.settings.config, limits=Limits()))
     cluster.cut(1, 2)
     cluster.heal(1, 2)
     cluster.sync()
@@ -304,7 +304,7 @@ def limited(**limits: int) -> Cluster:
     cluster = Cluster(3, STRICT)
     cluster.sync()
     exchange = exchange_of(cluster, 2)
-    exchange.view.config = replace(exchange.view.config, limits=Limits(**limits))
+    exchange.view.settings.change(replace(exchange.view.settings.config, limits=Limits(**limits)))
     return cluster
 
 

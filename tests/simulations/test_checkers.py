@@ -230,10 +230,9 @@ def test_what_an_expired_key_held_may_be_gone(world: World) -> None:
 def test_a_key_that_expired_and_stays(world: World) -> None:
     say(world, b"PEXPIRE x 100".split())
     replica = world.machines[1].node.replica
-    context = world.machines[1].node.context
-    context.now_ms = replica.keyspace.deadlines.times[KEY]
+    replica.keyspace.now_ms = replica.keyspace.deadlines.times[KEY]
     ExpiresInTime().ticked(world, 1)
-    context.now_ms += 1
+    replica.keyspace.now_ms += 1
     with pytest.raises(Violation, match="expiry: region 1"):
         ExpiresInTime().ticked(world, 1)
 
@@ -243,9 +242,9 @@ def test_a_key_that_another_region_lets_expire_and_nobody_takes_over(world: Worl
     replica = world.machines[2].node.replica
     world.run_until(lambda: KEY in replica.keyspace.deadlines.times, world.now_ms + 900)
     context = world.machines[2].node.context
-    context.now_ms = replica.keyspace.deadlines.times[KEY] + context.limits.expiry_takeover_ms
+    replica.keyspace.now_ms = replica.keyspace.deadlines.times[KEY] + context.limits.expiry_takeover_ms
     ExpiresInTime().ticked(world, 2)
-    context.now_ms += 1
+    replica.keyspace.now_ms += 1
     with pytest.raises(Violation, match="expiry: region 2"):
         ExpiresInTime().ticked(world, 2)
 

@@ -54,7 +54,9 @@ class StartOver:
         "_linked_ms",
         "_membership",
         "_replica",
+        "_settings",
         "_since_ms",
+        "_standing",
         "_turn",
         "count",
         "replaced",
@@ -67,6 +69,8 @@ class StartOver:
         self._birth = birth
         self._exchange = exchange
         self._membership = membership
+        self._settings = exchange.view.settings
+        self._standing = exchange.standing
         self.source = 0
         self.count = 0
         # True after the state was replaced in this turn.
@@ -80,15 +84,15 @@ class StartOver:
 
     def begin(self, source: int, now_ms: int) -> str | None:
         """Start, and return None; or return the reason why not."""
-        name = self._exchange.view.config.name
-        if source == self._exchange.view.config.region:
+        name = self._settings.config.name
+        if source == self._settings.config.region:
             return f"region {name} ({source}) cannot start over from its own state: name another region"
         if self.source:
             return (
                 f"region {name} is already starting over from region {self.source}: see INFO replication for progress"
             )
         linked_ms = self._exchange.linked_ms(source, now_ms)
-        if now_ms - linked_ms >= self._exchange.view.config.limits.peer_timeout_ms:
+        if now_ms - linked_ms >= self._settings.limits.peer_timeout_ms:
             return (
                 f"region {source} is not linked, so its state cannot be taken: CRDT.REGIONS shows why, and which"
                 " regions are linked"
@@ -98,6 +102,8 @@ class StartOver:
         self._since_ms = self._linked_ms = now_ms
         self._exchange.fetching.abandon("the region starts over")
         self._exchange.news.append(f"region {name} starts to replace its state with that of region {source}")
+        # From the next command on, not only from the next turn.
+        self._standing.loading = self.waiting_for()
         return None
 
     def state(self) -> str:
@@ -128,7 +134,7 @@ class StartOver:
         if self.source:
             self._leave_others()
             self._go_on(now_ms)
-        elif self._left.groups and self._membership.admitted and self._exchange.writable:
+        elif self._left.groups and self._membership.admitted and self._standing.writable:
             self._membership.say_admitted()
             hand_over_groups(self._replica, self._left)
             self._turn.cut()
@@ -141,13 +147,13 @@ class StartOver:
     def _leave_others(self) -> None:
         """Close all other links: effects that the source lacks would be lost again when its state replaces this one."""
         for session in self._exchange.sessions():
-            if session.peer_region != self.source and session.closed is None:
-                session.closed = f"region {self._exchange.view.config.name} starts over from region {self.source}"
+            if session.peer_region != self.source:
+                session.close(f"region {self._settings.config.name} starts over from region {self.source}")
 
     def _go_on(self, now_ms: int) -> None:
         exchange, view = self._exchange, self._exchange.view
         self._since_ms, self._linked_ms = min(self._since_ms, now_ms), min(self._linked_ms, now_ms)
-        timeout_ms = view.config.limits.peer_timeout_ms
+        timeout_ms = self._settings.limits.peer_timeout_ms
         session = self._session_of(self.source)
         if session is None:
             if now_ms - self._linked_ms >= timeout_ms:
@@ -166,7 +172,7 @@ class StartOver:
 
     def _give_up(self, reason: str) -> None:
         self._exchange.fetching.abandon(reason)
-        name = self._exchange.view.config.name
+        name = self._settings.config.name
         text = f"region {name} did not start over from region {self.source} and keeps its state"
         self._exchange.notices.append((f"{text}: {reason}; repeat CRDT.STARTOVER once that is fixed", None))
         self._end("the start-over was abandoned")
@@ -228,7 +234,7 @@ class StartOver:
     def _tell(self, gone: int, entries: int) -> None:
         groups = len(self._left.groups)
         self._exchange.news.append(
-            f"region {self._exchange.view.config.name} has started over from the state of region {self.source}: origin"
+            f"region {self._settings.config.name} has started over from the state of region {self.source}: origin"
             f" {origin_name(gone)} continues as {origin_name(self._birth.origin)}, {entries} entries were handed over,"
             f" {groups} groups follow once it is admitted"
         )

@@ -117,7 +117,7 @@ class Handover:
         transfer = view.transfers.of(self.peer)
         if transfer is None:
             return
-        chunk = transfer.chunk(bytes_max, view.config.limits.window_bytes)
+        chunk = transfer.chunk(bytes_max, view.settings.limits.window_bytes)
         if chunk is not None:
             message.chunk.CopyFrom(wire.Chunk(transfer=transfer.number, index=chunk[0], payload=chunk[1]))
         if transfer.is_sent():
@@ -190,7 +190,7 @@ class Handover:
             self._lacking = missing
             self._patient_ms = now_ms
         waited_ms = now_ms - self._patient_ms
-        return len(view.direct) <= 1 or waited_ms >= view.config.limits.heartbeat_ms
+        return len(view.direct) <= 1 or waited_ms >= view.settings.limits.heartbeat_ms
 
     def _fill_fetch(self, message: wire.Message, view: View) -> None:
         """Request chunks when the transfer begins, and confirm them as more are staged."""
