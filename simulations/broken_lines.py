@@ -130,7 +130,7 @@ MUTATIONS = (
     ),
     Mutation(
         "an XDEL names one counter too many",
-        "commands/streams.py",
+        "commands/removing.py",
         "        ranges[slot] = ranges_of(counters[slot])",
         "        ranges[slot] = [(low, high + 1) for low, high in ranges_of(counters[slot])]",
         "convergence",
