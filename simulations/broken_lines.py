@@ -216,7 +216,8 @@ MUTATIONS = (
     Mutation(
         "a join keeps entries that the other side has seen go",
         "core/joining.py",
-        "    for low, high in lacking(mine, theirs, their_known):\n        mine.remove_counters(low, high)\n",
+        "    for low, high in lacking(mine, theirs, their_known):\n"
+        "        removed += mine.remove_counters(low, high)\n",
         "",
         "invariants",
     ),

@@ -8,7 +8,7 @@ Reference: `streamParseAddOrTrimArgsOrReply` of Redis.
 from __future__ import annotations
 
 from crdtstream.clients.context import CommandError
-from crdtstream.commands.arguments import INVALID_ID, SYNTAX, parse_entry_id
+from crdtstream.commands.arguments import INVALID_ID, REFERENCES, SYNTAX, parse_entry_id
 from crdtstream.commands.integers import integer
 from crdtstream.core.entry_id import EntryId, parse_u64
 
@@ -50,24 +50,30 @@ def parse_new_id(text: bytes) -> NewId:
 
 
 class TrimOptions:
-    """`MAXLEN|MINID [=|~] threshold [LIMIT n]`: `keep` or `min_id` is set, or neither; `limit` is None if absent."""
+    """`MAXLEN|MINID [=|~] threshold [LIMIT n] [KEEPREF|DELREF|ACKED]`: `keep` or `min_id` is set, or neither; `limit`
+    and `references` are None if absent.
+    """
 
-    __slots__ = ("approximate", "keep", "limit", "min_id")
+    __slots__ = ("approximate", "keep", "limit", "min_id", "references")
 
     def __init__(self) -> None:
         self.keep: int | None = None
         self.min_id: EntryId | None = None
         self.approximate = False
         self.limit: int | None = None
+        self.references: int | None = None
 
     def given(self) -> bool:
         return self.keep is not None or self.min_id is not None
 
     def take(self, argv: list[bytes], at: int) -> int:
         """Parse the option at `at`; returns how many arguments it takes, or 0 if it is not one of these."""
+        word = argv[at].upper()
+        if self.references is None and word in REFERENCES:
+            self.references = REFERENCES[word]
+            return 1
         if at + 1 == len(argv):
             return 0
-        word = argv[at].upper()
         if word == b"MAXLEN" or word == b"MINID":
             return self._take_threshold(word, argv, at)
         if word == b"LIMIT":

@@ -1,4 +1,4 @@
-"""Arguments shared by several stream commands: IDs, bounds of ranges, COUNT.
+"""Arguments shared by several stream commands: IDs, bounds of ranges, COUNT, and what is done with references.
 
 A parser raises Redis's error text and changes only the object that it fills. An option word counts as an option only if
 enough arguments come after it; otherwise it is taken as the next positional argument, as in Redis. Parsed bounds of a
@@ -9,12 +9,17 @@ Reference: `streamGenericParseIDOrReply` of Redis.
 
 from __future__ import annotations
 
+from typing import Final
+
 from crdtstream.clients.context import CommandError
 from crdtstream.commands.integers import integer
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, U64_MAX, EntryId, next_id, parse_id, previous_id
 
 SYNTAX = "ERR syntax error"
 INVALID_ID = "ERR Invalid stream ID specified as stream command argument"
+
+BAD_NUMBER_OF_IDS = "ERR Number of IDs must be a positive integer"
+NO_IDS = "ERR IDS option is required"
 
 COUNT_ALL = -1
 
@@ -80,3 +85,23 @@ def parse_count(argv: list[bytes], at: int) -> int:
         count = max(integer(argv[at + 1]), 0)
         at += 2
     return count
+
+
+# What a removal does with the pending entries that refer to what it removes: it keeps them, it removes them too, or it
+# removes only entries that no group needs.
+KEEPREF = 0
+DELREF = 1
+ACKED = 2
+REFERENCES: Final = {b"KEEPREF": KEEPREF, b"DELREF": DELREF, b"ACKED": ACKED}
+
+
+def parse_numbered_ids(argv: list[bytes], at: int) -> list[EntryId]:
+    """The IDs of `IDS n id...`, with IDS at `at`; as many as are said, in their order."""
+    if at + 1 == len(argv):
+        raise CommandError(SYNTAX)
+    count = integer(argv[at + 1], BAD_NUMBER_OF_IDS)
+    if count <= 0:
+        raise CommandError(BAD_NUMBER_OF_IDS)
+    if count > len(argv) - at - 2:
+        raise CommandError("ERR The `numids` parameter must match the number of arguments")
+    return [parse_entry_id(text) for text in argv[at + 2 : at + 2 + count]]

@@ -228,8 +228,9 @@ COMMANDS: list[Command] = [
         group="stream",
         summary="Appends a new message to a stream. Creates the key if it doesn't exist.",
         syntax=(
-            "key [NOMKSTREAM@6.2.0] [trim:(strategy:<MAXLEN | MINID@6.2.0> [operator:<= | ~>] threshold [LIMIT"
-            " count#@6.2.0])] id-selector:<* | id> data:(field value)..."
+            "key [NOMKSTREAM@6.2.0] [condition:<KEEPREF | DELREF | ACKED>@8.2.0]"
+            " [trim:(strategy:<MAXLEN | MINID@6.2.0> [operator:<= | ~>] threshold [LIMIT count#@6.2.0])]"
+            " id-selector:<* | id> data:(field value)..."
         ),
     ),
     Command(
