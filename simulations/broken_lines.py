@@ -130,7 +130,7 @@ MUTATIONS = (
     ),
     Mutation(
         "an XDEL names one counter too many",
-        "commands/streams.py",
+        "commands/removing.py",
         "        ranges[slot] = ranges_of(counters[slot])",
         "        ranges[slot] = [(low, high + 1) for low, high in ranges_of(counters[slot])]",
         "convergence",
@@ -216,7 +216,8 @@ MUTATIONS = (
     Mutation(
         "a join keeps entries that the other side has seen go",
         "core/joining.py",
-        "    for low, high in lacking(mine, theirs, their_known):\n        mine.remove_counters(low, high)\n",
+        "    for low, high in lacking(mine, theirs, their_known):\n"
+        "        removed += mine.remove_counters(low, high)\n",
         "",
         "convergence",
     ),

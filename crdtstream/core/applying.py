@@ -287,6 +287,8 @@ class Applied:
             stream.apply_added(slot, counter, effect.first, effect.before, block, low, high)
         elif isinstance(effect, fx.EntriesRemoved):
             stream.apply_removed(slot, counter, effect.ranges, effect.trimmed, effect.max_deleted)
+            if effect.references:
+                stream.drop_references(effect.references)
             changed.dirty_all(key, stream)
         elif isinstance(effect, fx.Acknowledged):
             group = stream.groups.get(effect.group)

@@ -75,7 +75,9 @@ __all__ = [
     "encode_start",
 ]
 
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
+# The oldest format that is read: format 3 only adds values at the ends of rows.
+OLDEST_FORMAT: Final = 2
 
 # Kinds of log records.
 BATCH: Final = 1
@@ -219,12 +221,13 @@ def encode_start(slot: int, count: int) -> bytes:
 
 
 def decode_start(payload: bytes) -> tuple[int, int]:
-    """The origin and its count. The format version comes first, because only this build's own format can be read on."""
+    """The origin and its count. The format version comes first, because a row in a later format cannot be read on."""
     rows = Rows(payload)
     row = rows.next()
     format_version = read_u64(row[0], "format version")
-    if format_version != FORMAT_VERSION:
-        raise CodecError(f"format {format_version}; this build reads and writes format {FORMAT_VERSION}")
+    if not OLDEST_FORMAT <= format_version <= FORMAT_VERSION:
+        read = f"this build reads formats {OLDEST_FORMAT} to {FORMAT_VERSION}"
+        raise CodecError(f"format {format_version}; {read}")
     _, slot, count = read_row(row, 3, "start")
     rows.end()
     return (read_slot(slot, "origin"), read_u64(count, "count of origins"))

@@ -84,7 +84,8 @@ def effect_row(effect: Effect) -> Row:
         return (_ENTRIES_ADDED, database, name, effect.first, effect.before, *columns)
     if isinstance(effect, EntriesRemoved):
         ranges = grouped_column([(slot, flat(pairs)) for slot, pairs in sorted(effect.ranges.items())])
-        return (_ENTRIES_REMOVED, database, name, ranges, effect.trimmed, effect.max_deleted)
+        row = (_ENTRIES_REMOVED, database, name, ranges, effect.trimmed, effect.max_deleted)
+        return (*row, intervals_column(effect.references)) if effect.references else row
     if isinstance(effect, StreamDeleted):
         counts = grouped_column([(slot, [*count]) for slot, count in sorted(effect.counts.items())])
         return (_STREAM_DELETED, database, name, counts)
@@ -207,12 +208,14 @@ def _read_block(ms_value: object, seq_value: object, ends_value: object, data_va
 
 
 def _read_entries_removed(row: Row) -> EntriesRemoved:
-    _, database, name, values, trimmed, max_deleted = read_row(row, 6, "EntriesRemoved")
+    # A row without references ends before them, as all rows did up to format 2.
+    _, database, name, values, trimmed, max_deleted = read_row(row[:6], 6, "EntriesRemoved")
     ranges: dict[int, list[CounterRange]] = {}
     for slot, numbers in read_grouped(values, "ranges", 2).items():
         ranges[slot] = _read_ranges(paired(numbers))
     deleted = _read_optional_id(max_deleted, "max-deleted ID")
-    return EntriesRemoved(read_key(database, name), ranges, read_flag(trimmed, "trimmed"), deleted)
+    references = {} if len(row) == 6 else read_intervals(read_row(row, 7, "EntriesRemoved")[6], "references")
+    return EntriesRemoved(read_key(database, name), ranges, read_flag(trimmed, "trimmed"), deleted, references)
 
 
 def _read_ranges(ranges: list[CounterRange]) -> list[CounterRange]:

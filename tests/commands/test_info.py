@@ -192,8 +192,8 @@ def test_replication() -> None:
         "region_name": "east",
         "origin": "1.abc",
         "id_mode": "semi-strict",
-        "vector": "1.0=2",
-        "durable_vector": "1.0=1",
+        "vector": "1.abc=2",
+        "durable_vector": "1.abc=1",
         "peers": "2",
         "connected_regions": "1",
         "peer0": "region=2,name=west,address=h:1,link=open,silent_ms=3,lag=1,durable_lag=2,held_back_bytes=0,"
