@@ -48,6 +48,7 @@ from crdtstream.replication.membership.contacts import Contacts
 from crdtstream.replication.membership.life import Life
 from crdtstream.replication.membership.membership import Membership
 from crdtstream.replication.membership.start_over import StartOver
+from crdtstream.replication.states import ASKED
 from crdtstream.replication.turn import Record, Turn
 from crdtstream.replication.wire_pb2 import Hello, Message
 from crdtstream.serving import Serving
@@ -162,6 +163,7 @@ class Node:
     def stop(self) -> Ready:
         """The last turn: everything pending, and the mark of a clean stop, which the runtime syncs."""
         self._close_turn()
+        self.turn.cut()
         self.turn.add(codec.STOP, b"")
         return Ready(self.turn.take(), self.outputs.take(), sorted(self.context.clients))
 
@@ -268,7 +270,7 @@ class Node:
 
     def end_slice(self) -> None:
         """Call after a slice: clients that wait for a key or watch it learn of its change before the next command."""
-        if len(self.context.parking) or len(self.context.watches):
+        if self.context.parking.waiters or self.context.watches.by_key:
             self.serving.wake()
 
     # Questions of the runtime
@@ -342,7 +344,7 @@ class Node:
         self._set_clock(now_ms)
         self.exchange.receive(link_id, message, now_ms)
         self._live()
-        if len(self.context.parking):
+        if self.context.parking.waiters:
             self.serving.wake()
             self.serving.wake_keyless()
 
@@ -351,16 +353,18 @@ class Node:
 
     def _live(self) -> None:
         """Advance membership and starting over."""
-        if self.life.advance(self.replica.keyspace.now_ms) and len(self.context.parking):
+        if self.life.advance(self.replica.keyspace.now_ms) and self.context.parking.waiters:
             self.serving.wake_keyless()
 
     # Turns
 
     def _set_clock(self, now_ms: int) -> None:
         """Set the time; deadlines move with a clock that was set back, so that no client waits longer than it asked."""
-        set_back_ms = self.context.clock.set(now_ms)
-        if set_back_ms:
-            self.context.parking.shift(set_back_ms)
+        keyspace = self.replica.keyspace
+        if now_ms < keyspace.now_ms:
+            self.context.parking.shift(now_ms - keyspace.now_ms)
+            self.context.clock.set_back_ms = now_ms
+        keyspace.now_ms = now_ms
 
     def reseed(self, seed: int) -> None:
         """Derive the number of the next origin, if there will be one, from this seed."""
@@ -410,7 +414,7 @@ class Node:
         """End the turn; returns what to do, or None. Requests beyond the turn's bounds run in the next one, so the
         runtime yields to other work while `is_behind()`.
         """
-        if self.membership.own.is_asked:
+        if self.membership.own.demand == ASKED:
             self._live()
             self.membership.own.end_turn()
             self.serving.wake_keyless()
@@ -426,7 +430,7 @@ class Node:
             if not self.outputs.holds:
                 self.exchange.view.served_position = self.turn.last_position
         replies = self.outputs.due(self.turn.last_position, self._synced)
-        closing = self.serving.take_closing()
+        closing = self.serving.take_closing() if self.context.leaving else []
         if not records and not replies and not closing and not self.serving.is_behind():
             return None
         return Ready(records, replies, closing, self._is_urgent())
@@ -438,13 +442,15 @@ class Node:
         return replaced or changes != self._member_changes
 
     def _close_turn(self) -> None:
-        if len(self.context.parking):
+        if self.context.parking.waiters:
             self.serving.wake()
-        else:
+        elif self.context.watches.by_key:
             self.context.take_changes()
+        else:
+            self.replica.changed.take_touched()
         self.serving.resume()
-        self.replica.acknowledge_all()
-        self.turn.cut()
+        if self.replica.changed.dirty:
+            self.replica.acknowledge_all()
 
     def synced(self, position: int) -> None:
         """The log is durable up to this position."""

@@ -151,7 +151,7 @@ class Serving:
             reply = self._survive(error, client, prepared)
         if reply is not None:
             self._reply(client.id, reply)
-        if len(context.parking) or len(context.watches):
+        if context.parking.waiters or context.watches.by_key:
             self.wake()
         if context.outbox:
             self._deliver_outbox()
@@ -212,7 +212,7 @@ class Serving:
             limits = context.limits
             replica.expire_due(limits.expiry_takeover_ms, limits.expired_keys_max)
         parking = context.parking
-        if len(parking) and replica.keyspace.deadlines.times:
+        if parking.waiters and replica.keyspace.deadlines.times:
             for waiter in parking.waiting_for(list(filter(replica.keyspace.hides, parking.keys()))):
                 self._serve(waiter)
 

@@ -159,7 +159,7 @@ MUTATIONS = (
     Mutation(
         "what a peer has applied is not noted",
         "replication/session.py",
-        "                self._feed.note_covered(applied)\n",
+        "                if applied is not None:\n                    self._feed.note_covered(applied)\n",
         "",
         "echo",
     ),

@@ -19,19 +19,6 @@ class Clock:
         self._keyspace = keyspace
         keyspace.now_ms = self.started_ms = self.set_back_ms = now_ms
 
-    @property
-    def now_ms(self) -> int:
-        return self._keyspace.now_ms
-
-    def set(self, now_ms: int) -> int:
-        """Set the time; returns by how much it was set back, as a negative number, or 0."""
-        passed_ms = now_ms - self._keyspace.now_ms
-        self._keyspace.now_ms = now_ms
-        if passed_ms >= 0:
-            return 0
-        self.set_back_ms = now_ms
-        return passed_ms
-
     def idle_ms(self, since_ms: int) -> int:
         """The milliseconds since a time. A time later than now was recorded before the clock was set back, so the idle
         time then counts from `set_back_ms`.

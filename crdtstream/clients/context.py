@@ -162,7 +162,7 @@ class Context:
     def take_changes(self) -> list[Key]:
         """Take the keys that changed since the last call, and mark the clients that watch them."""
         touched = self.replica.changed.take_touched()
-        if touched and len(self.watches):
+        if touched and self.watches.by_key:
             self.watches.note(touched)
         return touched
 

@@ -25,7 +25,7 @@ from crdtstream.replication.heard import Heard
 from crdtstream.replication.history import History
 from crdtstream.replication.inbox import Inbox, InboxError
 from crdtstream.replication.membership.birth import Birth
-from crdtstream.replication.progress import ProgressRow
+from crdtstream.replication.progress import GrownRow
 from crdtstream.replication.screening import screen_state
 from crdtstream.replication.session import Refusal, Session
 from crdtstream.replication.transfer.fetching import Fetching
@@ -102,7 +102,8 @@ class Exchange:
         if heard.has_part:
             self._bound_unfinished()
         # Nobody can have more effects of this origin than it has made, unless another process continues as this origin.
-        self.doubled = self.doubled or not self._applied.vector.contains(self._applied.slot, heard.own_counter)
+        if heard.own_counter and not self._applied.vector.contains(self._applied.slot, heard.own_counter):
+            self.doubled = True
         for slot, count, regions in heard.neighbours:
             self.birth.founding.tell(slot, count, regions)
         for row in heard.births:
@@ -130,15 +131,14 @@ class Exchange:
         known = {*self._applied.members.slots(), *self.birth.founders}
         return all(region_of(other) != region_of(slot) for other in known) or slot in self.birth.founding.origins()
 
-    def _hear_progress(self, session: Session, rows: list[ProgressRow], now_ms: int) -> None:
+    def _hear_progress(self, session: Session, rows: list[GrownRow], now_ms: int) -> None:
         rows_max = self._settings.limits.progress_rows_max
-        for slot, durable, applied, life in rows:
-            if not self.progress.hear(slot, durable, applied, rows_max):
+        for row in rows:
+            if not self.progress.hear_row(row, rows_max, now_ms):
                 peer = f"region {session.peer_name} ({session.peer_region})"
                 raise Refusal(
                     f"{peer} sends more progress than progress_rows_max = {rows_max} rows allow: raise the limit"
                 )
-            self.progress.hear_life(slot, life, now_ms)
 
     def _hear_deferred(self, deferred: Deferred) -> None:
         """Record that a peer defers the admission of this region's origin, or no longer does."""

@@ -37,6 +37,7 @@ from crdtstream.replication.greeting import (
     check_hello,
     make_hello,
     refusal,
+    to_grown,
     to_regions,
     to_slot,
     to_slots,
@@ -229,7 +230,7 @@ class Session:
         self.replaces = hello.replaces
         self.vector_then = to_vector(hello.vector)
         self._serve_from(self.vector_then, to_slots(hello.direct_slots), 0, view.transfers)
-        heard.own_counter = self.vector_then.get(view.birth.origin)
+        heard.own_counter = self.vector_then.get(view.replica.applied.slot)
         heard.births += hello.births
         self._pass(HELLO_HEARD)
 
@@ -253,17 +254,21 @@ class Session:
         """Merge the peer's progress rows. A row about this region's own origin only shows how far its effects have
         spread.
         """
-        own = view.birth.origin
+        own = view.replica.applied.slot
         self._feed.note_consumed(progress.consumed_bytes)
         for row in progress.rows:
-            slot, durable, applied = to_slot(row.slot), to_vector(row.durable), to_vector(row.applied)
-            heard.own_counter = max(heard.own_counter, applied.get(own))
+            grown = to_grown(row)
+            slot, durable, applied, life = grown
+            if applied is not None:
+                heard.own_counter = max(heard.own_counter, applied.get(own))
             if slot != own:
-                heard.rows.append((slot, durable, applied, row.life))
-                self._shared_of(slot).add(durable, applied, row.life)
+                heard.rows.append(grown)
+                self._shared_of(slot).add(durable, applied, life)
             if slot == self.peer_origin:
-                self._feed.note_covered(applied)
-                self.handover.heard_progress(view.transfers)
+                if applied is not None:
+                    self._feed.note_covered(applied)
+                if self._feed.behind or view.transfers.running:
+                    self.handover.heard_progress(view.transfers)
 
     def _shared_of(self, slot: int) -> _Shared:
         shared = self._shared.get(slot)
@@ -306,7 +311,7 @@ class Session:
         audit = view.audit.due(self.peer_origin)
         if audit is not None:
             message.audit.CopyFrom(audit)
-        own = view.birth.origin
+        own = view.replica.applied.slot
         searching = not view.frozen and self._feed.fill(message, bytes_max, view.served_position, own)
         said = searching or bool(message.ListFields())
         return self._fill_progress(message, view, said, now_ms) or said
@@ -376,13 +381,13 @@ class Session:
                 continue
             grown = durable.beyond(shared.durable)
             if grown.total():
-                urgent = urgent or slot == view.birth.origin or slot not in self._feed.direct
+                urgent = urgent or slot == view.replica.applied.slot or slot not in self._feed.direct
             rows.append((slot, grown, applied.beyond(shared.applied), life))
         return rows, urgent
 
     def _progress_rows(self, view: View) -> list[ProgressRow]:
         """Return the row of every known member except the peer itself."""
-        own = view.birth.origin
+        own = view.replica.applied.slot
         rows = [row for row in view.progress.rows() if row[0] not in (own, self.peer_origin)]
         rows.append((own, view.durable_vector, view.replica.applied.vector, view.life))
         return rows
@@ -447,9 +452,11 @@ class _Shared:
         self.applied = VersionVector()
         self.life = 0
 
-    def add(self, durable: VersionVector, applied: VersionVector, life: int) -> None:
-        self.durable.merge(durable)
-        self.applied.merge(applied)
+    def add(self, durable: VersionVector | None, applied: VersionVector | None, life: int) -> None:
+        if durable is not None:
+            self.durable.merge(durable)
+        if applied is not None:
+            self.applied.merge(applied)
         self.life = max(self.life, life)
 
 

@@ -1,4 +1,4 @@
-"""The states of a session and of a region's own origin, and the events that lead from one to another.
+"""The states of a session, of a region's own origin and of starting over, and the events between them.
 
 A table has a row for each event that may happen in a state; any other is a fault of this code, and `after` says so.
 docs/states.md shows these tables and is made from them.
@@ -83,6 +83,30 @@ DEMAND: Final[States] = {
     (ASKED, ASKS): ASKED,
     (ASKED, TURN_ENDS): REMEMBERED,
     (REMEMBERED, ASKS): ASKED,
+}
+
+# Replacing the own state by another region's (membership/start_over.py).
+IDLE: Final = "idle"
+LEVELLING: Final = "levelling"
+FETCHING: Final = "fetching"
+HANDING_OVER: Final = "handing over"
+
+BEGINS: Final = "an operator names the source"
+LEVELLED: Final = "the source holds what was here, or the wait for that is over"
+ENDS: Final = "the state is replaced, or it gives up"
+LEAVES_GROUPS: Final = "the same, and groups are left to hand over"
+HANDED_OVER: Final = "the groups are handed over"
+
+START_OVER: Final[States] = {
+    (IDLE, BEGINS): LEVELLING,
+    (IDLE, LEAVES_GROUPS): HANDING_OVER,
+    (LEVELLING, LEVELLED): FETCHING,
+    (LEVELLING, ENDS): IDLE,
+    (LEVELLING, LEAVES_GROUPS): HANDING_OVER,
+    (FETCHING, ENDS): IDLE,
+    (FETCHING, LEAVES_GROUPS): HANDING_OVER,
+    (HANDING_OVER, BEGINS): LEVELLING,
+    (HANDING_OVER, HANDED_OVER): IDLE,
 }
 
 

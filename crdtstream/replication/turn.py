@@ -22,12 +22,14 @@ Record = tuple[int, bytes]
 class Turn:
     """The records of the current turn."""
 
-    __slots__ = ("_history", "_records", "_replica", "last_position")
+    __slots__ = ("_history", "_prepared", "_records", "_replica", "last_position")
 
     def __init__(self, replica: Replica, history: History) -> None:
         self._replica = replica
         self._history = history
         self._records: list[Record] = []
+        # The attempts to prepare something, when the turn was cut last.
+        self._prepared = replica.prepared
         self.last_position = 0
 
     def add(self, kind: int, payload: bytes) -> int:
@@ -37,8 +39,9 @@ class Turn:
         return self.last_position
 
     def cut(self) -> None:
-        """Turn the effects prepared here so far into records."""
-        if not self._replica.is_open:
+        """Turn the effects prepared here so far into records; quickly, if there were no attempts to prepare any."""
+        prepared, self._prepared = self._prepared, self._replica.prepared
+        if prepared == self._prepared or not self._replica.is_open:
             return
         taken = self._replica.take()
         if taken.facts:
@@ -51,7 +54,7 @@ class Turn:
         batch = codec.decode_effects(header, payload)
         screen_batch(batch, self._replica)
         self.cut()
-        self._replica.apply_batch(batch)
+        self._replica.applied.apply_batch(batch)
         self._add_batch(batch, payload)
 
     def join(self, transfer: int, state: TransferReader) -> bool:
@@ -74,6 +77,8 @@ class Turn:
         self._history.note(self.add(codec.BATCH, payload), batch.slot, batch.last, self._replica.applied.vector)
 
     def take(self) -> list[Record]:
+        """End the turn: cut it, and take its records."""
+        self.cut()
         records = self._records
         self._records = []
         return records

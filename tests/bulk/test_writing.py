@@ -139,7 +139,7 @@ def test_strict_mode_refuses_ids_as_xadd_does() -> None:
 )
 def test_what_keeps_xadd_out_keeps_rows_out(field: str, value: object, code: str, text: str) -> None:
     region = Region()
-    setattr(region.context, field, value)
+    setattr(region.context.standing, field, value)
     with pytest.raises(BulkError, match=text) as refusal:
         add(region, [[b"f", b"v"]])
     assert (refusal.value.code, region.replica.prepared) == (code, 0)

@@ -182,8 +182,8 @@ def test_replication() -> None:
     region.progress.applied[2] = VersionVector({region.replica.applied.slot: 1})
     region.neighbours.shown = [Peer(2, "west", "h:1", "open", 3, 2), Peer(3, "north", "h:2", "down", 9000)]
     region.neighbours.shown[0].sent_bytes = 9
-    west = region.neighbours.shown[1]
-    west.unlinked_ms, west.reason = 60_000, "refused: give a,\r\n b"
+    north = region.neighbours.shown[1]
+    north.unlinked_ms, north.reason = 60_000, "refused: give a,\r\n b"
     fields = fields_of(region, "replication")
     expected = {
         "role": "master",

@@ -243,16 +243,16 @@ def test_a_snapshot_holds_what_may_be_served_and_no_more() -> None:
     last, exchange.transfers.wanted[2] = exchange.view.served_position, None
     exchange.view.served_position = last - 1
     exchange.take_snapshots()
-    assert exchange.transfers.of(2) is None
+    assert exchange.transfers.running.get(2) is None
     exchange.view.served_position = last
     cluster.node(1).replica.add_entry((0, b"x"), (2**50, 1), [b"f", b"v"])
     exchange.take_snapshots()
-    assert exchange.transfers.of(2) is None, "a turn is open"
+    assert exchange.transfers.running.get(2) is None, "a turn is open"
     cluster.node(1).turn.cut()
     exchange.take_snapshots()
-    assert exchange.transfers.of(2) is None, "its records are not in the log"
+    assert exchange.transfers.running.get(2) is None, "its records are not in the log"
     cluster.regions[1].perform()
-    transfer = exchange.transfers.of(2)
+    transfer = exchange.transfers.running.get(2)
     assert transfer is not None and transfer.position == last + 1
     assert transfer.vector == cluster.node(1).replica.applied.vector
 

@@ -12,6 +12,7 @@ from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.membership.chronicle import Chronicle
 from crdtstream.replication.membership.membership import Membership
 from crdtstream.replication.membership.start_over import StartOver
+from crdtstream.replication.states import IDLE
 
 
 class Life:
@@ -34,7 +35,7 @@ class Life:
         admitted just now.
         """
         membership, start_over = self._membership, self._start_over
-        if start_over.is_idle and membership.is_settled():
+        if start_over.step == IDLE and membership.is_settled():
             return False
         before = membership.admitted
         start_over.advance(now_ms)

@@ -46,6 +46,7 @@ from crdtstream.replication.exchange import Exchange
 from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.membership.own_state import OwnState
 from crdtstream.replication.session import Session
+from crdtstream.replication.states import ASKED
 from crdtstream.replication.turn import Turn
 
 HEARTBEATS_OF_SILENCE = 2
@@ -111,7 +112,7 @@ class Membership:
 
     def is_settled(self) -> bool:
         """Return whether nothing is due at any time: this origin and all linked ones are admitted."""
-        if self._settled_at is None or self.own.is_asked or self._exchange.doubled:
+        if self._settled_at is None or self.own.demand == ASKED or self._exchange.doubled:
             return False
         return self._settled_at == (self._applied.members.changes, self._exchange.greetings, self._birth.changes)
 
@@ -252,7 +253,7 @@ class Membership:
         if self._first_of(others, own):
             return
         if not self._applied.members.joins_of(own):
-            if self.own.is_asked or self._applied.counter() or self._exchange.greeted():
+            if self.own.demand == ASKED or self._applied.counter() or self._exchange.greeted():
                 self._replica.join_member(own)
         elif all(self._holds_join(replaced.get(slot, slot)) for slot in counted) and self._evictors_hold_join():
             self._replica.say_admitted(self._applied.members.joins_of(own)[0], True)

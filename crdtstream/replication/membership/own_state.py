@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from crdtstream.replication.states import (
     ADMITTED,
-    ASKED,
     ASKS,
     DEMAND,
     IS_ADMITTED,
@@ -80,11 +79,6 @@ class OwnState:
     def serves(self) -> bool:
         """True if clients need not wait for the admission."""
         return self.state != NEW
-
-    @property
-    def is_asked(self) -> bool:
-        """True if somebody has asked for the admission in this turn."""
-        return self.demand == ASKED
 
     @property
     def was_asked(self) -> bool:

@@ -74,7 +74,7 @@ class Handover:
         """Handle progress of the peer: resume from the log, or drop a transfer that the peer no longer needs."""
         if self.is_sending:
             return
-        transfer = transfers.of(self.peer)
+        transfer = transfers.running.get(self.peer)
         if self._feed.behind:
             if self._feed.catch_up():
                 self._end_sending(transfers)
@@ -97,7 +97,7 @@ class Handover:
             if not fetch.unoffered or fetch.transfer == self._sent:
                 return
             self._feed.fall_behind()
-        transfer = transfers.of(self.peer)
+        transfer = transfers.running.get(self.peer)
         if not self.is_sending or transfer is None or not fetch.transfer:
             transfers.fetch(self.peer, fetch.transfer, fetch.next)
             self.is_sending = True
@@ -114,7 +114,7 @@ class Handover:
             self._offered = needed
 
     def _fill_chunk(self, message: wire.Message, view: View, bytes_max: int) -> None:
-        transfer = view.transfers.of(self.peer)
+        transfer = view.transfers.running.get(self.peer)
         if transfer is None:
             return
         chunk = transfer.chunk(bytes_max, view.settings.limits.window_bytes)
@@ -208,7 +208,7 @@ class Handover:
         staging = view.fetching.staging
         if self.is_fetching(view) and staging is not None:
             return ("receiving", staging.next, staging.byte_count)
-        transfer = view.transfers.of(self.peer) if self.is_sending else None
+        transfer = view.transfers.running.get(self.peer) if self.is_sending else None
         return None if transfer is None else ("sending", transfer.sent, transfer.byte_count)
 
     def fill(self, message: wire.Message, view: View, bytes_max: int) -> None:
