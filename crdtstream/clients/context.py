@@ -21,6 +21,7 @@ from crdtstream.clients.parking import Parked, Parking
 from crdtstream.clients.saving import Saving
 from crdtstream.clients.slow_log import SlowLog
 from crdtstream.clients.statistics import Statistics, Stopwatch
+from crdtstream.clients.subscriptions import Subscriptions
 from crdtstream.clients.watching import Watches
 from crdtstream.config import EVERYSEC, Config, Limits
 from crdtstream.core.causality import VersionVector
@@ -239,6 +240,7 @@ class Context:
         "parking",
         "peers",
         "progress",
+        "pubsub",
         "ranges",
         "replica",
         "requirepass",
@@ -270,6 +272,7 @@ class Context:
         self.ranges = MergedRanges(limits.merged_ranges_bytes_max)
         self.parking: Parking[Waiter] = Parking()
         self.watches = Watches()
+        self.pubsub = Subscriptions()
         self.outbox: list[tuple[Client, bytes]] = []
         self.leaving: list[Client] = []
         self.peers: list[Peer] = []

@@ -16,7 +16,7 @@ from hashlib import blake2b
 from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, help_row, keys_at, keys_from
 from crdtstream.clients.context import CommandError, Context, Reply
-from crdtstream.commands.glob import Token, matches, tokens_of
+from crdtstream.clients.glob import Token, matches, tokens_of
 from crdtstream.commands.integers import integer
 from crdtstream.core.entry_id import parse_u64
 from crdtstream.core.keyspace import DATABASES
