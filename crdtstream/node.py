@@ -85,6 +85,7 @@ class Node:
         self.context.audit = self.exchange.audit
         self.context.start_over = self.start_over
         self.notices = self.context.notices = self.exchange.notices
+        self.turn.witness = self.context.notifications
         self.chronicle = Chronicle()
         self.contacts = Contacts(config.peers, now_ms)
         self.outputs = Outputs(config.fsync == ALWAYS)

@@ -219,6 +219,7 @@ class Serving:
         if context.writable and not context.loading:
             limits = context.limits
             replica.expire_due(limits.expiry_takeover_ms, limits.expired_keys_max)
+            context.notifications.settle()
         parking = context.parking
         if len(parking) and replica.keyspace.deadlines.times:
             for waiter in parking.waiting_for(list(filter(replica.keyspace.hides, parking.keys()))):
@@ -233,6 +234,7 @@ class Serving:
                 given += 1
         if self._context.digests and digest_on(self._context):
             self.wake_keyless()
+        self._context.notifications.settle()
         self._deliver_messages()
         self._turn.begin_turn()
 

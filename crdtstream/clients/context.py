@@ -17,6 +17,7 @@ from mypy_extensions import mypyc_attr
 
 from crdtstream.clients.alarms import Alarms
 from crdtstream.clients.client import Client
+from crdtstream.clients.notifications import Notifications
 from crdtstream.clients.parking import Parked, Parking
 from crdtstream.clients.saving import Saving
 from crdtstream.clients.slow_log import SlowLog
@@ -234,6 +235,7 @@ class Context:
         "loading",
         "memory_short",
         "notices",
+        "notifications",
         "now_ms",
         "origin",
         "outbox",
@@ -273,6 +275,7 @@ class Context:
         self.parking: Parking[Waiter] = Parking()
         self.watches = Watches()
         self.pubsub = Subscriptions()
+        self.notifications = Notifications(replica, self.pubsub)
         self.outbox: list[tuple[Client, bytes]] = []
         self.leaving: list[Client] = []
         self.peers: list[Peer] = []
@@ -324,6 +327,7 @@ class Context:
         self.limits = config.limits
         self.ranges.limit(config.limits.merged_ranges_bytes_max)
         self.slow_log.limit(config.limits.slow_command_us, config.limits.slow_log_entries_max)
+        self.notifications.configure(config.notify_keyspace_events)
         self.requirepass = config.requirepass.encode("utf-8", "surrogateescape")
         self.measure_memory()
 

@@ -164,6 +164,7 @@ def object_frequency(context: Context, client: Client, argv: list[bytes]) -> Rep
 def flush_database(context: Context, client: Client, argv: list[bytes]) -> Reply:
     check_flush_option(argv)
     flush(context.replica, client.database)
+    context.notifications.settle(quiet=True)
     return replies.OK
 
 
@@ -171,6 +172,7 @@ def flush_all(context: Context, client: Client, argv: list[bytes]) -> Reply:
     check_flush_option(argv)
     for database in range(DATABASES):
         flush(context.replica, database)
+    context.notifications.settle(quiet=True)
     return replies.OK
 
 

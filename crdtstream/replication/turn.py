@@ -8,6 +8,8 @@ which is safe because the log appends them in this order.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Batch
 from crdtstream.core.replica import Replica
@@ -19,16 +21,27 @@ from crdtstream.replication.screening import screen_batch
 Record = tuple[int, bytes]
 
 
+class Witness(Protocol):
+    """Who is told what changes: the port to the clients."""
+
+    def settle(self) -> None:
+        """What was prepared here is about to become records."""
+
+    def heard(self, batch: Batch) -> None:
+        """Another region's batch was applied."""
+
+
 class Turn:
     """The records of the current turn."""
 
-    __slots__ = ("_history", "_records", "_replica", "last_position")
+    __slots__ = ("_history", "_records", "_replica", "last_position", "witness")
 
     def __init__(self, replica: Replica, history: History) -> None:
         self._replica = replica
         self._history = history
         self._records: list[Record] = []
         self.last_position = 0
+        self.witness: Witness | None = None
 
     def add(self, kind: int, payload: bytes) -> int:
         """Add one record; return its position."""
@@ -40,6 +53,8 @@ class Turn:
         """Turn the effects prepared here so far into records."""
         if not self._replica.is_open:
             return
+        if self.witness is not None:
+            self.witness.settle()
         taken = self._replica.take()
         if taken.facts:
             self.add(codec.LOCAL, codec.encode_facts(taken.facts, taken.through))
@@ -52,6 +67,8 @@ class Turn:
         screen_batch(batch, self._replica)
         self.cut()
         self._replica.apply_batch(batch)
+        if self.witness is not None:
+            self.witness.heard(batch)
         self._add_batch(batch, payload)
 
     def join(self, transfer: int, state: TransferReader) -> bool:

@@ -12,7 +12,7 @@ PONGS = tuple(head + b"$%d\r\n%b\r\n" % (len(MARKER), MARKER) for head in (b"*2\
 
 
 def lines_of(script: str) -> list[tuple[str, str]]:
-    return [(line[0], line[2:]) for line in map(str.strip, script.strip().splitlines())]
+    return [(line[0], line[2:]) for line in map(str.strip, script.splitlines()) if line]
 
 
 def names_of(script: str) -> list[str]:
@@ -36,9 +36,17 @@ def in_region(script: str, region: Region | None = None) -> dict[str, bytes]:
 def in_redis(port: int, script: str) -> dict[str, bytes]:
     connections = {name: Connection(port) for name in names_of(script)}
     received = dict.fromkeys(connections, b"")
+    in_transaction: set[str] = set()
     for name, text in lines_of(script):
-        connections[name].send(*text.split())
-        received[name] += until_marker(connections[name])
+        if text == "MULTI":
+            in_transaction.add(name)
+        elif text == "EXEC":
+            in_transaction.discard(name)
+        if name in in_transaction:
+            received[name] += connections[name].line(text)
+        else:
+            connections[name].send(*text.split())
+            received[name] += until_marker(connections[name])
     for name, connection in connections.items():
         received[name] += until_marker(connection)
         connection.close()

@@ -42,3 +42,13 @@ async def test_a_listener_that_does_not_read_is_closed(tmp_path: Path) -> None:
             assert await other.ask("PUBLISH", "a", b"x" * 10_000) in (b":1\r\n", b":0\r\n")
         assert node.statistics.output_disconnections == 1
         assert await other.ask("PUBLISH", "a", "x") == b":0\r\n"
+
+
+async def test_events_of_keys(tmp_path: Path) -> None:
+    async with running(config_of(tmp_path, notify_keyspace_events="Et")) as region:
+        listener, other = await region.connect(), await region.connect()
+        assert await listener.ask("HELLO", "3") == b"%7\r\n"
+        await listener.send(request("SUBSCRIBE", "__keyevent@0__:xadd"))
+        await until(lambda: region.loop.node.context.pubsub.clients() == 1, "it listens")
+        await other.send(request("XADD", "s", "*", "f", "v"))
+        await listener.reader.readuntil(b"$7\r\nmessage\r\n$19\r\n__keyevent@0__:xadd\r\n$1\r\ns\r\n")
