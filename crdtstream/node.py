@@ -87,6 +87,7 @@ class Node:
         self.neighbours = Neighbours(self.exchange, self.birth, Contacts(config.peers, now_ms))
         self.notices = self.exchange.notices
         self.context = Context(self.settings, self.standing, self.replica, self._ports(), self.notices, now_ms)
+        self.turn.witness = self.context.notifications
         self.outputs = Outputs(config.fsync == ALWAYS)
         self.serving = Serving(self.context, self.replica, self.outputs, self.notices)
         self.stages = Stages()

@@ -58,6 +58,7 @@ class Serving:
         client = self._context.clients.pop(client_id, None)
         if client is not None:
             self._context.end_transaction(client)
+            self._context.pubsub.forget(client)
         self._outputs.drop(client_id)
 
     def refuse(self, client_id: int, reply: bytes) -> None:
@@ -84,7 +85,7 @@ class Serving:
         context = self._context
         for client in context.clients.values():
             client.last_ms = min(client.last_ms, context.now_ms)
-            waits = client.parked or client.backlog
+            waits = client.parked or client.backlog or client.subscribed
             if not waits and context.now_ms - client.last_ms > idle_ms_max:
                 context.drop(client)
 
@@ -155,6 +156,8 @@ class Serving:
             self.wake()
         if context.outbox:
             self._deliver_outbox()
+        if context.pubsub.messages:
+            self._deliver_messages()
 
     def _survive(self, error: Exception, client: Client, prepared: int) -> bytes:
         """Turn an internal fault into an error reply, if the request changed nothing; otherwise raise it."""
@@ -185,6 +188,11 @@ class Serving:
             if client.backlog:
                 self._arrived.append(client)
 
+    def _deliver_messages(self) -> None:
+        """Send what was published."""
+        for client, message in self._context.pubsub.take():
+            self._reply(client.id, message)
+
     # Waiting clients
 
     def wake(self) -> None:
@@ -211,6 +219,7 @@ class Serving:
         if context.standing.writable and not context.standing.loading:
             limits = context.limits
             replica.expire_due(limits.expiry_takeover_ms, limits.expired_keys_max)
+            context.notifications.settle()
         parking = context.parking
         if parking.waiters and replica.keyspace.deadlines.times:
             for waiter in parking.waiting_for(list(filter(replica.keyspace.hides, parking.keys()))):
@@ -225,6 +234,8 @@ class Serving:
                 given += 1
         if self._context.digests and digest_on(self._context):
             self.wake_keyless()
+        self._context.notifications.settle()
+        self._deliver_messages()
         self._turn.begin_turn()
 
     def is_behind(self) -> bool:
@@ -272,6 +283,7 @@ class Serving:
     def check(self) -> None:
         queued = [client.id for queue in (self._arrived, self._continuing) for client in queue]
         assert len(queued) == len(set(queued)), "a client is queued for its share twice"
+        self._context.pubsub.check()
         for client in self._context.clients.values():
             due = self._can_continue(client)
             assert not due or client.id in queued, f"client {client.id} has a backlog and is in no queue"

@@ -17,6 +17,7 @@ from crdtstream.clients.alarms import Alarms
 from crdtstream.clients.client import Client
 from crdtstream.clients.clock import Clock
 from crdtstream.clients.cluster import Cluster
+from crdtstream.clients.notifications import Notifications
 from crdtstream.clients.parking import Parked, Parking
 from crdtstream.clients.process import About, Requests
 from crdtstream.clients.saving import Saving
@@ -24,6 +25,7 @@ from crdtstream.clients.settings import Settings
 from crdtstream.clients.slow_log import SlowLog
 from crdtstream.clients.standing import Standing
 from crdtstream.clients.statistics import Statistics, Stopwatch
+from crdtstream.clients.subscriptions import Subscriptions
 from crdtstream.clients.watching import Watches
 from crdtstream.config import Config, Limits
 from crdtstream.core.digest import Digesting
@@ -82,8 +84,10 @@ class Context:
         "draws",
         "leaving",
         "notices",
+        "notifications",
         "outbox",
         "parking",
+        "pubsub",
         "ranges",
         "replica",
         "requests",
@@ -109,6 +113,8 @@ class Context:
         self.ranges = MergedRanges(settings.limits.merged_ranges_bytes_max)
         self.parking: Parking[Waiter] = Parking()
         self.watches = Watches()
+        self.pubsub = Subscriptions()
+        self.notifications = Notifications(replica, self.pubsub)
         self.outbox: list[tuple[Client, bytes]] = []
         self.leaving: list[Client] = []
         self.statistics = Statistics()
@@ -136,6 +142,7 @@ class Context:
         self.settings.change(config)
         self.ranges.limit(config.limits.merged_ranges_bytes_max)
         self.slow_log.limit(config.limits.slow_command_us, config.limits.slow_log_entries_max)
+        self.notifications.configure(config.notify_keyspace_events)
         self.measure_memory()
 
     def observe(self, memory_bytes: int, cpu_user_s: float, cpu_system_s: float) -> None:

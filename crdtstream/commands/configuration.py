@@ -11,9 +11,9 @@ from __future__ import annotations
 from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, help_row
 from crdtstream.clients.context import CommandError, Context, Reply, Waiter, shown
+from crdtstream.clients.glob import matches, tokens_of
 from crdtstream.clients.parking import NO_DEADLINE
 from crdtstream.clients.statistics import Statistics
-from crdtstream.commands.glob import matches, tokens_of
 from crdtstream.commands.settings import IMMUTABLE, SETTINGS, Setting, SettingError, changed
 from crdtstream.config import ConfigError, validate_limits
 from crdtstream.protocols import replies

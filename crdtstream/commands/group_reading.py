@@ -62,6 +62,9 @@ class GroupReader(Waiter):
         if delivery.count == 0:
             attend(context, key, options.group, options.consumer)
             return 0, []
+        if context.notifications.on:
+            # A delivery creates its consumer too, and would not tell that.
+            attend(context, key, options.group, options.consumer)
         read = entries_read_after(stream, group, delivery)
         context.replica.record(
             fx.EntriesDelivered(

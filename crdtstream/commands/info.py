@@ -15,6 +15,7 @@ from crdtstream.clients.cluster import Peer
 from crdtstream.clients.command import Command
 from crdtstream.clients.context import Context, Reply
 from crdtstream.clients.statistics import Tally
+from crdtstream.clients.subscriptions import CHANNEL, PATTERN, SHARD
 from crdtstream.commands.members import held_back
 from crdtstream.commands.regions import LINK_OPEN, LINK_TRANSFER, lags_of, origin_text, vector_text
 from crdtstream.commands.server import REDIS_VERSION
@@ -71,6 +72,7 @@ def client_fields(context: Context) -> list[Field]:
         ("maxclients", context.limits.clients_max),
         ("blocked_clients", len(context.parking)),
         ("tracking_clients", 0),
+        ("pubsub_clients", context.pubsub.clients()),
         ("clients_in_timeout_table", len(context.parking)),
         ("total_blocking_keys", len(context.parking.keys())),
         ("total_blocking_keys_on_nokey", 0),
@@ -150,8 +152,9 @@ def statistics_fields(context: Context) -> list[Field]:
         ("evicted_keys", 0),
         ("keyspace_hits", statistics.hits),
         ("keyspace_misses", statistics.misses),
-        ("pubsub_channels", 0),
-        ("pubsub_patterns", 0),
+        ("pubsub_channels", len(context.pubsub.names(CHANNEL))),
+        ("pubsub_patterns", len(context.pubsub.names(PATTERN))),
+        ("pubsubshard_channels", len(context.pubsub.names(SHARD))),
         ("latest_fork_usec", 0),
         ("total_forks", 0),
         ("total_error_replies", sum(statistics.errors.values())),

@@ -16,7 +16,7 @@ from hashlib import blake2b
 from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, help_row, keys_at, keys_from
 from crdtstream.clients.context import CommandError, Context, Reply
-from crdtstream.commands.glob import Token, matches, tokens_of
+from crdtstream.clients.glob import Token, matches, tokens_of
 from crdtstream.commands.integers import integer
 from crdtstream.core.entry_id import parse_u64
 from crdtstream.core.keyspace import DATABASES
@@ -164,6 +164,7 @@ def object_frequency(context: Context, client: Client, argv: list[bytes]) -> Rep
 def flush_database(context: Context, client: Client, argv: list[bytes]) -> Reply:
     check_flush_option(argv)
     flush(context.replica, client.database)
+    context.notifications.settle(quiet=True)
     return replies.OK
 
 
@@ -171,6 +172,7 @@ def flush_all(context: Context, client: Client, argv: list[bytes]) -> Reply:
     check_flush_option(argv)
     for database in range(DATABASES):
         flush(context.replica, database)
+    context.notifications.settle(quiet=True)
     return replies.OK
 
 

@@ -35,6 +35,8 @@ BAD_NAME = "ERR Client names cannot contain spaces, newlines or special characte
 def ping(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if len(argv) > 2:
         raise CommandError("ERR wrong number of arguments for 'ping' command")
+    if client.subscribed and client.protocol == replies.RESP2:
+        return replies.bulk_array([b"pong", argv[1] if len(argv) == 2 else b""])
     return replies.PONG if len(argv) == 1 else replies.bulk(argv[1])
 
 
@@ -63,6 +65,7 @@ def close(context: Context, client: Client, argv: list[bytes]) -> Reply:
 def reset(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """RESET: return to the state of a new connection."""
     context.end_transaction(client)
+    context.pubsub.forget(client)
     client.database = 0
     client.protocol = replies.RESP2
     client.name = b""

@@ -314,6 +314,10 @@ class Replica:
         self._facts = []
         return Taken(batch, facts, applied.counter())
 
+    def opened(self) -> tuple[list[Effect], list[StampedFact]]:
+        """What was prepared since the last `take()`, to be read only; the last effect may still grow."""
+        return self._effects, self._facts
+
     def is_settled(self) -> bool:
         """True if everything prepared was taken for the log, so that a key can be captured."""
         return not self._effects and not self._facts and not self.changed.dirty

@@ -8,6 +8,8 @@ which is safe because the log appends them in this order.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Batch
 from crdtstream.core.replica import Replica
@@ -19,10 +21,20 @@ from crdtstream.replication.screening import screen_batch
 Record = tuple[int, bytes]
 
 
+class Witness(Protocol):
+    """Who is told what changes: the port to the clients."""
+
+    def settle(self) -> None:
+        """What was prepared here is about to become records."""
+
+    def heard(self, batch: Batch) -> None:
+        """Another region's batch was applied."""
+
+
 class Turn:
     """The records of the current turn."""
 
-    __slots__ = ("_history", "_prepared", "_records", "_replica", "last_position")
+    __slots__ = ("_history", "_prepared", "_records", "_replica", "last_position", "witness")
 
     def __init__(self, replica: Replica, history: History) -> None:
         self._replica = replica
@@ -31,6 +43,7 @@ class Turn:
         # The attempts to prepare something, when the turn was cut last.
         self._prepared = replica.prepared
         self.last_position = 0
+        self.witness: Witness | None = None
 
     def add(self, kind: int, payload: bytes) -> int:
         """Add one record; return its position."""
@@ -43,6 +56,8 @@ class Turn:
         prepared, self._prepared = self._prepared, self._replica.prepared
         if prepared == self._prepared or not self._replica.is_open:
             return
+        if self.witness is not None:
+            self.witness.settle()
         taken = self._replica.take()
         if taken.facts:
             self.add(codec.LOCAL, codec.encode_facts(taken.facts, taken.through))
@@ -55,6 +70,8 @@ class Turn:
         screen_batch(batch, self._replica)
         self.cut()
         self._replica.applied.apply_batch(batch)
+        if self.witness is not None:
+            self.witness.heard(batch)
         self._add_batch(batch, payload)
 
     def join(self, transfer: int, state: TransferReader) -> bool:

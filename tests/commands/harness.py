@@ -155,6 +155,10 @@ class Region:
         """What came for a client that was parked."""
         return self.late.pop(client.id, [])
 
+    def messages(self, client: Client) -> bytes:
+        """What was published for this client; messages for others are dropped."""
+        return b"".join([message for one, message in self.context.pubsub.take() if one is client])
+
     def end_turn(self) -> None:
         self.replica.acknowledge_all()
         self.replica.take()
@@ -163,6 +167,7 @@ class Region:
         self.replica.check()
         self.context.parking.check()
         self.context.watches.check()
+        self.context.pubsub.check()
 
 
 def guarded_region(auth_failure_delay_ms: int) -> Region:

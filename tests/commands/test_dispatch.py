@@ -6,6 +6,7 @@ import pytest
 
 from crdtstream.clients.command import Command
 from crdtstream.commands.dispatch import DISK_FULL
+from crdtstream.commands.foreign import foreign_kind
 from crdtstream.commands.table import COMMANDS, TABLE
 from tests.commands.harness import Region
 
@@ -34,11 +35,22 @@ def test_unknown_command_may_be_any_bytes(region: Region) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["SET a b", "GET a", "HSET a b c", "LPUSH a b", "SUBSCRIBE a", "EVAL x 0", "OBJECTS x"]
+    ("text", "kind"),
+    [
+        ("SET a b", "strings"),
+        ("get a", "strings"),
+        ("HSET a", "hashes"),
+        ("LPUSH a b", "lists"),
+        ("EVAL x 0", "scripts"),
+    ],
 )
-def test_other_data_types_are_unknown(region: Region, text: str) -> None:
-    reply = region.line(text)
-    assert reply is not None and reply.startswith(b"-ERR unknown command '%b'" % text.split()[0].encode())
+def test_other_data_types_are_not_here(region: Region, text: str, kind: str) -> None:
+    error = f"-ERR unknown command '{text.split()[0]}': this server stores streams only, it has no {kind}\r\n"
+    assert region.line(text) == error.encode()
+
+
+def test_no_command_is_refused_as_one_of_another_data_type() -> None:
+    assert not [name for name in TABLE if foreign_kind(name)]
 
 
 def test_names_in_any_case(region: Region) -> None:
