@@ -99,6 +99,7 @@ CROSS_CUTTING = frozenset(
         "test_garbage",
         "test_pages",
         "test_processes",
+        "test_real",
         "test_recovery",
         "test_redis_parity",
         "test_rot",
