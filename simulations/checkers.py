@@ -13,6 +13,7 @@ from simulations.history_checkers import (
     UniqueDots,
     UniqueIds,
 )
+from simulations.network import Network
 from simulations.state_checkers import (
     AuditsAgree,
     Convergence,
@@ -56,7 +57,7 @@ def all_checkers() -> list[Checker]:
     ]
 
 
-def watch(world: World, checkers: list[Checker]) -> None:
+def watch(world: Network, checkers: list[Checker]) -> None:
     """Register each checker for the hooks that it overrides, and no others."""
     for checker in checkers:
         for hook in ("turned", "sent", "received", "stopping", "started", "ticked"):

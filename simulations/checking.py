@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from crdtstream.replication.wire_pb2 import Message
 from simulations.history import Violation
-from simulations.network import Connection
-from simulations.world import World
+from simulations.network import Connection, Network
 
 LOOK_EVERY = 32
 
@@ -19,25 +18,25 @@ class Checker:
 
     name = ""
 
-    def turned(self, world: World, number: int) -> None:
+    def turned(self, world: Network, number: int) -> None:
         """A region has finished a turn."""
 
-    def sent(self, world: World, connection: Connection, sender: int, message: Message) -> None:
+    def sent(self, world: Network, connection: Connection, sender: int, message: Message) -> None:
         """A message is being sent."""
 
-    def received(self, world: World, connection: Connection, receiver: int, message: Message) -> None:
+    def received(self, world: Network, connection: Connection, receiver: int, message: Message) -> None:
         """A message is about to be handled."""
 
-    def stopping(self, world: World, number: int, fault: str) -> None:
+    def stopping(self, world: Network, number: int, fault: str) -> None:
         """A process is about to end."""
 
-    def started(self, world: World, number: int, fault: str) -> None:
+    def started(self, world: Network, number: int, fault: str) -> None:
         """A process has recovered from its disk; `fault` is what had ended it."""
 
-    def ticked(self, world: World, number: int) -> None:
+    def ticked(self, world: Network, number: int) -> None:
         """A region has handled a tick."""
 
-    def at_end(self, world: World) -> None:
+    def at_end(self, world: Network) -> None:
         """The run is over."""
 
     def fail(self, text: str) -> None:
@@ -50,14 +49,14 @@ class Sampled(Checker):
     def __init__(self) -> None:
         self._turns = 0
 
-    def turned(self, world: World, number: int) -> None:
+    def turned(self, world: Network, number: int) -> None:
         self._turns += 1
         if self._turns % LOOK_EVERY == 0:
             self.look(world, number)
 
-    def at_end(self, world: World) -> None:
+    def at_end(self, world: Network) -> None:
         for number in world.machines:
             self.look(world, number)
 
-    def look(self, world: World, number: int) -> None:
+    def look(self, world: Network, number: int) -> None:
         """Check one region."""

@@ -19,8 +19,7 @@ from crdtstream.core.effects import Batch, Effect
 from crdtstream.core.entry_id import format_id
 from crdtstream.protocols import codec
 from crdtstream.replication.wire_pb2 import Message
-from simulations.network import START_MS, Connection, Network
-from simulations.recorder import Recorder
+from simulations.network import START_MS, Connection, Network, Recorder
 from simulations.reply import ReplyError, Value, show
 from simulations.world import World
 
@@ -147,6 +146,7 @@ class Drawing(Recorder):
             if machine.skew_ms:
                 what = f"clock is {machine.skew_ms:+,} ms off"
                 yield f"clock {number} {machine.skew_ms}", {"kind": "clock", "region": number, "text": what}
+        assert isinstance(world, World)
         for kind, pairs in (("cut", world.cut), ("clog", world.clogged), ("slow", world.slow)):
             for low, high in sorted(pairs):
                 arrow = "to" if kind == "clog" else "and"

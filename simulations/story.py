@@ -20,8 +20,7 @@ from crdtstream.config import ALWAYS
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.entry_id import STRICT
 from simulations.history import Violation
-from simulations.network import START_MS, Connection, Network
-from simulations.recorder import Recorder
+from simulations.network import START_MS, Connection, Network, Recorder
 from simulations.reply import Value
 from simulations.scenario import Scenario
 from simulations.settings import Settings, pairs_of
