@@ -32,7 +32,7 @@ from crdtstream.storage.segment import FormatUnknown
 from simulations.disk import PowerLost
 from simulations.history import Violation
 from simulations.machine import Machine
-from simulations.network import Recorder, Stop
+from simulations.network import Stop, Watcher
 from simulations.settings import COPY, FAULTS_OF_LINKS, Settings
 from simulations.world import World
 
@@ -44,7 +44,7 @@ POWERLESS = ("power", "torn", "disk-error")
 FORGETTING = ("disk-loss", "rot", "put-back")
 
 
-def draw_world(seed: int, settings: Settings | None = None, recorder: Recorder | None = None) -> World:
+def draw_world(seed: int, settings: Settings | None = None, recorder: Watcher | None = None) -> World:
     """The world of a seed, with its adversary."""
     return World(seed, Adversary, settings, recorder)
 
@@ -75,7 +75,7 @@ class Adversary:
         self.world.stops[number] = Stop(LATE, machine.config.fsync, 0, [])
         self.world.injected[LATE] += 1
         self.world.note(f"region {number} is not there yet")
-        self.world.recorder.stopped(self.world, number, LATE)
+        self.world.tell("stopped", number, LATE)
         self.world.plan(self.world.rng.randrange(self.world.settings.duration_ms), self._let_in, number)
 
     def _let_in(self, number: int) -> None:
@@ -258,7 +258,7 @@ class Adversary:
         machine = world.machines[number]
         world.stopping(number, fault)
         world.forget_unanswered(number)
-        world.recorder.stopped(world, number, fault)
+        world.tell("stopped", number, fault)
         for connection in world.connections_of(number):
             connection.joined.discard(number)
             if fault in ("kill", "rot", "put-back"):
@@ -286,7 +286,6 @@ class Adversary:
             return
         recovered = machine.node.replica.applied.vector
         world.note(f"region {number} starts as {origin_name(machine.node.birth.origin)} with {recovered.as_dict()}")
-        world.recorder.started(world, number)
         world.started(number)
         world.forget_closed()
         world.act(number, lambda: world.turn(number))

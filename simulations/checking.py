@@ -6,35 +6,16 @@ every fault is healed and the regions are quiet. It raises Violation with what i
 
 from __future__ import annotations
 
-from crdtstream.replication.wire_pb2 import Message
 from simulations.history import Violation
-from simulations.network import Connection, Network
+from simulations.network import Network, Watcher
 
 LOOK_EVERY = 32
 
 
-class Checker:
+class Checker(Watcher):
     """One invariant."""
 
     name = ""
-
-    def turned(self, world: Network, number: int) -> None:
-        """A region has finished a turn."""
-
-    def sent(self, world: Network, connection: Connection, sender: int, message: Message) -> None:
-        """A message is being sent."""
-
-    def received(self, world: Network, connection: Connection, receiver: int, message: Message) -> None:
-        """A message is about to be handled."""
-
-    def stopping(self, world: Network, number: int, fault: str) -> None:
-        """A process is about to end."""
-
-    def started(self, world: Network, number: int, fault: str) -> None:
-        """A process has recovered from its disk; `fault` is what had ended it."""
-
-    def ticked(self, world: Network, number: int) -> None:
-        """A region has handled a tick."""
 
     def at_end(self, world: Network) -> None:
         """The run is over."""

@@ -18,11 +18,11 @@ from zlib import crc32
 
 from crdtstream.config import Config, Limits
 from crdtstream.node import Node
-from simulations.checkers import all_checkers, watch
+from simulations.checkers import all_checkers
 from simulations.checking import Sampled
 from simulations.disk import SimulatedDisk
 from simulations.machine import CLIENT, Machine
-from simulations.network import Connection, Network, Pair, Recorder
+from simulations.network import Connection, Network, Pair
 from simulations.settings import Settings
 
 __all__ = ["CLIENT", "SEGMENT_BYTES", "Cluster"]
@@ -53,12 +53,12 @@ class Cluster(Network):
         numbers = range(1, regions + 1)
         mesh = [(a, b) for a in numbers for b in numbers if a < b]
         settings = Settings(regions, "mesh", id_mode, 0, (), 0, 0)
-        super().__init__(settings, 1, mesh if pairs is None else pairs, Recorder())
+        super().__init__(settings, 1, mesh if pairs is None else pairs)
         self.regions = self.machines
-        self.copies: dict[int, SimulatedDisk] = {}
         self.checkers = {checker.name: checker for checker in all_checkers()} if checked else {}
         self.watching = [self.checkers[name] for name in checked]
-        watch(self, self.watching)
+        for checker in self.watching:
+            self.watch(checker)
         policies = fsync.split()
         base = Config(name="", region=1, cluster="test", id_mode=id_mode, fsync=policies[0], incarnation=0)
         for number in [number for number in numbers if number not in absent]:
@@ -106,7 +106,9 @@ class Cluster(Network):
 
     def twin(self, number: int, original: int) -> None:
         """Start a second machine on the copy of that machine's disk, with the same settings and without links."""
-        self._place(number, self.machines[original].config, self.copies[original].copy())
+        copied = self.machines[original].copied
+        assert copied is not None
+        self._place(number, self.machines[original].config, copied.copy())
         self._join_pairs(number)
 
     def _join_pairs(self, number: int) -> None:
@@ -238,13 +240,12 @@ class Cluster(Network):
         self.machines.pop(number).stop()
 
     def copy(self, number: int) -> None:
-        """Keep a copy of the region's disk."""
-        self.copies[number] = self.machines[number].disk.copy()
+        self.machines[number].keep_copy()
 
     def put_back(self, number: int) -> None:
         """Restart the region from the kept copy; what was done since the copy may be lost everywhere."""
         pairs = self._end(number, "disk-loss")
-        self.machines[number].disk = self.copies[number].copy()
+        self.machines[number].put_back()
         self._begin(number, pairs)
 
     def lose_disk(self, number: int, incarnation: int) -> None:

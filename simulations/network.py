@@ -5,7 +5,7 @@ Two connections may exist between a pair of regions for a while; messages of bot
 when, is left to those who use the network: a `World` plans everything at random times, a `Cluster` does what it is told
 at once. Events at one moment happen in the order in which they were planned.
 
-What clients were told and what every region made is kept for the checkers, which are called as `Hooks`.
+What clients were told and what every region made is kept for the checkers, which watch.
 """
 
 from __future__ import annotations
@@ -75,21 +75,9 @@ class Stop:
     written: list[int]
 
 
-class Hooks:
-    """Who looks at a network while it is used."""
-
-    def __init__(self) -> None:
-        self.turned: list[Callable[[Network, int], None]] = []
-        self.sent: list[Callable[[Network, Connection, int, Message], None]] = []
-        self.received: list[Callable[[Network, Connection, int, Message], None]] = []
-        self.stopping: list[Callable[[Network, int, str], None]] = []
-        self.started: list[Callable[[Network, int, str], None]] = []
-        self.ticked: list[Callable[[Network, int], None]] = []
-
-
-class Recorder:
-    """Receives all events and keeps nothing: `simulations.report` draws them, and `simulations.story` turns them into a
-    scenario. Bytes that were sent are the same object when they arrive, so `is` connects both ends of an arrow.
+class Watcher:
+    """Sees what happens in a network: checkers, and who draws a run or writes it down. Bytes that were sent are the
+    same object when they arrive, so `is` connects both ends of an arrow.
     """
 
     def looked(self, world: Network) -> None:
@@ -101,23 +89,11 @@ class Recorder:
     def commanded(self, world: Network, number: int, argv: list[bytes], value: Value) -> None:
         """A client of region `number` has received a reply."""
 
-    def sent(self, world: Network, connection: Connection, sender: int, data: bytes) -> None:
-        """A message was sent."""
+    def turned(self, world: Network, number: int) -> None:
+        """A region has finished a turn."""
 
-    def arrived(self, world: Network, connection: Connection, receiver: int, data: bytes) -> None:
-        """A message is about to be received."""
-
-    def opened(self, world: Network, connection: Connection) -> None:
-        """A connection between two regions was opened."""
-
-    def closed(self, world: Network, connection: Connection, end: int, reason: str) -> None:
-        """One end of a connection was closed."""
-
-    def stopped(self, world: Network, number: int, fault: str) -> None:
-        """A process has ended, with the consequences of the fault."""
-
-    def started(self, world: Network, number: int) -> None:
-        """A process has recovered from its disk."""
+    def ticked(self, world: Network, number: int) -> None:
+        """A region has handled a tick."""
 
     def synced(self, world: Network, number: int) -> None:
         """A region is about to sync its log."""
@@ -125,17 +101,39 @@ class Recorder:
     def saved(self, world: Network, number: int) -> None:
         """A region has completed a checkpoint."""
 
+    def opened(self, world: Network, connection: Connection) -> None:
+        """A connection between two regions was opened."""
+
+    def sent(self, world: Network, connection: Connection, sender: int, message: Message, data: bytes) -> None:
+        """A message is being sent."""
+
+    def received(self, world: Network, connection: Connection, receiver: int, message: Message, data: bytes) -> None:
+        """A message is about to be handled."""
+
+    def closed(self, world: Network, connection: Connection, end: int, reason: str) -> None:
+        """One end of a connection was closed."""
+
+    def stopping(self, world: Network, number: int, fault: str) -> None:
+        """A process is about to end."""
+
+    def stopped(self, world: Network, number: int, fault: str) -> None:
+        """A process has ended, with the consequences of the fault."""
+
+    def started(self, world: Network, number: int, fault: str) -> None:
+        """A process has recovered from its disk; `fault` is what had ended it."""
+
+
+EVENTS = tuple(name for name in vars(Watcher) if not name.startswith("_"))
+
 
 class Network:
     """Machines by number, and what happens between them. A subclass decides when."""
 
-    def __init__(self, settings: Settings, now_ms: int, pairs: list[Pair], recorder: Recorder, seed: int = 0) -> None:
+    def __init__(self, settings: Settings, now_ms: int, pairs: list[Pair], seed: int = 0) -> None:
         self.seed = seed
         self.settings = settings
         self.now_ms = now_ms
         self.pairs = pairs
-        self.recorder = recorder
-        self.hooks = Hooks()
         self.oracle = Oracle()
         self.history = History()
         self.trace: list[str] = []
@@ -149,6 +147,17 @@ class Network:
         self._events: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
         self._planned = 0
         self._looks = 0
+        self._heard: dict[str, list[Callable[..., None]]] = {event: [] for event in EVENTS}
+
+    def watch(self, watcher: Watcher) -> None:
+        """Tell a watcher of the events whose method it overrides, and of no others."""
+        for event, heard in self._heard.items():
+            if getattr(type(watcher), event) is not getattr(Watcher, event):
+                heard.append(getattr(watcher, event))
+
+    def tell(self, event: str, *words: object) -> None:
+        for hear in self._heard[event]:
+            hear(self, *words)
 
     # Events
 
@@ -171,7 +180,7 @@ class Network:
         self.now_ms = at_ms
         if at_ms <= bound_ms:
             action(*words)
-            self.recorder.looked(self)
+            self.tell("looked")
 
     def state(self) -> str:
         return "; ".join(
@@ -202,8 +211,7 @@ class Network:
 
     def turned(self, number: int) -> None:
         """Finish a turn: let checkers look, wake connections."""
-        for hook in self.hooks.turned:
-            hook(self, number)
+        self.tell("turned", number)
         self.machines[number].logged.clear()
         for connection in self.connections_of(number):
             self.wake(connection, number)
@@ -211,8 +219,7 @@ class Network:
     def tick_one(self, number: int) -> None:
         self.machines[number].node.tick(self.clock_ms(number))
         self.turn(number)
-        for hook in self.hooks.ticked:
-            hook(self, number)
+        self.tell("ticked", number)
 
     # Connections
 
@@ -229,7 +236,7 @@ class Network:
         connection.joined.update(pair)
         self.connections[connection.number] = connection
         self.note(f"link {pair} opens")
-        self.recorder.opened(self, connection)
+        self.tell("opened", connection)
         for index, end in enumerate(pair):
             self.machines[end].node.link_opened(connection.number, index == 0, self.clock_ms(end))
             self.wake(connection, end)
@@ -245,9 +252,7 @@ class Network:
         self.wire_checksum = crc32(data, self.wire_checksum)
         self.statistics["messages"] += 1
         self.statistics["bytes"] += len(data)
-        for hook in self.hooks.sent:
-            hook(self, connection, sender, message)
-        self.recorder.sent(self, connection, sender, data)
+        self.tell("sent", connection, sender, message, data)
         connection.flows[connection.other(sender)].flying.append(data)
         return True
 
@@ -255,9 +260,7 @@ class Network:
         """Receive the oldest message of a connection."""
         data = connection.flows[receiver].flying.popleft()
         message = Message.FromString(data)
-        self.recorder.arrived(self, connection, receiver, data)
-        for hook in self.hooks.received:
-            hook(self, connection, receiver, message)
+        self.tell("received", connection, receiver, message, data)
         self.machines[receiver].node.receive(connection.number, message, self.clock_ms(receiver))
         self.turn(receiver)
 
@@ -266,7 +269,7 @@ class Network:
         if end not in connection.joined:
             return
         connection.joined.discard(end)
-        self.recorder.closed(self, connection, end, reason)
+        self.tell("closed", connection, end, reason)
         if self.machines[end].up:
             self.machines[end].node.link_closed(connection.number, reason, self.clock_ms(end))
             self.act(end, lambda: self.turn(end))
@@ -282,8 +285,7 @@ class Network:
 
     def stopping(self, number: int, fault: str) -> None:
         """A process is about to end."""
-        for hook in self.hooks.stopping:
-            hook(self, number, fault)
+        self.tell("stopping", number, fault)
         machine = self.machines[number]
         machine.up = machine.paused = False
         applied = machine.node.replica.applied
@@ -295,8 +297,7 @@ class Network:
         stop, recovered = self.stops.pop(number), self.machines[number].node.replica.applied.vector
         for slot in stop.written:
             self.history.note_lost(slot, recovered.get(slot), stop.fault, stop.policy)
-        for hook in self.hooks.started:
-            hook(self, number, stop.fault)
+        self.tell("started", number, stop.fault)
 
     # Clients
 
@@ -305,7 +306,7 @@ class Network:
         machine = self.machines[number]
         asked = Unanswered(argv, machine.node.replica.applied.vector.copy(), machine.creates_of(argv))
         machine.unanswered.setdefault(client_id, []).append(asked)
-        self.recorder.asked(self, number, argv)
+        self.tell("asked", number, argv)
         machine.node.execute(client_id, argv, self.clock_ms(number))
         asked.dot = machine.dot_after(argv)
         self.statistics["commands"] += 1
@@ -323,7 +324,7 @@ class Network:
         for value in read_replies(told or b"") if asked else ():
             one = asked.pop(0)
             self.note(f"{number}> {b' '.join(one.argv).decode()} = {value}")
-            self.recorder.commanded(self, number, one.argv, value)
+            self.tell("commanded", number, one.argv, value)
             self.history.note(number, one.argv, value, one.dot, one.seen, one.creates)
         if not asked:
             machine.unanswered.pop(client_id, None)

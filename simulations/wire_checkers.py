@@ -52,7 +52,7 @@ class NoEcho(Checker):
         self._sent: dict[tuple[int, int], dict[bytes, int]] = {}
         self._received: dict[tuple[int, int], set[bytes]] = {}
 
-    def sent(self, world: Network, connection: Connection, sender: int, message: Message) -> None:
+    def sent(self, world: Network, connection: Connection, sender: int, message: Message, data: bytes) -> None:
         restart = message.batches.restart
         sent = self._sent.setdefault((connection.number, sender), {})
         received = self._received.get((connection.number, sender), set())
@@ -63,7 +63,7 @@ class NoEcho(Checker):
                 self._complain(payload, f"{sender} sends again to {connection.other(sender)}")
             sent[payload] = restart
 
-    def received(self, world: Network, connection: Connection, receiver: int, message: Message) -> None:
+    def received(self, world: Network, connection: Connection, receiver: int, message: Message, data: bytes) -> None:
         self._received.setdefault((connection.number, receiver), set()).update(message.batches.payloads)
 
     def _complain(self, payload: bytes, how: str) -> None:
@@ -79,11 +79,11 @@ class ResumesFromLog(Checker):
     def __init__(self) -> None:
         self._greeted: dict[tuple[int, int], VersionVector] = {}
 
-    def received(self, world: Network, connection: Connection, receiver: int, message: Message) -> None:
+    def received(self, world: Network, connection: Connection, receiver: int, message: Message, data: bytes) -> None:
         if message.HasField("hello"):
             self._greeted[(connection.number, receiver)] = to_vector(message.hello.vector)
 
-    def sent(self, world: Network, connection: Connection, sender: int, message: Message) -> None:
+    def sent(self, world: Network, connection: Connection, sender: int, message: Message, data: bytes) -> None:
         if not message.HasField("offer") or not message.offer.vector:
             return
         missing = missing_in_log(world.machines[sender])

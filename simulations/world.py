@@ -23,7 +23,7 @@ from crdtstream.storage.disk import DiskError
 from crdtstream.storage.recovery import LogDamaged, LogError
 from simulations.disk import PowerLost
 from simulations.machine import Machine
-from simulations.network import START_MS, Connection, Network, Pair, Recorder, address_of
+from simulations.network import START_MS, Connection, Network, Pair, Watcher, address_of
 from simulations.oracle import Expected
 from simulations.settings import Settings, draw_limits, draw_settings, pairs_of
 from simulations.workload import Workload
@@ -58,12 +58,14 @@ class World(Network):
         seed: int,
         adversary: Callable[[World], Faults],
         settings: Settings | None = None,
-        recorder: Recorder | None = None,
+        recorder: Watcher | None = None,
     ) -> None:
         self.rng = rng = Random(seed)
         settings = settings or draw_settings(rng)
         pairs = pairs_of(settings.topology, settings.regions)
-        super().__init__(settings, START_MS, pairs, recorder or Recorder(), seed)
+        super().__init__(settings, START_MS, pairs, seed)
+        if recorder is not None:
+            self.watch(recorder)
         self.cut: set[Pair] = set()
         self.clogged: set[Pair] = set()
         self.slow: set[Pair] = set()
@@ -171,7 +173,7 @@ class World(Network):
             self._sync_now(number)
 
     def _sync_now(self, number: int) -> None:
-        self.recorder.synced(self, number)
+        self.tell("synced", number)
         self.act(number, lambda: self._sync_one(number))
 
     def _sync_one(self, number: int) -> None:
@@ -201,7 +203,7 @@ class World(Network):
         done[0] = self.machines[number].save(self.rng.randrange(1, 12))
         if done[0]:
             self.note(f"region {number} has a checkpoint, its log begins at {self.machines[number].log.first_position}")
-            self.recorder.saved(self, number)
+            self.tell("saved", number)
         self.turned(number)
 
     # Clients
