@@ -21,7 +21,8 @@ from rich.table import Table
 import crdtstream
 from crdtstream.core.entry_id import SEMI_STRICT
 from crdtstream.node import Node
-from simulations.cluster import CLIENT, Cluster, Region
+from simulations.cluster import CLIENT, Cluster
+from simulations.machine import Machine
 
 PACKAGE = str(Path(crdtstream.__file__).parent)
 WARM_UP = 4
@@ -36,7 +37,7 @@ class Trace:
         self.calls: list[tuple[str, str]] = []
         self.changes = 0
 
-    def take_turn(self, region: Region, work: Callable[[Node], object]) -> None:
+    def take_turn(self, region: Machine, work: Callable[[Node], object]) -> None:
         """Trace the work up to the `Ready` that holds its record; appending to the log is not traced."""
         sys.setprofile(self._note)
         try:

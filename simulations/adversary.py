@@ -22,8 +22,7 @@ first region (`twin`), on a copy of its disk or on an empty one.
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from crdtstream.config import FSYNC_POLICIES
 from crdtstream.core.causality import origin_name, region_of
@@ -33,7 +32,7 @@ from crdtstream.storage.segment import FormatUnknown
 from simulations.disk import PowerLost
 from simulations.history import Violation
 from simulations.machine import Machine
-from simulations.recorder import Recorder
+from simulations.network import Stop, Watcher
 from simulations.settings import COPY, FAULTS_OF_LINKS, Settings
 from simulations.world import World
 
@@ -45,19 +44,9 @@ POWERLESS = ("power", "torn", "disk-error")
 FORGETTING = ("disk-loss", "rot", "put-back")
 
 
-def draw_world(seed: int, settings: Settings | None = None, recorder: Recorder | None = None) -> World:
+def draw_world(seed: int, settings: Settings | None = None, recorder: Watcher | None = None) -> World:
     """The world of a seed, with its adversary."""
     return World(seed, Adversary, settings, recorder)
-
-
-@dataclass
-class Stop:
-    """Why a process is down, and its previous fsync policy, its slot, and the slots of its region in its vector."""
-
-    fault: str
-    policy: str
-    slot: int
-    written: list[int]
 
 
 class Adversary:
@@ -66,10 +55,7 @@ class Adversary:
     def __init__(self, world: World) -> None:
         self.world = world
         self.healing = False
-        self.injected: Counter[str] = Counter()
         self.rotten: dict[int, list[str]] = {}
-        self.stops: dict[int, Stop] = {}
-        self.disks_lost: set[int] = set()
 
     def begin(self) -> None:
         if self.world.settings.late:
@@ -86,10 +72,10 @@ class Adversary:
         machine = self.world.machines[number]
         machine.up = False
         machine.lose_disk()
-        self.stops[number] = Stop(LATE, machine.config.fsync, 0, [])
-        self.injected[LATE] += 1
+        self.world.stops[number] = Stop(LATE, machine.config.fsync, 0, [])
+        self.world.injected[LATE] += 1
         self.world.note(f"region {number} is not there yet")
-        self.world.recorder.stopped(self.world, number, LATE)
+        self.world.tell("stopped", number, LATE)
         self.world.plan(self.world.rng.randrange(self.world.settings.duration_ms), self._let_in, number)
 
     def _let_in(self, number: int) -> None:
@@ -137,7 +123,7 @@ class Adversary:
 
     def _count(self, fault: str, number: int, lasts_ms: int) -> None:
         self.world.statistics["faults"] += 1
-        self.injected[fault] += 1
+        self.world.injected[fault] += 1
         self.world.note(f"fault {fault} at {number} for {lasts_ms} ms")
 
     def _others_know(self, number: int) -> bool:
@@ -262,29 +248,23 @@ class Adversary:
 
     def _lose_disk(self, number: int) -> None:
         self.world.machines[number].lose_disk()
-        self.disks_lost.add(number)
+        self.world.disks_lost.add(number)
         self.rotten.pop(number, None)
-        self.stops[number].fault = "disk-loss"
+        self.world.stops[number].fault = "disk-loss"
 
     def stop(self, number: int, fault: str) -> None:
         """End a process. Peers notice a killed process soon, and a dead machine only by its silence."""
         world = self.world
         machine = world.machines[number]
-        for hook in world.hooks.stopping:
-            hook(world, number, fault)
-        machine.up = False
-        machine.paused = False
-        replica = machine.node.replica
-        written = [slot for slot in replica.applied.vector.as_dict() if region_of(slot) == machine.config.region]
-        self.stops[number] = Stop(fault, machine.config.fsync, replica.applied.slot, written)
+        world.stopping(number, fault)
         world.forget_unanswered(number)
-        world.recorder.stopped(world, number, fault)
+        world.tell("stopped", number, fault)
         for connection in world.connections_of(number):
-            connection.open[number] = False
+            connection.joined.discard(number)
             if fault in ("kill", "rot", "put-back"):
                 world.plan(world.rng.randrange(50), world.close_end, connection, connection.other(number), "reset")
         if fault in POWERLESS:
-            machine.lose_power(world.rng, None)
+            machine.disk.crash(world.rng)
         elif fault == "put-back":
             machine.put_back()
         elif fault == "disk-loss":
@@ -304,15 +284,9 @@ class Adversary:
             machine.config = replace(machine.config, fsync=world.rng.choice(FSYNC_POLICIES))
         if not self._recover(number):
             return
-        machine.up = True
         recovered = machine.node.replica.applied.vector
-        stop = self.stops.pop(number)
-        for slot in stop.written:
-            world.history.note_lost(slot, recovered.get(slot), stop.fault, stop.policy)
         world.note(f"region {number} starts as {origin_name(machine.node.birth.origin)} with {recovered.as_dict()}")
-        world.recorder.started(world, number)
-        for hook in world.hooks.started:
-            hook(world, number, stop.fault)
+        world.started(number)
         world.forget_closed()
         world.act(number, lambda: world.turn(number))
 
@@ -333,8 +307,8 @@ class Adversary:
             self._take_as_lost(number, error)
         except (PowerLost, DiskError, LogError) as error:
             world.note(f"region {number} ends while it starts: {error}")
-            self.stops[number].fault = "power"
-            machine.lose_power(world.rng, None)
+            self.world.stops[number].fault = "power"
+            machine.disk.crash(world.rng)
             world.plan(world.rng.randrange(10, 100), self.start, number)
             return False
         return True
@@ -361,7 +335,7 @@ class Adversary:
             world.resume(number)
             machine.skew_ms = 0
             machine.disk.heal()
-            if machine.up or self.stops[number].fault != LATE:
+            if machine.up or self.world.stops[number].fault != LATE:
                 self.start(number)
 
 

@@ -56,19 +56,12 @@ def all_checkers() -> list[Checker]:
     ]
 
 
-def watch(world: World, checkers: list[Checker]) -> None:
-    """Register each checker for the hooks that it overrides, and no others."""
-    for checker in checkers:
-        for hook in ("turned", "sent", "received", "stopping", "started", "ticked"):
-            if getattr(type(checker), hook) is not getattr(Checker, hook):
-                getattr(world.hooks, hook).append(getattr(checker, hook))
-
-
 def run_checked(world: World, checkers: list[Checker] | None = None) -> None:
     """Run a world under these checkers, by default all; raises the first Violation."""
     if checkers is None:
         checkers = all_checkers()
-    watch(world, checkers)
+    for checker in checkers:
+        world.watch(checker)
     world.run()
     for checker in checkers:
         checker.at_end(world)

@@ -6,38 +6,18 @@ every fault is healed and the regions are quiet. It raises Violation with what i
 
 from __future__ import annotations
 
-from crdtstream.replication.wire_pb2 import Message
 from simulations.history import Violation
-from simulations.network import Connection
-from simulations.world import World
+from simulations.network import Network, Watcher
 
 LOOK_EVERY = 32
 
 
-class Checker:
+class Checker(Watcher):
     """One invariant."""
 
     name = ""
 
-    def turned(self, world: World, number: int) -> None:
-        """A region has finished a turn."""
-
-    def sent(self, world: World, connection: Connection, sender: int, message: Message) -> None:
-        """A message is being sent."""
-
-    def received(self, world: World, connection: Connection, receiver: int, message: Message) -> None:
-        """A message is about to be handled."""
-
-    def stopping(self, world: World, number: int, fault: str) -> None:
-        """A process is about to end."""
-
-    def started(self, world: World, number: int, fault: str) -> None:
-        """A process has recovered from its disk; `fault` is what had ended it."""
-
-    def ticked(self, world: World, number: int) -> None:
-        """A region has handled a tick."""
-
-    def at_end(self, world: World) -> None:
+    def at_end(self, world: Network) -> None:
         """The run is over."""
 
     def fail(self, text: str) -> None:
@@ -50,14 +30,14 @@ class Sampled(Checker):
     def __init__(self) -> None:
         self._turns = 0
 
-    def turned(self, world: World, number: int) -> None:
+    def turned(self, world: Network, number: int) -> None:
         self._turns += 1
         if self._turns % LOOK_EVERY == 0:
             self.look(world, number)
 
-    def at_end(self, world: World) -> None:
+    def at_end(self, world: Network) -> None:
         for number in world.machines:
             self.look(world, number)
 
-    def look(self, world: World, number: int) -> None:
+    def look(self, world: Network, number: int) -> None:
         """Check one region."""

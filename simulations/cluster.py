@@ -1,175 +1,39 @@
-"""A cluster of regions in one process: production nodes and logs on simulated disks, with links that the test moves.
+"""A cluster of regions in one process that does what it is told, at once.
 
 Nothing happens by itself: `execute` runs one command and its turn, `carry` delivers what one side of a link has to
-send, `sync` delivers everything until all is quiet. Time is a number that the caller sets. Messages are serialised and
-parsed again, as on the wire.
+send, `sync` delivers everything until all is quiet. Time is a number that the caller sets. Faults are what they are
+called. A pair of regions has at most one connection, the last of which is its link, and both ends of it open and close
+together.
+
+With `checked` the checkers of these names watch the cluster, and clients and regions are heard for them. `check` runs
+them after each step of a scenario, and `verify` runs one as at the end of a world.
 """
 
 from __future__ import annotations
 
-import copy
 import random
-import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from zlib import crc32
 
-from crdtstream.config import ALWAYS, Config, Limits
-from crdtstream.node import Node, Ready
-from crdtstream.protocols import codec
-from crdtstream.replication.wire_pb2 import Message
-from crdtstream.storage.log import Log
-from crdtstream.storage.restore import open_storage
+from crdtstream.config import Config, Limits
+from crdtstream.node import Node
+from simulations.checkers import all_checkers
+from simulations.checking import Sampled
 from simulations.disk import SimulatedDisk
+from simulations.machine import CLIENT, Machine
+from simulations.network import Connection, Network, Pair
+from simulations.settings import Settings
 
-CLIENT = 1
+__all__ = ["CLIENT", "SEGMENT_BYTES", "Cluster"]
+
 ROUNDS_MAX = 10_000
 SEGMENT_BYTES = 1 << 18
-SALT = 0x5EED
 STARTS_APART = 1_000
+STEP_MS = 100
 
 
-class Region:
-    """One region: its node, and the log and disk that outlive it. A second machine of one region counts its starts from
-    another number, so that its origins differ.
-    """
-
-    def __init__(self, config: Config, now_ms: int, disk: SimulatedDisk | None = None, starts: int = 0) -> None:
-        self.config = config
-        self.disk = disk or SimulatedDisk()
-        self.starts = starts
-        self.sync_policy = config.fsync == ALWAYS
-        self.start(now_ms)
-
-    def start(self, now_ms: int) -> None:
-        """Recover from the disk, as a new process does."""
-        self.starts += 1
-        self.node = Node(self.config, now_ms)
-        self.log: Log
-        self.log, self.checkpointer = open_storage(
-            self.disk, self.node, salt=SALT, segment_bytes_max=self.config.limits.segment_bytes_max
-        )
-        self.node.start(self.log, self.seed(), now_ms)
-        self.replies: dict[int, list[bytes]] = {}
-        self.perform()
-        self.sync()
-        self.connect(CLIENT, now_ms)
-
-    def seed(self) -> int:
-        """Return the seed of the next origin: the first origin of a region is its number, and each start adds 256."""
-        return self.starts - 1
-
-    def connect(self, client_id: int, now_ms: int) -> None:
-        self.node.connect(client_id, "127.0.0.1:0", now_ms)
-
-    def cloned(self) -> Region:
-        """Clone the running process, as a snapshot of a virtual machine does; a generator cannot be copied and starts
-        again.
-        """
-        audit, tree = self.node.exchange.audit, self.node.exchange.audit.tree
-        audit.tree = None
-        cloned = copy.deepcopy(self, self.not_cloned())
-        audit.tree = tree
-        return cloned
-
-    def not_cloned(self) -> dict[int, object]:
-        """Return objects that cannot be copied or are not part of the process, with their replacements."""
-        return {id(self.log.sync_lock): threading.Lock()}
-
-    def perform(self) -> None:
-        """Perform what the node asks for until it asks for nothing."""
-        ready = self.node.ready()
-        while ready is not None:
-            self._perform_one(ready)
-            if (ready.urgent or self.sync_policy) and self.log.synced_position < self.log.last_position:
-                self.node.synced(self.log.sync())
-            ready = self.node.ready()
-
-    def _perform_one(self, ready: Ready) -> None:
-        if ready.records:
-            self.log.append(ready.records)
-        for client_id, reply in ready.replies:
-            self.replies.setdefault(client_id, []).append(reply)
-        for client_id in ready.closing:
-            self.node.disconnect(client_id)
-
-    def sync(self) -> None:
-        """Sync the log, as `everysec` does each second."""
-        self.node.synced(self.log.sync())
-        self.perform()
-
-    def execute(self, argv: list[bytes], now_ms: int, client_id: int = CLIENT) -> bytes | None:
-        """Run a command; return its reply, or None if the client must wait."""
-        self.node.execute(client_id, argv, now_ms)
-        self.perform()
-        return self.take_reply(client_id)
-
-    def take_reply(self, client_id: int = CLIENT) -> bytes | None:
-        replies = self.replies.pop(client_id, [])
-        return b"".join(replies) if replies else None
-
-    def checkpoint_step(self, units: int) -> bool:
-        """Continue a checkpoint, or begin one if that is possible now; True if none is running afterwards."""
-        self.perform()
-        checkpointer = self.checkpointer
-        capture = checkpointer.capture
-        if capture is None and not self.node.can_describe():
-            return True
-        if capture is None:
-            self.node.context.saving.begin()
-            capture = checkpointer.begin()
-        capture.step(units)
-        checkpointer.write(capture.take_output())
-        if not capture.done:
-            return False
-        checkpointer.commit(self.node.context.now_ms)
-        self.node.synced(self.log.synced_position)
-        self.log.delete(checkpointer.conclude())
-        checkpointer.clean()
-        self.node.checkpoint_ended(self.node.context.now_ms, "")
-        self.perform()
-        return True
-
-    def checkpoint(self) -> None:
-        while not self.checkpoint_step(1_000):
-            pass
-
-    def cut_log(self) -> None:
-        """Keep no more of the log than a restart needs, even if peers need the rest; keep all of it while a state
-        arrives.
-        """
-        if not self.node.can_describe():
-            return
-        self.log.has_room(self.config.limits.segment_bytes_max)
-        self.node.turn.add(codec.START, codec.encode_start(self.node.birth.origin, self.node.birth.count))
-        self.perform()
-        self.checkpoint()
-        self.sync()
-        self.log.truncate_before(self.log.last_position)
-
-    def stop(self) -> None:
-        """Stop cleanly."""
-        self._perform_one(self.node.stop())
-        self.log.sync()
-
-    def lose_power(self, rng: random.Random, odds: float | None) -> None:
-        """Lose power: unsynced writes may be gone."""
-        self.disk.crash(rng, odds)
-
-    def lose_disk(self) -> None:
-        self.disk = SimulatedDisk()
-
-
-class Link:
-    """A link between two regions: open or cut, with the messages that each end has sent and that have not arrived."""
-
-    def __init__(self, number: int, low: int, high: int) -> None:
-        self.number = number
-        self.ends = (low, high)
-        self.open = False
-        self.flying: dict[int, list[Message]] = {low: [], high: []}
-
-
-class Cluster:
+class Cluster(Network):
     """Regions 1..n, and links between the given `pairs`, by default all.
 
     `fsync` is one policy for all regions, or one for each. Regions have the numbers of their machines; a machine added
@@ -181,18 +45,23 @@ class Cluster:
         regions: int,
         id_mode: str,
         fsync: str = "everysec",
-        pairs: list[tuple[int, int]] | None = None,
+        pairs: list[Pair] | None = None,
         limits: Limits | None = None,
         absent: tuple[int, ...] = (),
+        checked: Sequence[str] = (),
     ) -> None:
-        self.now_ms = 1
         numbers = range(1, regions + 1)
-        self.pairs = pairs if pairs is not None else [(a, b) for a in numbers for b in numbers if a < b]
+        mesh = [(a, b) for a in numbers for b in numbers if a < b]
+        settings = Settings(regions, "mesh", id_mode, 0, (), 0, 0)
+        super().__init__(settings, 1, mesh if pairs is None else pairs)
+        self.regions = self.machines
+        self.checkers = {checker.name: checker for checker in all_checkers()} if checked else {}
+        self.watching = [self.checkers[name] for name in checked]
+        for checker in self.watching:
+            self.watch(checker)
         policies = fsync.split()
         base = Config(name="", region=1, cluster="test", id_mode=id_mode, fsync=policies[0], incarnation=0)
-        self.regions: dict[int, Region] = {}
-        self.copies: dict[int, SimulatedDisk] = {}
-        for number in numbers:
+        for number in [number for number in numbers if number not in absent]:
             config = replace(
                 base,
                 name=f"region{number}",
@@ -200,100 +69,96 @@ class Cluster:
                 fsync=policies[min(number, len(policies)) - 1],
                 limits=limits or Limits(segment_bytes_max=SEGMENT_BYTES),
             )
-            if number not in absent:
-                self.regions[number] = self.region(number, config)
-        self.links = {pair: Link(index + 1, *pair) for index, pair in enumerate(self.pairs)}
+            self._place(number, config)
+        self.links = {pair: Connection(0, pair) for pair in self.pairs}
         for pair in self.pairs:
             if not set(absent).intersection(pair):
                 self.heal(*pair)
 
-    def region(self, number: int, config: Config, disk: SimulatedDisk | None = None) -> Region:
-        return Region(config, self.now_ms, disk, starts_of(number, config))
+    def _place(self, number: int, config: Config, disk: SimulatedDisk | None = None) -> None:
+        """Start a machine, which is one of a world where checkers watch. A second one of a region counts its starts
+        from another number, so that its origins differ.
+        """
+        starts = 0 if number == config.region else STARTS_APART * number
+        oracle = self.oracle if self.watching else None
+        busy = bool(self.watching)
+        self.machines[number] = Machine(config, self.now_ms, disk, starts, number=number, oracle=oracle, busy=busy)
 
     def add(self, number: int, peer: int, region: int = 0) -> None:
         """Start an absent machine with an empty disk, as the region of its number or of `region`; it waits until this
         peer admits it.
         """
         peers = (f"region{peer}:1",)
-        known = self.regions[peer].config
+        known = self.machines[peer].config
         config = replace(known, name=f"region{number}", region=region or number, incarnation=None, peers=peers)
-        self._place(number, config, None)
+        self._place(number, config)
+        self._join_pairs(number)
         self.node(number).peer_met(peers[0], peer)
         self.heal(number, peer)
 
     def clone(self, number: int, original: int) -> None:
         """Continue with a copy of the memory and disk of that process as a second process, without links."""
-        cloned = self.regions[number] = self.regions[original].cloned()
+        cloned = self.machines[number] = self.machines[original].cloned()
         cloned.node.reseed(crc32(b"%d %d" % (number, self.now_ms)))
-        for link in [link for link in self.links.values() if original in link.ends and link.open]:
-            cloned.node.link_closed(link.number, "the process was cloned", self.now_ms)
+        for connection in self.connections_of(original):
+            cloned.node.link_closed(connection.number, "the process was cloned", self.now_ms)
         self._join_pairs(number)
 
     def twin(self, number: int, original: int) -> None:
         """Start a second machine on the copy of that machine's disk, with the same settings and without links."""
-        self._place(number, self.regions[original].config, self.copies[original].copy())
-
-    def _place(self, number: int, config: Config, disk: SimulatedDisk | None) -> None:
-        self.regions[number] = self.region(number, config, disk)
+        copied = self.machines[original].copied
+        assert copied is not None
+        self._place(number, self.machines[original].config, copied.copy())
         self._join_pairs(number)
 
     def _join_pairs(self, number: int) -> None:
-        pairs = [(min(number, other), max(number, other)) for other in self.regions if other != number]
+        pairs = [(min(number, other), max(number, other)) for other in self.machines if other != number]
         if not any(number in pair for pair in self.pairs):
             self.pairs += pairs
-            self.links |= {pair: Link(len(self.links) + index, *pair) for index, pair in enumerate(pairs, 1)}
+            self.links |= {pair: Connection(0, pair) for pair in pairs}
 
     def node(self, number: int) -> Node:
-        return self.regions[number].node
+        return self.machines[number].node
 
-    def link(self, a: int, b: int) -> Link:
+    def link(self, a: int, b: int) -> Connection:
         return self.links[(min(a, b), max(a, b))]
 
-    def execute(self, number: int, argv: list[bytes], client_id: int = CLIENT) -> bytes | None:
-        return self.regions[number].execute(argv, self.now_ms, client_id)
+    # Commands
 
     def take_reply(self, number: int) -> bytes | None:
         """Return replies that arrived for commands that had to wait."""
-        return self.regions[number].take_reply()
+        return self.take_replies(number, CLIENT)
 
     def execute_turn(self, number: int, commands: list[list[bytes]]) -> bytes | None:
         """Run several commands in one turn; return their replies together."""
-        region = self.regions[number]
         for argv in commands:
-            region.node.execute(CLIENT, argv, self.now_ms)
-        region.perform()
-        return region.take_reply()
+            self.command(number, CLIENT, argv)
+        self.turn(number)
+        return self.take_reply(number)
+
+    def command(self, number: int, client_id: int, argv: list[bytes]) -> None:
+        """Let a client send a command, which may be malformed where nobody checks what clients were told."""
+        if self.watching:
+            super().command(number, client_id, argv)
+        else:
+            self.node(number).execute(client_id, argv, self.clock_ms(number))
 
     # Links
 
     def cut(self, a: int, b: int, reason: str = "cut") -> None:
         link = self.link(a, b)
-        if link.open:
-            link.open = False
-            for number in link.ends:
-                link.flying[number].clear()
-                self.node(number).link_closed(link.number, reason, self.now_ms)
-                self.regions[number].perform()
+        for number in link.ends:
+            link.flows[number].flying.clear()
+            self.close_end(link, number, reason)
 
     def heal(self, a: int, b: int) -> None:
         """Open the link and deliver both Hellos."""
-        link = self.link(a, b)
-        if not link.open:
-            link.open = True
-            for index, number in enumerate(link.ends):
-                self.node(number).link_opened(link.number, index == 0, self.now_ms)
-            greetings = [(n, self.node(n).outgoing(link.number, 1 << 20, self.now_ms)) for n in link.ends]
-            for number, greeting in greetings:
-                if greeting is not None:
-                    self._deliver(link, number, greeting)
-
-    def _other(self, link: Link, number: int) -> int:
-        return link.ends[1] if number == link.ends[0] else link.ends[0]
-
-    def _deliver(self, link: Link, sender: int, message: Message) -> None:
-        receiver = self._other(link, sender)
-        self.node(receiver).receive(link.number, Message.FromString(message.SerializeToString()), self.now_ms)
-        self.regions[receiver].perform()
+        if not self.link(a, b).open:
+            pair = (min(a, b), max(a, b))
+            link = self.links[pair] = self.connect(pair)
+            greeted = [link.other(number) for number in pair if self.say(link, number)]
+            for number in greeted:
+                self.hear(link, number)
 
     def carry_one(self, sender: int, receiver: int) -> bool:
         """Deliver one message; False if there is none, or the link is cut."""
@@ -304,29 +169,25 @@ class Cluster:
         cut.
         """
         link = self.link(sender, receiver)
-        if not link.open:
-            return False
-        message = self.node(sender).outgoing(link.number, self.regions[sender].config.limits.message_bytes, self.now_ms)
-        if message is not None:
-            link.flying[sender].append(message)
-        self._obey_verdicts(link)
-        return bool(link.flying[sender])
+        if link.open:
+            self.say(link, sender)
+            self._obey_verdicts(link)
+        return bool(link.flows[receiver].flying)
 
     def arrive(self, sender: int, receiver: int) -> bool:
         """Deliver the oldest message in flight; False if there is none."""
         link = self.link(sender, receiver)
-        if not link.flying[sender]:
+        if not link.flows[receiver].flying:
             return False
-        self._deliver(link, sender, link.flying[sender].pop(0))
+        self.hear(link, receiver)
         self._obey_verdicts(link)
         return True
 
-    def _obey_verdicts(self, link: Link) -> None:
-        for number in link.ends:
-            reason = self.node(number).link_verdict(link.number)
-            if reason is not None:
-                self.cut(*link.ends, reason=reason)
-                return
+    def _obey_verdicts(self, link: Connection) -> None:
+        reasons = [self.node(number).link_verdict(link.number) for number in link.ends]
+        reason = next((reason for reason in reasons if reason is not None), None)
+        if reason is not None:
+            self.cut(*link.ends, reason=reason)
 
     def carry(self, sender: int, receiver: int) -> None:
         """Deliver everything that one side has to send, and nothing back."""
@@ -348,64 +209,93 @@ class Cluster:
 
     # Faults
 
-    def restart(self, number: int) -> None:
+    def restart(self, number: int, fault: str = "kill") -> None:
         """Restart the region's process from its disk and reopen its links."""
-        pairs = [pair for pair in self.pairs if number in pair and self.link(*pair).open]
+        self._begin(number, self._end(number, fault))
+
+    kill = restart
+
+    def _end(self, number: int, fault: str) -> list[Pair]:
+        """End a process, which its peers notice at once; return the pairs whose link it had."""
+        self._look()
+        self.stopping(number, fault)
+        pairs = [pair for pair, link in self.links.items() if number in link.joined]
         for pair in pairs:
-            link = self.link(*pair)
-            link.open = False
-            for end in link.ends:
-                link.flying[end].clear()
-            other = self._other(link, number)
-            self.node(other).link_closed(link.number, "the peer restarted", self.now_ms)
-        self.start(number)
+            self.cut(*pair, reason="the peer restarted")
+        return pairs
+
+    def _begin(self, number: int, pairs: list[Pair]) -> None:
+        self.machines[number].start(self.clock_ms(number))
+        self.started(number)
+        self.turn(number)
         for pair in pairs:
             self.heal(*pair)
 
-    def start(self, number: int) -> None:
-        self.regions[number].start(self.now_ms)
-
-    def kill(self, number: int) -> None:
-        """Kill the process and restart it; what it had appended is kept."""
-        self.restart(number)
-
     def stop(self, number: int) -> None:
         """Stop the process cleanly and remove the machine."""
+        self._look()
         for pair in [pair for pair in self.pairs if number in pair]:
             self.cut(*pair, reason="the peer stopped")
-        self.regions.pop(number).stop()
+        self.stopping(number, "kill")
+        self.machines.pop(number).stop()
 
     def copy(self, number: int) -> None:
-        """Keep a copy of the region's disk."""
-        self.copies[number] = self.regions[number].disk.copy()
+        self.machines[number].keep_copy()
 
     def put_back(self, number: int) -> None:
-        """Restart the region from the kept copy."""
-        self.regions[number].disk = self.copies[number].copy()
-        self.restart(number)
+        """Restart the region from the kept copy; what was done since the copy may be lost everywhere."""
+        pairs = self._end(number, "disk-loss")
+        self.machines[number].put_back()
+        self._begin(number, pairs)
 
     def lose_disk(self, number: int, incarnation: int) -> None:
-        region = self.regions[number]
-        region.config = replace(region.config, incarnation=incarnation)
-        region.lose_disk()
-        self.restart(number)
+        pairs = self._end(number, "disk-loss")
+        machine = self.machines[number]
+        machine.config = replace(machine.config, incarnation=incarnation)
+        machine.lose_disk()
+        self._begin(number, pairs)
 
     def lose_power(self, number: int, rng: random.Random, odds: float | None = None) -> None:
         """Lose power; `odds` is the chance of each unsynced page to survive, drawn if None."""
-        self.regions[number].lose_power(rng, odds)
-        self.restart(number)
+        pairs = self._end(number, "power")
+        self.machines[number].disk.crash(rng, odds)
+        self._begin(number, pairs)
+
+    # Time
 
     def tick(self, milliseconds: int) -> None:
         self.now_ms += milliseconds
-        for region in self.regions.values():
-            region.node.tick(self.now_ms)
-            region.perform()
+        for number in self.machines:
+            self.tick_one(number)
+
+    def live(self, milliseconds: int) -> None:
+        """Let everything continue for this long: time, messages, and syncs of the logs."""
+        end_ms = self.now_ms + milliseconds
+        while self.now_ms < end_ms:
+            self.tick(min(STEP_MS, end_ms - self.now_ms))
+            for machine in self.machines.values():
+                machine.sync()
+            self.sync()
+
+    def next_event(self, bound_ms: int) -> None:
+        self.live(STEP_MS)
+
+    # Checks
 
     def check(self) -> None:
-        for region in self.regions.values():
-            region.node.check()
+        """Check every structure, or what the watching checkers look at: `check invariants` is one of them."""
+        if self.watching:
+            self._look()
+        else:
+            for machine in self.machines.values():
+                machine.node.check()
 
+    def _look(self) -> None:
+        for checker in [checker for checker in self.watching if isinstance(checker, Sampled)]:
+            for number in self.machines:
+                checker.look(self, number)
 
-def starts_of(number: int, config: Config) -> int:
-    """Return the number from which a machine counts its starts."""
-    return 0 if number == config.region else STARTS_APART * number
+    def verify(self, name: str) -> None:
+        """Run a checker as at the end of a run."""
+        self._look()
+        self.checkers[name].at_end(self)

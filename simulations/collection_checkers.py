@@ -8,7 +8,7 @@ from crdtstream.core.members import Members
 from simulations.checking import Checker
 from simulations.history import Violation
 from simulations.machine import Machine
-from simulations.world import World
+from simulations.network import Network
 
 FORGET_BOUND_MS = 20_000
 WAITS_ONCE_IN_SEEDS = 8
@@ -24,10 +24,10 @@ class ForgetsOnlyStable(Checker):
     def __init__(self) -> None:
         self._known: dict[int, set[Tombstone]] = {}
 
-    def started(self, world: World, number: int, fault: str) -> None:
+    def started(self, world: Network, number: int, fault: str) -> None:
         self._known.pop(number, None)
 
-    def turned(self, world: World, number: int) -> None:
+    def turned(self, world: Network, number: int) -> None:
         machine = world.machines[number]
         before = self._known.get(number)
         if before == set() and not machine.logged:
@@ -48,7 +48,7 @@ class ForgetsInTheEnd(Checker):
 
     name = "bounded memory"
 
-    def at_end(self, world: World) -> None:
+    def at_end(self, world: Network) -> None:
         if world.seed % WAITS_ONCE_IN_SEEDS:
             return
         try:
@@ -58,7 +58,7 @@ class ForgetsInTheEnd(Checker):
             self.fail(f"{FORGET_BOUND_MS} ms after everything was quiet these are left: {left}")
 
 
-def any_left(world: World) -> bool:
+def any_left(world: Network) -> bool:
     """Return whether a region that may forget still has something to forget."""
     return any(left_in(machine) for machine in world.machines.values() if machine.node.membership.admitted)
 
@@ -79,13 +79,13 @@ def tombstones(machine: Machine) -> set[Tombstone]:
     return found
 
 
-def lacks(world: World, number: int, other: int, dot: Dot) -> bool:
+def lacks(world: Network, number: int, other: int, dot: Dot) -> bool:
     """Return whether the other region counts as a member and does not have the dot on its disk. A region that lost its
     disk had it once, and must be admitted again. An origin that is no member yet here must apply it before it creates
     groups.
     """
     machine = world.machines[other]
-    if other in world.adversary.disks_lost or not machine.node.membership.admitted:
+    if other in world.disks_lost or not machine.node.membership.admitted:
         return False
     applied, members = machine.node.replica.applied, world.machines[number].node.replica.applied.members
     held = machine.node.exchange.view.durable_vector if members.is_joined(applied.slot) else applied.vector

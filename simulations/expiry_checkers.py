@@ -5,8 +5,8 @@ from __future__ import annotations
 from crdtstream.core.causality import region_of
 from crdtstream.core.effects import EntriesAdded, GroupCreated
 from simulations.checking import Checker
+from simulations.network import Network
 from simulations.state_checkers import held_of
-from simulations.world import World
 
 
 class LongestExpiry(Checker):
@@ -14,7 +14,7 @@ class LongestExpiry(Checker):
 
     name = "longest expiry"
 
-    def at_end(self, world: World) -> None:
+    def at_end(self, world: Network) -> None:
         for key, expected in sorted(world.expected().items()):
             for number in world.machines:
                 held = held_of(world, number, key)
@@ -27,7 +27,7 @@ class RestartsEmpty(Checker):
 
     name = "hidden key"
 
-    def at_end(self, world: World) -> None:
+    def at_end(self, world: Network) -> None:
         for dot, _, effect in world.oracle.late_effects(world.vector()):
             if isinstance(effect, EntriesAdded | GroupCreated):
                 self.fail(f"{effect.key}: {type(effect).__name__} {dot} was made when the key had expired")
@@ -40,13 +40,13 @@ class ExpiresInTime(Checker):
 
     name = "expiry"
 
-    def ticked(self, world: World, number: int) -> None:
+    def ticked(self, world: Network, number: int) -> None:
         context = world.machines[number].node.context
         if context.standing.writable and not context.standing.loading:
             for key in context.replica.keyspace.deadlines.times:
                 self._look(world, number, key)
 
-    def _look(self, world: World, number: int, key: tuple[int, bytes]) -> None:
+    def _look(self, world: Network, number: int, key: tuple[int, bytes]) -> None:
         context = world.machines[number].node.context
         expires_ms, slot, _ = context.replica.keyspace.databases[key[0]][key[1]].expiries()[-1]
         patience_ms = 0 if region_of(slot) == number else context.limits.expiry_takeover_ms

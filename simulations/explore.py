@@ -31,13 +31,13 @@ from crdtstream.core import effects as fx
 from crdtstream.core.digest import digest_replica
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Position
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, format_id, mint
-from crdtstream.core.group import Group
 from crdtstream.core.merging import merge
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from crdtstream.protocols import codec
 from simulations.history import Violation
 from simulations.oracle import Oracle, actual
+from simulations.portrait import plain
 
 KEY = (0, b"x")
 GROUP = b"g"
@@ -241,23 +241,8 @@ def check_rebuilt(site: Site) -> None:
 
 def whole(replica: Replica) -> list[object]:
     """Return everything that a replica knows about the key, including local parts."""
-    parts: list[object] = [replica.applied.slot, replica.applied.vector.as_dict(), digest_replica(replica)]
     stream = replica.keyspace.databases[0].get(KEY[1])
-    if stream is not None:
-        parts += [stream.destroyed, stream.deleted, stream.length, stream.top]
-        parts += [sorted((slot, meta.add_counter) for slot, meta in stream.metas.items()), stream.entries_added()]
-        parts += [whole_group(group) for _, group in sorted(stream.groups.items())]
-    return parts
-
-
-def whole_group(group: Group) -> list[object]:
-    rows = group.pending.rows(ID_MIN, ID_MAX, -1, None)
-    pending = [(row.entry_id, row.slot, row.consumer, row.delivered_ms, row.deliveries) for row in rows]
-    intervals = [
-        {slot: known[slot].pairs() for slot in sorted(known) if known[slot]}
-        for known in (group.delivered, group.skipped, group.replay, group.passed)
-    ]
-    return [pending, intervals, repr(group.floor), group.entries_read, sorted(group.consumers)]
+    return [replica.applied.slot, replica.applied.vector.as_dict(), digest_replica(replica), plain(stream)]
 
 
 # Commands

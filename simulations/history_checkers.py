@@ -11,9 +11,9 @@ from crdtstream.core.group import Group, ids_between
 from crdtstream.core.stream import Stream
 from simulations.checking import Checker, Sampled
 from simulations.history import GroupName
+from simulations.network import Network
 from simulations.oracle import ends_of
 from simulations.workload import CONSUMERS, KEYS, READ_GROUPS
-from simulations.world import World
 
 
 class NoLostWrite(Checker):
@@ -23,7 +23,7 @@ class NoLostWrite(Checker):
 
     name = "lost write"
 
-    def at_end(self, world: World) -> None:
+    def at_end(self, world: Network) -> None:
         held: dict[Key, set[Dot]] = {}
         for key, expected in world.expected().items():
             held[key] = {(slot, counter) for _, slot, counter in expected.entries}
@@ -35,7 +35,7 @@ class NoLostWrite(Checker):
             if not seen and not self._may_be_lost(world, added.dot):
                 self.fail(f"{added.key} {added.entry_id} {added.dot} of region {added.region}: answered and gone")
 
-    def _may_be_lost(self, world: World, dot: Dot) -> bool:
+    def _may_be_lost(self, world: Network, dot: Dot) -> bool:
         """Return whether a loss is permitted: with a disk, or with power if the policy was not `always`."""
         if world.vector().contains(*dot):
             return False
@@ -53,8 +53,8 @@ class NoLostGroup(Checker):
 
     name = "lost group"
 
-    def at_end(self, world: World) -> None:
-        if world.settings.twin or world.adversary.injected["put-back"]:
+    def at_end(self, world: Network) -> None:
+        if world.settings.twin or world.injected["put-back"]:
             return
         known = world.oracle.effects(world.vector())
         ends = ends_of(known)
@@ -72,8 +72,8 @@ class UniqueIds(Checker):
 
     name = "unique IDs"
 
-    def at_end(self, world: World) -> None:
-        if world.settings.id_mode != STRICT or world.settings.twin or world.adversary.injected["put-back"]:
+    def at_end(self, world: Network) -> None:
+        if world.settings.id_mode != STRICT or world.settings.twin or world.injected["put-back"]:
             return  # two histories of one directory share a lane until they receive each other's effects
         answered: dict[tuple[Key, EntryId], Dot] = {}
         for added in world.history.added:
@@ -81,7 +81,7 @@ class UniqueIds(Checker):
             if other != added.dot and not self._deleted(world, added.key, [other, added.dot]):
                 self.fail(f"{added.key} {added.entry_id} names {other} and {added.dot}")
 
-    def _deleted(self, world: World, key: Key, dots: list[Dot]) -> bool:
+    def _deleted(self, world: Network, key: Key, dots: list[Dot]) -> bool:
         vectors = [*world.history.deletes.get(key, []), *world.expired(key)]
         return any(vector.contains(*dot) for vector in vectors for dot in dots)
 
@@ -91,7 +91,7 @@ class UniqueDots(Checker):
 
     name = "unique dots"
 
-    def at_end(self, world: World) -> None:
+    def at_end(self, world: Network) -> None:
         named: dict[Dot, tuple[Key, EntryId]] = {}
         for added in world.history.added:
             what = (added.key, added.entry_id)
@@ -108,10 +108,10 @@ class AcknowledgedOnly(Sampled):
         super().__init__()
         self._lived: dict[tuple[int, GroupName], tuple[Group, list[Dot]]] = {}
 
-    def started(self, world: World, number: int, fault: str) -> None:
+    def started(self, world: Network, number: int, fault: str) -> None:
         self._note_joined(world, number)
 
-    def turned(self, world: World, number: int) -> None:
+    def turned(self, world: Network, number: int) -> None:
         if world.machines[number].logged:
             self._note_joined(world, number)
         for batch in world.machines[number].logged:
@@ -120,7 +120,7 @@ class AcknowledgedOnly(Sampled):
                     world.history.note_together((effect.key, effect.group), effect.creates)
         super().turned(world, number)
 
-    def _note_joined(self, world: World, number: int) -> None:
+    def _note_joined(self, world: Network, number: int) -> None:
         """Record creates of one group: it continues while creates come and are voided, and keeps its acknowledgements
         here.
         """
@@ -132,7 +132,7 @@ class AcknowledgedOnly(Sampled):
                     world.history.note_together(known, sorted({*before, *creates}))
                 self._lived[(number, known)] = (group, creates)
 
-    def look(self, world: World, number: int) -> None:
+    def look(self, world: Network, number: int) -> None:
         if world.machines[number].unanswered:
             return  # acknowledgements are known only once they are answered
         for name, stream in world.machines[number].node.replica.keyspace.databases[0].items():
@@ -146,7 +146,7 @@ class AcknowledgedOnly(Sampled):
                         if stray:
                             self.fail(f"region {number}, {name!r} {group_name!r}: runs cover {sorted(stray)}")
 
-    def _acknowledged(self, world: World, name: GroupName, group: Group) -> set[EntryId]:
+    def _acknowledged(self, world: Network, name: GroupName, group: Group) -> set[EntryId]:
         by_create = world.history.acknowledged.get(name, {})
         joined = world.history.joined_with(name, group.creates)
         return set(chain.from_iterable(by_create.get(dot, set()) for dot in joined))
@@ -159,7 +159,7 @@ class DeliveredAtLeastOnce(Checker):
 
     name = "delivery"
 
-    def at_end(self, world: World) -> None:
+    def at_end(self, world: Network) -> None:
         for key in KEYS:
             for group in READ_GROUPS:
                 for number, machine in world.machines.items():
@@ -167,7 +167,7 @@ class DeliveredAtLeastOnce(Checker):
                         self._drain(world, number, key, group)
                 self._compare(world, key, group)
 
-    def _drain(self, world: World, number: int, key: bytes, name: bytes) -> None:
+    def _drain(self, world: Network, number: int, key: bytes, name: bytes) -> None:
         stream = world.machines[number].node.replica.keyspace.find((0, key))
         if stream is None or name not in stream.groups:
             return
@@ -181,7 +181,7 @@ class DeliveredAtLeastOnce(Checker):
             if left:
                 self.fail(f"region {number} {key!r} {name!r}: leaves out {sorted(left)} of region {region_of(slot)}")
 
-    def _compare(self, world: World, key: bytes, name: bytes) -> None:
+    def _compare(self, world: Network, key: bytes, name: bytes) -> None:
         stream = world.machines[1].node.replica.keyspace.find((0, key))
         if stream is None or name not in stream.groups or ((0, key), name) in world.history.maybe_read:
             return
@@ -215,7 +215,7 @@ def passes(group: Group, slot: int, entry_id: EntryId) -> bool:
     return any(known is not None and known.contains(entry_id) for known in passed)
 
 
-def pending_in(world: World, number: int, key: Key, name: bytes) -> set[EntryId]:
+def pending_in(world: Network, number: int, key: Key, name: bytes) -> set[EntryId]:
     """Return the entries that a consumer of the region still holds because its reply was lost."""
     stream = world.machines[number].node.replica.keyspace.find(key)
     group = None if stream is None else stream.groups.get(name)

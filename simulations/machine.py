@@ -1,14 +1,17 @@
-"""One region of a world: production code on a disk that can fail, under a clock that can be wrong.
+"""One simulated machine: the production code of a region on a disk that can fail, under a clock that can be wrong.
 
-A machine may be down, paused or full. Its log is synced when the node asks for it, at the intervals of `everysec`, and
-under `fsync = always` soon after each turn. A `sync_wait_ms` of 0 is what the runtime does; a larger value leaves a
-moment in which something is appended and not yet durable, which the node's contract permits and power losses target.
+A machine may be down, paused or full. It performs what the node asks for in the order that is the contract: the log
+first, then the replies. The log is synced when the node asks for it, under `fsync = always` after each turn, and when
+`sync` is called, as `everysec` does each second. A `sync_wait_ms` of 0 is what the runtime does; a larger value leaves
+a moment in which something is appended and not yet durable, which the node's contract permits and power losses target.
 
-A client command is `Unanswered` until its reply is out; a client sends the next command only after that.
+A client command is `Unanswered` until its reply is out.
 """
 
 from __future__ import annotations
 
+import copy
+import threading
 from collections import Counter
 from functools import lru_cache
 from itertools import pairwise
@@ -18,16 +21,18 @@ from zlib import crc32
 from crdtstream.config import ALWAYS, Config
 from crdtstream.core.causality import Dot, VersionVector, region_of
 from crdtstream.core.effects import Batch
-from crdtstream.node import Ready
+from crdtstream.node import Node, Ready
 from crdtstream.protocols import codec
 from crdtstream.storage.disk import DiskFull
+from crdtstream.storage.log import Log, Record
+from crdtstream.storage.restore import open_storage
 from crdtstream.storage.segment import HEADER_BYTES, Window, first_of, scan, segment_name, segment_names
-from simulations.cluster import CLIENT, SALT, Region
 from simulations.disk import SimulatedDisk
 from simulations.oracle import Oracle
 
+CLIENT = 1
+SALT = 0x5EED
 ROOM_BYTES = 1 << 12
-CLIENTS = tuple(range(CLIENT, CLIENT + 8))
 
 
 class Unanswered:
@@ -42,67 +47,121 @@ class Unanswered:
         self.dot: Dot = (0, 0)
 
 
-class Machine(Region):
-    """A region's process and what it runs on. `logged` holds this turn's batches and the vectors of joined states.
-    `happened` counts events that are no faults: joined states, and keys deleted because they expired.
+class Machine:
+    """A region's process and what it runs on. A second machine of one region has a number of its own.
+
+    With an `oracle` the machine tells it each batch that its region makes, `logged` holds this turn's batches and the
+    vectors of joined states, and `happened` counts events that are no faults: joined states, and keys deleted because
+    they expired. The origins of a `busy` machine are in no order, and it has several clients, each with one command at
+    a time.
     """
 
     def __init__(
         self,
         config: Config,
-        oracle: Oracle,
         now_ms: int,
-        sync_wait_ms: int,
-        sync_interval_ms: int,
-        number: int = 0,
         disk: SimulatedDisk | None = None,
         starts: int = 0,
+        *,
+        number: int = 0,
+        oracle: Oracle | None = None,
+        sync_wait_ms: int = 0,
+        sync_interval_ms: int = 1000,
+        busy: bool = False,
     ) -> None:
-        self.oracle = oracle
+        self.config = config
         self.number = number or config.region
-        self.up = True
+        self.disk = disk or SimulatedDisk()
+        self.starts = starts
+        self.oracle = oracle
+        self.clients = range(CLIENT, CLIENT + (8 if busy else 1))
+        self.busy = busy
+        self.up = False
         self.paused = False
         self.skew_ms = 0
         self.sync_wait_ms = sync_wait_ms
         self.sync_interval_ms = sync_interval_ms
+        self.sync_policy = False
         self.sync_planned = False
         self.vouched = 0
         self.flipped: set[str] = set()
         self.copied: SimulatedDisk | None = None
-        self.unanswered: dict[int, Unanswered] = {}
+        self.replies: dict[int, list[bytes]] = {}
+        self.unanswered: dict[int, list[Unanswered]] = {}
         self.logged: list[Batch | VersionVector] = []
         self.happened: Counter[str] = Counter()
-        super().__init__(config, now_ms, disk, starts)
+        self.start(now_ms)
 
     def start(self, now_ms: int) -> None:
+        """Recover from the disk, as a new process does."""
+        self.starts += 1
+        self.replies.clear()
         self.unanswered.clear()
         self.logged.clear()
         self.sync_planned = False
         self._expired_keys = 0
         self.sync_policy = self.config.fsync == ALWAYS and not self.sync_wait_ms
-        super().start(now_ms)
-        for client_id in CLIENTS[1:]:
+        self.node = Node(self.config, now_ms)
+        self.log: Log
+        self.log, self.checkpointer = open_storage(
+            self.disk, self.node, salt=SALT, segment_bytes_max=self.config.limits.segment_bytes_max
+        )
+        self.node.start(self.log, self.seed(), now_ms)
+        self.perform()
+        self.sync()
+        for client_id in self.clients:
             self.connect(client_id, now_ms)
-
-    def not_cloned(self) -> dict[int, object]:
-        return {**super().not_cloned(), id(self.oracle): self.oracle}
+        self.up = True
 
     def seed(self) -> int:
-        """Return the seed of the next origin: the first origin of a region is its number, all others are in
-        no order.
+        """Return the seed of the next origin: the first origin of a region is its number, and each start adds 256,
+        unless the machine is busy.
         """
         first = self.starts == 1 and self.number == self.config.region
-        return 0 if first else crc32(b"%d %d" % (self.number, self.starts))
+        return crc32(b"%d %d" % (self.number, self.starts)) if self.busy and not first else self.starts - 1
+
+    def connect(self, client_id: int, now_ms: int) -> None:
+        self.node.connect(client_id, "127.0.0.1:0", now_ms)
+
+    def cloned(self) -> Machine:
+        """Clone the running process, as a snapshot of a virtual machine does; a generator cannot be copied and starts
+        again.
+        """
+        audit, tree = self.node.exchange.audit, self.node.exchange.audit.tree
+        audit.tree = None
+        cloned = copy.deepcopy(self, {id(self.log.sync_lock): threading.Lock(), id(self.oracle): self.oracle})
+        audit.tree = tree
+        return cloned
+
+    # Turns
 
     @property
     def wants_sync(self) -> bool:
         """Return whether, under `always`, something is appended and not durable yet."""
         return self.config.fsync == ALWAYS and self.log.synced_position < self.log.last_position
 
+    def perform(self) -> None:
+        """Perform what the node asks for until it asks for nothing."""
+        ready = self.node.ready()
+        while ready is not None:
+            self._perform_one(ready)
+            if (ready.urgent or self.sync_policy) and self.log.synced_position < self.log.last_position:
+                self.node.synced(self.log.sync())
+            ready = self.node.ready()
+
     def _perform_one(self, ready: Ready) -> None:
+        if self.oracle is not None:
+            self._note(ready.records, self.oracle)
         if ready.records:
             self.vouched = self.log.synced_position
-        for kind, payload in ready.records:
+            self.log.append(ready.records)
+        for client_id, reply in ready.replies:
+            self.replies.setdefault(client_id, []).append(reply)
+        for client_id in ready.closing:
+            self.node.disconnect(client_id)
+
+    def _note(self, records: list[Record], oracle: Oracle) -> None:
+        for kind, payload in records:
             if kind == codec.JOINED:
                 self.logged.append(codec.decode_joined(payload)[1])
                 self.happened["transfer"] += 1
@@ -110,15 +169,54 @@ class Machine(Region):
                 batch = batch_of(payload)
                 self.logged.append(batch)
                 if region_of(batch.slot) == self.config.region:
-                    self.oracle.note(batch, self.node.context.now_ms)
-        self._count_expired()
-        super()._perform_one(ready)
-
-    def _count_expired(self) -> None:
+                    oracle.note(batch, self.node.context.now_ms)
         expired_keys = self.node.replica.expired_keys
         if expired_keys > self._expired_keys:
             self.happened["expiry"] += expired_keys - self._expired_keys
             self._expired_keys = expired_keys
+
+    def sync(self) -> None:
+        """Sync the log, as `everysec` does each second."""
+        self.node.synced(self.log.sync())
+        self.perform()
+
+    def stop(self) -> None:
+        """Stop cleanly."""
+        self._perform_one(self.node.stop())
+        self.log.sync()
+
+    def execute(self, argv: list[bytes], now_ms: int, client_id: int = CLIENT) -> bytes | None:
+        """Run a command; return its reply, or None if the client must wait."""
+        self.node.execute(client_id, argv, now_ms)
+        self.perform()
+        return self.take_reply(client_id)
+
+    def take_reply(self, client_id: int = CLIENT) -> bytes | None:
+        replies = self.replies.pop(client_id, [])
+        return b"".join(replies) if replies else None
+
+    def idle_client(self) -> int | None:
+        return next((client_id for client_id in self.clients if client_id not in self.unanswered), None)
+
+    def dot_after(self, argv: list[bytes]) -> Dot:
+        """Return the own origin's last dot; after an XADD that of its entry, which a trim may follow."""
+        applied = self.node.replica.applied
+        stream = self.node.replica.keyspace.known((0, argv[1])) if argv[0] == b"XADD" else None
+        tree = None if stream is None else stream.trees.get(applied.slot)
+        last_id = None if tree is None else tree.last_id()
+        return (applied.slot, applied.counter() if tree is None or last_id is None else tree.counter_of(last_id))
+
+    def creates_of(self, argv: list[bytes]) -> list[Dot]:
+        """Return the create dots under which a read or acknowledgement is made, unless its key is due to expire."""
+        name = argv[0]
+        if name not in (b"XREADGROUP", b"XACK"):
+            return []
+        key, group_name = (argv[-2], argv[2]) if name == b"XREADGROUP" else (argv[1], argv[2])
+        stream = self.node.replica.keyspace.known((0, key))
+        group = None if stream is None else stream.groups.get(group_name)
+        return [] if group is None else sorted(group.creates)
+
+    # The disk
 
     def look_for_room(self) -> None:
         """Check for disk space, as the runtime does before each turn."""
@@ -126,10 +224,9 @@ class Machine(Region):
         if room != self.node.context.standing.writable:
             self.node.writable(room)
 
-    def idle_client(self) -> int | None:
-        return next((client_id for client_id in CLIENTS if client_id not in self.unanswered), None)
-
-    # Copies
+    def lose_disk(self) -> None:
+        self.disk = SimulatedDisk()
+        self.flipped.clear()
 
     def keep_copy(self) -> None:
         """Keep a copy of the directory as it is now."""
@@ -143,6 +240,28 @@ class Machine(Region):
 
     # Checkpoints
 
+    def checkpoint_step(self, units: int) -> bool:
+        """Continue a checkpoint, or begin one if that is possible now; True if none is running afterwards."""
+        self.perform()
+        checkpointer = self.checkpointer
+        capture = checkpointer.capture
+        if capture is None and not self.node.can_describe():
+            return True
+        if capture is None:
+            self.node.context.saving.begin()
+            capture = checkpointer.begin()
+        capture.step(units)
+        checkpointer.write(capture.take_output())
+        if not capture.done:
+            return False
+        checkpointer.commit(self.node.context.now_ms)
+        self.node.synced(self.log.synced_position)
+        self.log.delete(checkpointer.conclude())
+        checkpointer.clean()
+        self.node.checkpoint_ended(self.node.context.now_ms, "")
+        self.perform()
+        return True
+
     def save(self, units: int) -> bool:
         """Continue a checkpoint; True when it is complete or was abandoned."""
         try:
@@ -152,11 +271,24 @@ class Machine(Region):
             self.node.checkpoint_ended(self.node.context.now_ms, f"no room: {error}")
             return True
 
-    # Rot
+    def checkpoint(self) -> None:
+        while not self.checkpoint_step(1_000):
+            pass
 
-    def lose_disk(self) -> None:
-        super().lose_disk()
-        self.flipped.clear()
+    def cut_log(self) -> None:
+        """Keep no more of the log than a restart needs, even if peers need the rest; keep all of it while a state
+        arrives.
+        """
+        if not self.node.can_describe():
+            return
+        self.log.has_room(self.config.limits.segment_bytes_max)
+        self.node.turn.add(codec.START, codec.encode_start(self.node.birth.origin, self.node.birth.count))
+        self.perform()
+        self.checkpoint()
+        self.sync()
+        self.log.truncate_before(self.log.last_position)
+
+    # Rot
 
     def rot(self, rng: Random) -> str:
         """Flip one bit of data that is certainly durable; return where, or an empty text if there is none."""

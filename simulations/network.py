@@ -1,29 +1,32 @@
-"""Virtual time, and the connections between the machines of a world.
+"""Machines, the connections between them, and the events to come: one network for worlds, scenarios and tests.
 
-Events at one moment happen in the order in which they were planned. Connections are dialled again after a delay;
-messages keep their order within a connection and are lost with it. Two connections may exist between a pair of regions
-for a while; messages of both arrive in any order. A side is pulled `pull_ms` after it may have something to send, so
-that what accumulates in a busy moment is sent as one message.
+A connection is opened and closed at each of its ends, keeps the order of its messages, and loses them when it closes.
+Two connections may exist between a pair of regions for a while; messages of both arrive in any order. What moves, and
+when, is left to those who use the network: a `World` plans everything at random times, a `Cluster` does what it is told
+at once. Events at one moment happen in the order in which they were planned.
+
+What clients were told and what every region made is kept for the checkers, which watch.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
-from functools import partial
-from random import Random
+from dataclasses import dataclass
 from zlib import crc32
 
+from crdtstream.core.causality import VersionVector, region_of
+from crdtstream.core.effects import Key, StreamDeleted
 from crdtstream.replication.wire_pb2 import Message
-from crdtstream.storage.disk import DiskError
-from crdtstream.storage.recovery import LogDamaged, LogError
-from simulations.disk import PowerLost
-from simulations.history import Violation
-from simulations.machine import Machine
-from simulations.settings import Settings, pairs_of
+from simulations.history import History, Violation
+from simulations.machine import CLIENT, Machine, Unanswered
+from simulations.oracle import Expected, Oracle
+from simulations.reply import Value, read_replies
+from simulations.settings import Settings
 
 START_MS = 2**33
+ASKER = 1000
 Pair = tuple[int, int]
 
 
@@ -31,42 +34,130 @@ def address_of(number: int) -> str:
     return f"region{number}:1"
 
 
+class Flow:
+    """What is on its way to one end of a connection, in order. A world plans when it arrives: the last message at
+    `arrival_ms`; `arrived` messages are there and not read yet, `held` wait until they are let through. If `pulled`,
+    the other end will soon be asked for more.
+    """
+
+    __slots__ = ("arrival_ms", "arrived", "flying", "held", "pulled")
+
+    def __init__(self) -> None:
+        self.flying: deque[bytes] = deque()
+        self.arrival_ms = self.arrived = self.held = 0
+        self.pulled = False
+
+
 class Connection:
-    """The life of one link: two directions, each in order."""
+    """The life of one link: the ends at which it is open, and the flow to each end."""
 
     def __init__(self, number: int, ends: Pair) -> None:
         self.number = number
         self.ends = ends
-        self.arrivals_ms = dict.fromkeys(ends, 0)
-        self.busy = dict.fromkeys(ends, False)
-        self.open = dict.fromkeys(ends, True)
-        self.held: dict[int, list[bytes]] = {end: [] for end in ends}
-        self.arrived: dict[int, deque[bytes]] = {end: deque() for end in ends}
+        self.joined: set[int] = set()
+        self.flows = {end: Flow() for end in ends}
+
+    @property
+    def open(self) -> bool:
+        return bool(self.joined)
 
     def other(self, end: int) -> int:
         return self.ends[1] if end == self.ends[0] else self.ends[0]
 
 
-class Network:
-    """Machines, their connections, and the events to come; a world overrides the methods that hear what happens."""
+@dataclass
+class Stop:
+    """Why a process is down, and its previous fsync policy, its slot, and the slots of its region in its vector."""
 
-    def __init__(self, seed: int, rng: Random, settings: Settings) -> None:
+    fault: str
+    policy: str
+    slot: int
+    written: list[int]
+
+
+class Watcher:
+    """Sees what happens in a network: checkers, and who draws a run or writes it down. Bytes that were sent are the
+    same object when they arrive, so `is` connects both ends of an arrow.
+    """
+
+    def looked(self, world: Network) -> None:
+        """One planned event is over: faults may have begun or ended."""
+
+    def asked(self, world: Network, number: int, argv: list[bytes]) -> None:
+        """A client of region `number` has sent a command."""
+
+    def commanded(self, world: Network, number: int, argv: list[bytes], value: Value) -> None:
+        """A client of region `number` has received a reply."""
+
+    def turned(self, world: Network, number: int) -> None:
+        """A region has finished a turn."""
+
+    def ticked(self, world: Network, number: int) -> None:
+        """A region has handled a tick."""
+
+    def synced(self, world: Network, number: int) -> None:
+        """A region is about to sync its log."""
+
+    def saved(self, world: Network, number: int) -> None:
+        """A region has completed a checkpoint."""
+
+    def opened(self, world: Network, connection: Connection) -> None:
+        """A connection between two regions was opened."""
+
+    def sent(self, world: Network, connection: Connection, sender: int, message: Message, data: bytes) -> None:
+        """A message is being sent."""
+
+    def received(self, world: Network, connection: Connection, receiver: int, message: Message, data: bytes) -> None:
+        """A message is about to be handled."""
+
+    def closed(self, world: Network, connection: Connection, end: int, reason: str) -> None:
+        """One end of a connection was closed."""
+
+    def stopping(self, world: Network, number: int, fault: str) -> None:
+        """A process is about to end."""
+
+    def stopped(self, world: Network, number: int, fault: str) -> None:
+        """A process has ended, with the consequences of the fault."""
+
+    def started(self, world: Network, number: int, fault: str) -> None:
+        """A process has recovered from its disk; `fault` is what had ended it."""
+
+
+EVENTS = tuple(name for name in vars(Watcher) if not name.startswith("_"))
+
+
+class Network:
+    """Machines by number, and what happens between them. A subclass decides when."""
+
+    def __init__(self, settings: Settings, now_ms: int, pairs: list[Pair], seed: int = 0) -> None:
         self.seed = seed
-        self.rng = rng
         self.settings = settings
-        self.now_ms = START_MS
+        self.now_ms = now_ms
+        self.pairs = pairs
+        self.oracle = Oracle()
+        self.history = History()
         self.trace: list[str] = []
         self.wire_checksum = 0
         self.statistics = {"commands": 0, "messages": 0, "bytes": 0, "connections": 0, "faults": 0}
-        self.pairs = pairs_of(settings.topology, settings.regions)
-        self.cut: set[Pair] = set()
-        self.clogged: set[Pair] = set()
-        self.slow: set[Pair] = set()
+        self.injected: Counter[str] = Counter()
+        self.disks_lost: set[int] = set()
+        self.stops: dict[int, Stop] = {}
         self.machines: dict[int, Machine] = {}
         self.connections: dict[int, Connection] = {}
-        self._dialling: set[Pair] = set()
         self._events: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
         self._planned = 0
+        self._looks = 0
+        self._heard: dict[str, list[Callable[..., None]]] = {event: [] for event in EVENTS}
+
+    def watch(self, watcher: Watcher) -> None:
+        """Tell a watcher of the events whose method it overrides, and of no others."""
+        for event, heard in self._heard.items():
+            if getattr(type(watcher), event) is not getattr(Watcher, event):
+                heard.append(getattr(watcher, event))
+
+    def tell(self, event: str, *words: object) -> None:
+        for hear in self._heard[event]:
+            hear(self, *words)
 
     # Events
 
@@ -78,13 +169,18 @@ class Network:
         self.trace.append(f"{self.now_ms - START_MS} {text}")
 
     def run_until(self, done: Callable[[], bool], bound_ms: int) -> None:
+        """Let events happen; raises Violation when time is over."""
         while not done():
-            at_ms, _, action, words = heapq.heappop(self._events)
-            self.now_ms = at_ms
-            if at_ms > bound_ms:
+            self.next_event(bound_ms)
+            if self.now_ms > bound_ms:
                 raise Violation("convergence", f"not quiet in time after everything was healed: {self.state()}")
+
+    def next_event(self, bound_ms: int) -> None:
+        at_ms, _, action, words = heapq.heappop(self._events)
+        self.now_ms = at_ms
+        if at_ms <= bound_ms:
             action(*words)
-            self.looked()
+            self.tell("looked")
 
     def state(self) -> str:
         return "; ".join(
@@ -92,189 +188,196 @@ class Network:
             for number, m in self.machines.items()
         )
 
-    # What happens
+    # What a subclass decides
 
-    def looked(self) -> None:
-        """One planned event is over."""
+    def wake(self, connection: Connection, sender: int) -> None:
+        """This end of a connection may have something to send."""
 
-    def crashed(self, number: int, fault: str, reason: str) -> None:
-        """The process has ended by itself."""
-
-    def opened(self, connection: Connection) -> None:
-        """Two regions are joined by a connection."""
-
-    def sent(self, connection: Connection, sender: int, message: Message, data: bytes) -> None:
-        """A message left."""
-
-    def arrived(self, connection: Connection, receiver: int, message: Message, data: bytes) -> None:
-        """A message is about to be received."""
-
-    def closed(self, connection: Connection, end: int, reason: str) -> None:
-        """One end of a connection is gone."""
-
-    # A machine's turns
-
-    def clock_ms(self, number: int) -> int:
-        return max(1, self.now_ms + self.machines[number].skew_ms)
-
-    def runs(self, number: int) -> bool:
-        machine = self.machines[number]
-        return machine.up and not machine.paused
+    def lost(self, pair: Pair) -> None:
+        """The last connection of a pair is gone."""
 
     def act(self, number: int, action: Callable[[], None]) -> None:
         """Perform an action of a process, which may end during it."""
-        try:
-            action()
-        except PowerLost as error:
-            self.crashed(number, "power", str(error))
-        except LogDamaged as error:
-            self.crashed(number, "damage", str(error))
-        except (DiskError, LogError) as error:
-            self.crashed(number, "disk-error", str(error))
+        action()
+
+    # Turns
+
+    def clock_ms(self, number: int) -> int:
+        return max(1, self.now_ms + self.machines[number].skew_ms)
 
     def turn(self, number: int) -> None:
         self.machines[number].perform()
         self.turned(number)
 
     def turned(self, number: int) -> None:
-        """Finish a turn: wake connections."""
+        """Finish a turn: let checkers look, wake connections."""
+        self.tell("turned", number)
         self.machines[number].logged.clear()
         for connection in self.connections_of(number):
-            self._wake(connection, number)
+            self.wake(connection, number)
+
+    def tick_one(self, number: int) -> None:
+        self.machines[number].node.tick(self.clock_ms(number))
+        self.turn(number)
+        self.tell("ticked", number)
 
     # Connections
 
     def connections_of(self, number: int) -> list[Connection]:
-        return [c for c in self.connections.values() if number in c.ends and c.open[number]]
-
-    def peers_of(self, number: int) -> tuple[str, ...]:
-        """Return the addresses of the neighbours that are meant to exist."""
-        neighbours = [low + high - number for low, high in self.pairs if number in (low, high)]
-        return tuple(address_of(other) for other in neighbours if other <= self.settings.regions)
+        return [c for c in self.connections.values() if number in c.joined]
 
     def between(self, pair: Pair) -> list[Connection]:
         return [c for c in self.connections.values() if c.ends == pair]
 
-    def plan_dial(self, pair: Pair) -> None:
-        if pair not in self._dialling:
-            self._dialling.add(pair)
-            self.plan(20 + self.rng.randrange(200), self._dial, pair)
-
-    def _dial(self, pair: Pair) -> None:
-        self._dialling.discard(pair)
-        if self.between(pair):
-            return
-        if pair in self.cut or not all(self.runs(end) for end in pair):
-            self.plan_dial(pair)
-        else:
-            self.connect(pair)
-
-    def connect(self, pair: Pair) -> None:
+    def connect(self, pair: Pair) -> Connection:
         """Connect two running regions, even if they are connected already."""
         self.statistics["connections"] += 1
         connection = Connection(self.statistics["connections"], pair)
+        connection.joined.update(pair)
         self.connections[connection.number] = connection
         self.note(f"link {pair} opens")
-        self.opened(connection)
+        self.tell("opened", connection)
         for index, end in enumerate(pair):
-            other = pair[1 - index]
-            self.machines[end].node.peer_met(address_of(other), self.machines[other].config.region)
             self.machines[end].node.link_opened(connection.number, index == 0, self.clock_ms(end))
-            self._wake(connection, end)
+            self.wake(connection, end)
+        return connection
 
-    def _wake(self, connection: Connection, sender: int) -> None:
-        """Plan a pull: this side may have something to send."""
-        if not connection.busy[sender]:
-            connection.busy[sender] = True
-            self.plan(self.settings.pull_ms, self._pull, connection, sender)
-
-    def _pull(self, connection: Connection, sender: int) -> None:
-        connection.busy[sender] = False
-        if connection.open[sender] and self.runs(sender):
-            self.act(sender, lambda: self._pull_one(connection, sender))
-
-    def _pull_one(self, connection: Connection, sender: int) -> None:
+    def say(self, connection: Connection, sender: int) -> bool:
+        """Send one message; False if the region has nothing to say."""
         machine = self.machines[sender]
         message = machine.node.outgoing(connection.number, machine.config.limits.message_bytes, self.clock_ms(sender))
         if message is None:
-            self.obey_verdict(connection, sender)
-            return
+            return False
         data = message.SerializeToString(deterministic=True)
         self.wire_checksum = crc32(data, self.wire_checksum)
         self.statistics["messages"] += 1
         self.statistics["bytes"] += len(data)
-        self.sent(connection, sender, message, data)
-        self._send(connection, sender, data)
-        self._wake(connection, sender)
+        self.tell("sent", connection, sender, message, data)
+        connection.flows[connection.other(sender)].flying.append(data)
+        return True
 
-    def _send(self, connection: Connection, sender: int, data: bytes) -> None:
-        receiver = connection.other(sender)
-        if (sender, receiver) in self.clogged:
-            connection.held[sender].append(data)
-            return
-        delay_ms = 1 + self.rng.randrange(400 if connection.ends in self.slow else 20)
-        arrival_ms = max(connection.arrivals_ms[receiver], self.now_ms + delay_ms)
-        connection.arrivals_ms[receiver] = arrival_ms
-        self.plan(arrival_ms - self.now_ms, self._arrive, connection, receiver, data)
-
-    def _arrive(self, connection: Connection, receiver: int, data: bytes) -> None:
-        connection.arrived[receiver].append(data)
-        self._read(connection, receiver)
-
-    def _read(self, connection: Connection, receiver: int) -> None:
-        """Deliver messages that have arrived; a paused machine reads them later, in the same order."""
-        arrived = connection.arrived[receiver]
-        while arrived and connection.open[receiver] and not self.machines[receiver].paused:
-            data = arrived.popleft()
-            self.act(receiver, partial(self._receive, connection, receiver, data))
-
-    def resume(self, number: int) -> None:
-        self.machines[number].paused = False
-        for connection in self.connections_of(number):
-            self._read(connection, number)
-
-    def _receive(self, connection: Connection, receiver: int, data: bytes) -> None:
-        machine = self.machines[receiver]
-        machine.look_for_room()
+    def hear(self, connection: Connection, receiver: int) -> None:
+        """Receive the oldest message of a connection."""
+        data = connection.flows[receiver].flying.popleft()
         message = Message.FromString(data)
-        self.arrived(connection, receiver, message, data)
-        machine.node.receive(connection.number, message, self.clock_ms(receiver))
+        self.tell("received", connection, receiver, message, data)
+        self.machines[receiver].node.receive(connection.number, message, self.clock_ms(receiver))
         self.turn(receiver)
-        self.obey_verdict(connection, receiver)
-
-    def unclog(self, direction: Pair) -> None:
-        self.clogged.discard(direction)
-        sender = direction[0]
-        for connection in self.between((min(direction), max(direction))):
-            held, connection.held[sender] = connection.held[sender], []
-            for data in held:
-                self._send(connection, sender, data)
-
-    def obey_verdict(self, connection: Connection, end: int) -> None:
-        reason = self.machines[end].node.link_verdict(connection.number) if connection.open[end] else None
-        if reason is not None:
-            self.note(f"link {connection.ends} is closed by {end}: {reason}")
-            self.close_end(connection, end, reason)
-            self.plan(1 + self.rng.randrange(30), self.close_end, connection, connection.other(end), "closed by peer")
 
     def close_end(self, connection: Connection, end: int, reason: str) -> None:
-        if not connection.open[end]:
+        """Close one end; a connection without any is forgotten."""
+        if end not in connection.joined:
             return
-        connection.open[end] = False
-        self.closed(connection, end, reason)
+        connection.joined.discard(end)
+        self.tell("closed", connection, end, reason)
         if self.machines[end].up:
             self.machines[end].node.link_closed(connection.number, reason, self.clock_ms(end))
             self.act(end, lambda: self.turn(end))
         self.forget_closed()
 
     def forget_closed(self) -> None:
-        """Drop connections that are closed on both sides; a pair without any left dials again."""
-        for connection in [c for c in self.connections.values() if not any(c.open.values())]:
+        for connection in [c for c in self.connections.values() if not c.joined]:
             del self.connections[connection.number]
             if not self.between(connection.ends):
-                self.plan_dial(connection.ends)
+                self.lost(connection.ends)
 
-    def lose_connections(self, pair: Pair) -> None:
-        for connection in self.between(pair):
-            for end in pair:
-                self.plan(self.rng.randrange(30), self.close_end, connection, end, "connection lost")
+    # Processes
+
+    def stopping(self, number: int, fault: str) -> None:
+        """A process is about to end."""
+        self.tell("stopping", number, fault)
+        machine = self.machines[number]
+        machine.up = machine.paused = False
+        applied = machine.node.replica.applied
+        written = [slot for slot in applied.vector.as_dict() if region_of(slot) == machine.config.region]
+        self.stops[number] = Stop(fault, machine.config.fsync, applied.slot, written)
+
+    def started(self, number: int) -> None:
+        """A process has recovered from its disk."""
+        stop, recovered = self.stops.pop(number), self.machines[number].node.replica.applied.vector
+        for slot in stop.written:
+            self.history.note_lost(slot, recovered.get(slot), stop.fault, stop.policy)
+        self.tell("started", number, stop.fault)
+
+    # Clients
+
+    def command(self, number: int, client_id: int, argv: list[bytes]) -> None:
+        """Let a client send a command."""
+        machine = self.machines[number]
+        asked = Unanswered(argv, machine.node.replica.applied.vector.copy(), machine.creates_of(argv))
+        machine.unanswered.setdefault(client_id, []).append(asked)
+        self.tell("asked", number, argv)
+        machine.node.execute(client_id, argv, self.clock_ms(number))
+        asked.dot = machine.dot_after(argv)
+        self.statistics["commands"] += 1
+
+    def execute(self, number: int, argv: list[bytes], client_id: int = CLIENT) -> bytes | None:
+        """Run one command in a turn of its own; return its reply, or None if the client must wait."""
+        self.command(number, client_id, argv)
+        self.turn(number)
+        return self.take_replies(number, client_id)
+
+    def take_replies(self, number: int, client_id: int) -> bytes | None:
+        """Take what a client was told, and note it."""
+        machine = self.machines[number]
+        told, asked = machine.take_reply(client_id), machine.unanswered.get(client_id, [])
+        for value in read_replies(told or b"") if asked else ():
+            one = asked.pop(0)
+            self.note(f"{number}> {b' '.join(one.argv).decode()} = {value}")
+            self.tell("commanded", number, one.argv, value)
+            self.history.note(number, one.argv, value, one.dot, one.seen, one.creates)
+        if not asked:
+            machine.unanswered.pop(client_id, None)
+        return told
+
+    def ask(self, number: int, *words: bytes) -> bytes:
+        """Return the reply to a command that is not recorded in the history."""
+        machine = self.machines[number]
+        if ASKER not in machine.node.context.clients:
+            machine.connect(ASKER, self.clock_ms(number))
+        reply = machine.execute(list(words), self.clock_ms(number), ASKER)
+        if reply is None:
+            machine.sync()
+            reply = machine.take_reply(ASKER)
+        assert reply is not None, words
+        return reply
+
+    # Queries
+
+    def quiet(self) -> bool:
+        """Return whether every region serves, is a member, and has applied the same as the others, and no expiry is
+        due.
+        """
+        self._looks += 1
+        if self._looks % 16:
+            return False
+        vectors = [machine.node.replica.applied.vector for machine in self.machines.values()]
+        return all(vector == vectors[0] for vector in vectors) and all(map(self._is_settled, self.machines.values()))
+
+    def _is_settled(self, machine: Machine) -> bool:
+        """Return whether a region is settled; of two processes with one region number, one must be a member."""
+        node = machine.node
+        ended = node.replica.applied.members.has_ended(node.replica.applied.slot)
+        others = [one for one in self.machines.values() if one.config.region == machine.config.region]
+        admitted = any(one.up and one.node.membership.admitted for one in others)
+        belongs = machine.up and not ended and admitted
+        return belongs and all(
+            expires_ms >= self.now_ms for expires_ms in node.replica.keyspace.deadlines.times.values()
+        )
+
+    def expected(self) -> dict[Key, Expected]:
+        """Return what every region must hold once all is quiet."""
+        return self.oracle.expected(self.vector())
+
+    def expired(self, key: Key) -> list[VersionVector]:
+        """Return the vectors seen by those DELs of the key that were caused by its expiry."""
+        late = self.oracle.late_effects(self.vector())
+        return [context for _, context, effect in late if isinstance(effect, StreamDeleted) and effect.key == key]
+
+    def vector(self) -> VersionVector:
+        """Return the common applied vector once all is quiet."""
+        return self.machines[1].node.replica.applied.vector
+
+    def served(self) -> list[int]:
+        """Return the regions that serve; a second process with one number may have to wait for ever."""
+        return [number for number, machine in self.machines.items() if machine.node.membership.serving()]

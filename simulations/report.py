@@ -19,8 +19,7 @@ from crdtstream.core.effects import Batch, Effect
 from crdtstream.core.entry_id import format_id
 from crdtstream.protocols import codec
 from crdtstream.replication.wire_pb2 import Message
-from simulations.network import START_MS, Connection, Network
-from simulations.recorder import Recorder
+from simulations.network import START_MS, Connection, Network, Watcher
 from simulations.reply import ReplyError, Value, show
 from simulations.world import World
 
@@ -49,7 +48,7 @@ ONLY_PROGRESS = frozenset({"progress"})
 Row = dict[str, object]
 
 
-class Drawing(Recorder):
+class Drawing(Watcher):
     """The rows of one run."""
 
     def __init__(self) -> None:
@@ -79,7 +78,7 @@ class Drawing(Recorder):
             }
         )
 
-    def sent(self, world: Network, connection: Connection, sender: int, data: bytes) -> None:
+    def sent(self, world: Network, connection: Connection, sender: int, message: Message, data: bytes) -> None:
         row: Row = {
             "at": world.now_ms - START_MS,
             "arrived": None,
@@ -92,7 +91,7 @@ class Drawing(Recorder):
         self.messages.append(row)
         self._flying[id(data)] = (data, row)
 
-    def arrived(self, world: Network, connection: Connection, receiver: int, data: bytes) -> None:
+    def received(self, world: Network, connection: Connection, receiver: int, message: Message, data: bytes) -> None:
         known = self._flying.get(id(data))
         if known is None:
             return
@@ -147,6 +146,7 @@ class Drawing(Recorder):
             if machine.skew_ms:
                 what = f"clock is {machine.skew_ms:+,} ms off"
                 yield f"clock {number} {machine.skew_ms}", {"kind": "clock", "region": number, "text": what}
+        assert isinstance(world, World)
         for kind, pairs in (("cut", world.cut), ("clog", world.clogged), ("slow", world.slow)):
             for low, high in sorted(pairs):
                 arrow = "to" if kind == "clog" else "and"

@@ -57,14 +57,12 @@ from simulations.checkers import all_checkers
 from simulations.cluster import Cluster
 from simulations.reply import read_reply, show_reply
 from simulations.settings import pairs_of
-from simulations.stage import Stage
 
 COMMAND = re.compile(r"^(\s*)(\d+)> (.*)$")
 ANSWER = re.compile(r"^(\s*)(\d+)<$")
 CARRY = re.compile(r"^(\d+) -> (\d+)$")
 CHECK = re.compile(r"^check (.+)$")
 KEYS_MAX = 1_000
-PASS_MS = 100
 CHECKERS = [checker.name for checker in all_checkers()]
 
 
@@ -134,10 +132,8 @@ class Scenario:
         regions = int(self.settings["regions"])
         pairs = pairs_of(self.settings["topology"], regions)
         checked = [self._checker(line, match[1]) for line in self.lines if (match := CHECK.match(line.text.strip()))]
-        if checked:
-            return Stage(regions, self.settings["id-mode"], self.settings["fsync"], pairs, checked)
         absent = tuple(int(number) for number in self.settings["absent"].split())
-        return Cluster(regions, self.settings["id-mode"], self.settings["fsync"], pairs, absent=absent)
+        return Cluster(regions, self.settings["id-mode"], self.settings["fsync"], pairs, absent=absent, checked=checked)
 
     def _checker(self, line: Line, name: str) -> str:
         if name not in CHECKERS:
@@ -175,7 +171,7 @@ class Scenario:
         if not text or text.startswith("#") or line.setting or re.fullmatch(r"t\d+", name):
             return
         check = CHECK.match(text)
-        if check is not None and isinstance(cluster, Stage):
+        if check is not None:
             cluster.verify(check[1])
             return
         carry = CARRY.match(text)
@@ -220,7 +216,7 @@ def _power_loss(cluster: Cluster, words: list[int]) -> None:
 
 def _room(cluster: Cluster, words: list[int], writable: bool) -> None:
     cluster.node(words[0]).writable(writable)
-    cluster.regions[words[0]].perform()
+    cluster.machines[words[0]].perform()
 
 
 def _collect(cluster: Cluster, words: list[int]) -> None:
@@ -239,25 +235,16 @@ def _clock(cluster: Cluster, words: list[int]) -> None:
     cluster.tick(words[0] - cluster.now_ms)
 
 
-def _pass(cluster: Cluster, words: list[int]) -> None:
-    end_ms = cluster.now_ms + words[0]
-    while cluster.now_ms < end_ms:
-        cluster.tick(min(PASS_MS, end_ms - cluster.now_ms))
-        for region in cluster.regions.values():
-            region.sync()
-        cluster.sync()
-
-
 STEPS: dict[str, Callable[[Cluster, list[int]], object]] = {
     "sync": _sync,
     "cut": lambda cluster, words: cluster.cut(words[0], words[1]),
     "heal": lambda cluster, words: cluster.heal(words[0], words[1]),
-    "fsync": lambda cluster, words: cluster.regions[words[0]].sync(),
-    "checkpoint": lambda cluster, words: cluster.regions[words[0]].checkpoint(),
-    "cut-log": lambda cluster, words: cluster.regions[words[0]].cut_log(),
+    "fsync": lambda cluster, words: cluster.machines[words[0]].sync(),
+    "checkpoint": lambda cluster, words: cluster.machines[words[0]].checkpoint(),
+    "cut-log": lambda cluster, words: cluster.machines[words[0]].cut_log(),
     "send": lambda cluster, words: cluster.send(words[0], words[1]),
     "arrive": lambda cluster, words: cluster.arrive(words[0], words[1]),
-    "kill": lambda cluster, words: cluster.kill(words[0]),
+    "kill": lambda cluster, words: cluster.restart(words[0]),
     "power-loss": _power_loss,
     "disk-loss": lambda cluster, words: cluster.lose_disk(words[0], words[1]),
     "disk-full": lambda cluster, words: _room(cluster, words, False),
@@ -268,7 +255,7 @@ STEPS: dict[str, Callable[[Cluster, list[int]], object]] = {
     "clone": lambda cluster, words: cluster.clone(words[0], words[1]),
     "stop": lambda cluster, words: cluster.stop(words[0]),
     "clock": _clock,
-    "pass": _pass,
+    "pass": lambda cluster, words: cluster.live(words[0]),
     "new": lambda cluster, words: cluster.add(*words),
     "collect": _collect,
     "remembers": _remembers,

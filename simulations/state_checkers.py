@@ -8,13 +8,12 @@ from crdtstream.core.stream import Stream
 from crdtstream.node import Node
 from crdtstream.storage.restore import open_storage
 from simulations.checking import Checker, Sampled
-from simulations.cluster import SALT
-from simulations.machine import Machine
+from simulations.machine import SALT, Machine
+from simulations.network import Network
 from simulations.oracle import Expected, actual
 from simulations.portrait import lasting
 from simulations.reply import read_reply
 from simulations.workload import KEYS
-from simulations.world import World
 
 
 class Invariants(Sampled):
@@ -22,7 +21,7 @@ class Invariants(Sampled):
 
     name = "invariants"
 
-    def look(self, world: World, number: int) -> None:
+    def look(self, world: Network, number: int) -> None:
         try:
             world.machines[number].node.check()
             world.machines[number].log.check()
@@ -35,7 +34,7 @@ class DamageIsRot(Checker):
 
     name = "damage"
 
-    def turned(self, world: World, number: int) -> None:
+    def turned(self, world: Network, number: int) -> None:
         machine = world.machines[number]
         for damage in machine.log.damages:
             if damage.file not in machine.flipped:
@@ -47,7 +46,7 @@ class Convergence(Checker):
 
     name = "convergence"
 
-    def at_end(self, world: World) -> None:
+    def at_end(self, world: Network) -> None:
         for words in ([b"CRDT.DIGEST"], *([b"XRANGE", key, b"-", b"+"] for key in KEYS)):
             answers = {number: world.ask(number, *words) for number in world.served()}
             if len(set(answers.values())) > 1:
@@ -56,7 +55,7 @@ class Convergence(Checker):
         for key in KEYS:
             self._compare_groups(world, key)
 
-    def _compare_groups(self, world: World, key: bytes) -> None:
+    def _compare_groups(self, world: Network, key: bytes) -> None:
         held = {number: held_of(world, number, (0, key)) for number in world.machines}
         first = held[1]
         for number, other in held.items():
@@ -69,7 +68,7 @@ class AuditsAgree(Checker):
 
     name = "audit"
 
-    def at_end(self, world: World) -> None:
+    def at_end(self, world: Network) -> None:
         for number, machine in world.machines.items():
             audit = machine.node.exchange.audit
             if audit.differences:
@@ -77,7 +76,7 @@ class AuditsAgree(Checker):
                 self.fail(f"region {number} differed from a peer {audit.differences} times: {told}")
 
 
-def held_of(world: World, number: int, key: Key) -> Expected:
+def held_of(world: Network, number: int, key: Key) -> Expected:
     return actual(world.machines[number].node.replica.keyspace.databases[key[0]].get(key[1]) or Stream())
 
 
@@ -86,7 +85,7 @@ class ObservedRemove(Checker):
 
     name = "observed remove"
 
-    def at_end(self, world: World) -> None:
+    def at_end(self, world: Network) -> None:
         for key, expected in sorted(world.expected().items()):
             for number in world.machines:
                 held = held_of(world, number, key)
@@ -100,7 +99,7 @@ class DeleteWins(Checker):
 
     name = "delete wins"
 
-    def at_end(self, world: World) -> None:
+    def at_end(self, world: Network) -> None:
         for key, expected in sorted(world.expected().items()):
             for number in world.machines:
                 held = held_of(world, number, key)
@@ -113,7 +112,7 @@ class UnionOfRuns(Checker):
 
     name = "runs"
 
-    def at_end(self, world: World) -> None:
+    def at_end(self, world: Network) -> None:
         for key, expected in sorted(world.expected().items()):
             wanted = {dot: {slot: run for slot, run in known.items() if run} for dot, known in expected.runs.items()}
             for number in world.machines:
@@ -131,7 +130,7 @@ class NoResurrection(Sampled):
         super().__init__()
         self._before: dict[int, tuple[int, VersionVector, set[tuple[Key, int, int]]]] = {}
 
-    def look(self, world: World, number: int) -> None:
+    def look(self, world: Network, number: int) -> None:
         machine = world.machines[number]
         live = live_dots(machine.node.replica.keyspace.databases[0])
         starts, vector, before = self._before.get(number, (0, VersionVector(), set()))
@@ -162,17 +161,17 @@ class Recovered(Checker):
     def __init__(self) -> None:
         self._before: dict[int, dict[str, object]] = {}
 
-    def stopping(self, world: World, number: int, fault: str) -> None:
+    def stopping(self, world: Network, number: int, fault: str) -> None:
         self._before.pop(number, None)
         if fault in ("kill", "rot"):
             self._before[number] = kept(world.machines[number].node)
 
-    def started(self, world: World, number: int, fault: str) -> None:
+    def started(self, world: Network, number: int, fault: str) -> None:
         before = self._before.pop(number, None)
         if before is not None and fault in ("kill", "rot"):
             self._compare(number, before, kept(world.machines[number].node))
 
-    def at_end(self, world: World) -> None:
+    def at_end(self, world: Network) -> None:
         number = 1 + world.seed % len(world.machines)
         machine = world.machines[number]
         self._compare(number, kept(machine.node), kept(started_again(machine)))

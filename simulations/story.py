@@ -19,9 +19,9 @@ from shlex import quote
 from crdtstream.config import ALWAYS
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.entry_id import STRICT
+from crdtstream.replication.wire_pb2 import Message
 from simulations.history import Violation
-from simulations.network import START_MS, Connection, Network
-from simulations.recorder import Recorder
+from simulations.network import START_MS, Connection, Network, Watcher
 from simulations.reply import Value
 from simulations.scenario import Scenario
 from simulations.settings import Settings, pairs_of
@@ -51,7 +51,7 @@ class Step:
 
 
 @dataclass
-class Told(Recorder):
+class Told(Watcher):
     """The plan of a run."""
 
     steps: list[Step] = field(default_factory=list)
@@ -84,14 +84,14 @@ class Told(Recorder):
             known[1].sent = known[1].text
             known[1].text = words_of([*argv[:at], chosen.encode(), *argv[at + 1 :]])
 
-    def sent(self, world: Network, connection: Connection, sender: int, data: bytes) -> None:
+    def sent(self, world: Network, connection: Connection, sender: int, message: Message, data: bytes) -> None:
         if (connection.number, sender) in self._greeted:
             self.steps.append(Step(f"send {sender} {connection.other(sender)}"))
         else:
             self._greeted.add((connection.number, sender))
             self._greetings.append(data)
 
-    def arrived(self, world: Network, connection: Connection, receiver: int, data: bytes) -> None:
+    def received(self, world: Network, connection: Connection, receiver: int, message: Message, data: bytes) -> None:
         if not any(data is greeting for greeting in self._greetings):
             self.steps.append(Step(f"arrive {connection.other(receiver)} {receiver}"))
 
@@ -121,8 +121,8 @@ class Told(Recorder):
         unanswered = [step for _, step in self._asked.values() if step.region == number]
         self.steps = [step for step in self.steps if not any(step is gone for gone in unanswered)]
 
-    def started(self, world: Network, number: int) -> None:
-        fault = self._stopped_by.get(number, "kill")
+    def started(self, world: Network, number: int, fault: str) -> None:
+        fault = self._stopped_by.get(number, fault)
         if fault == "disk-loss":
             self._unborn[number] = Step("")
             self.steps.append(self._unborn[number])

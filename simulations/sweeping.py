@@ -31,7 +31,7 @@ class Outcome:
 def run_seed(seed: int) -> Outcome:
     world = draw_world(seed)
     violation = failure_of(world)
-    injected: Counter[str] = sum((machine.happened for machine in world.machines.values()), world.adversary.injected)
+    injected: Counter[str] = sum((machine.happened for machine in world.machines.values()), world.injected)
     trace = tuple(world.trace) if violation else ()
     return Outcome(seed, violation, dict(injected), dict(world.statistics), trace)
 

@@ -8,8 +8,7 @@ from crdtstream.replication.greeting import to_vector
 from crdtstream.replication.wire_pb2 import Message
 from simulations.checking import Checker
 from simulations.machine import Machine
-from simulations.network import Connection
-from simulations.world import World
+from simulations.network import Connection, Network
 
 
 class OriginOrder(Checker):
@@ -20,7 +19,7 @@ class OriginOrder(Checker):
     def __init__(self) -> None:
         self._applied: dict[int, VersionVector] = {}
 
-    def started(self, world: World, number: int, fault: str) -> None:
+    def started(self, world: Network, number: int, fault: str) -> None:
         """Note the recovered vector. A start may prepare a batch at once (an acknowledgement kept back by the crash),
         which is checked with its turn.
         """
@@ -31,7 +30,7 @@ class OriginOrder(Checker):
                 recovered[batch.slot] = batch.first - 1
         self._applied[number] = VersionVector({slot: counter for slot, counter in recovered.items() if counter})
 
-    def turned(self, world: World, number: int) -> None:
+    def turned(self, world: Network, number: int) -> None:
         applied = self._applied.setdefault(number, VersionVector())
         for batch in world.machines[number].logged:
             if isinstance(batch, VersionVector):
@@ -53,7 +52,7 @@ class NoEcho(Checker):
         self._sent: dict[tuple[int, int], dict[bytes, int]] = {}
         self._received: dict[tuple[int, int], set[bytes]] = {}
 
-    def sent(self, world: World, connection: Connection, sender: int, message: Message) -> None:
+    def sent(self, world: Network, connection: Connection, sender: int, message: Message, data: bytes) -> None:
         restart = message.batches.restart
         sent = self._sent.setdefault((connection.number, sender), {})
         received = self._received.get((connection.number, sender), set())
@@ -64,7 +63,7 @@ class NoEcho(Checker):
                 self._complain(payload, f"{sender} sends again to {connection.other(sender)}")
             sent[payload] = restart
 
-    def received(self, world: World, connection: Connection, receiver: int, message: Message) -> None:
+    def received(self, world: Network, connection: Connection, receiver: int, message: Message, data: bytes) -> None:
         self._received.setdefault((connection.number, receiver), set()).update(message.batches.payloads)
 
     def _complain(self, payload: bytes, how: str) -> None:
@@ -80,11 +79,11 @@ class ResumesFromLog(Checker):
     def __init__(self) -> None:
         self._greeted: dict[tuple[int, int], VersionVector] = {}
 
-    def received(self, world: World, connection: Connection, receiver: int, message: Message) -> None:
+    def received(self, world: Network, connection: Connection, receiver: int, message: Message, data: bytes) -> None:
         if message.HasField("hello"):
             self._greeted[(connection.number, receiver)] = to_vector(message.hello.vector)
 
-    def sent(self, world: World, connection: Connection, sender: int, message: Message) -> None:
+    def sent(self, world: Network, connection: Connection, sender: int, message: Message, data: bytes) -> None:
         if not message.HasField("offer") or not message.offer.vector:
             return
         missing = missing_in_log(world.machines[sender])

@@ -4,34 +4,30 @@ The nodes, logs, checkpoints, sessions and codecs are the production code; clien
 simulated. A run has two phases. In the first, clients write and read while faults come and go (`adversary`). In the
 second, every fault is healed, the clients stop, and the regions must agree within a limit of virtual time.
 
+Connections are dialled again after a delay. A side is pulled `pull_ms` after it may have something to send, so that
+what accumulates in a busy moment is sent as one message, and each message takes a random time.
+
 Virtual time is in milliseconds. The trace is the run as text; two runs of one seed have identical traces.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 from typing import Protocol
 
 from crdtstream.config import ALWAYS, FSYNC_POLICIES, Config
-from crdtstream.core.causality import Dot, VersionVector
-from crdtstream.core.effects import Key, StreamDeleted
-from crdtstream.core.replica import Replica
-from crdtstream.replication.wire_pb2 import Message
-from simulations.history import History
-from simulations.machine import Machine, Unanswered
-from simulations.network import START_MS, Connection, Network, Pair, address_of
-from simulations.oracle import Expected, Oracle
-from simulations.recorder import Recorder
-from simulations.reply import read_reply
-from simulations.settings import Settings, draw_limits, draw_settings
+from crdtstream.core.effects import Key
+from crdtstream.storage.disk import DiskError
+from crdtstream.storage.recovery import LogDamaged, LogError
+from simulations.disk import PowerLost
+from simulations.machine import Machine
+from simulations.network import START_MS, Connection, Network, Pair, Watcher, address_of
+from simulations.oracle import Expected
+from simulations.settings import Settings, draw_limits, draw_settings, pairs_of
 from simulations.workload import Workload
 
-__all__ = ["START_MS", "Connection", "Pair", "World"]
-
-ASKER = 1000
 TICK_MS = 50
 QUIET_BOUND_MS = 20_000
 CHECKPOINT_STEP_MS = 5
@@ -42,8 +38,6 @@ class Faults(Protocol):
     """What a world knows of the adversary that injects its faults."""
 
     healing: bool
-    injected: Counter[str]
-    disks_lost: set[int]
 
     def begin(self) -> None: ...
 
@@ -56,18 +50,6 @@ class Faults(Protocol):
     def heal_everything(self) -> None: ...
 
 
-class Hooks:
-    """Who looks at a run while it goes on."""
-
-    def __init__(self) -> None:
-        self.turned: list[Callable[[World, int], None]] = []
-        self.sent: list[Callable[[World, Connection, int, Message], None]] = []
-        self.received: list[Callable[[World, Connection, int, Message], None]] = []
-        self.stopping: list[Callable[[World, int, str], None]] = []
-        self.started: list[Callable[[World, int, str], None]] = []
-        self.ticked: list[Callable[[World, int], None]] = []
-
-
 class World(Network):
     """A run; `run` raises Violation when an invariant does not hold. `adversary.draw_world` makes one from its seed."""
 
@@ -76,14 +58,18 @@ class World(Network):
         seed: int,
         adversary: Callable[[World], Faults],
         settings: Settings | None = None,
-        recorder: Recorder | None = None,
+        recorder: Watcher | None = None,
     ) -> None:
-        rng = Random(seed)
-        super().__init__(seed, rng, settings or draw_settings(rng))
-        self.recorder = recorder or Recorder()
-        self.hooks = Hooks()
-        self.oracle = Oracle()
-        self.history = History()
+        self.rng = rng = Random(seed)
+        settings = settings or draw_settings(rng)
+        pairs = pairs_of(settings.topology, settings.regions)
+        super().__init__(settings, START_MS, pairs, seed)
+        if recorder is not None:
+            self.watch(recorder)
+        self.cut: set[Pair] = set()
+        self.clogged: set[Pair] = set()
+        self.slow: set[Pair] = set()
+        self._dialling: set[Pair] = set()
         self.adversary = adversary(self)
         # From a source of its own: what else a seed draws stays as it was before there was this setting.
         self._serves_at_once = Random(f"serves at once {seed}").random() < SERVES_AT_ONCE_ODDS
@@ -91,7 +77,6 @@ class World(Network):
         self.machines = {number: self._machine(number) for number in range(1, self.settings.regions + 1)}
         if self.settings.twin:
             self._add_twin(self.settings.regions + 1)
-        self._looks = 0
         self._expected: dict[Key, Expected] | None = None
 
     def _machine(self, number: int) -> Machine:
@@ -107,7 +92,10 @@ class World(Network):
             incarnation=0 if self._serves_at_once else None,
             limits=draw_limits(self.rng, self.settings.log_retention_bytes),
         )
-        return Machine(config, self.oracle, self.now_ms, self.rng.choice([0, 5, 20]), self.rng.choice([200, 1000]))
+        wait_ms, interval_ms = self.rng.choice([0, 5, 20]), self.rng.choice([200, 1000])
+        return Machine(
+            config, self.now_ms, oracle=self.oracle, sync_wait_ms=wait_ms, sync_interval_ms=interval_ms, busy=True
+        )
 
     def _add_twin(self, number: int) -> None:
         """Add a process with the number of region 1, linked to some of its neighbours, that does not run yet."""
@@ -116,7 +104,12 @@ class World(Network):
         self.pairs = [*self.pairs, *((other, number) for other in sorted(linked))]
         original = self.machines[1].config
         config = replace(original, name="twin", peers=tuple(address_of(other) for other in sorted(linked)))
-        self.machines[number] = Machine(config, self.oracle, self.now_ms, 0, 1000, number)
+        self.machines[number] = Machine(config, self.now_ms, number=number, oracle=self.oracle, busy=True)
+
+    def peers_of(self, number: int) -> tuple[str, ...]:
+        """Return the addresses of the neighbours that are meant to exist."""
+        neighbours = [low + high - number for low, high in self.pairs if number in (low, high)]
+        return tuple(address_of(other) for other in neighbours if other <= self.settings.regions)
 
     def run(self) -> None:
         """Run both phases."""
@@ -135,61 +128,34 @@ class World(Network):
         self.run_until(self.quiet, self.now_ms + QUIET_BOUND_MS)
         self.note(f"quiet, {self.statistics} wire {self.wire_checksum:08x}")
 
-    def quiet(self) -> bool:
-        """Return whether every region serves, is a member, and has applied the same as the others, and no expiry is
-        due.
-        """
-        self._looks += 1
-        if self._looks % 16:
-            return False
-        vectors = [machine.node.replica.applied.vector for machine in self.machines.values()]
-        return all(vector == vectors[0] for vector in vectors) and all(map(self._is_settled, self.machines.values()))
-
-    def _is_settled(self, machine: Machine) -> bool:
-        """Return whether a region is settled; of two processes with one region number, one must be a member."""
-        node = machine.node
-        ended = node.replica.applied.members.has_ended(node.replica.applied.slot)
-        others = [one for one in self.machines.values() if one.config.region == machine.config.region]
-        admitted = any(one.up and one.node.membership.admitted for one in others)
-        belongs = machine.up and not ended and admitted
-        return belongs and all(
-            expires_ms >= self.now_ms for expires_ms in node.replica.keyspace.deadlines.times.values()
-        )
-
-    # What happens
-
-    def looked(self) -> None:
-        self.recorder.looked(self)
-
-    def crashed(self, number: int, fault: str, reason: str) -> None:
-        self.adversary.crashed(number, fault, reason)
-
-    def opened(self, connection: Connection) -> None:
-        self.recorder.opened(self, connection)
-
-    def sent(self, connection: Connection, sender: int, message: Message, data: bytes) -> None:
-        for hook in self.hooks.sent:
-            hook(self, connection, sender, message)
-        self.recorder.sent(self, connection, sender, data)
-
-    def arrived(self, connection: Connection, receiver: int, message: Message, data: bytes) -> None:
-        self.recorder.arrived(self, connection, receiver, data)
-        for hook in self.hooks.received:
-            hook(self, connection, receiver, message)
-
-    def closed(self, connection: Connection, end: int, reason: str) -> None:
-        self.recorder.closed(self, connection, end, reason)
+    def expected(self) -> dict[Key, Expected]:
+        if self._expected is None:
+            self._expected = super().expected()
+        return self._expected
 
     # Turns
 
-    def turned(self, number: int) -> None:
-        self._take_replies(number)
+    def runs(self, number: int) -> bool:
         machine = self.machines[number]
+        return machine.up and not machine.paused
+
+    def act(self, number: int, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except PowerLost as error:
+            self.adversary.crashed(number, "power", str(error))
+        except LogDamaged as error:
+            self.adversary.crashed(number, "damage", str(error))
+        except (DiskError, LogError) as error:
+            self.adversary.crashed(number, "disk-error", str(error))
+
+    def turned(self, number: int) -> None:
+        machine = self.machines[number]
+        for client_id in sorted(machine.replies):
+            self.take_replies(number, client_id)
         if machine.wants_sync and not machine.sync_planned:
             machine.sync_planned = True
             self.plan(machine.sync_wait_ms, self._sync_soon, number, machine.starts)
-        for hook in self.hooks.turned:
-            hook(self, number)
         super().turned(number)
 
     def _sync_soon(self, number: int, starts: int) -> None:
@@ -207,7 +173,7 @@ class World(Network):
             self._sync_now(number)
 
     def _sync_now(self, number: int) -> None:
-        self.recorder.synced(self, number)
+        self.tell("synced", number)
         self.act(number, lambda: self._sync_one(number))
 
     def _sync_one(self, number: int) -> None:
@@ -217,17 +183,13 @@ class World(Network):
     def tick(self, number: int) -> None:
         self.plan(TICK_MS, self.tick, number)
         if self.runs(number):
-            self.act(number, lambda: self._tick_one(number))
+            self.act(number, lambda: self.tick_one(number))
 
-    def _tick_one(self, number: int) -> None:
-        machine = self.machines[number]
-        machine.look_for_room()
-        machine.node.tick(self.clock_ms(number))
-        self.turn(number)
-        for hook in self.hooks.ticked:
-            hook(self, number)
+    def tick_one(self, number: int) -> None:
+        self.machines[number].look_for_room()
+        super().tick_one(number)
         for connection in self.connections_of(number):
-            self.obey_verdict(connection, number)
+            self._obey_verdict(connection, number)
 
     def _save(self, number: int) -> None:
         """Continue a checkpoint: the next step soon, or a new checkpoint later."""
@@ -241,7 +203,7 @@ class World(Network):
         done[0] = self.machines[number].save(self.rng.randrange(1, 12))
         if done[0]:
             self.note(f"region {number} has a checkpoint, its log begins at {self.machines[number].log.first_position}")
-            self.recorder.saved(self, number)
+            self.tell("saved", number)
         self.turned(number)
 
     # Clients
@@ -264,8 +226,8 @@ class World(Network):
                 count -= 1
         self.turn(number)
 
-    def execute(self, number: int, argv: list[bytes]) -> None:
-        """Run one command in a turn of its own."""
+    def execute(self, number: int, argv: list[bytes], client_id: int = 0) -> None:
+        """Run one command in a turn of its own, of a client without another command."""
         self._take_command(number, argv)
         self.turn(number)
 
@@ -274,92 +236,113 @@ class World(Network):
             self.execute(number, argv)
 
     def _take_command(self, number: int, argv: list[bytes]) -> None:
-        machine = self.machines[number]
-        client_id = machine.idle_client()
-        if client_id is None:
-            return
-        replica = machine.node.replica
-        asked = Unanswered(argv, replica.applied.vector.copy(), creates_of(machine, argv))
-        machine.unanswered[client_id] = asked
-        self.recorder.asked(self, number, argv)
-        machine.node.execute(client_id, argv, self.clock_ms(number))
-        asked.dot = dot_after(replica, argv)
-        self.statistics["commands"] += 1
-
-    def _take_replies(self, number: int) -> None:
-        machine = self.machines[number]
-        if not machine.replies:
-            return
-        for client_id in sorted(machine.replies):
-            asked = machine.unanswered.pop(client_id, None)
-            reply = machine.take_reply(client_id)
-            if asked is not None and reply is not None:
-                value = read_reply(reply)
-                self.note(f"{number}> {b' '.join(asked.argv).decode()} = {value}")
-                self.recorder.commanded(self, number, asked.argv, value)
-                self.history.note(number, asked.argv, value, asked.dot, asked.seen, asked.creates)
+        client_id = self.machines[number].idle_client()
+        if client_id is not None:
+            self.command(number, client_id, argv)
 
     def forget_unanswered(self, number: int) -> None:
         """Settle the commands of an ended process: sent replies count, all others may or may not have happened."""
         machine = self.machines[number]
-        self._take_replies(number)
+        for client_id in sorted(machine.replies):
+            self.take_replies(number, client_id)
         for client_id in sorted(machine.unanswered):
-            asked = machine.unanswered[client_id]
-            self.note(f"{number}> {b' '.join(asked.argv).decode()} gets no reply")
-            self.history.note_unanswered(asked.argv, asked.dot, asked.seen, asked.creates)
+            for asked in machine.unanswered[client_id]:
+                self.note(f"{number}> {b' '.join(asked.argv).decode()} gets no reply")
+                self.history.note_unanswered(asked.argv, asked.dot, asked.seen, asked.creates)
         machine.unanswered.clear()
 
-    # Queries
+    # Connections
 
-    def expected(self) -> dict[Key, Expected]:
-        """Return what every region must hold once the run is quiet."""
-        if self._expected is None:
-            self._expected = self.oracle.expected(self.vector())
-        return self._expected
+    def plan_dial(self, pair: Pair) -> None:
+        if pair not in self._dialling:
+            self._dialling.add(pair)
+            self.plan(20 + self.rng.randrange(200), self._dial, pair)
 
-    def expired(self, key: Key) -> list[VersionVector]:
-        """Return the vectors seen by those DELs of the key that were caused by its expiry."""
-        late = self.oracle.late_effects(self.vector())
-        return [context for _, context, effect in late if isinstance(effect, StreamDeleted) and effect.key == key]
+    lost = plan_dial
 
-    def vector(self) -> VersionVector:
-        """Return the common applied vector once the run is quiet."""
-        return self.machines[1].node.replica.applied.vector
+    def _dial(self, pair: Pair) -> None:
+        self._dialling.discard(pair)
+        if self.between(pair):
+            return
+        if pair in self.cut or not all(self.runs(end) for end in pair):
+            self.plan_dial(pair)
+        else:
+            self.connect(pair)
 
-    def served(self) -> list[int]:
-        """Return the regions that serve; a second process with one number may have to wait for ever."""
-        return [number for number, machine in self.machines.items() if machine.node.membership.serving()]
+    def connect(self, pair: Pair) -> Connection:
+        for index, end in enumerate(pair):
+            other = pair[1 - index]
+            self.machines[end].node.peer_met(address_of(other), self.machines[other].config.region)
+        return super().connect(pair)
 
-    def ask(self, number: int, *words: bytes) -> bytes:
-        """Return the reply to a command that is not recorded in the history."""
-        machine = self.machines[number]
-        if ASKER not in machine.node.context.clients:
-            machine.connect(ASKER, self.clock_ms(number))
-        reply = machine.execute(list(words), self.clock_ms(number), ASKER)
-        if reply is None:
-            machine.sync()
-            reply = machine.take_reply(ASKER)
-        assert reply is not None, words
-        return reply
+    def wake(self, connection: Connection, sender: int) -> None:
+        """Plan a pull."""
+        flow = connection.flows[connection.other(sender)]
+        if not flow.pulled:
+            flow.pulled = True
+            self.plan(self.settings.pull_ms, self._pull, connection, sender)
 
+    def _pull(self, connection: Connection, sender: int) -> None:
+        connection.flows[connection.other(sender)].pulled = False
+        if sender in connection.joined and self.runs(sender):
+            self.act(sender, lambda: self._pull_one(connection, sender))
 
-def dot_after(replica: Replica, argv: list[bytes]) -> Dot:
-    """Return the own origin's last dot; after an XADD that of its entry, which a trim may follow."""
-    stream = replica.keyspace.known((0, argv[1])) if argv[0] == b"XADD" else None
-    tree = None if stream is None else stream.trees.get(replica.applied.slot)
-    last_id = None if tree is None else tree.last_id()
-    return (
-        replica.applied.slot,
-        replica.applied.counter() if tree is None or last_id is None else tree.counter_of(last_id),
-    )
+    def _pull_one(self, connection: Connection, sender: int) -> None:
+        if self.say(connection, sender):
+            self._send(connection, sender)
+            self.wake(connection, sender)
+        else:
+            self._obey_verdict(connection, sender)
 
+    def _send(self, connection: Connection, sender: int) -> None:
+        """Plan the arrival of one message, after all that were sent before."""
+        receiver = connection.other(sender)
+        flow = connection.flows[receiver]
+        if (sender, receiver) in self.clogged:
+            flow.held += 1
+            return
+        delay_ms = 1 + self.rng.randrange(400 if connection.ends in self.slow else 20)
+        flow.arrival_ms = max(flow.arrival_ms, self.now_ms + delay_ms)
+        self.plan(flow.arrival_ms - self.now_ms, self._arrive, connection, receiver)
 
-def creates_of(machine: Machine, argv: list[bytes]) -> list[Dot]:
-    """Return the create dots under which a read or acknowledgement is made, unless its key is due to expire."""
-    name = argv[0]
-    if name not in (b"XREADGROUP", b"XACK"):
-        return []
-    key, group_name = (argv[-2], argv[2]) if name == b"XREADGROUP" else (argv[1], argv[2])
-    stream = machine.node.replica.keyspace.known((0, key))
-    group = None if stream is None else stream.groups.get(group_name)
-    return [] if group is None else sorted(group.creates)
+    def unclog(self, direction: Pair) -> None:
+        self.clogged.discard(direction)
+        sender, receiver = direction
+        for connection in self.between((min(direction), max(direction))):
+            flow = connection.flows[receiver]
+            held, flow.held = flow.held, 0
+            for _ in range(held):
+                self._send(connection, sender)
+
+    def _arrive(self, connection: Connection, receiver: int) -> None:
+        connection.flows[receiver].arrived += 1
+        self._read(connection, receiver)
+
+    def _read(self, connection: Connection, receiver: int) -> None:
+        """Receive messages that have arrived; a paused machine reads them later, in the same order."""
+        flow = connection.flows[receiver]
+        while flow.arrived and receiver in connection.joined and not self.machines[receiver].paused:
+            flow.arrived -= 1
+            self.act(receiver, lambda: self._receive(connection, receiver))
+
+    def _receive(self, connection: Connection, receiver: int) -> None:
+        self.machines[receiver].look_for_room()
+        self.hear(connection, receiver)
+        self._obey_verdict(connection, receiver)
+
+    def resume(self, number: int) -> None:
+        self.machines[number].paused = False
+        for connection in self.connections_of(number):
+            self._read(connection, number)
+
+    def _obey_verdict(self, connection: Connection, end: int) -> None:
+        reason = self.machines[end].node.link_verdict(connection.number) if end in connection.joined else None
+        if reason is not None:
+            self.note(f"link {connection.ends} is closed by {end}: {reason}")
+            self.close_end(connection, end, reason)
+            self.plan(1 + self.rng.randrange(30), self.close_end, connection, connection.other(end), "closed by peer")
+
+    def lose_connections(self, pair: Pair) -> None:
+        for connection in self.between(pair):
+            for end in pair:
+                self.plan(self.rng.randrange(30), self.close_end, connection, end, "connection lost")

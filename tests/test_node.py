@@ -13,27 +13,28 @@ from crdtstream.commands.table import TABLE
 from crdtstream.config import Config, Limits
 from crdtstream.core.entry_id import STRICT
 from crdtstream.protocols import codec, replies
-from simulations.cluster import CLIENT, Cluster, Region
+from simulations.cluster import CLIENT, Cluster
+from simulations.machine import Machine
 from simulations.reply import Value, read_reply
 
 START_MS = 1_000
 
 
-def region_of(fsync: str = "everysec", **limits: int) -> Region:
+def region_of(fsync: str = "everysec", **limits: int) -> Machine:
     config = Config(name="east", region=1, cluster="c", fsync=fsync, id_mode=STRICT, incarnation=0)
     small = dataclasses.replace(Limits(), segment_bytes_max=1 << 20, **limits)
-    region = Region(dataclasses.replace(config, limits=small), START_MS)
+    region = Machine(dataclasses.replace(config, limits=small), START_MS)
     for client_id in range(2, 6):
         region.connect(client_id, START_MS)
     return region
 
 
-def run(region: Region, text: str, client_id: int = CLIENT, now_ms: int = START_MS) -> Value:
+def run(region: Machine, text: str, client_id: int = CLIENT, now_ms: int = START_MS) -> Value:
     reply = region.execute(text.encode().split(), now_ms, client_id)
     return None if reply is None else read_reply(reply)
 
 
-def feed(region: Region, client_id: int, *texts: str) -> bytes | None:
+def feed(region: Machine, client_id: int, *texts: str) -> bytes | None:
     """A pipeline in one turn."""
     for text in texts:
         region.node.execute(client_id, text.encode().split(), START_MS)
@@ -273,7 +274,7 @@ def test_a_full_disk_refuses_what_needs_a_record() -> None:
 
 def test_commands_are_refused_until_there_is_an_origin() -> None:
     config = Config(name="east", region=1, cluster="c", peers=("127.0.0.1:1",))
-    region = Region(dataclasses.replace(config, limits=Limits(segment_bytes_max=1 << 20)), START_MS)
+    region = Machine(dataclasses.replace(config, limits=Limits(segment_bytes_max=1 << 20)), START_MS)
     said = region.execute(b"XADD x * f v".split(), START_MS)
     assert said is not None and said.startswith(b"-LOADING ") and b"127.0.0.1:1" in said
     assert region.execute([b"PING"], START_MS) == said, "balancers send nothing to a region that cannot serve"
@@ -282,7 +283,7 @@ def test_commands_are_refused_until_there_is_an_origin() -> None:
 
 def test_peers_that_are_not_linked_are_shown_with_the_reason() -> None:
     config = Config(name="east", region=1, cluster="c", peers=("west:1", "north:1"), incarnation=0)
-    region = Region(dataclasses.replace(config, limits=Limits(segment_bytes_max=1 << 20)), START_MS)
+    region = Machine(dataclasses.replace(config, limits=Limits(segment_bytes_max=1 << 20)), START_MS)
     region.node.peer_met("west:1", 2)
     region.node.peer_failed("west:1", "the peer refused: another cluster")
     region.node.tick(START_MS + 5_000)

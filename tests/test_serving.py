@@ -12,7 +12,7 @@ from crdtstream.config import Config, Limits
 from crdtstream.core.entry_id import STRICT
 from crdtstream.node import Node, Ready
 from crdtstream.protocols import replies
-from simulations.cluster import CLIENT, Region
+from simulations.machine import CLIENT, Machine
 
 START_MS = 1_000
 LARGE_BYTES = 100_000
@@ -22,9 +22,9 @@ PING = [b"PING"]
 PONG = b"+PONG\r\n"
 
 
-def region_of() -> Region:
+def region_of() -> Machine:
     small = dataclasses.replace(Limits(), segment_bytes_max=1 << 20, turn_reply_bytes_max=TURN_BYTES)
-    region = Region(Config(name="east", region=1, cluster="c", id_mode=STRICT, incarnation=0, limits=small), START_MS)
+    region = Machine(Config(name="east", region=1, cluster="c", id_mode=STRICT, incarnation=0, limits=small), START_MS)
     for client_id in range(2, 6):
         region.connect(client_id, START_MS)
     region.execute([b"XADD", b"x", b"*", b"f", bytes(LARGE_BYTES)], START_MS)
@@ -32,12 +32,12 @@ def region_of() -> Region:
 
 
 @pytest.fixture
-def region() -> Region:
+def region() -> Machine:
     return region_of()
 
 
 @pytest.fixture
-def node(region: Region) -> Node:
+def node(region: Machine) -> Node:
     return region.node
 
 

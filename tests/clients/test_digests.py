@@ -11,7 +11,7 @@ from crdtstream.core.digest import digest_replica, digest_stream
 from crdtstream.core.entry_id import STRICT
 from crdtstream.node import Node
 from crdtstream.protocols import replies
-from simulations.cluster import CLIENT, Region
+from simulations.machine import CLIENT, Machine
 
 START_MS = 1_000
 DIGEST = [b"CRDT.DIGEST"]
@@ -21,7 +21,7 @@ PONG = b"+PONG\r\n"
 @pytest.fixture
 def node() -> Node:
     small = dataclasses.replace(Limits(), segment_bytes_max=1 << 20, digest_entries_max=20)
-    region = Region(Config(name="east", region=1, cluster="c", id_mode=STRICT, incarnation=0, limits=small), START_MS)
+    region = Machine(Config(name="east", region=1, cluster="c", id_mode=STRICT, incarnation=0, limits=small), START_MS)
     for client_id in range(2, 6):
         region.connect(client_id, START_MS)
     for number in range(300):

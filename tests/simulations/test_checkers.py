@@ -329,26 +329,26 @@ def batches() -> wire.Message:
 
 def test_a_batch_that_is_sent_twice(world: World) -> None:
     checker, connection, message = NoEcho(), Connection(9, (1, 2)), batches()
-    checker.sent(world, connection, 1, message)
-    checker.sent(world, Connection(10, (1, 2)), 1, message)
+    checker.sent(world, connection, 1, message, b"")
+    checker.sent(world, Connection(10, (1, 2)), 1, message, b"")
     with pytest.raises(Violation, match="1 sends again to 2"):
-        checker.sent(world, connection, 1, message)
+        checker.sent(world, connection, 1, message, b"")
 
 
 def test_a_batch_that_is_sent_back(world: World) -> None:
     checker, connection, message = NoEcho(), Connection(9, (1, 2)), batches()
-    checker.received(world, connection, 2, message)
+    checker.received(world, connection, 2, message, b"")
     with pytest.raises(Violation, match="2 sends back to 1"):
-        checker.sent(world, connection, 2, message)
+        checker.sent(world, connection, 2, message, b"")
 
 
 def test_a_state_that_the_log_could_have_told(world: World) -> None:
     checker, connection = ResumesFromLog(), Connection(9, (1, 2))
     own = world.machines[1].node.replica.applied.vector
     offer = wire.Message(offer=wire.Offer(vector=vector_rows(own)))
-    checker.received(world, connection, 1, wire.Message(hello=wire.Hello(region=2)))
+    checker.received(world, connection, 1, wire.Message(hello=wire.Hello(region=2)), b"")
     with pytest.raises(Violation, match="1 offers its state to 2, which has"):
-        checker.sent(world, connection, 1, offer)
+        checker.sent(world, connection, 1, offer, b"")
 
 
 def test_a_tombstone_that_is_forgotten_too_soon(world: World) -> None:

@@ -16,9 +16,10 @@ from typer.testing import CliRunner
 from simulations.__main__ import app
 from simulations.adversary import draw_world
 from simulations.checkers import run_checked
+from simulations.network import START_MS
 from simulations.report import TEXT_MAX, Drawing, embedded, key_of, model, page, violated
 from simulations.settings import Settings
-from simulations.world import START_MS, World
+from simulations.world import World
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u2028&amp;<!--"
 FAULTS = ("cut", "slow", "kill", "pause", "disk-full", "clock")

@@ -178,7 +178,7 @@ sync
     scenario = Scenario(text)
     cluster = scenario.run()
     assert scenario.differences() == []
-    assert sorted(cluster.regions) == [1, 2] and cluster.copies.keys() == {1}
+    assert sorted(cluster.regions) == [1, 2] and cluster.machines[1].copied
 
 
 def test_a_region_comes_later_under_its_own_number_or_another() -> None:

@@ -24,8 +24,9 @@ from crdtstream.storage.disk import DiskFailed, DiskFull
 from crdtstream.storage.recovery import LogDamaged
 from crdtstream.storage.sections import CheckpointDamaged
 from crdtstream.storage.segment import FormatUnknown, segment_names
-from simulations.cluster import Cluster, Region
+from simulations.cluster import Cluster
 from simulations.disk import SimulatedDisk
+from simulations.machine import Machine
 from simulations.portrait import lasting
 from simulations.reply import read_reply
 from tests.test_convergence import REGIONS, WAIT_MS, act, assert_agreement, settle, steps
@@ -244,7 +245,7 @@ class CrashingDisk(SimulatedDisk):
         super().delete(name)
 
 
-def busy_region(fsync: str = "always") -> tuple[Cluster, Region, CrashingDisk]:
+def busy_region(fsync: str = "always") -> tuple[Cluster, Machine, CrashingDisk]:
     """One region with a checkpoint, entries before and behind it, a group, and files that are in use in part only."""
     cluster = Cluster(1, STRICT, fsync, limits=LIMITS)
     region = cluster.regions[1]
@@ -301,7 +302,7 @@ def test_a_crash_at_every_operation_of_a_checkpoint_loses_nothing() -> None:
     assert operation > 20
 
 
-def only_named_files(region: Region) -> bool:
+def only_named_files(region: Machine) -> bool:
     manifest = region.checkpointer.manifest
     assert manifest is not None
     return checkpoint.files_of(manifest) == set(checkpoint_names(region.disk))

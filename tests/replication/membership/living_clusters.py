@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from crdtstream.config import Limits
 from crdtstream.core.entry_id import STRICT
-from simulations.cluster import Cluster, Region
+from simulations.cluster import Cluster
+from simulations.machine import Machine
 from simulations.reply import read_reply
 
 HEARTBEAT_MS = Limits().heartbeat_ms
@@ -80,7 +81,7 @@ def mesh_of_new(count: int, pairs: list[tuple[int, int]] | None = None) -> Clust
         near = [a if b == number else b for a, b in cluster.pairs if number in (a, b)]
         peers = tuple(f"region{other}:1" for other in near)
         config = replace(base, name=f"region{number}", region=number, incarnation=None, peers=peers)
-        cluster.regions[number] = Region(config, cluster.now_ms)
+        cluster.regions[number] = Machine(config, cluster.now_ms)
         for other in near:
             cluster.node(number).peer_met(f"region{other}:1", other)
     return cluster

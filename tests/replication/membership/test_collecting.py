@@ -11,7 +11,8 @@ from crdtstream.node import Node
 from crdtstream.protocols import codec
 from crdtstream.replication.membership.collecting import TELL_MS
 from crdtstream.storage.restore import open_storage
-from simulations.cluster import SALT, SEGMENT_BYTES, Cluster, Region
+from simulations.cluster import SEGMENT_BYTES, Cluster
+from simulations.machine import SALT, Machine
 
 START_MS = 1_000
 
@@ -21,28 +22,28 @@ pytestmark = pytest.mark.interpreted
 
 
 @pytest.fixture
-def region() -> Region:
+def region() -> Machine:
     config = Config(name="east", region=1, cluster="c", id_mode=STRICT, incarnation=0)
-    return Region(config, START_MS)
+    return Machine(config, START_MS)
 
 
-def run(region: Region, text: str) -> None:
+def run(region: Machine, text: str) -> None:
     region.execute(text.encode().split(), region.node.context.now_ms)
 
 
-def pass_time(region: Region, milliseconds: int = TELL_MS) -> None:
+def pass_time(region: Machine, milliseconds: int = TELL_MS) -> None:
     region.sync()
     region.node.tick(region.node.context.now_ms + milliseconds)
     region.perform()
 
 
-def come_and_go(region: Region, first: int, count: int) -> None:
+def come_and_go(region: Machine, first: int, count: int) -> None:
     for number in range(first, first + count):
         run(region, f"XADD key-{number} * f v")
         run(region, f"DEL key-{number}")
 
 
-def replayed(region: Region) -> tuple[Node, list[int], list[tuple[int, VersionVector]]]:
+def replayed(region: Machine) -> tuple[Node, list[int], list[tuple[int, VersionVector]]]:
     """A node that has read the log and was not started: how many keys it knew after each record, and what it was told
     to forget by.
     """
@@ -63,7 +64,7 @@ def replayed(region: Region) -> tuple[Node, list[int], list[tuple[int, VersionVe
     return node, known, told
 
 
-def test_a_replay_knows_no_more_keys_at_once_than_the_region_did(region: Region) -> None:
+def test_a_replay_knows_no_more_keys_at_once_than_the_region_did(region: Machine) -> None:
     for batch in range(10):
         come_and_go(region, 20 * batch, 20)
         pass_time(region)
@@ -75,7 +76,7 @@ def test_a_replay_knows_no_more_keys_at_once_than_the_region_did(region: Region)
     assert sum(looked for looked, _ in told) == 200
 
 
-def test_the_log_is_told_once_a_second_at_most(region: Region) -> None:
+def test_the_log_is_told_once_a_second_at_most(region: Machine) -> None:
     for batch in range(20):
         come_and_go(region, 5 * batch, 5)
         pass_time(region, TELL_MS // 4)
@@ -85,7 +86,7 @@ def test_the_log_is_told_once_a_second_at_most(region: Region) -> None:
     assert sum(looked for looked, _ in told) == 100
 
 
-def test_what_is_not_forgotten_is_not_told(region: Region) -> None:
+def test_what_is_not_forgotten_is_not_told(region: Machine) -> None:
     """The group's end is remembered until it is stable, which it is not yet: nothing was synced."""
     for text in ("XADD x 1-* f v", "XGROUP CREATE x g 0", "XGROUP DESTROY x g"):
         run(region, text)
@@ -96,7 +97,7 @@ def test_what_is_not_forgotten_is_not_told(region: Region) -> None:
     assert not region.node.replica.keyspace.collection.waiting and len(replayed(region)[2]) == 1
 
 
-def test_a_clock_that_is_set_back_delays_nothing(region: Region) -> None:
+def test_a_clock_that_is_set_back_delays_nothing(region: Machine) -> None:
     come_and_go(region, 0, 1)
     pass_time(region, 1_000_000)
     come_and_go(region, 1, 1)
@@ -104,7 +105,7 @@ def test_a_clock_that_is_set_back_delays_nothing(region: Region) -> None:
     assert len(replayed(region)[2]) == 2
 
 
-def test_a_disk_without_room_is_told_later(region: Region) -> None:
+def test_a_disk_without_room_is_told_later(region: Machine) -> None:
     come_and_go(region, 0, 3)
     region.node.writable(False)
     pass_time(region)
@@ -135,7 +136,7 @@ def test_a_replay_keeps_what_is_not_stable() -> None:
     assert len(told) == 1
 
 
-def test_a_start_goes_on_from_there(region: Region) -> None:
+def test_a_start_goes_on_from_there(region: Machine) -> None:
     come_and_go(region, 0, 10)
     pass_time(region)
     run(region, "XADD x * f v")

@@ -9,7 +9,8 @@ import pytest
 
 from crdtstream.core.causality import region_of
 from crdtstream.core.entry_id import STRICT
-from simulations.cluster import Cluster, Region
+from simulations.cluster import Cluster
+from simulations.machine import Machine
 from simulations.reply import read_reply
 from tests.replication.membership.living_clusters import (
     HEARTBEAT_MS,
@@ -111,9 +112,9 @@ def test_a_copy_of_a_region_alone_waits_until_its_peer_has_met_the_original() ->
     cluster.regions[1].sync()
     known = cluster.regions[1].config
     copy = replace(known, name="copy", peers=("region2:1",))
-    cluster.regions[3] = Region(copy, cluster.now_ms, cluster.regions[1].disk.copy(), starts=7)
+    cluster.regions[3] = Machine(copy, cluster.now_ms, cluster.regions[1].disk.copy(), starts=7)
     new = replace(known, name="region2", region=2, incarnation=None, peers=("region1:1",))
-    cluster.regions[2] = Region(new, cluster.now_ms)
+    cluster.regions[2] = Machine(new, cluster.now_ms)
     cluster.node(3).peer_met("region2:1", 2)
     cluster.heal(2, 3)
     assert run(cluster, 3, "XGROUP CREATE x g 0") is None

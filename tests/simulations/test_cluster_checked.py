@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from simulations.checkers import all_checkers
+from simulations.cluster import Cluster
 from simulations.history import Violation
 from simulations.scenario import Scenario, ScenarioError
-from simulations.stage import Stage
 
 STORY = """\
 regions 3
@@ -48,14 +48,12 @@ def test_a_checker_holds_on_a_sound_core(name: str) -> None:
     assert scenario.differences() == []
 
 
-def staged(*names: str) -> Stage:
-    stage = Scenario(STORY + "".join(f"  check {name}\n" for name in names)).run()
-    assert isinstance(stage, Stage)
-    return stage
+def checked(*names: str) -> Cluster:
+    return Scenario(STORY + "".join(f"  check {name}\n" for name in names)).run()
 
 
 def test_what_clients_were_told_is_known() -> None:
-    history = staged(*NAMES).world.history
+    history = checked(*NAMES).history
     assert [(added.region, added.key, added.entry_id) for added in history.added] == [
         (1, (0, b"x"), (100, 1)),
         (1, (0, b"x"), (200, 1)),
@@ -67,15 +65,15 @@ def test_what_clients_were_told_is_known() -> None:
 
 
 def test_an_entry_that_nobody_removed_and_is_gone_is_named() -> None:
-    stage = staged("observed remove")
-    stage.execute(1, [b"XADD", b"x", b"400", b"f", b"v"])
-    stage.sync()
-    for machine in stage.machines.values():
+    cluster = checked("observed remove")
+    cluster.execute(1, [b"XADD", b"x", b"400", b"f", b"v"])
+    cluster.sync()
+    for machine in cluster.machines.values():
         for tree in machine.node.replica.keyspace.databases[0][b"x"].trees.values():
             for low, high in list(tree.counter_ranges()):
                 tree.remove_counters(low, high)
     with pytest.raises(Violation, match="observed remove: region 1"):
-        stage.verify("observed remove")
+        cluster.verify("observed remove")
 
 
 def test_an_unknown_checker_is_refused() -> None:
@@ -108,8 +106,7 @@ id-mode strict
     with pytest.raises(AssertionError, match="more than one reply"):
         scenario.run()
     scenario = Scenario(text.replace("  1<\n", ""))
-    stage = scenario.run()
-    assert isinstance(stage, Stage)
-    assert stage.take_reply(1) is not None
-    added = stage.world.history.added
+    cluster = scenario.run()
+    assert cluster.take_reply(1) is not None
+    added = cluster.history.added
     assert [entry.entry_id[0] for entry in added] == [100, 200]
