@@ -56,6 +56,8 @@ class Scale:
     scan_s: float
     started_entries: int
     spark_rows: int
+    blocked_clients: int
+    idle_s: float
 
 
 FULL = Scale(
@@ -79,6 +81,8 @@ FULL = Scale(
     digested_entries=1_000_000,
     started_entries=200_000,
     spark_rows=1_000_000,
+    blocked_clients=10_000,
+    idle_s=5.0,
 )
 QUICK = Scale(
     repetitions=1,
@@ -101,6 +105,8 @@ QUICK = Scale(
     digested_entries=400_000,
     started_entries=100_000,
     spark_rows=200_000,
+    blocked_clients=10_000,
+    idle_s=2.0,
 )
 SMALLEST = Scale(
     repetitions=1,
@@ -123,6 +129,8 @@ SMALLEST = Scale(
     digested_entries=2_000,
     started_entries=2_000,
     spark_rows=2_000,
+    blocked_clients=100,
+    idle_s=0.2,
 )
 
 

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 
 from benchmarks.appends import xadd, xadd_with_peers
 from benchmarks.bench import Bench
+from benchmarks.blocked import blocked
 from benchmarks.bulk import bulk_read, bulk_write
 from benchmarks.checkpoints import planned_restart, restart, restarts, stall
 from benchmarks.figures import Result
@@ -50,6 +51,7 @@ ROWS = (
     Row("xrange-3", partial(xrange, regions=3)),
     Row("xreadgroup", partial(xreadgroup, regions=1)),
     Row("xreadgroup-3", partial(xreadgroup, regions=3)),
+    Row("blocked", blocked),
     Row("bulk-write", bulk_write),
     Row("bulk-read", bulk_read),
     Row("memory-16-byte", partial(memory, shape="16-byte")),

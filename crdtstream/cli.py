@@ -16,6 +16,7 @@ from crdtstream import __version__, node
 from crdtstream.admin.app import app as admin
 from crdtstream.config import LIMITS_MIN, Config, ConfigError, Limits, validate
 from crdtstream.demo.run import run_demo
+from crdtstream.migration.app import export_streams, import_streams
 from crdtstream.runtime.checking import problems_of
 from crdtstream.runtime.grpc_transport import TransportError
 from crdtstream.runtime.logging import configure_logging
@@ -28,6 +29,8 @@ from crdtstream.storage.recovery import LogError
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
 app.add_typer(admin, name="admin")
+app.command("import")(import_streams)
+app.command("export")(export_streams)
 
 USAGE_ERROR = 2
 FAILURE = 1

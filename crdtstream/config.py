@@ -14,6 +14,7 @@ FSYNC_POLICIES = (ALWAYS, EVERYSEC, NO)
 NAME_CHARACTERS_MAX = 128
 INCARNATION_MAX = 255
 LOG_LEVELS = ("debug", "info", "warning", "error")
+EVENT_LETTERS = "Ag$lshzxeKEtmdn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,7 @@ class Config:
     allowed_regions: tuple[int, ...] = ()
     replication_secret_file: str = ""
     log_level: str = "info"
+    notify_keyspace_events: str = ""
     config_file: str = ""
     limits: Limits = field(default_factory=Limits)
 
@@ -145,6 +147,10 @@ def validate(config: Config) -> None:
             raise ConfigError(f"peer {peer!r} must be HOST:PORT, the replication address of another region")
     if config.log_level not in LOG_LEVELS:
         raise ConfigError(f"log-level {config.log_level!r} must be one of {', '.join(LOG_LEVELS)}")
+    if set(config.notify_keyspace_events) - set(EVENT_LETTERS):
+        raise ConfigError(
+            f"notify-keyspace-events {config.notify_keyspace_events!r} must be letters of {EVENT_LETTERS}"
+        )
     if config.requirepass and config.requirepass_file:
         raise ConfigError("requirepass and requirepass-file both set the password: give only one of them")
     _validate_replication(config)

@@ -22,8 +22,11 @@ from collections import deque
 
 from crdtstream.bulk.stages import Stages
 from crdtstream.clients.client import Client
+from crdtstream.clients.cluster import Cluster
 from crdtstream.clients.context import Context
 from crdtstream.clients.outputs import Outputs, Replies
+from crdtstream.clients.settings import Settings
+from crdtstream.clients.standing import Standing
 from crdtstream.clients.statistics import Stopwatch
 from crdtstream.config import ALWAYS, Config, Limits
 from crdtstream.core.causality import VersionVector
@@ -31,7 +34,7 @@ from crdtstream.core.effects import Key
 from crdtstream.core.members import Members
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
-from crdtstream.peers import shown_peers
+from crdtstream.peers import Neighbours
 from crdtstream.protocols import codec
 from crdtstream.protocols.log_port import LogReader
 from crdtstream.protocols.manifest import Manifest, Milestone
@@ -42,8 +45,10 @@ from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.membership.chronicle import Chronicle
 from crdtstream.replication.membership.collecting import Collecting
 from crdtstream.replication.membership.contacts import Contacts
+from crdtstream.replication.membership.life import Life
 from crdtstream.replication.membership.membership import Membership
 from crdtstream.replication.membership.start_over import StartOver
+from crdtstream.replication.states import ASKED
 from crdtstream.replication.turn import Record, Turn
 from crdtstream.replication.wire_pb2 import Hello, Message
 from crdtstream.serving import Serving
@@ -68,25 +73,21 @@ class Node:
     """The state machine of one region."""
 
     def __init__(self, config: Config, now_ms: int) -> None:
-        self.config = config
+        self.settings = Settings(config)
+        self.standing = Standing()
         self.replica = Replica(0)
         self.history = History()
         self.turn = Turn(self.replica, self.history)
         self.birth = Birth(config, self.replica)
-        self.exchange = Exchange(config, self.replica, self.turn, self.history, self.birth)
+        self.exchange = Exchange(self.settings, self.standing, self.replica, self.turn, self.history, self.birth)
         self.collecting = Collecting(self.replica.keyspace, self.turn)
         self.membership = Membership(self.replica, self.turn, self.birth, self.exchange)
         self.start_over = StartOver(self.replica, self.turn, self.birth, self.exchange, self.membership)
-        self.context = Context(config.limits, self.replica, self.exchange.progress, now_ms)
-        self.context.configure(config)
-        self.context.retention = self.membership
-        self.context.admission = self.membership
-        self.context.counts = self.birth.counts
-        self.context.audit = self.exchange.audit
-        self.context.start_over = self.start_over
-        self.notices = self.context.notices = self.exchange.notices
-        self.chronicle = Chronicle()
-        self.contacts = Contacts(config.peers, now_ms)
+        self.life = Life(self.replica.applied, self.standing, self.birth, self.membership, self.start_over)
+        self.neighbours = Neighbours(self.exchange, self.birth, Contacts(config.peers, now_ms))
+        self.notices = self.exchange.notices
+        self.context = Context(self.settings, self.standing, self.replica, self._ports(), self.notices, now_ms)
+        self.turn.witness = self.context.notifications
         self.outputs = Outputs(config.fsync == ALWAYS)
         self.serving = Serving(self.context, self.replica, self.outputs, self.notices)
         self.stages = Stages()
@@ -97,8 +98,16 @@ class Node:
         self.news = self.exchange.news
         self._marks: deque[tuple[int, VersionVector]] = deque()
         self._synced = 0
-        self._effects_saving = 0
         self._member_changes = 0
+
+    def _ports(self) -> Cluster:
+        """What commands may ask of replication."""
+        ports = Cluster(self.exchange.progress, self.neighbours)
+        ports.admission = self.membership
+        ports.retention = self.neighbours
+        ports.audit = self.exchange.audit
+        ports.start_over = self.start_over
+        return ports
 
     # Life cycle
 
@@ -125,7 +134,6 @@ class Node:
         else:
             self.replica.applied.drop_waiting_facts()
             self.birth.recover(kind, payload)
-            self.replica.applied.slot = self.birth.origin
 
     def restore(self, manifest: Manifest) -> None:
         """Load what a checkpoint has besides its keys, before `recover`; the keys go to `restore_key`."""
@@ -139,9 +147,7 @@ class Node:
                 self.history.beginning = codec.decode_number(payload, "beginning")
             else:
                 self.birth.recover(kind, payload)
-        self.replica.applied.slot = self.birth.origin
-        self.context.saving.saved(manifest.saved_ms)
-        self.context.effects_saved = manifest.vector.total()
+        self.saving.saved(manifest.saved_ms, manifest.vector.total())
 
     def start(self, log: LogReader, seed: int, now_ms: int) -> None:
         """Call after the last record of the log: begin as a new origin, whose number is derived from the seed, and log
@@ -151,14 +157,14 @@ class Node:
         self.replica.applied.end_replay()
         self.exchange.end_replay()
         self._marks.append((self.turn.last_position, self.replica.applied.vector.copy()))
-        self.context.durable = self.exchange.view.durable_vector
         self.membership.start(seed, now_ms)
         self.start_over.resume()
-        self._tell_birth()
+        self._live()
 
     def stop(self) -> Ready:
         """The last turn: everything pending, and the mark of a clean stop, which the runtime syncs."""
         self._close_turn()
+        self.turn.cut()
         self.turn.add(codec.STOP, b"")
         return Ready(self.turn.take(), self.outputs.take(), sorted(self.context.clients))
 
@@ -174,7 +180,7 @@ class Node:
         """What a checkpoint that begins now keeps besides its keys and files; call it between turns."""
         begun = self.turn.last_position
         manifest = Manifest(begun, self.replica.applied.vector.copy())
-        self._effects_saving = manifest.vector.total()
+        self.saving.describe(manifest.vector.total())
         manifest.contexts = {slot: context.copy() for slot, context in self.replica.applied.contexts.items()}
         manifest.members = self.replica.applied.members.rows()
         manifest.records = self.birth.records()
@@ -186,9 +192,7 @@ class Node:
 
     def checkpoint_ended(self, saved_ms: int, failure: str) -> None:
         """A checkpoint is on disk, or it failed; the clients that wait for it are told."""
-        self.context.saving.end(saved_ms, failure)
-        if not failure:
-            self.context.effects_saved = self._effects_saving
+        self.saving.end(saved_ms, failure)
         self.serving.wake_keyless()
 
     @property
@@ -198,7 +202,7 @@ class Node:
 
     @property
     def log_retention_bytes(self) -> int:
-        return self.context.limits.log_retention_bytes
+        return self.settings.limits.log_retention_bytes
 
     def is_settled(self) -> bool:
         return self.replica.is_settled()
@@ -267,28 +271,19 @@ class Node:
 
     def end_slice(self) -> None:
         """Call after a slice: clients that wait for a key or watch it learn of its change before the next command."""
-        if len(self.context.parking) or len(self.context.watches):
+        if self.context.parking.waiters or self.context.watches.by_key:
             self.serving.wake()
 
     # Questions of the runtime
 
     @property
-    def settings(self) -> Config:
-        """The current settings, including changes by CONFIG SET."""
-        return self.context.config
-
-    @property
     def limits(self) -> Limits:
-        return self.context.limits
+        """The current limits, including changes by CONFIG SET."""
+        return self.settings.limits
 
     @property
-    def is_writable(self) -> bool:
-        """False if the runtime last reported that the disk is full."""
-        return self.context.writable
-
-    @property
-    def memory_short(self) -> bool:
-        return self.context.memory_short
+    def chronicle(self) -> Chronicle:
+        return self.life.chronicle
 
     @property
     def forgotten_keys(self) -> int:
@@ -319,8 +314,7 @@ class Node:
 
     def config_rewritten(self, failure: str) -> None:
         """The settings were written to their file, or the reason why not; the clients that wait for it are told."""
-        self.context.rewrite_wanted = False
-        self.context.rewrite_failure = failure
+        self.context.requests.rewritten(failure)
         self.serving.wake_keyless()
 
     # Links
@@ -331,17 +325,17 @@ class Node:
     def peer_met(self, address: str, region: int) -> None:
         """A region answered at a configured peer's address; it greets on the link that is opened next."""
         self.membership.met(address, region)
-        self.contacts.note_answer(address, region)
+        self.neighbours.contacts.note_answer(address, region)
 
     def peer_failed(self, address: str, reason: str) -> None:
         """A dial to that configured peer failed, or the link that it opened was closed, for this reason."""
-        self.contacts.note_failure(address, reason)
+        self.neighbours.contacts.note_failure(address, reason)
 
     def link_closed(self, link_id: int, reason: str, now_ms: int) -> None:
         region = self.exchange.close(link_id)
         if region:
-            self.contacts.note_end(region, reason, now_ms)
-        self._show_peers(now_ms)
+            self.neighbours.contacts.note_end(region, reason, now_ms)
+        self.neighbours.observe(now_ms)
 
     def link_verdict(self, link_id: int) -> str | None:
         """The reason why the link must be closed, or None."""
@@ -350,41 +344,28 @@ class Node:
     def receive(self, link_id: int, message: Message, now_ms: int) -> None:
         self._set_clock(now_ms)
         self.exchange.receive(link_id, message, now_ms)
-        self._tell_birth()
-        if len(self.context.parking):
+        self._live()
+        if self.context.parking.waiters:
             self.serving.wake()
             self.serving.wake_keyless()
 
     def outgoing(self, link_id: int, bytes_max: int, now_ms: int) -> Message | None:
         return self.exchange.outgoing(link_id, bytes_max, now_ms)
 
-    def _tell_birth(self) -> None:
-        """Advance membership and starting over; commands are rejected until this region has an origin and is ready."""
-        if self.start_over.is_idle and self.membership.is_settled():
-            return
-        before = self.membership.admitted
-        self.start_over.advance(self.context.now_ms)
-        self.membership.advance(self.context.now_ms)
-        self.context.loading = self.membership.waiting_for() or self.start_over.waiting_for()
-        self.context.origin = self.birth.origin
-        origin, is_ready = self.birth.origin, not self.context.loading
-        founds = origin in self.birth.founders
-        self.chronicle.observe(origin, self.replica.applied.members, founds, self.membership.admitted, is_ready)
-        if self.membership.admitted and not before and len(self.context.parking):
+    def _live(self) -> None:
+        """Advance membership and starting over."""
+        if self.life.advance(self.replica.keyspace.now_ms) and self.context.parking.waiters:
             self.serving.wake_keyless()
-
-    def _show_peers(self, now_ms: int) -> None:
-        self.contacts.observe(self.exchange.greeted(), now_ms)
-        self.context.peers = shown_peers(self.exchange, self.contacts, now_ms)
 
     # Turns
 
     def _set_clock(self, now_ms: int) -> None:
         """Set the time; deadlines move with a clock that was set back, so that no client waits longer than it asked."""
-        if now_ms < self.context.now_ms:
-            self.context.parking.shift(now_ms - self.context.now_ms)
-            self.context.set_back_ms = now_ms
-        self.context.now_ms = self.replica.keyspace.now_ms = now_ms
+        keyspace = self.replica.keyspace
+        if now_ms < keyspace.now_ms:
+            self.context.parking.shift(now_ms - keyspace.now_ms)
+            self.context.clock.set_back_ms = now_ms
+        keyspace.now_ms = now_ms
 
     def reseed(self, seed: int) -> None:
         """Derive the number of the next origin, if there will be one, from this seed."""
@@ -395,51 +376,48 @@ class Node:
         context = self.context
         self._set_clock(now_ms)
         context.statistics.sample(now_ms)
-        self.exchange.view.config = context.config
-        if context.limits.client_idle_s_max:
-            self.serving.close_idle(context.limits.client_idle_s_max * 1000)
-        self.stages.sweep(now_ms, context.limits.bulk_stage_idle_s_max * 1000)
+        limits = self.settings.limits
+        if limits.client_idle_s_max:
+            self.serving.close_idle(limits.client_idle_s_max * 1000)
+        self.stages.sweep(now_ms, limits.bulk_stage_idle_s_max * 1000)
         self.exchange.tick(now_ms)
         self._heed_damage()
-        self._tell_birth()
-        # After `_tell_birth`: a region that has just become ready deletes its expired keys before it serves anything.
+        self._live()
+        # After `_live`: a region that has just become ready deletes its expired keys before it serves anything.
         self.serving.expire()
         self.serving.expire_waiting()
         if self.membership.admitted:
             self._forget_stable(now_ms)
         elif self.replica.keyspace.collection.waiting:
             # Only an admitted origin may forget tombstones, so ask for the admission.
-            self.membership.wanted = True
-        self._show_peers(now_ms)
+            self.membership.want()
+        self.neighbours.observe(now_ms)
 
     def _forget_stable(self, now_ms: int) -> None:
         stable = self.exchange.stable()
-        self.collecting.tick(now_ms, stable, self.context.limits.collected_keys_max, self.context.writable)
+        self.collecting.tick(now_ms, stable, self.settings.limits.collected_keys_max, self.standing.writable)
         self.replica.applied.members.forget(stable)
         self.replica.applied.forget_contexts(stable)
 
     def _heed_damage(self) -> None:
         """Request a checkpoint if the log was damaged: what a checkpoint covers is not needed from the log any more."""
-        known, damages = self.context.damages, self.history.damages()
-        if len(known) < len(damages):
-            known += [f"{damage.file}:{damage.offset}" for damage in damages[len(known) :]]
-            self.context.saving.request()
+        damages = self.history.damages()[len(self.saving.damages) :]
+        self.saving.note_damages([f"{damage.file}:{damage.offset}" for damage in damages])
 
     def next_deadline_ms(self) -> int | None:
         return self.context.parking.next_deadline_ms()
 
     def writable(self, flag: bool) -> None:
         """False: the disk is full, so nothing that needs a log record is accepted, from clients or peers."""
-        self.context.writable = flag
-        self.exchange.writable = flag
+        self.standing.writable = flag
 
     def ready(self) -> Ready | None:
         """End the turn; returns what to do, or None. Requests beyond the turn's bounds run in the next one, so the
         runtime yields to other work while `is_behind()`.
         """
-        if self.membership.wanted:
-            self._tell_birth()
-            self.membership.wanted = False
+        if self.membership.own.demand == ASKED:
+            self._live()
+            self.membership.own.end_turn()
             self.serving.wake_keyless()
         self._close_turn()
         records = self.turn.take()
@@ -453,7 +431,7 @@ class Node:
             if not self.outputs.holds:
                 self.exchange.view.served_position = self.turn.last_position
         replies = self.outputs.due(self.turn.last_position, self._synced)
-        closing = self.serving.take_closing()
+        closing = self.serving.take_closing() if self.context.leaving else []
         if not records and not replies and not closing and not self.serving.is_behind():
             return None
         return Ready(records, replies, closing, self._is_urgent())
@@ -465,13 +443,15 @@ class Node:
         return replaced or changes != self._member_changes
 
     def _close_turn(self) -> None:
-        if len(self.context.parking):
+        if self.context.parking.waiters:
             self.serving.wake()
-        else:
+        elif self.context.watches.by_key:
             self.context.take_changes()
+        else:
+            self.replica.changed.take_touched()
         self.serving.resume()
-        self.replica.acknowledge_all()
-        self.turn.cut()
+        if self.replica.changed.dirty:
+            self.replica.acknowledge_all()
 
     def synced(self, position: int) -> None:
         """The log is durable up to this position."""
@@ -484,7 +464,7 @@ class Node:
         if self.outputs.holds:
             self.exchange.view.served_position = position
         self.exchange.note_durable(durable)
-        self._tell_birth()
+        self._live()
 
     def check(self) -> None:
         """Check the invariants of all parts; for tests and the simulator."""

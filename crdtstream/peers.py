@@ -2,15 +2,51 @@
 
 from __future__ import annotations
 
-from crdtstream.clients.context import Peer, TransferShown
-from crdtstream.commands.regions import LINK_TRANSFER
-from crdtstream.core.causality import region_of
+from crdtstream.clients.cluster import Peer, TransferShown
+from crdtstream.commands.regions import LINK_OPEN, LINK_TRANSFER
+from crdtstream.core.causality import VersionVector, region_of
 from crdtstream.replication.exchange import Exchange
+from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.membership.contacts import LINKED, Contact, Contacts
 from crdtstream.replication.session import Session
 from crdtstream.replication.view import View
 
 NOT_LINKED = "none"
+LINK_REFUSED = "refused"
+UNKNOWN_COUNT = -1
+
+
+class Neighbours:
+    """What commands are told of other regions, each time from the exchange, the births and the contacts."""
+
+    __slots__ = ("_birth", "_exchange", "contacts")
+
+    def __init__(self, exchange: Exchange, birth: Birth, contacts: Contacts) -> None:
+        self._exchange = exchange
+        self._birth = birth
+        self.contacts = contacts
+
+    def observe(self, now_ms: int) -> None:
+        """Note since when regions are linked, or not."""
+        self.contacts.observe(self._exchange.greeted(), now_ms)
+
+    def peers(self) -> list[Peer]:
+        now_ms = self._exchange.view.replica.keyspace.now_ms
+        self.observe(now_ms)
+        return shown_peers(self._exchange, self.contacts, now_ms)
+
+    def durable(self) -> VersionVector:
+        return self._exchange.view.durable_vector
+
+    def count_of(self, slot: int) -> int:
+        return self._birth.counts.get(slot, UNKNOWN_COUNT)
+
+    def held_back(self, slot: int) -> int:
+        """The bytes of the log that are kept for this origin: from what it does not have on disk on."""
+        history, durable = self._exchange.history, self._exchange.progress.durable_of(slot)
+        if history.log is None or durable.descends(self._exchange.view.durable_vector):
+            return 0
+        return history.log.bytes_from(history.position_for(durable) or history.first_position())
 
 
 def shown_peers(exchange: Exchange, contacts: Contacts, now_ms: int) -> list[Peer]:
@@ -39,7 +75,7 @@ def excuse(peer: Peer, contact: Contact | None, now_ms: int) -> None:
 
 def linked_peer(session: Session, view: View, now_ms: int) -> Peer:
     shown = session.handover.shown(view)
-    link = session.state if shown is None else LINK_TRANSFER
+    link = (LINK_OPEN if session.is_open else LINK_REFUSED) if shown is None else LINK_TRANSFER
     peer = Peer(session.peer_region, session.peer_name, "", link, session.silent_ms(now_ms), session.peer_origin)
     peer.sent_bytes = session.sent_bytes
     if shown is not None:

@@ -48,7 +48,7 @@ class Serving:
     # Connections
 
     def connect(self, client_id: int, address: str, now_ms: int) -> Client:
-        client = Client(client_id, address, now_ms, not self._context.requirepass)
+        client = Client(client_id, address, now_ms, not self._context.settings.password)
         self._context.clients[client_id] = client
         self._context.statistics.connections += 1
         return client
@@ -58,6 +58,7 @@ class Serving:
         client = self._context.clients.pop(client_id, None)
         if client is not None:
             self._context.end_transaction(client)
+            self._context.pubsub.forget(client)
         self._outputs.drop(client_id)
 
     def refuse(self, client_id: int, reply: bytes) -> None:
@@ -84,7 +85,7 @@ class Serving:
         context = self._context
         for client in context.clients.values():
             client.last_ms = min(client.last_ms, context.now_ms)
-            waits = client.parked or client.backlog
+            waits = client.parked or client.backlog or client.subscribed
             if not waits and context.now_ms - client.last_ms > idle_ms_max:
                 context.drop(client)
 
@@ -117,7 +118,7 @@ class Serving:
             self._arrived.append(client)
 
     def _open_share(self, client: Client) -> bool:
-        limits = self._context.limits
+        limits = self._context.settings.limits
         now_ns = self._context.stopwatch.read()
         opened = self._turn.open_share(now_ns, limits.turn_reply_bytes_max, limits.turn_ms_max)
         return opened or not client.authenticated
@@ -129,7 +130,7 @@ class Serving:
         return self._turn.has_more(self._context.stopwatch.mark_ns) or not client.authenticated
 
     def _queue(self, client: Client, argv: list[bytes]) -> None:
-        name, limit = "query_bytes_max", self._context.limits.query_bytes_max
+        name, limit = "query_bytes_max", self._context.settings.limits.query_bytes_max
         if not client.authenticated and limit > STRANGER_BYTES_MAX:
             name, limit = "what a client without a password may send", STRANGER_BYTES_MAX
         client.backlog_bytes += sum(map(len, argv)) + REQUEST_BYTES
@@ -141,7 +142,8 @@ class Serving:
 
     def _run(self, client: Client, argv: list[bytes]) -> None:
         context = self._context
-        if self._replica.keyspace.deadlines.next_ms < context.now_ms:
+        keyspace = self._replica.keyspace
+        if keyspace.deadlines.next_ms < keyspace.now_ms:
             self.expire()
         prepared = self._replica.prepared
         try:
@@ -150,10 +152,12 @@ class Serving:
             reply = self._survive(error, client, prepared)
         if reply is not None:
             self._reply(client.id, reply)
-        if len(context.parking) or len(context.watches):
+        if context.parking.waiters or context.watches.by_key:
             self.wake()
         if context.outbox:
             self._deliver_outbox()
+        if context.pubsub.messages:
+            self._deliver_messages()
 
     def _survive(self, error: Exception, client: Client, prepared: int) -> bytes:
         """Turn an internal fault into an error reply, if the request changed nothing; otherwise raise it."""
@@ -166,7 +170,7 @@ class Serving:
 
     def _reply(self, client_id: int, reply: bytes) -> None:
         self._turn.reply_bytes += len(reply)
-        limit = self._context.limits.output_bytes_max
+        limit = self._context.settings.limits.output_bytes_max
         if not self._outputs.add(client_id, reply, limit):
             client = self._context.clients.get(client_id)
             if client is not None and not client.closing:
@@ -183,6 +187,11 @@ class Serving:
             self._reply(client.id, reply)
             if client.backlog:
                 self._arrived.append(client)
+
+    def _deliver_messages(self) -> None:
+        """Send what was published."""
+        for client, message in self._context.pubsub.take():
+            self._reply(client.id, message)
 
     # Waiting clients
 
@@ -207,12 +216,12 @@ class Serving:
     def expire(self) -> None:
         """Delete expired keys. Clients that wait for a key which is only hidden so far learn that it is gone."""
         context, replica = self._context, self._replica
-        replica.keyspace.now_ms = context.now_ms
-        if context.writable and not context.loading:
+        if context.standing.writable and not context.standing.loading:
             limits = context.limits
             replica.expire_due(limits.expiry_takeover_ms, limits.expired_keys_max)
+            context.notifications.settle()
         parking = context.parking
-        if len(parking) and replica.keyspace.deadlines.times:
+        if parking.waiters and replica.keyspace.deadlines.times:
             for waiter in parking.waiting_for(list(filter(replica.keyspace.hides, parking.keys()))):
                 self._serve(waiter)
 
@@ -225,6 +234,8 @@ class Serving:
                 given += 1
         if self._context.digests and digest_on(self._context):
             self.wake_keyless()
+        self._context.notifications.settle()
+        self._deliver_messages()
         self._turn.begin_turn()
 
     def is_behind(self) -> bool:
@@ -272,6 +283,7 @@ class Serving:
     def check(self) -> None:
         queued = [client.id for queue in (self._arrived, self._continuing) for client in queue]
         assert len(queued) == len(set(queued)), "a client is queued for its share twice"
+        self._context.pubsub.check()
         for client in self._context.clients.values():
             due = self._can_continue(client)
             assert not due or client.id in queued, f"client {client.id} has a backlog and is in no queue"

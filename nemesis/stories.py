@@ -217,8 +217,7 @@ def twin_of(stage: Stage, region: RegionProcess) -> RegionProcess:
 
 def greet(receiver: RegionProcess, number: int) -> None:
     """Claim that the tenth origin of that region has made many effects, and leave."""
-    birth = Birth(Config(name="forger", region=9, cluster="tests", id_mode=STRICT), Replica(0))
-    birth.origin = origin_of(9, 1)
+    birth = Birth(Config(name="forger", region=9, cluster="tests", id_mode=STRICT), Replica(origin_of(9, 1)))
     birth.counts = {origin_of(number, 7): 9, birth.origin: 0}
     birth.founders = {origin_of(number, 7): None}
     config = Config(name="forger", region=9, cluster="tests", id_mode=STRICT)

@@ -62,7 +62,7 @@ MUTATIONS = (
         "core/stream.py",
         "        self.forget_tombstones(context)\n        self.deleted[slot]",
         "        self.destroyed.clear()\n        self.deleted[slot]",
-        "audit",
+        "convergence",
     ),
     Mutation(
         "a DEL removes what it has not seen",
@@ -119,18 +119,18 @@ MUTATIONS = (
         "core/applying.py",
         "            if self._waiting_facts and batch.slot == self.slot:\n                self._release_facts()\n",
         "        if self._waiting_facts and batch.slot == self.slot:\n            self._release_facts()\n",
-        "recovery",
+        "crash",
     ),
     Mutation(
         "facts are replayed before their batch",
         "core/applying.py",
         "        while self._waiting_facts and self._waiting_facts[0][0] <= counter:",
         "        while self._waiting_facts:",
-        "crash",
+        "recovery",
     ),
     Mutation(
         "an XDEL names one counter too many",
-        "commands/streams.py",
+        "commands/removing.py",
         "        ranges[slot] = ranges_of(counters[slot])",
         "        ranges[slot] = [(low, high + 1) for low, high in ranges_of(counters[slot])]",
         "convergence",
@@ -159,7 +159,7 @@ MUTATIONS = (
     Mutation(
         "what a peer has applied is not noted",
         "replication/session.py",
-        "                self._feed.note_covered(applied)\n",
+        "                if applied is not None:\n                    self._feed.note_covered(applied)\n",
         "",
         "echo",
     ),
@@ -168,7 +168,7 @@ MUTATIONS = (
         "node.py",
         "            if not self.outputs.holds:",
         "            if True:",
-        "convergence",
+        "ack frontier",
     ),
     Mutation(
         "replies do not wait for the disk, under always",
@@ -216,16 +216,17 @@ MUTATIONS = (
     Mutation(
         "a join keeps entries that the other side has seen go",
         "core/joining.py",
-        "    for low, high in lacking(mine, theirs, their_known):\n        mine.remove_counters(low, high)\n",
+        "    for low, high in lacking(mine, theirs, their_known):\n"
+        "        removed += mine.remove_counters(low, high)\n",
         "",
-        "invariants",
+        "convergence",
     ),
     Mutation(
         "a join keeps creates that the other side has seen die",
         "core/joining.py",
         "        if dot in others or (covers and not other_vector.contains(dot[0], dot[1]))\n",
         "",
-        "delete wins",
+        "convergence",
     ),
     Mutation(
         "an expiry is never taken over",
@@ -254,6 +255,7 @@ MUTATIONS = (
         "        elif stream.length == 0 or stream.expires_ms < keyspace.now_ms:",
         "        elif stream.length == 0:",
         "hidden key",
+        alone=True,
     ),
     Mutation(
         "a create beyond an eviction counts",
@@ -366,7 +368,7 @@ MUTATIONS = (
         "        elif all(self._holds_join(replaced.get(slot, slot)) for slot in counted)"
         " and self._evictors_hold_join():",
         "        elif self._applied.members.joins_of(own):",
-        "recovery",
+        "convergence",
     ),
     Mutation(
         "a sponsor evicts before it holds the predecessor's tail",
@@ -374,6 +376,14 @@ MUTATIONS = (
         "        return self._applied.vector.contains(slot, max([",
         "        return True or self._applied.vector.contains(slot, max([",
         "lost group",
+        focus={
+            "faults": ("kill", "clog", "slow"),
+            "profile": "rebirths",
+            "twin": "",
+            "regions": 2,
+            "fault_interval_ms": 150,
+            "pull_ms": 20,
+        },
     ),
     Mutation(
         "a batch names nothing of its context",
@@ -392,16 +402,16 @@ MUTATIONS = (
     Mutation(
         "a live origin is replaced at once",
         "replication/membership/membership.py",
-        "        limits = self._exchange.view.config.limits\n",
-        "        return False\n        limits = self._exchange.view.config.limits\n",
+        "        limits = self._settings.limits\n",
+        "        return False\n        limits = self._settings.limits\n",
         "convergence",
     ),
     Mutation(
         "the tail of an evicted origin is dropped",
         "replication/exchange.py",
-        "        name, own = self.view.config.name, self._applied\n",
+        "        name, own = self._settings.config.name, self._applied\n",
         "        if self._applied.members.is_evicted(header.slot):\n            return\n"
-        "        name, own = self.view.config.name, self._applied\n",
+        "        name, own = self._settings.config.name, self._applied\n",
         "convergence",
     ),
     Mutation(
@@ -442,8 +452,8 @@ MUTATIONS = (
     Mutation(
         "a directory that wrote alone founds nothing",
         "replication/membership/membership.py",
-        "        self._is_new = not (self._applied.members",
-        "        self._is_new = not (self._applied.vector.total() or self._applied.members",
-        "collection",
+        "        is_known = bool(self._applied.members",
+        "        is_known = bool(self._applied.vector.total() or self._applied.members",
+        "convergence",
     ),
 )

@@ -42,7 +42,7 @@ class ExpiresInTime(Checker):
 
     def ticked(self, world: Network, number: int) -> None:
         context = world.machines[number].node.context
-        if context.writable and not context.loading:
+        if context.standing.writable and not context.standing.loading:
             for key in context.replica.keyspace.deadlines.times:
                 self._look(world, number, key)
 

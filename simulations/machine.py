@@ -221,7 +221,7 @@ class Machine:
     def look_for_room(self) -> None:
         """Check for disk space, as the runtime does before each turn."""
         room = self.log.has_room(ROOM_BYTES)
-        if room != self.node.context.writable:
+        if room != self.node.context.standing.writable:
             self.node.writable(room)
 
     def lose_disk(self) -> None:

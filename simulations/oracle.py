@@ -10,6 +10,7 @@ arrival:
                           had to hold that Join, no operator's eviction is concurrent with it and its admission, and
                           no other origin admitted in that way evicted the same origin to take its place
     runs of a create      the union of the Acknowledged that name it
+    references            are local: what an EntriesRemoved drops of them (DELREF) is in no replicated state
     a key expires         at the longest ExpirySet that neither a later one of its key nor a StreamDeleted has seen
 """
 

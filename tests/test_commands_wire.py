@@ -20,7 +20,6 @@ DATA = Path(__file__).resolve().parent / "data"
 RECORDED = {2: DATA / "wire-resp2.txt", 3: DATA / "wire-resp3.txt"}
 
 STRINGS = "every key is a stream"
-REFERENCES = "references between entries and groups came with 8.2"
 IDEMPOTENCE = "idempotent adds came with 8.6"
 CLAIMING_READS = "reads that claim came with 8.4"
 TRANSACTIONS = "transactions are not offered yet"
@@ -45,32 +44,6 @@ SKIPPED: dict[str, tuple[str, ...]] = {
         "XDELEX str IDS 1 1-0",
         "XSETID str 1-0",
         "XCFGSET str IDMP-DURATION 10",
-    ),
-    REFERENCES: (
-        "XADD s KEEPREF 11 f v",
-        "XADD s DELREF MAXLEN 3 12 f v",
-        "XADD s ACKED MAXLEN 3 13 f v",
-        "XTRIM s MAXLEN 3 DELREF",
-        "XTRIM s MAXLEN 3 ACKED",
-        "XDELEX s IDS 1 3-0",
-        "XDELEX s KEEPREF IDS 2 4-0 99-0",
-        "XDELEX s DELREF IDS 1 4-0",
-        "XDELEX s ACKED IDS 1 6-0",
-        "XDELEX s IDS 2 3-0",
-        "XDELEX s IDS 0 3-0",
-        "XDELEX s IDS x 3-0",
-        "XDELEX s IDS 1 x",
-        "XDELEX s FOO IDS 1 3-0",
-        "XDELEX s 3-0",
-        "XDELEX s KEEPREF 3-0 1",
-        "XDELEX nokey IDS 2 1-0 2-0",
-        "XACKDEL s g IDS 1 6-0",
-        "XACKDEL s g DELREF IDS 1 6-0",
-        "XACKDEL s nog IDS 1 6-0",
-        "XACKDEL nokey g IDS 1 6-0",
-        "XACKDEL s g IDS 2 6-0",
-        "XACKDEL s g ACKED 6-0 IDS",
-        "XACKDEL s g",
     ),
     IDEMPOTENCE: (
         "XADD i IDMP p1 a * f v",
@@ -117,18 +90,12 @@ SKIPPED: dict[str, tuple[str, ...]] = {
 SKIPPED_WHEN_QUEUED = frozenset({"XADD s *", "XLEN s"})
 
 STEPS: dict[str, tuple[str, ...]] = {
-    "XADD s KEEPREF 11 f v": ("XADD s 11 f v",),
-    "XADD s DELREF MAXLEN 3 12 f v": ("XADD s MAXLEN 3 12 f v",),
-    "XADD s ACKED MAXLEN 3 13 f v": ("XADD s MAXLEN 3 13 f v",),
     "XREADGROUP GROUP g c3 CLAIM 0 STREAMS s >": ("XCLAIM s g c3 0 2-0",),
     "XREADGROUP GROUP g c3 CLAIM 0 STREAMS s 0": ("XREADGROUP GROUP g c3 STREAMS s 0",),
     "XREADGROUP GROUP g c4 CLAIM 0 COUNT 10 STREAMS s >": (
         "XCLAIM s g c4 0 2-0",
         "XREADGROUP GROUP g c4 COUNT 10 STREAMS s >",
     ),
-    "XDELEX s IDS 1 3-0": ("XDEL s 3-0",),
-    "XDELEX s KEEPREF IDS 2 4-0 99-0": ("XDEL s 4-0",),
-    "XACKDEL s g IDS 1 6-0": ("XACK s g 6-0", "XDEL s 6-0"),
 }
 
 

@@ -287,9 +287,9 @@ def test_peers_that_are_not_linked_are_shown_with_the_reason() -> None:
     region.node.peer_met("west:1", 2)
     region.node.peer_failed("west:1", "the peer refused: another cluster")
     region.node.tick(START_MS + 5_000)
-    shown = [(peer.region, peer.address, peer.link, peer.unlinked_ms) for peer in region.node.context.peers]
+    shown = [(peer.region, peer.address, peer.link, peer.unlinked_ms) for peer in region.node.neighbours.peers()]
     assert shown == [(0, "north:1", "none", 5_000), (2, "west:1", "none", 5_000)]
-    assert [peer.reason for peer in region.node.context.peers] == [
+    assert [peer.reason for peer in region.node.neighbours.peers()] == [
         "it has not been reached yet",
         "the peer refused: another cluster",
     ]
@@ -330,6 +330,6 @@ def test_peers_are_shown_while_they_are_linked_and_after() -> None:
     cluster = Cluster(2, STRICT)
     cluster.sync()
     cluster.tick(1)
-    assert [(peer.region, peer.link) for peer in cluster.node(1).context.peers] == [(2, "open")]
+    assert [(peer.region, peer.link) for peer in cluster.node(1).neighbours.peers()] == [(2, "open")]
     cluster.cut(1, 2)
-    assert [(peer.region, peer.link) for peer in cluster.node(1).context.peers] == [(2, "none")]
+    assert [(peer.region, peer.link) for peer in cluster.node(1).neighbours.peers()] == [(2, "none")]

@@ -110,7 +110,7 @@ def test_links_stay_and_say_that_they_live(before_ms: int, after_ms: int) -> Non
     assert run(cluster, 2, "XLEN x") == 1
     pass_time(cluster, 3 * LIMITS.peer_timeout_ms)
     assert is_open(cluster)
-    assert cluster.node(1).context.peers[0].silent_ms <= 2 * LIMITS.heartbeat_ms
+    assert cluster.node(1).neighbours.peers()[0].silent_ms <= 2 * LIMITS.heartbeat_ms
     assert run(cluster, 1, "WAIT 0 0") == 0
 
 

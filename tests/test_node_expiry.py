@@ -112,7 +112,7 @@ def test_a_region_takes_over_in_the_tick_in_which_it_begins_to_serve() -> None:
     later_ms = 1001 + node.context.limits.expiry_takeover_ms
     node.tick(later_ms - 1)
     assert knows(cluster, 2) and not node.membership.serving()
-    node.context.config = replace(node.context.config, incarnation=0)
+    node.settings.change(replace(node.settings.config, incarnation=0))
     node.tick(later_ms)
     assert node.membership.serving() and not knows(cluster, 2)
 

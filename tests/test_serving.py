@@ -216,7 +216,7 @@ def test_a_stranger_is_not_kept_waiting_for_its_turn() -> None:
 
 def test_idle_clients_are_closed_but_not_those_that_wait_for_their_turn(node: Node) -> None:
     node.execute_all(CLIENT, [READ] * 100, START_MS)
-    node.context.now_ms = START_MS + 10_000
+    node.replica.keyspace.now_ms = START_MS + 10_000
     node.serving.close_idle(1)
     assert not node.context.clients[CLIENT].closing
     assert node.context.clients[5].closing

@@ -179,7 +179,7 @@ def test_what_follows_a_state_is_not_cut_while_the_state_goes() -> None:
     add(cluster, 1, 30)
     cluster.regions[1].checkpoint()
     cluster.heal(1, 2)
-    while cluster.node(1).exchange.transfers.of(2) is None:
+    while cluster.node(1).exchange.transfers.running.get(2) is None:
         cluster.carry_one(1, 2)
         cluster.carry_one(2, 1)
     for _ in range(5):

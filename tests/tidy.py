@@ -45,6 +45,7 @@ CLIENTS: dict[str, frozenset[str]] = {
     "spark": frozenset({"bulk", "protocols"}),
     "dashboard": frozenset({"protocols"}),
     "processes": frozenset(),
+    "migration": frozenset(),
 }
 SIMULATED = frozenset(part for part, rank in RANKS.items() if rank <= RANKS["node"])
 
@@ -98,6 +99,7 @@ CROSS_CUTTING = frozenset(
         "test_garbage",
         "test_pages",
         "test_processes",
+        "test_real",
         "test_recovery",
         "test_redis_parity",
         "test_rot",

@@ -31,8 +31,8 @@ def refused_as(code: str, error: CommandError, where: str = "") -> BulkError:
 
 
 def require_serving(context: Context) -> None:
-    if context.loading:
-        raise BulkError(UNAVAILABLE, f"this region does not serve yet: {context.loading}")
+    if context.standing.loading:
+        raise BulkError(UNAVAILABLE, f"this region does not serve yet: {context.standing.loading}")
 
 
 def require_writable(context: Context) -> None:
@@ -40,9 +40,9 @@ def require_writable(context: Context) -> None:
     something.
     """
     require_serving(context)
-    if context.memory_short:
+    if context.standing.memory_short:
         raise refused_as(RESOURCE_EXHAUSTED, CommandError(OOM))
-    if not context.writable:
+    if not context.standing.writable:
         raise refused_as(UNAVAILABLE, CommandError(DISK_FULL))
 
 

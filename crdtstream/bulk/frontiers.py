@@ -95,10 +95,10 @@ class Advancing:
         """Create the missing groups, from the beginning; False while this region may not create any."""
         require_writable(context)
         keys = self.missing(context)
-        admission = context.admission
+        admission = context.cluster.admission
         if keys and admission is not None:
             if not admission.admitted:
-                admission.wanted = True
+                admission.want()
                 return False
             admission.say_admitted()
         for key in keys:

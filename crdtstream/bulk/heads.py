@@ -10,7 +10,7 @@ from typing import Final
 
 from crdtstream.bulk.errors import INVALID_ARGUMENT, BulkError, require_database
 from crdtstream.clients.context import Context
-from crdtstream.commands.glob import Token, matches, tokens_of
+from crdtstream.clients.glob import Token, matches, tokens_of
 from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import U64_MAX, EntryId
 from crdtstream.core.entry_tree import EntryTree

@@ -79,7 +79,7 @@ def plan_of(context: Context, rows: Rows, key: Key, indexes: Sequence[int]) -> P
 
 def minted_ids(context: Context, top: EntryId, count: int) -> tuple[array[int], array[int]]:
     """Mint IDs as XADD * would in this millisecond; within one millisecond they are an arithmetic progression."""
-    stride = 1 if context.id_mode == LIBERAL else LANE_STRIDE
+    stride = 1 if context.settings.config.id_mode == LIBERAL else LANE_STRIDE
     ms, id_seqs = array("Q"), array("Q")
     while count:
         try:
@@ -99,7 +99,7 @@ def given_ids(context: Context, rows: Rows, key: Key, indexes: Sequence[int], to
     """Check IDs chosen by a client: each must be above all others in its stream, or is skipped if the client asks for
     that.
     """
-    if context.id_mode == STRICT:
+    if context.settings.config.id_mode == STRICT:
         raise refused_as(INVALID_ARGUMENT, CommandError(STRICT_ID))
     kept: list[int] = []
     for index in indexes:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command
 from crdtstream.clients.context import CommandError, Context, Reply, Waiter
+from crdtstream.clients.notifications import MISS
 from crdtstream.core.effects import Key
 from crdtstream.protocols import replies
 
@@ -31,6 +32,8 @@ def call(context: Context, client: Client, command: Command, argv: list[bytes]) 
     else:
         if command.reads_key:
             note_hit(context, (client.database, argv[command.first_key]))
+    if context.notifications.on:
+        context.notifications.settle()
     took_ns = context.stopwatch.read() - began_ns
     tally.took_ns += took_ns
     if reply is None:
@@ -43,6 +46,7 @@ def call(context: Context, client: Client, command: Command, argv: list[bytes]) 
 def note_hit(context: Context, key: Key) -> None:
     if context.replica.keyspace.peek(key) is None:
         context.statistics.misses += 1
+        context.notifications.notify(MISS, b"keymiss", key)
     else:
         context.statistics.hits += 1
 
@@ -59,6 +63,7 @@ def serve(context: Context, waiter: Waiter) -> Reply:
     except CommandError as error:
         tally.failed += 1
         reply = error_reply(context, error)
+    context.notifications.settle()
     took_ns = context.stopwatch.read() - began_ns
     tally.took_ns += took_ns
     client.took_ns += took_ns

@@ -12,6 +12,8 @@ REPLIES_ON: Final = 0
 REPLIES_OFF: Final = 1
 REPLIES_SKIP_NEXT: Final = 2
 
+Topics = dict[bytes, None]
+
 
 class Client:
     """One connection to the Redis port. While the client waits, `request` is the request it waits in, which has run for
@@ -19,6 +21,8 @@ class Client:
 
     `backlog` holds the requests received after that one, or beyond the client's share of the turn. `farewell` is the
     last reply (empty: none); once it is set, the connection closes as soon as the backlog is done.
+
+    `topics` are the channels, patterns and shard channels that it listens to (subscriptions.py).
     """
 
     __slots__ = (
@@ -45,7 +49,9 @@ class Client:
         "refusal",
         "reply_mode",
         "request",
+        "subscribed",
         "took_ns",
+        "topics",
         "transaction",
         "watch_failed",
         "watched",
@@ -77,6 +83,8 @@ class Client:
         self.transaction: Transaction | None = None
         self.watched: dict[Key, bool] = {}
         self.watch_failed = False
+        self.topics: tuple[Topics, Topics, Topics] = ({}, {}, {})
+        self.subscribed = False
         self.backlog: deque[list[bytes]] = deque()
         self.backlog_bytes = 0
         self.farewell: bytes | None = None

@@ -43,6 +43,7 @@ FLAGS: Final = frozenset(
         "no_auth",
         "no_multi",
         "noscript",
+        "pubsub",
         "readonly",
         "skip_slowlog",
         "stale",
@@ -51,7 +52,7 @@ FLAGS: Final = frozenset(
         "write",
     )
 )
-GROUPS: Final = ("connection", "generic", "server", "stream", "transactions")
+GROUPS: Final = ("connection", "generic", "pubsub", "server", "stream", "transactions")
 HELP: Final = b"HELP"
 HELP_SUMMARY = "Returns helpful text about the different subcommands."
 
@@ -64,7 +65,7 @@ class Keys:
 
     Each key has its flags, and the last flags hold for all keys that follow. A key is read (RO), changed (RW),
     overwritten (OW) or removed (RM); in addition its value is used (access) or changed (update), or data is added
-    (insert) or removed (delete).
+    (insert) or removed (delete). What is found like a key, and is none, is a `not_key`.
     """
 
     __slots__ = ("first", "flags", "keyword", "keyword_from", "last", "step")

@@ -34,7 +34,8 @@ class Parking(Generic[P]):
     """All waiting clients of one region, at most one wait for each client."""
 
     def __init__(self) -> None:
-        self._by_client: dict[int, P] = {}
+        # By client.
+        self.waiters: dict[int, P] = {}
         self._by_key: dict[Key, dict[int, P]] = {}
         self._keyless: dict[int, P] = {}
         # (deadline, number, client) for each wait that has a deadline.
@@ -43,11 +44,11 @@ class Parking(Generic[P]):
 
     def park(self, waiter: P) -> None:
         client_id = waiter.client.id
-        assert client_id not in self._by_client, f"client {client_id} already waits"
+        assert client_id not in self.waiters, f"client {client_id} already waits"
         waiter.client.parked = True
         self._parked += 1
         waiter.arrival = self._parked
-        self._by_client[client_id] = waiter
+        self.waiters[client_id] = waiter
         if waiter.deadline_ms > NO_DEADLINE:
             self._deadlines.add(_row(waiter))
         if not waiter.keys:
@@ -56,7 +57,7 @@ class Parking(Generic[P]):
             self._by_key.setdefault(key, {})[client_id] = waiter
 
     def leave(self, client_id: int) -> P | None:
-        waiter = self._by_client.pop(client_id, None)
+        waiter = self.waiters.pop(client_id, None)
         if waiter is None:
             return None
         waiter.client.parked = False
@@ -79,7 +80,7 @@ class Parking(Generic[P]):
         return list(found.values())
 
     def all(self) -> list[P]:
-        return list(self._by_client.values())
+        return list(self.waiters.values())
 
     def keyless(self) -> list[P]:
         """The clients waiting for something other than a key."""
@@ -88,7 +89,7 @@ class Parking(Generic[P]):
     def overdue(self, now_ms: int) -> list[P]:
         """The clients whose deadline is at or before `now_ms`, in order of arrival."""
         due = sorted([(number, client_id) for _, number, client_id in self._deadlines.irange(None, (now_ms + 1,))])
-        return [self._by_client[client_id] for _, client_id in due]
+        return [self.waiters[client_id] for _, client_id in due]
 
     def next_deadline_ms(self) -> int | None:
         if not self._deadlines:
@@ -98,28 +99,28 @@ class Parking(Generic[P]):
 
     def shift(self, difference_ms: int) -> None:
         """Move all deadlines with a clock that was set, but never to 0 or below, which would mean no deadline."""
-        for waiter in self._by_client.values():
+        for waiter in self.waiters.values():
             if waiter.deadline_ms > NO_DEADLINE:
                 waiter.deadline_ms = max(NO_DEADLINE + 1, waiter.deadline_ms + difference_ms)
-        waiters = self._by_client.values()
+        waiters = self.waiters.values()
         self._deadlines = SortedList([_row(waiter) for waiter in waiters if waiter.deadline_ms > NO_DEADLINE])
 
     def keys(self) -> list[Key]:
         return list(self._by_key)
 
     def __len__(self) -> int:
-        return len(self._by_client)
+        return len(self.waiters)
 
     def check(self) -> None:
-        for waiter in self._by_client.values():
+        for waiter in self.waiters.values():
             assert waiter.client.parked, f"client {waiter.client.id} waits and is not marked as parked"
-        timed = sorted([_row(waiter) for waiter in self._by_client.values() if waiter.deadline_ms])
+        timed = sorted([_row(waiter) for waiter in self.waiters.values() if waiter.deadline_ms])
         assert timed == list(self._deadlines), "the deadlines are not those of the waiting clients"
-        assert self._keyless == {one: waiter for one, waiter in self._by_client.items() if not waiter.keys}
+        assert self._keyless == {one: waiter for one, waiter in self.waiters.items() if not waiter.keys}
         for key, waiting in self._by_key.items():
             assert waiting, f"the queue of {key!r} is empty"
             for client_id, waiter in waiting.items():
-                assert self._by_client.get(client_id) is waiter, f"client {client_id} is only in the queue of {key!r}"
+                assert self.waiters.get(client_id) is waiter, f"client {client_id} is only in the queue of {key!r}"
 
 
 def _row(waiter: Parked) -> tuple[int, int, int]:

@@ -9,6 +9,9 @@ result. A client that waits for a checkpoint parks a waiter that asks `completed
     saving.failure                         why the last checkpoint failed; empty if it succeeded
     saving.saved_ms                        when the last successful one was completed (LASTSAVE); 0 if there is none
     saving.running, saving.requested       a checkpoint is in progress; a checkpoint is to be started
+    saving.effects                         how many effects the last successful one has
+    saving.damages                         the places in the log, as file and byte, that could not be read since the
+                                           start; a checkpoint makes them unneeded
 """
 
 from __future__ import annotations
@@ -17,11 +20,14 @@ from __future__ import annotations
 class Saving:
     """Checkpoints by number, from 1; `_ended` is the last one that ended, successfully or not."""
 
-    __slots__ = ("_begun", "_ended", "failure", "requested", "running", "saved_ms")
+    __slots__ = ("_begun", "_effects", "_ended", "damages", "effects", "failure", "requested", "running", "saved_ms")
 
     def __init__(self) -> None:
         self._begun = 0
         self._ended = 0
+        self._effects = 0
+        self.effects = 0
+        self.damages: list[str] = []
         self.failure = ""
         self.requested = False
         self.running = False
@@ -39,6 +45,16 @@ class Saving:
     def completed(self, number: int) -> bool:
         return number <= self._ended
 
+    def note_damages(self, places: list[str]) -> None:
+        """Request a checkpoint that covers what the log lost."""
+        if places:
+            self.damages += places
+            self.request()
+
+    def describe(self, effects: int) -> None:
+        """The checkpoint in progress has this many effects."""
+        self._effects = effects
+
     def begin(self) -> None:
         self.requested = False
         self.running = True
@@ -51,10 +67,12 @@ class Saving:
         self.failure = failure
         if not failure:
             self.saved_ms = saved_ms
+            self.effects = self._effects
 
-    def saved(self, saved_ms: int) -> None:
-        """Record the time of the checkpoint that this node was started from."""
+    def saved(self, saved_ms: int, effects: int) -> None:
+        """Record the time and the effects of the checkpoint that this node was started from."""
         self.saved_ms = saved_ms
+        self.effects = effects
 
     def check(self) -> None:
         assert self._ended == self._begun - (1 if self.running else 0), "a checkpoint that began has no end"

@@ -20,6 +20,7 @@ SYNTAX_ERROR = "ERR syntax error"
 UNBLOCKED = b"UNBLOCKED client unblocked via CLIENT UNBLOCK"
 TYPES = (b"normal", b"master", b"replica", b"slave", b"pubsub")
 NORMAL = TYPES[0]
+PUBSUB = TYPES[4]
 REPLY_MODES = {b"ON": REPLIES_ON, b"OFF": REPLIES_OFF, b"SKIP": REPLIES_SKIP_NEXT}
 
 
@@ -90,7 +91,8 @@ def chosen(context: Context, argv: list[bytes]) -> list[Client]:
         return everyone
     option = argv[2].upper()
     if option == b"TYPE" and len(argv) == 4:
-        return everyone if type_named(argv[3]) == NORMAL else []
+        wanted_type = type_named(argv[3])
+        return [one for one in everyone if type_of(one) == wanted_type]
     if option == b"ID" and len(argv) > 3:
         wanted = [integer(text, "ERR Invalid client ID") for text in argv[3:]]
         return [context.clients[one] for one in wanted if one in context.clients]
@@ -103,6 +105,10 @@ def type_named(text: bytes) -> bytes:
     return text.lower()
 
 
+def type_of(client: Client) -> bytes:
+    return PUBSUB if client.subscribed else NORMAL
+
+
 def show_self(context: Context, client: Client, argv: list[bytes]) -> Reply:
     return replies.verbatim(line_of(context, client), client.protocol)
 
@@ -110,8 +116,9 @@ def show_self(context: Context, client: Client, argv: list[bytes]) -> Reply:
 def line_of(context: Context, client: Client) -> bytes:
     age_s = max(0, context.now_ms - client.connected_ms) // 1000
     idle_s = max(0, context.now_ms - client.last_ms) // 1000
+    channels, patterns, shards = client.topics
     return (
-        b"id=%d addr=%b laddr=%b fd=0 name=%b age=%d idle=%d flags=%b db=%d sub=0 psub=0 ssub=0 multi=%d qbuf=0"
+        b"id=%d addr=%b laddr=%b fd=0 name=%b age=%d idle=%d flags=%b db=%d sub=%d psub=%d ssub=%d multi=%d qbuf=0"
         b" qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd=%b user=%b redir=-1"
         b" resp=%d lib-name=%b lib-ver=%b\n"
     ) % (
@@ -123,6 +130,9 @@ def line_of(context: Context, client: Client) -> bytes:
         idle_s,
         flags_of(client),
         client.database,
+        len(channels),
+        len(patterns),
+        len(shards),
         -1 if client.transaction is None else len(client.transaction.requests),
         client.last_command.encode() or b"NULL",
         USER,
@@ -140,6 +150,7 @@ def flags_of(client: Client) -> bytes:
             (b"c", client.closing),
             (b"d", client.watch_failed),
             (b"e", client.no_evict),
+            (b"P", client.subscribed),
             (b"T", client.no_touch),
             (b"x", client.transaction is not None),
         )
@@ -154,17 +165,19 @@ def flags_of(client: Client) -> bytes:
 class Filter:
     """Which clients CLIENT KILL closes; None means any."""
 
-    __slots__ = ("address", "id", "local_address", "nobody", "skips_caller")
+    __slots__ = ("address", "id", "kind", "local_address", "skips_caller")
 
     def __init__(self) -> None:
         self.address: str | None = None
         self.local_address: str | None = None
         self.id: int | None = None
-        self.nobody = False
+        self.kind: bytes | None = None
         self.skips_caller = True
 
     def matches(self, client: Client, caller: Client) -> bool:
-        if self.nobody or (client is caller and self.skips_caller):
+        if client is caller and self.skips_caller:
+            return False
+        if self.kind is not None and type_of(client) != self.kind:
             return False
         if self.address is not None and client.address != self.address:
             return False
@@ -201,7 +214,7 @@ def add_filter(wanted: Filter, option: bytes, value: bytes) -> None:
         if wanted.id < 1:
             raise CommandError("ERR client-id should be greater than 0")
     elif option == b"TYPE":
-        wanted.nobody |= type_named(value) != NORMAL
+        wanted.kind = type_named(value)
     elif option == b"ADDR":
         wanted.address = shown(value)
     elif option == b"LADDR":

@@ -11,9 +11,9 @@ from __future__ import annotations
 from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, help_row
 from crdtstream.clients.context import CommandError, Context, Reply, Waiter, shown
+from crdtstream.clients.glob import matches, tokens_of
 from crdtstream.clients.parking import NO_DEADLINE
 from crdtstream.clients.statistics import Statistics
-from crdtstream.commands.glob import matches, tokens_of
 from crdtstream.commands.settings import IMMUTABLE, SETTINGS, Setting, SettingError, changed
 from crdtstream.config import ConfigError, validate_limits
 from crdtstream.protocols import replies
@@ -61,7 +61,7 @@ def set_values(context: Context, client: Client, argv: list[bytes]) -> Reply:
             values.append((setting, setting.parse(text)))
         except SettingError as error:
             raise failed(setting, str(error)) from error
-    config = changed(context.config, values)
+    config = changed(context.settings.config, values)
     try:
         validate_limits(config.limits)
     except ConfigError as fault:
@@ -86,10 +86,10 @@ class RewriteWaiter(Waiter):
         super().__init__(client, [], NO_DEADLINE)
 
     def serve(self, context: Context) -> bytes | None:
-        if context.rewrite_wanted:
+        if context.requests.rewrite:
             return None
-        if context.rewrite_failure:
-            raise CommandError(f"ERR Rewriting config file: {context.rewrite_failure}")
+        if context.requests.rewrite_failure:
+            raise CommandError(f"ERR Rewriting config file: {context.requests.rewrite_failure}")
         return replies.OK
 
     def expired(self, context: Context) -> bytes:
@@ -97,10 +97,10 @@ class RewriteWaiter(Waiter):
 
 
 def rewrite(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    if not context.config.config_file:
+    if not context.settings.config.config_file:
         raise CommandError("ERR The server is running without a config file")
     context.park(RewriteWaiter(client))
-    context.rewrite_wanted = True
+    context.requests.rewrite = True
     return None
 
 

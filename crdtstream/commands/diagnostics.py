@@ -127,7 +127,7 @@ def memory_doctor(context: Context, client: Client, argv: list[bytes]) -> Reply:
     text = f"{used} bytes are resident, and there is no limit.\n"
     if most:
         text = f"{used} bytes are resident, {used * 100 // most}% of maxmemory.\n"
-    if context.memory_short:
+    if context.standing.memory_short:
         text += "Commands that need more memory are rejected: trim or delete streams, or raise maxmemory.\n"
     return replies.verbatim(text.encode(), client.protocol)
 

@@ -1,8 +1,8 @@
 """Dispatch of one request: find its command, reject it if it cannot run now, run it, reply, count.
 
 The checks are made in Redis's order: unknown command, number of arguments, authentication, transaction, memory, disk,
-loading. A rejected request changes nothing and counts as rejected. After MULTI, a command that could run is queued
-instead.
+subscriptions, loading. A rejected request changes nothing and counts as rejected. After MULTI, a command that could
+run is queued instead.
 
 After a write the client's `written_counter` covers everything that the write made here, so that WAIT knows what to wait
 for; a group left dirty by the write may still add one acknowledgement at the end of the turn.
@@ -20,6 +20,7 @@ from crdtstream.clients.command import Command
 from crdtstream.clients.context import CommandError, Context, Reply, shown
 from crdtstream.clients.guard import hang_up, is_http
 from crdtstream.clients.transaction import Transaction
+from crdtstream.commands.foreign import foreign_kind
 from crdtstream.commands.table import TABLE
 from crdtstream.protocols import replies
 
@@ -28,13 +29,28 @@ EXEC: Final = "exec"
 NOAUTH = "NOAUTH Authentication required."
 NO_MULTI = "ERR Command not allowed inside a transaction"
 OOM = "OOM command not allowed when used memory > 'maxmemory'."
+ONLY_LISTENING = "only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
+WHILE_SUBSCRIBED: Final = frozenset(
+    (
+        "ping",
+        "psubscribe",
+        "punsubscribe",
+        "quit",
+        "reset",
+        "ssubscribe",
+        "subscribe",
+        "sunsubscribe",
+        "unsubscribe",
+    )
+)
 EXEC_REFUSED = "EXECABORT Transaction discarded because of:"
 DISK_FULL = "MISCONF The disk is full: writes are rejected until space on it is freed; reads still work"
 
 
 def dispatch(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """Returns the reply; None if the client was parked, empty if it wants no reply."""
-    client.last_ms = context.replica.keyspace.now_ms = context.now_ms
+    client.last_ms = context.replica.keyspace.now_ms
+    standing = context.standing
     mode = client.reply_mode
     command: Command | None = None
     try:
@@ -42,9 +58,10 @@ def dispatch(context: Context, client: Client, argv: list[bytes]) -> Reply:
         # The usual request needs none of the checks in `admit`: testing for that here saves a call on each.
         if (
             client.transaction is not None
-            or context.memory_short
-            or context.loading
-            or not context.writable
+            or standing.memory_short
+            or standing.loading
+            or not standing.writable
+            or client.subscribed
             or not client.authenticated
             or not command.accepts(len(argv))
         ):
@@ -78,7 +95,12 @@ def find(argv: list[bytes]) -> Command:
 
 
 def unknown_command(argv: list[bytes]) -> str:
-    """As in Redis: the name, and the arguments that start within 128 bytes."""
+    """As in Redis: the name, and the arguments that start within 128 bytes; for a command on another data type, that
+    there are only streams.
+    """
+    kind = foreign_kind(argv[0])
+    if kind:
+        return f"ERR unknown command '{shown(argv[0])}': this server stores streams only, it has no {kind}"
     arguments = b""
     for argument in argv[1:]:
         if len(arguments) >= SHOWN_BYTES:
@@ -103,12 +125,15 @@ def admit(context: Context, client: Client, command: Command, count: int) -> Non
         denies_oom = command.queued
         if command.name == EXEC:
             writes, denies_oom = transaction.writes, transaction.denies_oom
-    if context.memory_short and denies_oom:
+    standing = context.standing
+    if standing.memory_short and denies_oom:
         raise CommandError(OOM)
-    if not context.writable and writes:
+    if not standing.writable and writes:
         raise CommandError(DISK_FULL)
-    if context.loading and not command.loading_allowed:
-        raise CommandError(f"LOADING {context.loading}")
+    if client.subscribed and client.protocol == replies.RESP2 and command.name not in WHILE_SUBSCRIBED:
+        raise CommandError(f"ERR Can't execute '{command.name}': {ONLY_LISTENING}")
+    if standing.loading and not command.loading_allowed:
+        raise CommandError(f"LOADING {standing.loading}")
 
 
 def queue_request(context: Context, transaction: Transaction, command: Command, argv: list[bytes]) -> bytes:

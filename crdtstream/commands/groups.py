@@ -1,28 +1,24 @@
-"""Consumer groups: XGROUP, XREADGROUP, XACK.
+"""Consumer groups: XGROUP and XACK.
 
 A group is replicated, but what its readers do is local: deliveries, claims and cursors are recorded as local facts and
-never sent. A blocked reader looks its groups up again each time it is woken, so it notices a group that was destroyed
-or created again meanwhile. The ID of a history read is exclusive: `0` reads from the first pending entry.
+never sent.
 
 One ID may be pending in several origins (in ID modes that allow duplicates): XACK acts on all of them and counts the ID
 once.
 
-Reference: `xgroupCommand`, `xreadCommand`, `xackCommand` of Redis 7.2.
+Reference: `xgroupCommand`, `xackCommand` of Redis.
 """
 
 from __future__ import annotations
 
 from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command, help_row, keys_after, keys_at
+from crdtstream.clients.command import Command, help_row, keys_at
 from crdtstream.clients.context import CommandError, Context, Reply, Waiter, shown
 from crdtstream.commands import arguments
-from crdtstream.commands.arguments import ReadOptions
 from crdtstream.commands.integers import integer
-from crdtstream.commands.lag import entries_read_after
-from crdtstream.commands.streams import stream_header, streams_header
 from crdtstream.core import effects as fx
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Key, Position
-from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, format_id, next_id
+from crdtstream.core.entry_id import ID_MIN, EntryId
 from crdtstream.core.group import Group
 from crdtstream.core.stream import Stream
 from crdtstream.protocols import replies
@@ -50,6 +46,16 @@ def group_of(context: Context, key: Key, name: bytes) -> Group | None:
 def live_entry(stream: Stream, slot: int, entry_id: EntryId) -> bytes | None:
     tree = stream.trees.get(slot)
     return None if tree is None else tree.find(entry_id)
+
+
+def attend(context: Context, key: Key, name: bytes, consumer: bytes) -> None:
+    """Note a request of this consumer: it is created if necessary, and was seen now."""
+    group = group_of(context, key, name)
+    assert group is not None
+    if consumer in group.consumers:
+        group.touch(consumer, context.now_ms)
+    else:
+        context.replica.record(fx.ConsumerCreated(key, name, consumer, context.now_ms))
 
 
 # XGROUP
@@ -132,9 +138,9 @@ def xgroup_create(context: Context, client: Client, argv: list[bytes]) -> Reply:
     start = seen_now(context, stream) if argv[4] == b"$" else Position(arguments.parse_entry_id(argv[4]))
     if stream is not None and argv[3] in stream.groups:
         raise CommandError(BUSY)
-    admission = context.admission
+    admission = context.cluster.admission
     if admission is not None and not admission.admitted:
-        admission.wanted = True
+        admission.want()
         return await_admission(context, client, argv)
     if admission is not None:
         admission.say_admitted()
@@ -150,7 +156,7 @@ class Creator(Waiter):
         self.argv = argv
 
     def serve(self, context: Context) -> bytes | None:
-        admission = context.admission
+        admission = context.cluster.admission
         assert admission is not None
         if not admission.admitted:
             return None
@@ -205,136 +211,6 @@ def xgroup_delconsumer(context: Context, client: Client, argv: list[bytes]) -> R
     pending = group.pending.count_of(argv[4])
     context.replica.record(fx.ConsumerDeleted(key, argv[3], argv[4]))
     return replies.integer(pending)
-
-
-# XREADGROUP
-
-
-# The ID of `>`; Redis also represents it by the highest ID.
-NEW = ID_MAX
-
-
-def attend(context: Context, key: Key, name: bytes, consumer: bytes) -> None:
-    """Note a request of this consumer: it is created if necessary, and was seen now."""
-    group = group_of(context, key, name)
-    assert group is not None
-    if consumer in group.consumers:
-        group.touch(consumer, context.now_ms)
-    else:
-        context.replica.record(fx.ConsumerCreated(key, name, consumer, context.now_ms))
-
-
-class GroupReader(Waiter):
-    """An XREADGROUP; it is parked if it asks for new entries, found none and may block."""
-
-    def __init__(self, client: Client, options: ReadOptions, keys: list[Key], after: list[EntryId]) -> None:
-        super().__init__(client, keys, options.deadline_ms)
-        self.options = options
-        self.after = after
-
-    def serve(self, context: Context) -> bytes | None:
-        if not context.writable:
-            return None
-        found = [readable(context, key, self.options.group) for key in self.keys]
-        parts: list[bytes] = []
-        streams = 0
-        for i, (stream, group) in enumerate(found):
-            key, after = self.keys[i], self.after[i]
-            if after == NEW:
-                count, chunks = self.read_new(context, key, stream, group)
-            else:
-                count, chunks = self.read_history(context, key, stream, group, after)
-            if count or after != NEW:
-                streams += 1
-                parts.append(stream_header(key[1], count, self.client.protocol))
-                parts += chunks
-        if streams == 0:
-            return None
-        return streams_header(streams, self.client.protocol) + b"".join(parts)
-
-    def read_new(self, context: Context, key: Key, stream: Stream, group: Group) -> tuple[int, list[bytes]]:
-        options = self.options
-        delivery = group.next_entries(stream.chains, options.count)
-        if delivery.count == 0:
-            attend(context, key, options.group, options.consumer)
-            return 0, []
-        read = entries_read_after(stream, group, delivery)
-        context.replica.record(
-            fx.EntriesDelivered(
-                key, options.group, options.consumer, context.now_ms, delivery.intervals, options.noack, read
-            )
-        )
-        return delivery.count, delivery.chunks
-
-    def read_history(
-        self, context: Context, key: Key, stream: Stream, group: Group, after: EntryId
-    ) -> tuple[int, list[bytes]]:
-        """What this consumer holds above an ID; a deleted entry is shown as its ID without fields."""
-        options = self.options
-        attend(context, key, options.group, options.consumer)
-        start = next_id(after)
-        assert start is not None
-        chunks: list[bytes] = []
-        delivered: list[tuple[int, EntryId, int, int]] = []
-        rows = group.pending.rows(start, ID_MAX, options.count, options.consumer)
-        for row in rows:
-            entry = live_entry(stream, row.slot, row.entry_id)
-            if entry is None:
-                chunks.append(deleted_entry(row.entry_id, self.client.protocol))
-            else:
-                chunks.append(entry)
-                delivered.append((row.slot, row.entry_id, context.now_ms, row.deliveries + 1))
-        if delivered:
-            context.replica.record(fx.PendingClaimed(key, options.group, options.consumer, delivered))
-        return len(rows), chunks
-
-    def expired(self, context: Context) -> bytes:
-        return replies.null_array(self.client.protocol)
-
-
-def readable(context: Context, key: Key, name: bytes) -> tuple[Stream, Group]:
-    stream = context.replica.keyspace.find(key)
-    group = None if stream is None else stream.groups.get(name)
-    if stream is None or group is None:
-        raise CommandError(
-            f"NOGROUP No such key '{shown(key[1])}' or consumer group '{shown(name)}' in XREADGROUP with GROUP option"
-        )
-    return stream, group
-
-
-def deleted_entry(entry_id: EntryId, protocol: int) -> bytes:
-    return replies.array([replies.bulk(format_id(entry_id)), replies.null_array(protocol)])
-
-
-def xreadgroup(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    options = arguments.parse_read(argv, context.now_ms, "xreadgroup")
-    keys: list[Key] = []
-    after: list[EntryId] = []
-    for name, text in zip(options.keys, options.ids, strict=True):
-        key = (client.database, name)
-        readable(context, key, options.group)
-        keys.append(key)
-        after.append(read_after(text))
-    reader = GroupReader(client, options, keys, after)
-    reply = reader.serve(context)
-    if reply is None:
-        if not options.blocking:
-            return replies.null_array(client.protocol)
-        context.park(reader)
-    return reply
-
-
-def read_after(text: bytes) -> EntryId:
-    if text == b">":
-        return NEW
-    if text in (b"$", b"+"):
-        sign = shown(text)
-        raise CommandError(
-            f"ERR The {sign} ID is meaningless in the context of XREADGROUP: you want to read the history of this"
-            " consumer by specifying a proper ID, or use the > ID to get new messages."
-            f" The {sign} ID would just return an empty result set."
-        )
-    return arguments.parse_entry_id(text)
 
 
 # XACK
@@ -427,20 +303,6 @@ COMMANDS: list[Command] = [
         group="stream",
         summary="A container for consumer groups commands.",
         subcommands=XGROUP,
-    ),
-    Command(
-        "xreadgroup",
-        xreadgroup,
-        arity=-7,
-        flags="write blocking",
-        keys=keys_after("STREAMS", 4, "RO access"),
-        since="5.0.0",
-        group="stream",
-        summary="Returns new or historical messages from a stream for a consumer in a group.",
-        syntax=(
-            "GROUP group-block:(group consumer) [COUNT count#] [BLOCK milliseconds#] [NOACK] STREAMS"
-            " streams:(key... id...)"
-        ),
     ),
     Command(
         "xack",

@@ -11,9 +11,11 @@ from collections.abc import Callable
 
 from crdtstream import __version__
 from crdtstream.clients.client import Client
+from crdtstream.clients.cluster import Peer
 from crdtstream.clients.command import Command
 from crdtstream.clients.context import Context, Reply
 from crdtstream.clients.statistics import Tally
+from crdtstream.clients.subscriptions import CHANNEL, PATTERN, SHARD
 from crdtstream.commands.members import held_back
 from crdtstream.commands.regions import LINK_OPEN, LINK_TRANSFER, lags_of, origin_text, vector_text
 from crdtstream.commands.server import REDIS_VERSION
@@ -45,7 +47,7 @@ def wants(wanted: list[bytes], by_default: bool) -> bool:
 
 def server_fields(context: Context) -> list[Field]:
     about = context.about
-    uptime_ms = max(0, context.now_ms - context.started_ms)
+    uptime_ms = max(0, context.now_ms - context.clock.started_ms)
     return [
         ("redis_version", REDIS_VERSION.decode()),
         ("crdtstream_version", __version__),
@@ -53,13 +55,13 @@ def server_fields(context: Context) -> list[Field]:
         ("arch_bits", 64),
         ("process_id", about.process_id),
         ("run_id", about.run_id),
-        ("tcp_port", about.port),
+        ("tcp_port", context.settings.config.port),
         ("server_time_usec", context.now_ms * 1000),
         ("uptime_in_seconds", uptime_ms // SECOND_MS),
         ("uptime_in_days", uptime_ms // DAY_MS),
         ("hz", 10),
         ("executable", ""),
-        ("config_file", context.config.config_file),
+        ("config_file", context.settings.config.config_file),
     ]
 
 
@@ -70,6 +72,7 @@ def client_fields(context: Context) -> list[Field]:
         ("maxclients", context.limits.clients_max),
         ("blocked_clients", len(context.parking)),
         ("tracking_clients", 0),
+        ("pubsub_clients", context.pubsub.clients()),
         ("clients_in_timeout_table", len(context.parking)),
         ("total_blocking_keys", len(context.parking.keys())),
         ("total_blocking_keys_on_nokey", 0),
@@ -118,11 +121,11 @@ def persistence_fields(context: Context) -> list[Field]:
     saving = context.saving
     status = "err" if saving.failure else "ok"
     return [
-        ("loading", int(context.loading != "")),
-        ("loading_reason", context.loading),
-        ("fsync", context.about.fsync),
+        ("loading", int(context.standing.loading != "")),
+        ("loading_reason", context.standing.loading),
+        ("fsync", context.settings.config.fsync),
         ("async_loading", 0),
-        ("rdb_changes_since_last_save", context.replica.applied.vector.total() - context.effects_saved),
+        ("rdb_changes_since_last_save", context.replica.applied.vector.total() - context.saving.effects),
         ("rdb_bgsave_in_progress", int(saving.running)),
         ("rdb_last_save_time", context.saved_ms() // SECOND_MS),
         ("rdb_last_bgsave_status", status),
@@ -132,9 +135,9 @@ def persistence_fields(context: Context) -> list[Field]:
         ("aof_rewrite_in_progress", int(saving.running)),
         ("aof_rewrite_scheduled", int(saving.requested)),
         ("aof_last_bgrewrite_status", status),
-        ("aof_last_write_status", "ok" if context.writable else "err"),
-        ("log_damages", len(context.damages)),
-        ("log_last_damage", context.damages[-1] if context.damages else ""),
+        ("aof_last_write_status", "ok" if context.standing.writable else "err"),
+        ("log_damages", len(context.saving.damages)),
+        ("log_last_damage", context.saving.damages[-1] if context.saving.damages else ""),
     ]
 
 
@@ -149,8 +152,9 @@ def statistics_fields(context: Context) -> list[Field]:
         ("evicted_keys", 0),
         ("keyspace_hits", statistics.hits),
         ("keyspace_misses", statistics.misses),
-        ("pubsub_channels", 0),
-        ("pubsub_patterns", 0),
+        ("pubsub_channels", len(context.pubsub.names(CHANNEL))),
+        ("pubsub_patterns", len(context.pubsub.names(PATTERN))),
+        ("pubsubshard_channels", len(context.pubsub.names(SHARD))),
         ("latest_fork_usec", 0),
         ("total_forks", 0),
         ("total_error_replies", sum(statistics.errors.values())),
@@ -161,33 +165,33 @@ def statistics_fields(context: Context) -> list[Field]:
 
 
 def replication_fields(context: Context) -> list[Field]:
-    about = context.about
+    config, admission, peers = context.settings.config, context.cluster.admission, context.cluster.neighbours.peers()
     replica = context.replica
     fields: list[Field] = [
         ("role", "master"),
         ("connected_slaves", 0),
         ("master_failover_state", "no-failover"),
         ("master_repl_offset", replica.applied.counter()),
-        ("cluster", about.cluster),
-        ("region", about.region),
-        ("region_name", about.name),
+        ("cluster", config.cluster),
+        ("region", config.region),
+        ("region_name", config.name),
         ("origin", origin_text(context)),
-        ("admitted", int(context.admission is None or context.admission.admitted)),
-        ("id_mode", context.id_mode),
+        ("admitted", int(admission is None or admission.admitted)),
+        ("id_mode", config.id_mode),
         ("vector_origins", replica.applied.vector.slot_count()),
         ("vector", vector_text(replica.applied.vector)),
-        ("durable_vector", vector_text(context.durable)),
-        ("peers", max(about.peers_configured, len(context.peers))),
-        ("connected_regions", len([peer for peer in context.peers if peer.link in (LINK_OPEN, LINK_TRANSFER)])),
+        ("durable_vector", vector_text(context.cluster.neighbours.durable())),
+        ("peers", max(len(config.peers), len(peers))),
+        ("connected_regions", len([peer for peer in peers if peer.link in (LINK_OPEN, LINK_TRANSFER)])),
     ]
-    return fields + audit_fields(context) + start_over_fields(context) + peer_fields(context)
+    return fields + audit_fields(context) + start_over_fields(context) + peer_fields(context, peers)
 
 
 def start_over_fields(context: Context) -> list[Field]:
     """`start_over`: the progress of starting over, empty if it is not running; `start_overs`: how often this region
     started over, as far as this process knows.
     """
-    known = context.start_over
+    known = context.cluster.start_over
     return [] if known is None else [("start_over", known.state()), ("start_overs", known.count)]
 
 
@@ -196,7 +200,7 @@ def audit_fields(context: Context) -> list[Field]:
     at the same vector; `audit_differences`: how often they differed; `audit_shared_origins`: the origins under which
     two regions hold different effects.
     """
-    audit = context.audit
+    audit = context.cluster.audit
     if audit is None:
         return []
     return [
@@ -208,13 +212,13 @@ def audit_fields(context: Context) -> list[Field]:
     ]
 
 
-def peer_fields(context: Context) -> list[Field]:
+def peer_fields(context: Context, peers: list[Peer]) -> list[Field]:
     """`lag`: effects held here that the peer has not applied; `durable_lag`: effects that are not durable there;
     `held_back_bytes`: bytes of the log retained for the peer; `sent_bytes`: bytes of batches sent since the link
     opened. A peer without a link also has `unlinked_ms`, for how long, and `reason`, why, at the end of the line.
     """
     fields: list[Field] = []
-    for index, peer in enumerate(context.peers):
+    for index, peer in enumerate(peers):
         lag, durable_lag = lags_of(context, peer)
         text = (
             f"region={peer.region},name={peer.name},address={peer.address},link={peer.link},"

@@ -16,7 +16,7 @@ from hashlib import blake2b
 from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, help_row, keys_at, keys_from
 from crdtstream.clients.context import CommandError, Context, Reply
-from crdtstream.commands.glob import Token, matches, tokens_of
+from crdtstream.clients.glob import Token, matches, tokens_of
 from crdtstream.commands.integers import integer
 from crdtstream.core.entry_id import parse_u64
 from crdtstream.core.keyspace import DATABASES
@@ -126,7 +126,7 @@ def random_key(context: Context, client: Client, argv: list[bytes]) -> Reply:
 def draw(context: Context, count: int) -> int:
     """The next pseudo-random number in [0, count)."""
     context.draws += 1
-    seed = b"%d %d" % (context.origin, context.draws)
+    seed = b"%d %d" % (context.replica.applied.slot, context.draws)
     return int.from_bytes(blake2b(seed, digest_size=8).digest(), "big") % count
 
 
@@ -148,7 +148,7 @@ def object_idle_time(context: Context, client: Client, argv: list[bytes]) -> Rep
     stream = context.replica.keyspace.peek((client.database, argv[2]))
     if stream is None:
         return replies.null_bulk(client.protocol)
-    used_ms = max(stream.used_ms, context.started_ms)
+    used_ms = max(stream.used_ms, context.clock.started_ms)
     return replies.integer(max(0, context.now_ms - used_ms) // SECOND_MS)
 
 
@@ -164,6 +164,7 @@ def object_frequency(context: Context, client: Client, argv: list[bytes]) -> Rep
 def flush_database(context: Context, client: Client, argv: list[bytes]) -> Reply:
     check_flush_option(argv)
     flush(context.replica, client.database)
+    context.notifications.settle(quiet=True)
     return replies.OK
 
 
@@ -171,6 +172,7 @@ def flush_all(context: Context, client: Client, argv: list[bytes]) -> Reply:
     check_flush_option(argv)
     for database in range(DATABASES):
         flush(context.replica, database)
+    context.notifications.settle(quiet=True)
     return replies.OK
 
 

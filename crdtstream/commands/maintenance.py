@@ -91,8 +91,9 @@ class StopWaiter(Waiter):
             return None
         if self.number and context.saving.failure and not self.forced:
             raise CommandError(STOP_FAILED)
-        context.stop_wanted = True
-        context.stop_at_once = context.stop_at_once or self.at_once
+        requests = context.requests
+        requests.stop = True
+        requests.stop_at_once = requests.stop_at_once or self.at_once
         return None
 
     def expired(self, context: Context) -> bytes:
@@ -118,7 +119,7 @@ def shutdown(context: Context, client: Client, argv: list[bytes]) -> Reply:
 def abort_shutdown(context: Context) -> bytes:
     """End the wait of each SHUTDOWN SAVE; a stop that has begun cannot be aborted."""
     waiting = [waiter for waiter in context.parking.keyless() if isinstance(waiter, StopWaiter)]
-    if not waiting or context.stop_wanted:
+    if not waiting or context.requests.stop:
         raise CommandError("ERR No shutdown in progress.")
     for waiter in waiting:
         context.unpark(waiter.client)

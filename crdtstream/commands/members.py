@@ -19,6 +19,7 @@ unblocked with an error, and commands of all clients are answered -LOADING until
 from __future__ import annotations
 
 from crdtstream.clients.client import Client
+from crdtstream.clients.cluster import Peer
 from crdtstream.clients.command import Command
 from crdtstream.clients.context import CommandError, Context, Reply, shown
 from crdtstream.commands.regions import LINK_OPEN, LINK_SELF, LINK_TRANSFER, lacking
@@ -26,19 +27,20 @@ from crdtstream.core.causality import REGION_MAX, origin_name, region_of
 from crdtstream.protocols import replies
 
 NOT_ENDED = -1
-UNKNOWN_COUNT = -1
 UNLINKED = "none"
 
 
 def members(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    return replies.array([member_row(context, slot, client.protocol) for slot in known_slots(context)])
+    peers = context.cluster.neighbours.peers()
+    return replies.array([member_row(context, slot, peers, client.protocol) for slot in known_slots(context, peers)])
 
 
-def known_slots(context: Context) -> list[int]:
+def known_slots(context: Context, peers: list[Peer]) -> list[int]:
     """The members, the evicted origins, this region's origin, and the origins that this region has linked to."""
-    met = [peer.slot for peer in context.peers if peer.slot]
-    own = [context.origin] if context.origin else []
-    return sorted({*context.replica.applied.members.slots(), *met, *own}, key=lambda slot: (region_of(slot), slot))
+    met = [peer.slot for peer in peers if peer.slot]
+    applied = context.replica.applied
+    own = [applied.slot] if applied.slot else []
+    return sorted({*applied.members.slots(), *met, *own}, key=lambda slot: (region_of(slot), slot))
 
 
 def state_of(context: Context, slot: int) -> str:
@@ -48,18 +50,18 @@ def state_of(context: Context, slot: int) -> str:
     return "member" if slot in table.joined() else "newcomer"
 
 
-def member_row(context: Context, slot: int, protocol: int) -> bytes:
-    table, own = context.replica.applied.members, context.replica.applied.vector
+def member_row(context: Context, slot: int, peers: list[Peer], protocol: int) -> bytes:
+    cluster, table, own = context.cluster, context.replica.applied.members, context.replica.applied.vector
     itself = slot == context.replica.applied.slot
-    durable = context.durable if itself else context.progress.durable_of(slot)
-    applied = own if itself else context.progress.applied_of(slot)
+    durable = cluster.neighbours.durable() if itself else cluster.progress.durable_of(slot)
+    applied = own if itself else cluster.progress.applied_of(slot)
     items = [
         replies.bulk(b"origin"),
         replies.bulk(origin_name(slot).encode()),
         replies.bulk(b"region"),
         replies.integer(region_of(slot)),
         replies.bulk(b"incarnation"),
-        replies.integer(context.counts.get(slot, UNKNOWN_COUNT)),
+        replies.integer(cluster.neighbours.count_of(slot)),
         replies.bulk(b"slot"),
         replies.integer(slot),
         replies.bulk(b"state"),
@@ -67,7 +69,7 @@ def member_row(context: Context, slot: int, protocol: int) -> bytes:
         replies.bulk(b"through"),
         replies.integer(table.end_of(slot) if table.has_ended(slot) else NOT_ENDED),
         replies.bulk(b"link"),
-        replies.bulk(link_of(context, slot).encode()),
+        replies.bulk(link_of(context, slot, peers).encode()),
         replies.bulk(b"lag"),
         replies.integer(lacking(own, applied)),
         replies.bulk(b"durable-lag"),
@@ -78,18 +80,18 @@ def member_row(context: Context, slot: int, protocol: int) -> bytes:
     return replies.mapping(items, protocol)
 
 
-def link_of(context: Context, slot: int) -> str:
+def link_of(context: Context, slot: int, peers: list[Peer]) -> str:
     if slot == context.replica.applied.slot:
         return LINK_SELF
-    return next((peer.link for peer in context.peers if peer.slot == slot), UNLINKED)
+    return next((peer.link for peer in peers if peer.slot == slot), UNLINKED)
 
 
 def held_back(context: Context, slot: int) -> int:
     """Bytes of the log retained for an origin; 0 for this region's own and for ended origins."""
-    table = context.replica.applied.members
-    if slot in (0, context.replica.applied.slot) or table.is_evicted(slot) or context.retention is None:
+    applied, retention = context.replica.applied, context.cluster.retention
+    if slot in (0, applied.slot) or applied.members.is_evicted(slot) or retention is None:
         return 0
-    return context.retention.held_back(slot)
+    return retention.held_back(slot)
 
 
 def evict(context: Context, client: Client, argv: list[bytes]) -> Reply:
@@ -99,17 +101,16 @@ def evict(context: Context, client: Client, argv: list[bytes]) -> Reply:
     forced = len(argv) == 3 and argv[2].upper() == b"FORCE"
     if len(argv) > 3 or (len(argv) == 3 and not forced):
         raise CommandError("ERR syntax error: CRDT.EVICT region|origin [FORCE]")
-    slots = named_slots(context, argv[1])
-    table = context.replica.applied.members
+    peers = context.cluster.neighbours.peers()
+    slots = named_slots(context, peers, argv[1])
+    own, table = context.replica.applied.slot, context.replica.applied.members
     leaving = [slot for slot in slots if not table.is_evicted(slot)]
     if forced and not leaving:
         # Two regions evicted each other: FORCE adds this region's own eviction of that region (membership.py).
-        leaving = [
-            slot for slot in slots if not table.is_succeeded(slot) and context.origin not in table.evictors_of(slot)
-        ]
+        leaving = [slot for slot in slots if not table.is_succeeded(slot) and own not in table.evictors_of(slot)]
     if not leaving:
         raise CommandError(f"ERR {shown(argv[1])} is already evicted")
-    linked = [peer.name for peer in context.peers if peer.slot in leaving and peer.link in (LINK_OPEN, LINK_TRANSFER)]
+    linked = [peer.name for peer in peers if peer.slot in leaving and peer.link in (LINK_OPEN, LINK_TRANSFER)]
     if linked and not forced:
         raise CommandError(
             f"ERR region {linked[0]} is linked now: evicting it loses the groups that it created and this region has"
@@ -122,35 +123,35 @@ def evict(context: Context, client: Client, argv: list[bytes]) -> Reply:
     return replies.mapping(items, client.protocol)
 
 
-def start_over(context: Context, client: Client, argv: list[bytes]) -> Reply:
+def replace_state(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """CRDT.STARTOVER region: replace this region's state by that region's, and hand over what only this region has."""
-    source = region_named(context, argv[1])
-    known = [context.about.region] + [peer.region for peer in context.peers]
+    start_over, peers = context.cluster.start_over, context.cluster.neighbours.peers()
+    source = region_named(context, peers, argv[1])
+    known = [context.settings.config.region] + [peer.region for peer in peers]
     if not source or source not in known:
         raise CommandError(
             f"ERR unknown region {shown(argv[1])}: give a region's name or number as listed by CRDT.REGIONS"
         )
-    assert context.start_over is not None
-    reason = context.start_over.begin(source, context.now_ms)
+    assert start_over is not None
+    reason = start_over.begin(source, context.now_ms)
     if reason is not None:
         raise CommandError(f"ERR {reason}")
-    context.loading = context.start_over.waiting_for()
     for waiter in context.parking.all():
         context.unpark(waiter.client)
-        context.outbox.append((waiter.client, replies.error(b"UNBLOCKED " + context.loading.encode())))
+        context.outbox.append((waiter.client, replies.error(b"UNBLOCKED " + context.standing.loading.encode())))
     return replies.OK
 
 
-def named_slots(context: Context, word: bytes) -> list[int]:
+def named_slots(context: Context, peers: list[Peer], word: bytes) -> list[int]:
     """The origins of a region given by number or name, or the one origin with this name."""
     number, dot, _ = word.partition(b".")
-    own = context.about
+    own = context.settings.config
     if dot and number.isdigit() and len(number) <= 3:
         region = int(number)
-        slots = [slot for slot in known_slots(context) if origin_name(slot).encode() == word]
+        slots = [slot for slot in known_slots(context, peers) if origin_name(slot).encode() == word]
     else:
-        region = region_named(context, word)
-        slots = [slot for slot in known_slots(context) if region_of(slot) == region]
+        region = region_named(context, peers, word)
+        slots = [slot for slot in known_slots(context, peers) if region_of(slot) == region]
     if region == own.region:
         raise CommandError(
             f"ERR region {own.name} ({own.region}) cannot evict itself: ask another region to do it, or restart this"
@@ -164,10 +165,11 @@ def named_slots(context: Context, word: bytes) -> list[int]:
     return slots
 
 
-def region_named(context: Context, word: bytes) -> int:
+def region_named(context: Context, peers: list[Peer], word: bytes) -> int:
     """The number of the region with this name or number; 0 for a name that is not known."""
-    names = {peer.name.encode(): peer.region for peer in context.peers if peer.name}
-    names[context.about.name.encode()] = context.about.region
+    names = {peer.name.encode(): peer.region for peer in peers if peer.name}
+    own = context.settings.config
+    names[own.name.encode()] = own.region
     return names.get(word, int(word) if word.isdigit() and len(word) <= 3 else 0)
 
 
@@ -193,7 +195,7 @@ COMMANDS: list[Command] = [
     ),
     Command(
         "crdt.startover",
-        start_over,
+        replace_state,
         arity=2,
         flags="write admin no_multi",
         since="0.1.0",

@@ -143,12 +143,12 @@ def chosen_rows(group: Group, options: PendingOptions, context: Context) -> list
         rows = scan.next_rows()
         if not rows:
             break
-        chosen += [row for row in rows if context.idle_ms(row.delivered_ms) >= options.idle_ms]
+        chosen += [row for row in rows if context.clock.idle_ms(row.delivered_ms) >= options.idle_ms]
     return chosen[: options.count]
 
 
 def pending_row(row: Row, context: Context) -> bytes:
-    numbers = [replies.integer(context.idle_ms(row.delivered_ms)), replies.integer(row.deliveries)]
+    numbers = [replies.integer(context.clock.idle_ms(row.delivered_ms)), replies.integer(row.deliveries)]
     return replies.array([replies.bulk(format_id(row.entry_id)), replies.bulk(row.consumer), *numbers])
 
 
@@ -203,7 +203,7 @@ class Claims:
     def take(self, slot: int, entry_id: EntryId, idle_ms: int, entry: bytes) -> bool:
         """Claim a pending entry if it was idle long enough; returns whether it was."""
         state = self.state_of(slot, entry_id)
-        if state is None or self._context.idle_ms(state[0]) < idle_ms:
+        if state is None or self._context.clock.idle_ms(state[0]) < idle_ms:
             return False
         self.claim(slot, entry_id, entry, state[1])
         return True

@@ -13,8 +13,9 @@ Lag counts effects: those that this region holds and the peer has not reported a
 from __future__ import annotations
 
 from crdtstream.clients.client import Client
+from crdtstream.clients.cluster import Peer
 from crdtstream.clients.command import Command
-from crdtstream.clients.context import Context, Peer, Reply
+from crdtstream.clients.context import Context, Reply
 from crdtstream.clients.digests import digest
 from crdtstream.core.causality import VersionVector, origin_name
 from crdtstream.protocols import replies
@@ -30,7 +31,8 @@ def vector_text(vector: VersionVector) -> str:
 
 def origin_text(context: Context) -> str:
     """The name of this region's origin; empty until it has one."""
-    return origin_name(context.origin) if context.origin else ""
+    slot = context.replica.applied.slot
+    return origin_name(slot) if slot else ""
 
 
 def lags_of(context: Context, peer: Peer) -> tuple[int, int]:
@@ -38,7 +40,7 @@ def lags_of(context: Context, peer: Peer) -> tuple[int, int]:
     own = context.replica.applied.vector
     if peer.slot == 0:
         return own.total(), own.total()
-    progress = context.progress
+    progress = context.cluster.progress
     return lacking(own, progress.applied_of(peer.slot)), lacking(own, progress.durable_of(peer.slot))
 
 
@@ -48,10 +50,10 @@ def lacking(own: VersionVector, other: VersionVector) -> int:
 
 def regions(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """CRDT.REGIONS: one map for each region, this one first."""
-    own = context.replica.applied.vector
-    itself = Peer(context.about.region, context.about.name, "", LINK_SELF, 0, context.replica.applied.slot)
-    rows = [region_row(itself, (0, lacking(own, context.durable)), client.protocol)]
-    rows += [region_row(peer, lags_of(context, peer), client.protocol) for peer in context.peers]
+    config, applied, neighbours = context.settings.config, context.replica.applied, context.cluster.neighbours
+    itself = Peer(config.region, config.name, "", LINK_SELF, 0, applied.slot)
+    rows = [region_row(itself, (0, lacking(applied.vector, neighbours.durable())), client.protocol)]
+    rows += [region_row(peer, lags_of(context, peer), client.protocol) for peer in neighbours.peers()]
     return replies.array(rows)
 
 
@@ -91,7 +93,7 @@ def vectors(context: Context, client: Client, argv: list[bytes]) -> Reply:
         replies.bulk(b"applied"),
         vector_map(context.replica.applied.vector, protocol),
         replies.bulk(b"durable"),
-        vector_map(context.durable, protocol),
+        vector_map(context.cluster.neighbours.durable(), protocol),
     ]
     return replies.mapping(items, protocol)
 

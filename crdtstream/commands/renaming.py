@@ -13,6 +13,7 @@ from __future__ import annotations
 from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, keys_at
 from crdtstream.clients.context import CommandError, Context, Reply
+from crdtstream.clients.notifications import GENERIC
 from crdtstream.commands.integers import integer
 from crdtstream.core.copying import copy_stream
 from crdtstream.core.effects import Key
@@ -56,6 +57,8 @@ def move(context: Context, stream: Stream, source: Key, target: Key) -> None:
     require_copyable(context, stream)
     copy_stream(context.replica, stream, target)
     context.replica.delete_stream(source)
+    context.notifications.note(GENERIC, b"rename_from", source)
+    context.notifications.note(GENERIC, b"rename_to", target)
 
 
 def require_copyable(context: Context, stream: Stream) -> None:
@@ -77,6 +80,7 @@ def copy(context: Context, client: Client, argv: list[bytes]) -> Reply:
         return replies.ZERO
     require_copyable(context, stream)
     copy_stream(context.replica, stream, target)
+    context.notifications.note(GENERIC, b"copy_to", target)
     return replies.ONE
 
 

@@ -35,6 +35,8 @@ BAD_NAME = "ERR Client names cannot contain spaces, newlines or special characte
 def ping(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if len(argv) > 2:
         raise CommandError("ERR wrong number of arguments for 'ping' command")
+    if client.subscribed and client.protocol == replies.RESP2:
+        return replies.bulk_array([b"pong", argv[1] if len(argv) == 2 else b""])
     return replies.PONG if len(argv) == 1 else replies.bulk(argv[1])
 
 
@@ -63,12 +65,13 @@ def close(context: Context, client: Client, argv: list[bytes]) -> Reply:
 def reset(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """RESET: return to the state of a new connection."""
     context.end_transaction(client)
+    context.pubsub.forget(client)
     client.database = 0
     client.protocol = replies.RESP2
     client.name = b""
     client.reply_mode = REPLIES_ON
     client.no_evict = client.no_touch = False
-    client.authenticated = not context.requirepass
+    client.authenticated = not context.settings.password
     return replies.simple(b"RESET")
 
 
@@ -79,7 +82,7 @@ def authenticate(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """AUTH [user] password."""
     if len(argv) > 3:
         raise CommandError("ERR syntax error")
-    if len(argv) == 2 and not context.requirepass:
+    if len(argv) == 2 and not context.settings.password:
         raise CommandError(NO_PASSWORD_SET)
     if not knows_password(context, argv[1] if len(argv) == 3 else USER, argv[-1]):
         return deny(context, client)
@@ -89,7 +92,7 @@ def authenticate(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 def knows_password(context: Context, user: bytes, password: bytes) -> bool:
     """Compare digests, so that timing reveals nothing about the password; if none is set, any password is accepted."""
-    expected = context.requirepass
+    expected = context.settings.password
     return user == USER and (not expected or blake2b(password).digest() == blake2b(expected).digest())
 
 
@@ -200,7 +203,7 @@ def holder_count(context: Context, client: Client) -> int:
     replica = context.replica
     counter = min(client.written_counter, replica.applied.counter())
     own = region_of(replica.applied.slot)
-    return len([region for region in context.progress.holders(replica.applied.slot, counter) if region != own])
+    return len([region for region in context.cluster.progress.holders(replica.applied.slot, counter) if region != own])
 
 
 COMMANDS: list[Command] = [

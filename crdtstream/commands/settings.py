@@ -16,7 +16,8 @@ import dataclasses
 import re
 
 from crdtstream.clients.context import Context
-from crdtstream.config import LIMITS_MIN, Config, Limits
+from crdtstream.clients.notifications import flags_of, letters_of
+from crdtstream.config import EVENT_LETTERS, LIMITS_MIN, Config, Limits
 from crdtstream.core.keyspace import DATABASES
 
 INTEGER_MAX = 2**63 - 1
@@ -88,11 +89,13 @@ class Setting:
     def shown(self, context: Context) -> str:
         if not self.field:
             return self.value
-        value = getattr(context.limits if self.of_limits else context.config, self.field)
+        value = getattr(context.settings.limits if self.of_limits else context.settings.config, self.field)
         if self.kind == "output":
             return f"normal {value} 0 0 slave 0 0 0 pubsub 0 0 0"
         if self.kind == "loglevel":
-            return SHOWN_LEVELS[context.config.log_level]
+            return SHOWN_LEVELS[context.settings.config.log_level]
+        if self.kind == "events":
+            return letters_of(flags_of(context.settings.config.notify_keyspace_events) or 0)
         return text_of(value)
 
     def parse(self, text: bytes) -> object:
@@ -108,6 +111,8 @@ class Setting:
             raise SettingError(f"argument(s) must be one of the following: {', '.join(self.choices)}")
         if self.kind == "loglevel":
             return LOG_LEVELS[one_of(word, tuple(LOG_LEVELS))]
+        if self.kind == "events" and flags_of(word) is None:
+            raise SettingError(f"Invalid event class character. Use '{EVENT_LETTERS}'.")
         if self.kind == "fixed" and word != self.value:
             raise SettingError(f"argument(s) must be one of the following: {self.value or repr('')}")
         return word.lower() if self.kind == "choice" else word
@@ -198,7 +203,7 @@ def redis_settings() -> list[Setting]:
         Setting("slowlog-max-len", "integer", "slow_log_entries_max"),
         fixed("latency-monitor-threshold", "0"),
         fixed("latency-tracking", "no"),
-        fixed("notify-keyspace-events", ""),
+        Setting("notify-keyspace-events", "events", "notify_keyspace_events"),
         fixed("hz", "10"),
         fixed("cluster-enabled", "no", False),
         fixed("daemonize", "no", False),

@@ -204,14 +204,14 @@ def xinfo_consumers(context: Context, client: Client, argv: list[bytes]) -> Repl
 
 
 def consumer_row(group: Group, name: bytes, consumer: Consumer, context: Context, protocol: int) -> bytes:
-    inactive_ms = -1 if consumer.active_ms < 0 else context.idle_ms(consumer.active_ms)
+    inactive_ms = -1 if consumer.active_ms < 0 else context.clock.idle_ms(consumer.active_ms)
     items = [
         replies.bulk(b"name"),
         replies.bulk(name),
         replies.bulk(b"pending"),
         replies.integer(group.pending.count_of(name)),
         replies.bulk(b"idle"),
-        replies.integer(context.idle_ms(consumer.seen_ms)),
+        replies.integer(context.clock.idle_ms(consumer.seen_ms)),
         replies.bulk(b"inactive"),
         replies.integer(inactive_ms),
     ]

@@ -1,9 +1,6 @@
-"""The stream commands without groups: XADD XLEN XRANGE XREVRANGE XREAD XDEL XTRIM XSETID.
+"""The stream commands XADD, XLEN, XRANGE, XREVRANGE and XSETID.
 
-An XADD is rejected at or below the stream's last ID, which removed entries and XSETID raise too. A trim or an XDEL
-becomes an effect that names what it removed. A reader that blocks on `$` waits by counters: it receives every entry
-added after those it has seen, even one that arrives late with a lower ID. A reader that gives an ID receives the
-entries above it (exclusive).
+An XADD is rejected at or below the stream's last ID, which removed entries and XSETID raise too.
 
 Reference: Redis `t_stream.c`; minting is in core/entry_id.
 """
@@ -11,12 +8,14 @@ Reference: Redis `t_stream.c`; minting is in core/entry_id.
 from __future__ import annotations
 
 from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command, keys_after, keys_at
-from crdtstream.clients.context import CommandError, Context, Reply, Waiter
-from crdtstream.commands import arguments
-from crdtstream.commands.arguments import COUNT_ALL, NewId, ReadOptions, TrimOptions
+from crdtstream.clients.command import Command, keys_at
+from crdtstream.clients.context import CommandError, Context, Reply
+from crdtstream.commands import adding, arguments
+from crdtstream.commands.adding import NewId, parse_add
+from crdtstream.commands.arguments import COUNT_ALL
 from crdtstream.commands.integers import integer
-from crdtstream.core.effects import CounterRange, Key
+from crdtstream.commands.removing import trim
+from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import (
     ID_MAX,
     ID_MIN,
@@ -27,11 +26,7 @@ from crdtstream.core.entry_id import (
     mint,
     mint_at,
     mint_plain,
-    next_id,
-    previous_id,
 )
-from crdtstream.core.seen import Seen
-from crdtstream.core.strands import count_through
 from crdtstream.core.stream import Stream
 from crdtstream.protocols import replies
 
@@ -62,8 +57,8 @@ def xadd(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 
 def xadd_with_options(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    options = arguments.parse_add(argv)
-    require_allowed(context.id_mode, options.new_id)
+    options = parse_add(argv)
+    require_allowed(context.settings.config.id_mode, options.new_id)
     key = (client.database, argv[1])
     if options.no_mkstream and context.replica.keyspace.find(key) is None:
         return replies.null_bulk(client.protocol)
@@ -91,7 +86,7 @@ def top_of(context: Context, key: Key) -> EntryId:
 
 def minted(context: Context, top: EntryId) -> EntryId:
     """The ID for `*`."""
-    if context.id_mode == LIBERAL:
+    if context.settings.config.id_mode == LIBERAL:
         entry_id = mint_plain(context.now_ms, top)
     else:
         entry_id = mint(context.now_ms, top, context.replica.lane)
@@ -102,9 +97,9 @@ def minted(context: Context, top: EntryId) -> EntryId:
 
 def require_allowed(id_mode: str, new_id: NewId) -> None:
     """Raise if the given ID is not allowed, whatever the stream contains."""
-    if new_id.kind == arguments.FULL and id_mode == STRICT:
+    if new_id.kind == adding.FULL and id_mode == STRICT:
         raise CommandError(STRICT_ID)
-    plain = new_id.kind == arguments.FULL or (new_id.kind == arguments.MS_ONLY and id_mode == LIBERAL)
+    plain = new_id.kind == adding.FULL or (new_id.kind == adding.MS_ONLY and id_mode == LIBERAL)
     if plain and new_id.ms == 0 and new_id.seq == 0:
         raise CommandError(ZERO_ID)
 
@@ -113,13 +108,13 @@ def chosen_id(context: Context, new_id: NewId, top: EntryId) -> EntryId:
     """The ID of the new entry under the current ID mode."""
     if top == ID_MAX:
         raise CommandError(EXHAUSTED)
-    if new_id.kind == arguments.AUTO:
+    if new_id.kind == adding.AUTO:
         return minted(context, top)
-    if new_id.kind == arguments.FULL:
+    if new_id.kind == adding.FULL:
         entry_id: EntryId | None = (new_id.ms, new_id.seq)
-    elif context.id_mode != LIBERAL:
+    elif context.settings.config.id_mode != LIBERAL:
         entry_id = mint_at(new_id.ms, top, context.replica.lane)
-    elif new_id.kind == arguments.AUTO_SEQ and new_id.ms == top[0]:
+    elif new_id.kind == adding.AUTO_SEQ and new_id.ms == top[0]:
         if top[1] == U64_MAX:
             # As in Redis, which uses this text if the millisecond has no sequence number left.
             raise CommandError(TOO_LARGE)
@@ -166,178 +161,6 @@ def range_reply(
 
 def entries_reply(count: int, chunks: list[bytes]) -> bytes:
     return b"".join([replies.array_header(count), *chunks])
-
-
-# Removing
-
-
-def xdel(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    key = (client.database, argv[1])
-    stream = context.replica.keyspace.find(key)
-    if stream is None:
-        return replies.ZERO
-    ids = [arguments.parse_entry_id(text) for text in argv[2:]]
-    highest = ID_MIN
-    counters: dict[int, list[int]] = {}
-    for entry_id in ids:
-        for slot in stream.slots_holding(entry_id):
-            counters.setdefault(slot, []).append(stream.trees[slot].counter_of(entry_id))
-            highest = max(highest, entry_id)
-    ranges: dict[int, list[CounterRange]] = {}
-    for slot in sorted(counters):
-        ranges[slot] = ranges_of(counters[slot])
-    return replies.integer(context.replica.remove_entries(key, ranges, False, highest))
-
-
-def ranges_of(counters: list[int]) -> list[CounterRange]:
-    """Counters as maximal closed ranges, ascending; a counter given twice counts once."""
-    ranges: list[CounterRange] = []
-    for counter in sorted(counters):
-        if ranges and counter <= ranges[-1][1] + 1:
-            ranges[-1] = (ranges[-1][0], counter)
-        else:
-            ranges.append((counter, counter))
-    return ranges
-
-
-def xtrim(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    options = arguments.parse_trim(argv)
-    return replies.integer(trim(context, (client.database, argv[1]), options))
-
-
-def trim(context: Context, key: Key, options: TrimOptions) -> int:
-    """Trim the stream; returns how many entries were removed."""
-    stream = context.replica.keyspace.find(key)
-    if stream is None:
-        return 0
-    surplus = surplus_of(stream, options)
-    if options.approximate:
-        surplus = whole_nodes(surplus, stream.length, options, context.limits.stream_node_entries_max)
-    if surplus <= 0:
-        return 0
-    return context.replica.remove_entries(key, stream.trimmable(stream.length - surplus), True, None)
-
-
-def surplus_of(stream: Stream, options: TrimOptions) -> int:
-    """How many of the oldest entries exceed MAXLEN, or lie below MINID."""
-    if options.min_id is None:
-        assert options.keep is not None
-        return stream.length - options.keep
-    end = previous_id(options.min_id)
-    return 0 if end is None else count_through(stream.chains, end)
-
-
-def whole_nodes(surplus: int, length: int, options: TrimOptions, node_entries: int) -> int:
-    """How many entries an approximate trim (`~`) removes. As in Redis, only whole nodes are dropped, up to the one that
-    would exceed LIMIT. The last node counts as whole even if it has fewer entries.
-    """
-    removals_max = options.removals_max(node_entries)
-    if removals_max is not None and surplus > removals_max:
-        surplus = removals_max
-    if surplus == length or node_entries <= 0:
-        return surplus
-    return surplus - surplus % node_entries
-
-
-# XREAD
-
-
-class Wanted:
-    """What a reader wants from one stream: entries above the ID `after`, or those that arrived after `seen`."""
-
-    __slots__ = ("after", "key", "seen")
-
-    def __init__(self, key: Key, after: EntryId | None, seen: Seen | None = None) -> None:
-        self.key = key
-        self.after = after
-        self.seen = seen
-
-    def entries(self, context: Context, stream: Stream, count: int) -> tuple[int, list[bytes]]:
-        if self.seen is not None:
-            return stream.added_since(self.seen, count)
-        start = None if self.after is None else next_id(self.after)
-        if start is None:
-            return 0, []
-        return context.ranges.range(self.key, stream, start, ID_MAX, count, False)
-
-
-class LastWanted(Wanted):
-    """`+`: the last entry at the time the reader is served."""
-
-    def entries(self, context: Context, stream: Stream, count: int) -> tuple[int, list[bytes]]:
-        last = stream.last_entry()
-        if last is None:
-            return 0, []
-        return context.ranges.range(self.key, stream, last[0], ID_MAX, count, False)
-
-
-class StreamReader(Waiter):
-    """An XREAD; it is parked if it found nothing and may block."""
-
-    def __init__(self, client: Client, wanted: list[Wanted], options: ReadOptions) -> None:
-        super().__init__(client, [one.key for one in wanted], options.deadline_ms)
-        self.wanted = wanted
-        self.count = options.count
-
-    def serve(self, context: Context) -> bytes | None:
-        parts: list[bytes] = []
-        streams = 0
-        for wanted in self.wanted:
-            stream = context.replica.keyspace.find(wanted.key)
-            if stream is None:
-                continue
-            count, chunks = wanted.entries(context, stream, self.count)
-            if count:
-                streams += 1
-                parts.append(stream_header(wanted.key[1], count, self.client.protocol))
-                parts += chunks
-        if streams == 0:
-            return None
-        return streams_header(streams, self.client.protocol) + b"".join(parts)
-
-    def expired(self, context: Context) -> bytes:
-        return replies.null_array(self.client.protocol)
-
-
-def streams_header(streams: int, protocol: int) -> bytes:
-    """The start of the reply of XREAD and XREADGROUP: a map of names to entries, in protocol 2 an array of pairs."""
-    if protocol == replies.RESP3:
-        return replies.map_header(streams, protocol)
-    return replies.array_header(streams)
-
-
-def stream_header(name: bytes, count: int, protocol: int) -> bytes:
-    """The start of one stream's part of that reply; `count` entries must be appended."""
-    pair = b"" if protocol == replies.RESP3 else replies.array_header(2)
-    return pair + replies.bulk(name) + replies.array_header(count)
-
-
-def xread(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    options = arguments.parse_read(argv, context.now_ms, "xread")
-    named = zip(options.keys, options.ids, strict=True)
-    wanted = [wanted_of(context, (client.database, name), text) for name, text in named]
-    reader = StreamReader(client, wanted, options)
-    reply = reader.serve(context)
-    if reply is None:
-        if not options.blocking:
-            return replies.null_array(client.protocol)
-        context.park(reader)
-    return reply
-
-
-def wanted_of(context: Context, key: Key, text: bytes) -> Wanted:
-    if text == b"$":
-        return Wanted(key, None, seen_of(context, key))
-    if text == b"+":
-        return LastWanted(key, None)
-    if text == b">":
-        raise CommandError(NEW_ONLY)
-    return Wanted(key, arguments.parse_entry_id(text))
-
-
-def seen_of(context: Context, key: Key) -> Seen:
-    stream = context.replica.keyspace.databases[key[0]].get(key[1])
-    return Seen(None, None) if stream is None else stream.seen()
 
 
 # XSETID
@@ -405,8 +228,9 @@ COMMANDS: list[Command] = [
         group="stream",
         summary="Appends a new message to a stream. Creates the key if it doesn't exist.",
         syntax=(
-            "key [NOMKSTREAM@6.2.0] [trim:(strategy:<MAXLEN | MINID@6.2.0> [operator:<= | ~>] threshold [LIMIT"
-            " count#@6.2.0])] id-selector:<* | id> data:(field value)..."
+            "key [NOMKSTREAM@6.2.0] [condition:<KEEPREF | DELREF | ACKED>@8.2.0]"
+            " [trim:(strategy:<MAXLEN | MINID@6.2.0> [operator:<= | ~>] threshold [LIMIT count#@6.2.0])]"
+            " id-selector:<* | id> data:(field value)..."
         ),
     ),
     Command(
@@ -441,39 +265,6 @@ COMMANDS: list[Command] = [
         group="stream",
         summary="Returns the messages from a stream within a range of IDs in reverse order.",
         syntax="key end start [COUNT count#]",
-    ),
-    Command(
-        "xread",
-        xread,
-        arity=-4,
-        flags="readonly blocking",
-        keys=keys_after("STREAMS", 1, "RO access"),
-        since="5.0.0",
-        group="stream",
-        summary="Returns messages from multiple streams with IDs greater than the ones requested.",
-        syntax="[COUNT count#] [BLOCK milliseconds#] STREAMS streams:(key... id...)",
-    ),
-    Command(
-        "xdel",
-        xdel,
-        arity=-3,
-        flags="write fast",
-        keys=keys_at(1, "RW delete"),
-        since="5.0.0",
-        group="stream",
-        summary="Returns the number of messages after removing them from a stream.",
-        syntax="key id...",
-    ),
-    Command(
-        "xtrim",
-        xtrim,
-        arity=-4,
-        flags="write",
-        keys=keys_at(1, "RW delete"),
-        since="5.0.0",
-        group="stream",
-        summary="Deletes messages from the beginning of a stream.",
-        syntax="key trim:(strategy:<MAXLEN | MINID@6.2.0> [operator:<= | ~>] threshold [LIMIT count#@6.2.0])",
     ),
     Command(
         "xsetid",

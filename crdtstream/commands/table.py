@@ -1,6 +1,6 @@
 """The table of all commands, and COMMAND, which describes them.
 
-Commands of other data types are not in the table, so they get Redis's error for an unknown command. A name written all
+Commands of other data types are not in the table; `foreign` has their names. A name written all
 in upper or all in lower case, as clients usually send it, is found without a conversion.
 
 Reference: Redis `COMMAND`, `COMMAND INFO`.
@@ -13,18 +13,24 @@ from typing import Final
 from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, help_row
 from crdtstream.clients.context import CommandError, Context, Reply
+from crdtstream.clients.glob import matches, tokens_of
 from crdtstream.commands import (
     clients,
     configuration,
     diagnostics,
     expiry,
+    group_reading,
     groups,
+    importing,
     info,
     keys,
     maintenance,
     members,
     pending_entries,
+    publishing,
+    reading,
     regions,
+    removing,
     renaming,
     server,
     stream_info,
@@ -32,7 +38,6 @@ from crdtstream.commands import (
     transactions,
 )
 from crdtstream.commands.documents import documents
-from crdtstream.commands.glob import matches, tokens_of
 from crdtstream.commands.key_flags import flagged, keys_of, specifications
 from crdtstream.protocols import replies
 
@@ -42,6 +47,7 @@ TOLD_FLAGS = (
     "denyoom",
     "admin",
     "blocking",
+    "pubsub",
     "fast",
     "loading",
     "stale",
@@ -57,6 +63,7 @@ CATEGORIES = {
     "blocking": b"@blocking",
     "fast": b"@fast",
     "connection": b"@connection",
+    "pubsub": b"@pubsub",
     "transaction": b"@transaction",
 }
 
@@ -255,18 +262,23 @@ COMMANDS: list[Command] = [
     *expiry.COMMANDS,
     *renaming.COMMANDS,
     *streams.COMMANDS,
+    *removing.COMMANDS,
+    *reading.COMMANDS,
     *stream_info.COMMANDS,
     *groups.COMMANDS,
+    *group_reading.COMMANDS,
     *pending_entries.COMMANDS,
     *server.COMMANDS,
     *clients.COMMANDS,
     *transactions.COMMANDS,
+    *publishing.COMMANDS,
     *configuration.COMMANDS,
     *maintenance.COMMANDS,
     *diagnostics.COMMANDS,
     *info.COMMANDS,
     *regions.COMMANDS,
     *members.COMMANDS,
+    *importing.COMMANDS,
     TELLING,
 ]
 

@@ -134,8 +134,8 @@ class Applied:
         if context is None:
             assert batch.first == 1, f"the context of origin {batch.slot} before counter {batch.first} is not known"
             context = self.contexts[batch.slot] = VersionVector()
+        # It names what came before it of its own origin too.
         context.merge(batch.context)
-        context.advance(batch.slot, batch.first - 1)
         return context
 
     def knows_context(self, slot: int, first: int) -> bool:
@@ -281,12 +281,20 @@ class Applied:
         key, keyspace, changed = effect.key, self.keyspace, self.changed
         if keyspace.observers:
             keyspace.announce(key)
-        stream = keyspace.ensure(key)
+        stream = keyspace.databases[key[0]].get(key[1])
+        if stream is None:
+            stream = keyspace.place(key, Stream())
         if isinstance(effect, fx.EntriesAdded):
             block, low, high = effect.block, effect.low, effect.high
             stream.apply_added(slot, counter, effect.first, effect.before, block, low, high)
+            if not (stream.deleted or stream.destroyed):
+                # It exists now and has no tombstones, so nothing remains to be collected.
+                changed.touched[key] = None
+                return
         elif isinstance(effect, fx.EntriesRemoved):
             stream.apply_removed(slot, counter, effect.ranges, effect.trimmed, effect.max_deleted)
+            if effect.references:
+                stream.drop_references(effect.references)
             changed.dirty_all(key, stream)
         elif isinstance(effect, fx.Acknowledged):
             group = stream.groups.get(effect.group)

@@ -103,17 +103,26 @@ class AddCounted(Effect):
 
 
 class EntriesRemoved(Effect):
-    """XDEL or a trim, as the counters removed from each origin's tree; `max_deleted` is set by XDEL only."""
+    """XDEL or a trim, as the counters removed from each origin's tree; `max_deleted` is set unless the oldest entries
+    were removed. In every group of every region, pending entries with IDs in `references` leave (DELREF): IDs, because
+    a pending entry outlives its entry, which may have been removed before.
+    """
 
-    __slots__ = ("max_deleted", "ranges", "trimmed")
+    __slots__ = ("max_deleted", "ranges", "references", "trimmed")
 
     def __init__(
-        self, key: Key, ranges: dict[int, list[CounterRange]], trimmed: bool, max_deleted: EntryId | None
+        self,
+        key: Key,
+        ranges: dict[int, list[CounterRange]],
+        trimmed: bool,
+        max_deleted: EntryId | None,
+        references: dict[int, list[Interval]] | None = None,
     ) -> None:
         super().__init__(key)
         self.ranges = ranges
         self.trimmed = trimmed
         self.max_deleted = max_deleted
+        self.references: dict[int, list[Interval]] = references or {}
 
 
 class StreamDeleted(Effect):

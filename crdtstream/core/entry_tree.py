@@ -140,6 +140,10 @@ class EntryTree(Extent):
     def first_id(self) -> EntryId | None:
         return self._blocks[0].id_at(self._head) if self._blocks else None
 
+    def last_block(self) -> Block | None:
+        """The block whose last entry is the tree's."""
+        return self._tail if self._blocks else None
+
     def last_id(self) -> EntryId | None:
         return self._tail.id_at(self._tail.count - 1) if self._blocks else None
 

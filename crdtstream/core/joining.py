@@ -48,6 +48,9 @@ does not cover is not covered by the context either, and a create survives only 
 The runs under a create are united. Local parts (consumers, pending entries, cursor) stay this region's; they are
 dropped when none of the creates that they were made under survives. Pending entries inside newly joined runs leave.
 
+A state does not say which removals dropped their references (DELREF). So pending entries leave together with the
+entries that the join removes: nobody can read those any more, and the effect may have been meant for them.
+
 Reference: Almeida, Shoker, Baquero, "Delta state replicated data types" (2018): dot stores joined with their contexts.
 """
 
@@ -73,7 +76,8 @@ def join_stream(mine: Stream, vector: VersionVector, theirs: Stream, their_vecto
     join_tombstones(mine, vector, theirs, their_vector)
     for slot in sorted({*mine.trees, *theirs.trees}):
         other = theirs.trees.get(slot, _NO_TREE)
-        join_tree(mine.tree(slot), vector.get(slot), other, their_vector.get(slot))
+        removed = join_tree(mine.tree(slot), vector.get(slot), other, their_vector.get(slot))
+        drop_references(mine, slot, removed)
     for slot in sorted({*mine.metas, *theirs.metas}):
         meta = theirs.metas.get(slot, _NO_META)
         join_meta(mine.meta(slot), vector.get(slot), meta, their_vector.get(slot))
@@ -149,14 +153,18 @@ def joined_tombstones(
 # Entries
 
 
-def join_tree(mine: EntryTree, known: int, theirs: EntryTree, their_known: int) -> None:
-    """Join `theirs` into `mine`, adopting its blocks; `known` and `their_known` are as in the table of entries."""
+def join_tree(mine: EntryTree, known: int, theirs: EntryTree, their_known: int) -> list[EntryId]:
+    """Join `theirs` into `mine`, adopting its blocks; `known` and `their_known` are as in the table of entries. Returns
+    the IDs of the entries that were removed.
+    """
+    removed: list[EntryId] = []
     for low, high in lacking(mine, theirs, their_known):
-        mine.remove_counters(low, high)
+        removed += mine.remove_counters(low, high)
     first = theirs.first_above(known)
     if first is not None:
         for part in theirs.slices(first, ID_MAX, -1, False):
             mine.link(part.block, part.low, part.high)
+    return removed
 
 
 def can_join(mine: EntryTree | None, known: int, theirs: EntryTree) -> bool:
@@ -273,6 +281,14 @@ def join_group(group: Group, creates: dict[Dot, Create]) -> None:
     group.derive()
     for slot, acked in group.acked.items():
         group.drop_passed(slot, acked.minus(before.get(slot, IntervalSet())))
+
+
+def drop_references(mine: Stream, slot: int, removed: list[EntryId]) -> None:
+    """Remove the pending entries of these removed entries from all groups."""
+    for group in mine.groups.values():
+        pieces = group.pending.pieces_of(slot, removed) if removed else []
+        if pieces:
+            group.apply_dropped({slot: pieces})
 
 
 def group_of(creates: dict[Dot, Create]) -> Group:

@@ -14,7 +14,6 @@ from mypy_extensions import mypyc_attr
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.collection import Collection
 from crdtstream.core.effects import Key
-from crdtstream.core.entry_id import EntryId
 from crdtstream.core.expiry import NO_EXPIRY, Deadlines
 from crdtstream.core.key_order import KeyOrder
 from crdtstream.core.stream import Stream
@@ -66,12 +65,6 @@ class Keyspace:
         """Like `peek`, but finds hidden keys too."""
         stream = self.databases[key[0]].get(key[1])
         return None if stream is None or (stream.length == 0 and not stream.exists()) else stream
-
-    def last_id_of(self, key: Key, slot: int) -> EntryId | None:
-        """The highest ID among the live entries that an origin added to this key."""
-        stream = self.databases[key[0]].get(key[1])
-        tree = None if stream is None else stream.trees.get(slot)
-        return None if tree is None else tree.last_id()
 
     def hides(self, key: Key) -> bool:
         stream = self.known(key)

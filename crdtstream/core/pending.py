@@ -348,6 +348,11 @@ class PendingEntries:
         number = self._filter(consumer)
         return [] if mine is None or number is None else mine.ids(number)
 
+    def ids_within(self, slot: int, start: EntryId, end: EntryId) -> list[EntryId]:
+        """The IDs pending in this slot from start to end, both inclusive, ascending."""
+        mine = self._of_slot.get(slot)
+        return [] if mine is None else mine.ids_within(start, end)
+
     def rows(
         self,
         start: EntryId,

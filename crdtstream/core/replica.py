@@ -27,7 +27,7 @@ from crdtstream.core import effects as fx
 from crdtstream.core.applying import Applied, Changed, StampedFact
 from crdtstream.core.block import Block, encode_named, id_reply
 from crdtstream.core.causality import Dot, region_of
-from crdtstream.core.effects import Batch, CounterRange, Effect, Key, LocalFact, Position
+from crdtstream.core.effects import Batch, CounterRange, Effect, Interval, Key, LocalFact, Position
 from crdtstream.core.entry_id import EntryId, IdWriter
 from crdtstream.core.expiry import VOID_EXPIRY
 from crdtstream.core.keyspace import Keyspace
@@ -75,6 +75,13 @@ class Replica:
         self._first = 1
         self.lane = region_of(slot)
         self._id_writer = IdWriter()
+
+    def is_alone(self) -> bool:
+        """True if this region knows of no other one: none wrote, none is a member."""
+        applied = self.applied
+        region = region_of(applied.slot)
+        others = [*applied.members.joined(), *[slot for slot, _ in applied.vector.items()]]
+        return all(region_of(slot) == region for slot in others)
 
     def written(self) -> int:
         """A counter that covers everything prepared, plus the acknowledgements that dirty groups may add this turn."""
@@ -138,16 +145,23 @@ class Replica:
         self._commit(fx.AddCounted(key, first, before))
 
     def remove_entries(
-        self, key: Key, ranges: dict[int, list[CounterRange]], trimmed: bool, max_deleted: EntryId | None
+        self,
+        key: Key,
+        ranges: dict[int, list[CounterRange]],
+        trimmed: bool,
+        max_deleted: EntryId | None,
+        references: dict[int, list[Interval]] | None = None,
     ) -> int:
-        """Prepare an XDEL or a trim of these counters; returns how many entries were removed."""
+        """Prepare an XDEL or a trim of these counters, and of the pending entries at `references`; returns how many
+        entries were removed.
+        """
         stream = self.keyspace.find(key)
-        if stream is None or not ranges:
+        if stream is None or not (ranges or references):
             return 0
         if max_deleted is not None:
             max_deleted = max(max_deleted, stream.meta(self.applied.slot).removed_id)
         before = stream.length
-        self._prepare(fx.EntriesRemoved(key, ranges, trimmed, max_deleted))
+        self._prepare(fx.EntriesRemoved(key, ranges, trimmed, max_deleted, references))
         return before - stream.length
 
     def delete_stream(self, key: Key) -> bool:
@@ -299,6 +313,10 @@ class Replica:
         facts = self._facts
         self._facts = []
         return Taken(batch, facts, applied.counter())
+
+    def opened(self) -> tuple[list[Effect], list[StampedFact]]:
+        """What was prepared since the last `take()`, to be read only; the last effect may still grow."""
+        return self._effects, self._facts
 
     def is_settled(self) -> bool:
         """True if everything prepared was taken for the log, so that a key can be captured."""

@@ -26,7 +26,7 @@ from __future__ import annotations
 from crdtstream.core.block import Block
 from crdtstream.core.causality import Dot, VersionVector
 from crdtstream.core.chain import Chains
-from crdtstream.core.effects import CounterRange, Position
+from crdtstream.core.effects import CounterRange, Interval, Position
 from crdtstream.core.entry_id import ID_MIN, EntryId
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.expiry import NO_EXPIRY, VOID_EXPIRY
@@ -285,6 +285,11 @@ class Stream:
                 meta.trimmed_to = max(meta.trimmed_to, pieces[-1][1])
         if max_deleted is not None:
             self._remove_register(slot, counter, max_deleted)
+
+    def drop_references(self, references: dict[int, list[Interval]]) -> None:
+        """Remove the pending entries with these IDs from all groups."""
+        for group in self.groups.values():
+            group.apply_dropped(references)
 
     def _remove_counters(self, origin: int, pieces: list[CounterRange]) -> None:
         tree = self.trees.get(origin)

@@ -23,19 +23,19 @@ from crdtstream.protocols.columns import (
     CodecError,
     column,
     flat,
-    paired,
     read_bytes,
-    read_column,
     read_counter,
+    read_counters,
+    read_pairs,
     read_row,
     read_slot,
     read_u64,
     read_vector,
     vector_column,
 )
-from crdtstream.protocols.effect_rows import Row, effect_row, read_effect
+from crdtstream.protocols.effect_rows import effect_row, read_effect
 from crdtstream.protocols.fact_rows import fact_row, read_fact
-from crdtstream.protocols.rows import Rows, TooShort
+from crdtstream.protocols.rows import Row, Rows, after_first_row, first_row
 
 __all__ = [
     "BATCH",
@@ -75,7 +75,9 @@ __all__ = [
     "encode_start",
 ]
 
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
+# The oldest format that is read: format 3 only adds values at the ends of rows.
+OLDEST_FORMAT: Final = 2
 
 # Kinds of log records.
 BATCH: Final = 1
@@ -92,8 +94,6 @@ STARTED_OVER: Final = 10
 HANDED_OVER: Final = 11
 # Only in a manifest: the first log position that peers may be served from.
 BEGINNING: Final = 12
-
-_HEADER_BYTES: Final = 512
 
 
 class BatchHeader:
@@ -126,20 +126,14 @@ def encode_batch(batch: Batch) -> bytes:
 
 
 def decode_batch(payload: bytes) -> Batch:
-    rows = Rows(payload)
-    return _read_effects(_read_header(rows.next()), rows)
+    return decode_effects(_read_header(first_row(payload)), payload)
 
 
 def decode_effects(header: BatchHeader, payload: bytes) -> Batch:
     """The batch with this header, which was decoded from the same payload before."""
-    rows = Rows(payload)
-    rows.skip()
-    return _read_effects(header, rows)
-
-
-def _read_effects(header: BatchHeader, rows: Rows) -> Batch:
     effects: list[Effect] = []
     counter = header.first
+    rows = after_first_row(payload)
     while counter <= header.last:
         effect = read_effect(rows.next(), counter)
         effects.append(effect)
@@ -152,33 +146,26 @@ def _read_effects(header: BatchHeader, rows: Rows) -> Batch:
 
 def decode_header(payload: bytes) -> BatchHeader:
     """Decode only the header; the effects are not read."""
-    try:
-        return _read_header(Rows(payload[:_HEADER_BYTES]).next())
-    except TooShort:
-        return _read_header(Rows(payload).next())
+    return _read_header(first_row(payload))
 
 
 def _read_header(row: Row) -> BatchHeader:
     slot_value, first_value, last_value, seen = read_row(row, 4, "batch header")
     slot = read_slot(slot_value, "batch slot")
-    first = read_counter(first_value, "first counter")
-    last = read_counter(last_value, "last counter")
-    if last < first:
-        raise CodecError(f"the last counter, {last}, is below the first, {first}")
-    context = _read_context(paired(read_column(seen, "context", 2)), slot)
-    context.advance(slot, first - 1)
-    return BatchHeader(slot, first, last, context)
+    first, last = read_counters(first_value, last_value)
+    return BatchHeader(slot, first, last, _read_context(read_pairs(seen, "context"), slot, first - 1))
 
 
-def _read_context(dots: list[tuple[int, int]], own_slot: int) -> VersionVector:
-    context = VersionVector()
+def _read_context(dots: list[tuple[int, int]], own_slot: int, own_counter: int) -> VersionVector:
+    """What a batch names of others, and of its own origin what came before it."""
+    counters = {own_slot: own_counter}
     slot_before = 0
     for slot, counter in dots:
         if read_slot(slot, "context") <= slot_before or slot == own_slot:
             raise CodecError(f"context: slot {slot} comes after slot {slot_before} in a batch of slot {own_slot}")
-        context.advance(slot, read_counter(counter, "context"))
+        counters[slot] = read_counter(counter, "context")
         slot_before = slot
-    return context
+    return VersionVector(counters)
 
 
 # Other records
@@ -219,12 +206,13 @@ def encode_start(slot: int, count: int) -> bytes:
 
 
 def decode_start(payload: bytes) -> tuple[int, int]:
-    """The origin and its count. The format version comes first, because only this build's own format can be read on."""
+    """The origin and its count. The format version comes first, because a row in a later format cannot be read on."""
     rows = Rows(payload)
     row = rows.next()
     format_version = read_u64(row[0], "format version")
-    if format_version != FORMAT_VERSION:
-        raise CodecError(f"format {format_version}; this build reads and writes format {FORMAT_VERSION}")
+    if not OLDEST_FORMAT <= format_version <= FORMAT_VERSION:
+        read = f"this build reads formats {OLDEST_FORMAT} to {FORMAT_VERSION}"
+        raise CodecError(f"format {format_version}; {read}")
     _, slot, count = read_row(row, 3, "start")
     rows.end()
     return (read_slot(slot, "origin"), read_u64(count, "count of origins"))

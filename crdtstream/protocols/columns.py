@@ -6,6 +6,8 @@ the bytes themselves do not fill.
 
 A *grouped column* holds one list of integers for each slot: slot, n, then n integers, repeated, with slots ascending.
 
+Blocks, keys and counts of adds are what rows of many kinds share, so they are written and read here too.
+
 Every reader here takes an `object` decoded by msgpack and raises `CodecError` with the reason if it is not as expected.
 """
 
@@ -16,8 +18,11 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Final
 
+from crdtstream.core.block import Block
 from crdtstream.core.causality import VersionVector, is_origin
+from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import U64_MAX, EntryId
+from crdtstream.core.keyspace import DATABASES
 
 _LITTLE: Final = array("Q", [1]).tobytes()[0] == 1
 _LANE_ONE: Final = b"\x01\x00\x00\x00\x00\x00\x00\x00"
@@ -143,6 +148,14 @@ def read_counter(value: object, what: str) -> int:
     raise CodecError(f"{what}: counters begin at 1")
 
 
+def read_counters(first_value: object, last_value: object) -> tuple[int, int]:
+    """A range of counters, both inclusive."""
+    first, last = read_counter(first_value, "first counter"), read_counter(last_value, "last counter")
+    if last < first:
+        raise CodecError(f"the last counter, {last}, is below the first, {first}")
+    return first, last
+
+
 def read_row(value: object, size: int, what: str) -> tuple[object, ...]:
     if not isinstance(value, tuple) or len(value) != size:
         raise CodecError(f"{what}: not a row of {size} values")
@@ -161,6 +174,10 @@ def flat(pairs: Iterable[tuple[int, int]]) -> list[int]:
     return list(chain.from_iterable(pairs))
 
 
+def read_pairs(value: object, what: str) -> list[tuple[int, int]]:
+    return paired(read_column(value, what, 2))
+
+
 def paired(values: array[int]) -> list[tuple[int, int]]:
     return list(zip(values[0::2], values[1::2], strict=True))
 
@@ -174,6 +191,47 @@ def vector_column(vector: VersionVector) -> bytes:
 
 def read_vector(value: object) -> VersionVector:
     vector = VersionVector()
-    for slot, counter in paired(read_column(value, "vector", 2)):
+    for slot, counter in read_pairs(value, "vector"):
         vector.advance(read_slot(slot, "vector"), read_counter(counter, "vector"))
     return vector
+
+
+# Parts of rows
+
+
+def read_key(database: object, name: object) -> Key:
+    number = read_u64(database, "database")
+    if number >= DATABASES:
+        raise CodecError(f"there is no database {number}")
+    return (number, read_bytes(name, "name of the key"))
+
+
+def read_count(first_value: object, before_value: object, counter: int) -> tuple[int, int]:
+    first = read_counter(first_value, "counter of the first add")
+    before = read_u64(before_value, "count of adds before")
+    if first > counter:
+        raise CodecError(f"the first add of the count, {first}, is later than this add")
+    if before > counter - first:
+        raise CodecError(f"{before} earlier adds do not fit between counter {first} and this add")
+    return first, before
+
+
+def block_columns(block: Block, low: int, high: int) -> tuple[bytes, bytes, bytes, bytes]:
+    """The slice's milliseconds, sequence numbers, ends (starting at 0) and data."""
+    ms, seq = block.id_columns(low, high)
+    ends = shifted_down(block.ends(low, high), block.start_of(low))
+    return (column_bytes(ms), column_bytes(seq), ends, block.entry_slice(low, high))
+
+
+def read_block(ms_value: object, seq_value: object, ends_value: object, data_value: object, counter: int) -> Block:
+    ms, seq = read_column(ms_value, "milliseconds"), read_column(seq_value, "sequence numbers")
+    ends, data = read_column(ends_value, "ends"), read_bytes(data_value, "data")
+    count = len(ends)
+    if count == 0 or len(ms) != count or len(seq) != count:
+        raise CodecError(f"the columns of a block differ in length: {len(ms)}, {len(seq)} and {count}")
+    if ends[-1] != len(data):
+        raise CodecError(f"the last entry ends at {ends[-1]} of {len(data)} bytes")
+    require_ascending(ends, "ends")
+    if counter + count - 1 > U64_MAX:
+        raise CodecError(f"{count} entries exhaust the counters")
+    return Block.of_columns(ms, seq, range(counter, counter + count), ends, data)

@@ -15,7 +15,6 @@ from __future__ import annotations
 from itertools import chain
 from typing import Final
 
-from crdtstream.core.block import Block
 from crdtstream.core.effects import (
     Acknowledged,
     AddCounted,
@@ -27,7 +26,6 @@ from crdtstream.core.effects import (
     GroupCreated,
     GroupDestroyed,
     Interval,
-    Key,
     MemberAdmitted,
     MemberEffect,
     MemberEvicted,
@@ -36,27 +34,27 @@ from crdtstream.core.effects import (
     StreamDeleted,
     StreamIdSet,
 )
-from crdtstream.core.entry_id import U64_MAX, EntryId
-from crdtstream.core.keyspace import DATABASES
+from crdtstream.core.entry_id import EntryId
 from crdtstream.protocols.columns import (
     CodecError,
+    block_columns,
     column,
-    column_bytes,
     flat,
     grouped_column,
     paired,
+    read_block,
     read_bytes,
-    read_column,
+    read_count,
     read_counter,
     read_flag,
     read_grouped,
     read_id,
     read_int,
+    read_key,
+    read_pairs,
     read_row,
     read_slot,
     read_u64,
-    require_ascending,
-    shifted_down,
 )
 
 Row = tuple[object, ...]
@@ -80,11 +78,12 @@ def effect_row(effect: Effect) -> Row:
         return _member_row(effect)
     database, name = effect.key
     if isinstance(effect, EntriesAdded):
-        columns = _block_columns(effect.block, effect.low, effect.high)
+        columns = block_columns(effect.block, effect.low, effect.high)
         return (_ENTRIES_ADDED, database, name, effect.first, effect.before, *columns)
     if isinstance(effect, EntriesRemoved):
         ranges = grouped_column([(slot, flat(pairs)) for slot, pairs in sorted(effect.ranges.items())])
-        return (_ENTRIES_REMOVED, database, name, ranges, effect.trimmed, effect.max_deleted)
+        row = (_ENTRIES_REMOVED, database, name, ranges, effect.trimmed, effect.max_deleted)
+        return (*row, intervals_column(effect.references)) if effect.references else row
     if isinstance(effect, StreamDeleted):
         counts = grouped_column([(slot, [*count]) for slot, count in sorted(effect.counts.items())])
         return (_STREAM_DELETED, database, name, counts)
@@ -113,16 +112,10 @@ def _member_row(effect: MemberEffect) -> Row:
     return (_MEMBER_JOINED, effect.slot)
 
 
-def _block_columns(block: Block, low: int, high: int) -> tuple[bytes, bytes, bytes, bytes]:
-    """The slice's milliseconds, sequence numbers, ends (starting at 0) and data."""
-    ms, seq = block.id_columns(low, high)
-    ends = shifted_down(block.ends(low, high), block.start_of(low))
-    return (column_bytes(ms), column_bytes(seq), ends, block.entry_slice(low, high))
-
-
 def read_effect(row: Row, counter: int) -> Effect:
     try:
-        return _read_effect_of(read_int(row[0], "kind"), row, counter)
+        kind = row[0]
+        return _read_effect_of(kind if type(kind) is int else read_int(kind, "kind"), row, counter)
     except CodecError as error:
         raise CodecError(f"effect at counter {counter}: {error}") from error
 
@@ -148,7 +141,7 @@ def _read_effect_of(kind: int, row: Row, counter: int) -> Effect:
         return ExpirySet(read_key(database, name), read_u64(expires_ms, "expiry"))
     if kind == _ADD_COUNTED:
         _, database, name, first, before = read_row(row, 5, "AddCounted")
-        return AddCounted(read_key(database, name), *_read_count(first, before, counter))
+        return AddCounted(read_key(database, name), *read_count(first, before, counter))
     if kind == _MEMBER_JOINED:
         _, slot = read_row(row, 2, "MemberJoined")
         return MemberJoined(read_slot(slot, "joined member"))
@@ -177,42 +170,20 @@ def _read_admitted(row: Row) -> MemberAdmitted:
 
 def _read_entries_added(row: Row, counter: int) -> EntriesAdded:
     _, database, name, first_value, before_value, ms, seq, ends, data = read_row(row, 9, "EntriesAdded")
-    first, before = _read_count(first_value, before_value, counter)
-    block = _read_block(ms, seq, ends, data, counter)
+    first, before = read_count(first_value, before_value, counter)
+    block = read_block(ms, seq, ends, data, counter)
     return EntriesAdded(read_key(database, name), first, before, block, 0, block.count)
 
 
-def _read_count(first_value: object, before_value: object, counter: int) -> tuple[int, int]:
-    first = read_counter(first_value, "counter of the first add")
-    before = read_u64(before_value, "count of adds before")
-    if first > counter:
-        raise CodecError(f"the first add of the count, {first}, is later than this add")
-    if before > counter - first:
-        raise CodecError(f"{before} earlier adds do not fit between counter {first} and this add")
-    return first, before
-
-
-def _read_block(ms_value: object, seq_value: object, ends_value: object, data_value: object, counter: int) -> Block:
-    ms, seq = read_column(ms_value, "milliseconds"), read_column(seq_value, "sequence numbers")
-    ends, data = read_column(ends_value, "ends"), read_bytes(data_value, "data")
-    count = len(ends)
-    if count == 0 or len(ms) != count or len(seq) != count:
-        raise CodecError(f"the columns of a block differ in length: {len(ms)}, {len(seq)} and {count}")
-    if ends[-1] != len(data):
-        raise CodecError(f"the last entry ends at {ends[-1]} of {len(data)} bytes")
-    require_ascending(ends, "ends")
-    if counter + count - 1 > U64_MAX:
-        raise CodecError(f"{count} entries exhaust the counters")
-    return Block.of_columns(ms, seq, range(counter, counter + count), ends, data)
-
-
 def _read_entries_removed(row: Row) -> EntriesRemoved:
-    _, database, name, values, trimmed, max_deleted = read_row(row, 6, "EntriesRemoved")
+    # A row without references ends before them, as all rows did up to format 2.
+    _, database, name, values, trimmed, max_deleted = read_row(row[:6], 6, "EntriesRemoved")
     ranges: dict[int, list[CounterRange]] = {}
     for slot, numbers in read_grouped(values, "ranges", 2).items():
         ranges[slot] = _read_ranges(paired(numbers))
     deleted = _read_optional_id(max_deleted, "max-deleted ID")
-    return EntriesRemoved(read_key(database, name), ranges, read_flag(trimmed, "trimmed"), deleted)
+    references = {} if len(row) == 6 else read_intervals(read_row(row, 7, "EntriesRemoved")[6], "references")
+    return EntriesRemoved(read_key(database, name), ranges, read_flag(trimmed, "trimmed"), deleted, references)
 
 
 def _read_ranges(ranges: list[CounterRange]) -> list[CounterRange]:
@@ -253,7 +224,7 @@ def _read_group_created(row: Row) -> GroupCreated:
 
 def _read_acknowledged(row: Row) -> Acknowledged:
     _, database, name, group, values, runs = read_row(row, 6, "Acknowledged")
-    creates = paired(read_column(values, "creates", 2))
+    creates = read_pairs(values, "creates")
     for slot, counter in creates:
         read_slot(slot, "creates")
         read_counter(counter, "creates")
@@ -261,13 +232,6 @@ def _read_acknowledged(row: Row) -> Acknowledged:
 
 
 # Parts of effects and facts
-
-
-def read_key(database: object, name: object) -> Key:
-    number = read_u64(database, "database")
-    if number >= DATABASES:
-        raise CodecError(f"there is no database {number}")
-    return (number, read_bytes(name, "name of the key"))
 
 
 def _read_tally(value: object, what: str) -> int:

@@ -28,6 +28,7 @@ from crdtstream.protocols.columns import (
     read_flag,
     read_id,
     read_int,
+    read_key,
     read_row,
     read_slot,
     read_u64,
@@ -37,7 +38,6 @@ from crdtstream.protocols.effect_rows import (
     intervals_column,
     position_values,
     read_intervals,
-    read_key,
     read_position,
 )
 

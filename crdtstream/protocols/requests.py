@@ -272,14 +272,16 @@ def take_requests(buffer: bytes, at: i64, requests: list[list[bytes]], arguments
     while at <= last and buffer[at] == STAR:
         # A count of one or two digits; anything else is left to `_take_count`, which knows the errors.
         count: i64 = buffer[at + 1] - ZERO
+        if count < 1 or count > 9:
+            break
         begin: i64 = at + 4
         if buffer[at + 2] != CR:
             tail: i64 = buffer[at + 2] - ZERO
             if tail < 0 or tail > 9 or buffer[at + 3] != CR:
                 break
-            count = count * 10 + tail if count > 0 else 0
+            count = count * 10 + tail
             begin = at + 5
-        if count < 1 or count > 99 or count > arguments_max:
+        if count > arguments_max:
             break
         argv: list[bytes] = []
         after = take_arguments(buffer, begin, count, argv, bulk_bytes_max)
@@ -295,6 +297,8 @@ def take_arguments(buffer: bytes, at: i64, count: i64, argv: list[bytes], bulk_b
     end: i64 = len(buffer)
     while count > 0 and at + BULK_BYTES_MIN <= end and buffer[at] == DOLLAR:
         size: i64 = buffer[at + 1] - ZERO
+        if size < 0 or size > 9:
+            break
         begin: i64 = at + 2
         digit: i64 = buffer[begin]
         while digit != CR:
@@ -306,7 +310,7 @@ def take_arguments(buffer: bytes, at: i64, count: i64, argv: list[bytes], bulk_b
             digit = buffer[begin]
         begin += LINE_END_BYTES
         after: i64 = begin + size + LINE_END_BYTES
-        if size < 0 or size > bulk_bytes_max or after > end:
+        if size > bulk_bytes_max or after > end:
             break
         argv.append(buffer[begin : begin + size])
         at = after

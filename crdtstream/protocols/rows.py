@@ -17,6 +17,8 @@ from crdtstream.protocols.columns import CodecError
 Row = tuple[object, ...]
 
 _ROW_MAX: Final = 16
+# A payload may be long, and its first row is mostly short.
+_FIRST_BYTES: Final = 512
 _ROW_BYTES_MAX: Final = (1 << 31) - 1
 
 
@@ -55,7 +57,6 @@ class Rows:
         return row if type(row) is tuple and row else _checked(row)
 
     def skip(self) -> None:
-        """Skip a row that was decoded before."""
         self._unpacker.skip()
 
     def done(self) -> bool:
@@ -65,6 +66,21 @@ class Rows:
         rest = self._size - self._unpacker.tell()
         if rest:
             raise CodecError(f"{rest} bytes follow the last row")
+
+
+def first_row(payload: bytes) -> Row:
+    """The first row of a payload; the others are not read."""
+    try:
+        return Rows(payload[:_FIRST_BYTES]).next()
+    except TooShort:
+        return Rows(payload).next()
+
+
+def after_first_row(payload: bytes) -> Rows:
+    """A reader behind the first row, which was decoded before."""
+    rows = Rows(payload)
+    rows.skip()
+    return rows
 
 
 class RowStream:

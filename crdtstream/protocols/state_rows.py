@@ -35,10 +35,11 @@ from crdtstream.protocols.columns import (
     column_bytes,
     flat,
     in_order,
-    paired,
     read_bytes,
     read_column,
     read_int,
+    read_key,
+    read_pairs,
     read_row,
     read_slot,
     read_u64,
@@ -48,7 +49,6 @@ from crdtstream.protocols.effect_rows import (
     intervals_column,
     position_values,
     read_intervals,
-    read_key,
     read_position,
 )
 from crdtstream.protocols.rows import Row
@@ -345,7 +345,7 @@ def _tree(head: int, blocks: list[Block]) -> EntryTree:
 
 
 def _read_counters(value: object) -> dict[int, int]:
-    return dict(paired(read_column(value, "counters", 2)))
+    return dict(read_pairs(value, "counters"))
 
 
 def _read_meta(numbers: array[int]) -> OriginMeta:

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.config import NAME_CHARACTERS_MAX, Config
+from crdtstream.clients.settings import Settings
+from crdtstream.clients.standing import Standing
+from crdtstream.config import NAME_CHARACTERS_MAX
 from crdtstream.core.causality import REGION_MAX, VersionVector, region_of
 from crdtstream.core.entry_id import U64_MAX
 from crdtstream.core.replica import Replica
@@ -23,9 +25,9 @@ from crdtstream.replication.heard import Heard
 from crdtstream.replication.history import History
 from crdtstream.replication.inbox import Inbox, InboxError
 from crdtstream.replication.membership.birth import Birth
-from crdtstream.replication.progress import ProgressRow
+from crdtstream.replication.progress import GrownRow
 from crdtstream.replication.screening import screen_state
-from crdtstream.replication.session import GREETING, REFUSED, Refusal, Session
+from crdtstream.replication.session import Refusal, Session
 from crdtstream.replication.transfer.fetching import Fetching
 from crdtstream.replication.transfer.handover import Handover
 from crdtstream.replication.transfer.sending import Transfer
@@ -41,17 +43,20 @@ NEVER_MS: Final = -(1 << 63)
 class Exchange:
     """Carries out what the sessions received; `view` is what they see of this region, and others may read it too."""
 
-    def __init__(self, config: Config, replica: Replica, turn: Turn, history: History, birth: Birth) -> None:
+    def __init__(
+        self, settings: Settings, standing: Standing, replica: Replica, turn: Turn, history: History, birth: Birth
+    ) -> None:
         self.notices: list[tuple[str, Exception | None]] = []
         self.news: list[str] = []
-        self.audit = Audit(config.name, replica, self.notices)
+        self.audit = Audit(settings.config.name, replica, self.notices)
         self.fetching = Fetching(self.news)
-        self.view = View(config, replica, history, birth, self.fetching, self.audit)
+        self.view = View(settings, replica, history, birth, self.fetching, self.audit)
         self.history = history
         self.birth = birth
         self.progress = self.view.progress
         self.transfers = self.view.transfers
-        self.writable = True
+        self.standing = standing
+        self._settings = settings
         self._replica = replica
         self._applied = replica.applied
         self._turn = turn
@@ -87,7 +92,7 @@ class Exchange:
         except Refusal as refused:
             session.refuse(str(refused))
         except (WireError, CodecError) as error:
-            session.refuse_unreadable(error, self.view.config)
+            session.refuse_unreadable(error, self._settings.config)
         self.progress.settle(self._applied.vector)
 
     def _perform(self, session: Session, link_id: int, heard: Heard, now_ms: int) -> None:
@@ -97,7 +102,8 @@ class Exchange:
         if heard.has_part:
             self._bound_unfinished()
         # Nobody can have more effects of this origin than it has made, unless another process continues as this origin.
-        self.doubled = self.doubled or not self._applied.vector.contains(self._applied.slot, heard.own_counter)
+        if heard.own_counter and not self._applied.vector.contains(self._applied.slot, heard.own_counter):
+            self.doubled = True
         for slot, count, regions in heard.neighbours:
             self.birth.founding.tell(slot, count, regions)
         for row in heard.births:
@@ -125,15 +131,14 @@ class Exchange:
         known = {*self._applied.members.slots(), *self.birth.founders}
         return all(region_of(other) != region_of(slot) for other in known) or slot in self.birth.founding.origins()
 
-    def _hear_progress(self, session: Session, rows: list[ProgressRow], now_ms: int) -> None:
-        rows_max = self.view.config.limits.progress_rows_max
-        for slot, durable, applied, life in rows:
-            if not self.progress.hear(slot, durable, applied, rows_max):
+    def _hear_progress(self, session: Session, rows: list[GrownRow], now_ms: int) -> None:
+        rows_max = self._settings.limits.progress_rows_max
+        for row in rows:
+            if not self.progress.hear_row(row, rows_max, now_ms):
                 peer = f"region {session.peer_name} ({session.peer_region})"
                 raise Refusal(
                     f"{peer} sends more progress than progress_rows_max = {rows_max} rows allow: raise the limit"
                 )
-            self.progress.hear_life(slot, life, now_ms)
 
     def _hear_deferred(self, deferred: Deferred) -> None:
         """Record that a peer defers the admission of this region's origin, or no longer does."""
@@ -148,8 +153,8 @@ class Exchange:
         """Apply the batch if nothing is missing; otherwise keep it until its dependencies arrive."""
         if self.view.frozen:
             return
-        name, own = self.view.config.name, self._applied
-        if not self.writable:
+        name, own = self._settings.config.name, self._applied
+        if not self.standing.writable:
             raise Refusal(f"region {name} has a full disk: it accepts no batches until space is freed")
         if header.slot == own.slot and not own.vector.contains(header.slot, header.last):
             self.doubled = True
@@ -198,7 +203,7 @@ class Exchange:
         """Shed waiting batches above `inbox_bytes_max`. The link that delivered most of them has exceeded the window of
         any correct peer: it is closed, and its peer starts again from the vector.
         """
-        limit = self.view.config.limits.inbox_bytes_max
+        limit = self._settings.limits.inbox_bytes_max
         # Shedding one link may not suffice, since batches that other links delivered too are kept.
         while self._inbox.held_bytes > limit:
             self._refuse(
@@ -213,7 +218,7 @@ class Exchange:
 
     def _bound_unfinished(self) -> None:
         """Check the limit over all links: each of them may be within it alone."""
-        limit = self.view.config.limits.batch_bytes_max
+        limit = self._settings.limits.batch_bytes_max
         if sum([each.unfinished_bytes for each in self._links.values()]) > limit:
             raise Refusal(f"incomplete batches exceed batch_bytes_max = {limit} bytes")
 
@@ -228,7 +233,7 @@ class Exchange:
             self._snapshots += 1
             snapshot = Snapshot(self._replica, self.birth.founders_left())
             # A receiver resumes by this number, so it must differ between origins, log positions and attempts.
-            number = (self.birth.origin << 3 ^ (last << 8 | self._snapshots & 0xFF)) & U64_MAX
+            number = (self._applied.slot << 3 ^ (last << 8 | self._snapshots & 0xFF)) & U64_MAX
             self.transfers.begin(peer, Transfer(number, last, snapshot))
             self.news.append(f"a state transfer to region {region_of(peer)} begins")
 
@@ -239,7 +244,7 @@ class Exchange:
         use.
         """
         fetching = self.fetching
-        if not self.writable or fetching.link is not None or self.view.frozen != handover.demanded:
+        if not self.standing.writable or fetching.link is not None or self.view.frozen != handover.demanded:
             return False
         if fetching.staging is not None and fetching.staging.region != handover.region:
             if self._may_go_on(fetching.staging.region):
@@ -255,8 +260,8 @@ class Exchange:
         return not near or any(session.handover.is_needed for session in near)
 
     def _accept_chunk(self, handover: Handover, chunk: Chunk) -> None:
-        name, fetching = self.view.config.name, self.fetching
-        if not self.writable:
+        name, fetching = self._settings.config.name, self.fetching
+        if not self.standing.writable:
             raise Refusal(f"region {name} has a full disk: it accepts no state transfer until space is freed")
         if not fetching.expects(chunk):
             raise Refusal(f"region {name} received a chunk of a state transfer that it did not request")
@@ -275,16 +280,15 @@ class Exchange:
 
     def _join(self, staging: Staging, handover: Handover) -> None:
         """Join the complete state: founders first, then all of its keys at once."""
-        state, own_slot = staging.state, self.birth.origin
+        state, own_slot = staging.state, self._applied.slot
         screen_state(state, self._replica)
         for slot in state.founders:
             self.birth.found(slot, self._turn)
         if not self._applied.vector.contains(own_slot, state.vector.get(own_slot)):
             self.doubled = True
             self.fetching.abandon("it holds effects of this origin that this process never made")
-            raise Refusal(
-                f"region {self.view.config.name} received a state with effects of its own origin that it never made"
-            )
+            name = self._settings.config.name
+            raise Refusal(f"region {name} received a state with effects of its own origin that it never made")
         brought = self._turn.join(staging.transfer, state)
         size = f"{len(state.streams)} keys in {staging.next} chunks, {staging.byte_count} bytes"
         news = "" if brought else ", nothing new"
@@ -319,13 +323,13 @@ class Exchange:
             self.fetching.abandon("it was not joined before the stop")
 
     def _tick_states(self, passed_ms: int) -> None:
-        keep_ms = self.view.config.limits.transfer_keep_ms
+        keep_ms = self._settings.limits.transfer_keep_ms
         self.transfers.tick(self.view.direct, passed_ms, keep_ms)
         if self.fetching.tick(passed_ms, keep_ms):
             reason = f"no chunk of the state arrived for {keep_ms} ms"
             session = None if self.fetching.link is None else self._links.get(self.fetching.link)
             if session is not None:
-                session.closed = session.closed or reason
+                session.close(reason)
             self.fetching.abandon(reason)
 
     # Links
@@ -355,12 +359,11 @@ class Exchange:
     def end(self, reason: str) -> None:
         """Close all links; a peer with a pending refusal still receives it first."""
         for session in self._links.values():
-            if session.state != REFUSED:
-                session.closed = session.closed or reason
+            session.leave(reason)
 
     def welcomes(self, hello: Hello) -> bool:
         """Return whether a session with this Hello would open; asked before the new link replaces an existing one."""
-        own = make_hello(self.view.config, self.birth, VersionVector(), [])
+        own = make_hello(self._settings.config, self.birth, VersionVector(), [])
         try:
             check_hello(hello)
         except WireError:
@@ -387,22 +390,22 @@ class Exchange:
         nothing.
         """
         stalled_ms = now_ms - self._ticked_ms
-        if self._ticked_ms and stalled_ms > self.view.config.limits.heartbeat_ms:
+        if self._ticked_ms and stalled_ms > self._settings.limits.heartbeat_ms:
             for session in self._links.values():
                 session.excuse(stalled_ms)
         self._ticked_ms = now_ms
         self._raise_life(now_ms)
         for session in self._links.values():
-            session.tick(now_ms, self.view.config.limits.peer_timeout_ms)
+            session.tick(now_ms, self._settings.limits.peer_timeout_ms)
         self.view.direct = self.direct_slots()
         # A stall of this process is not idle time of a transfer: count one heartbeat of it at most.
-        self._tick_states(min(max(0, stalled_ms), self.view.config.limits.heartbeat_ms))
-        self.audit.tick(now_ms, self.view.config.limits, self.view.direct, self.progress)
+        self._tick_states(min(max(0, stalled_ms), self._settings.limits.heartbeat_ms))
+        self.audit.tick(now_ms, self._settings.limits, self.view.direct, self.progress)
 
     def _raise_life(self, now_ms: int) -> None:
         """Raise this region's sign of life once per heartbeat, and at once if the clock was set back."""
         self.progress.set_back(now_ms)
-        if not 0 <= now_ms - self._life_ms < self.view.config.limits.heartbeat_ms:
+        if not 0 <= now_ms - self._life_ms < self._settings.limits.heartbeat_ms:
             self._life_ms = now_ms
             self.view.life += 1
 
@@ -417,11 +420,11 @@ class Exchange:
         """
         founders = self.birth.founders_left()
         members = self._applied.members
-        known = {region_of(slot) for slot in [*founders, *members.joined()]} | {self.view.config.region}
+        known = {region_of(slot) for slot in [*founders, *members.joined()]} | {self._settings.config.region}
         # `known` includes this region: at most as many as peers means that a configured one is missing.
-        if len(known) <= len(self.view.config.peers):
+        if len(known) <= len(self._settings.config.peers):
             return VersionVector()
-        return members.stable(self.birth.origin, self.view.durable_vector, founders, self.progress.durable_of)
+        return members.stable(self._applied.slot, self.view.durable_vector, founders, self.progress.durable_of)
 
     # For display
 
@@ -431,7 +434,7 @@ class Exchange:
 
     def is_greeting(self) -> bool:
         """Return whether an open link is still waiting for the peer's Hello."""
-        return any(session.state == GREETING and session.closed is None for session in self._links.values())
+        return any(session.is_greeting for session in self._links.values())
 
     def sessions(self) -> list[Session]:
         """One session for each origin that has greeted, by region; an open one is preferred over a closing one."""
@@ -446,8 +449,8 @@ class Exchange:
         """The member origins that have no session here, known through others or gone; none of them belongs to a linked
         region.
         """
-        linked = {session.peer_region for session in self.sessions()} | {self.view.config.region}
-        counted = self._applied.members.counted(self.birth.origin, self.birth.founders_left())
+        linked = {session.peer_region for session in self.sessions()} | {self._settings.config.region}
+        counted = self._applied.members.counted(self._applied.slot, self.birth.founders_left())
         return [slot for slot in counted if region_of(slot) not in linked]
 
     def linked_ms(self, region: int, now_ms: int) -> int:

@@ -17,6 +17,7 @@ from crdtstream.core.causality import REGION_MAX, VersionVector, is_origin, regi
 from crdtstream.protocols.codec import FORMAT_VERSION
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.membership.birth import Birth
+from crdtstream.replication.progress import GrownRow
 
 PROTOCOL_VERSION = 2
 SHARD = 0
@@ -59,6 +60,11 @@ def vector_rows(vector: VersionVector) -> list[wire.VectorRow]:
 
 def to_vector(rows: Iterable[wire.VectorRow]) -> VersionVector:
     return VersionVector({to_slot(row.slot): row.counter for row in rows})
+
+
+def to_grown(row: wire.ProgressRow) -> GrownRow:
+    durable = to_vector(row.durable) if row.durable else None
+    return (to_slot(row.slot), durable, to_vector(row.applied) if row.applied else None, row.life)
 
 
 def to_slots(slots: Iterable[int]) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from crdtstream.protocols.codec import BatchHeader
 from crdtstream.replication import wire_pb2 as wire
-from crdtstream.replication.progress import ProgressRow
+from crdtstream.replication.progress import GrownRow
 
 
 class Heard:
@@ -22,7 +22,7 @@ class Heard:
         self.batches: list[tuple[BatchHeader, bytes]] = []
         # A part of a batch that is larger than a message; the complete batch is in `batches`.
         self.has_part = False
-        self.rows: list[ProgressRow] = []
+        self.rows: list[GrownRow] = []
         self.audit: wire.Audit | None = None
         self.deferred: wire.Deferred | None = None
         self.chunk: wire.Chunk | None = None

@@ -30,6 +30,8 @@ from crdtstream.core.causality import VersionVector, region_of
 
 # Origin, durable vector, applied vector, sign of life.
 ProgressRow = tuple[int, VersionVector, VersionVector, int]
+# The same as a peer sends it, with what it has not told yet; None for a vector that has not grown.
+GrownRow = tuple[int, VersionVector | None, VersionVector | None, int]
 
 ROWS_MAX: Final = 1 << 62
 
@@ -49,9 +51,10 @@ class _Member:
         self.life = 0
         self.sign_ms = 0
 
-    def hear(self, durable: VersionVector, applied: VersionVector) -> None:
-        self.applied.merge(applied)
-        if not self.heard.descends(durable):
+    def hear(self, durable: VersionVector | None, applied: VersionVector | None) -> None:
+        if applied is not None:
+            self.applied.merge(applied)
+        if durable is not None and not self.heard.descends(durable):
             self.heard.merge(durable)
             if self.awaited is None:
                 self.awaited = self.heard.copy()
@@ -59,8 +62,9 @@ class _Member:
     def row_count(self) -> int:
         return self.heard.slot_count() + self.applied.slot_count()
 
-    def new_rows(self, durable: VersionVector, applied: VersionVector) -> int:
-        return durable.slots_beyond(self.heard) + applied.slots_beyond(self.applied)
+    def new_rows(self, durable: VersionVector | None, applied: VersionVector | None) -> int:
+        count = 0 if durable is None else durable.slots_beyond(self.heard)
+        return count if applied is None else count + applied.slots_beyond(self.applied)
 
     def settle(self, own: VersionVector) -> bool:
         """Let vectors that the local vector descends pass the gate; True if one did."""
@@ -84,7 +88,17 @@ class ProgressTable:
         # The rows of all received vectors together: a measure of the memory they take.
         self.row_count = 0
 
-    def hear(self, slot: int, durable: VersionVector, applied: VersionVector, rows_max: int = ROWS_MAX) -> bool:
+    def hear_row(self, row: GrownRow, rows_max: int, now_ms: int) -> bool:
+        """Merge what a peer sent of a member; False, and no change, if that takes more than `rows_max`."""
+        slot, durable, applied, life = row
+        if not self.hear(slot, durable, applied, rows_max):
+            return False
+        self.hear_life(slot, life, now_ms)
+        return True
+
+    def hear(
+        self, slot: int, durable: VersionVector | None, applied: VersionVector | None, rows_max: int = ROWS_MAX
+    ) -> bool:
         """Merge a member's vectors; the caller keeps its own objects. False, and no change, if the total would exceed
         `rows_max`.
         """

@@ -35,8 +35,8 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.core import effects as fx
+from crdtstream.core.block import Block
 from crdtstream.core.causality import Dot, VersionVector, origin_name
-from crdtstream.core.entry_id import EntryId
 from crdtstream.core.forks import forks
 from crdtstream.core.joining import can_join, last_of
 from crdtstream.core.replica import Replica
@@ -49,7 +49,7 @@ NOTHING: Final = VersionVector()
 
 
 def screen_batch(batch: fx.Batch, replica: Replica) -> None:
-    tops: dict[fx.Key, EntryId | None] = {}
+    tops: dict[fx.Key, Block | None] = {}
     counter = batch.first
     for effect in batch.effects:
         if isinstance(effect, fx.EntriesAdded):
@@ -71,15 +71,22 @@ def _refuse_unseen(effect: fx.Effect, counter: int, batch: fx.Batch, replica: Re
             raise CodecError(f"effect at counter {counter} names {slot}:{named}, which its context does not cover")
 
 
-def _refuse_descending(added: fx.EntriesAdded, slot: int, tops: dict[fx.Key, EntryId | None], replica: Replica) -> None:
-    """Reject an ID that does not ascend; `tops` holds the last ID of each key in the batch so far, None after a DEL."""
+def _refuse_descending(added: fx.EntriesAdded, slot: int, tops: dict[fx.Key, Block | None], replica: Replica) -> None:
+    """Reject an ID that does not ascend; `tops` holds the last block of each key in the batch so far, None after a
+    DEL.
+    """
     key, block = added.key, added.block
-    top = tops[key] if key in tops else replica.keyspace.last_id_of(key, slot)
-    first = block.id_at(added.low)
-    if top is not None and first <= top:
+    if key in tops:
+        top = tops[key]
+    else:
+        stream = replica.keyspace.databases[key[0]].get(key[1])
+        tree = None if stream is None else stream.trees.get(slot)
+        top = None if tree is None else tree.last_block()
+    if top is not None and not block.lies_above(added.low, top):
         cause = "as happens after the memory of a process was cloned"
-        raise CodecError(f"slot {slot} adds entry {first} after {top}, {cause}. {REMEDY}")
-    tops[key] = block.id_at(added.high - 1)
+        first, last = block.id_at(added.low), top.id_at(top.count - 1)
+        raise CodecError(f"slot {slot} adds entry {first} after {last}, {cause}. {REMEDY}")
+    tops[key] = block
 
 
 def _named(effect: fx.Effect) -> list[Dot]:

@@ -1,8 +1,12 @@
 """Anti-entropy with one peer, in both directions of one link; pure.
 
-    greeting    both sides send a Hello at once; greeting.py compares the two
-    open        each side serves what the peer's vector lacks (feed.py) and receives the peer's batches (intake.py)
-    refused     a Refused message waits to be sent; then `closed` holds the reason and nothing more is sent
+    linked       nothing was exchanged; both sides send a Hello at once
+    greeting     the own Hello is sent; answering: the peer's has arrived. greeting.py compares the two
+    open         each side serves what the peer's vector lacks (feed.py) and receives the peer's batches (intake.py)
+    refusing     a Refused message waits to be sent
+    closed       nothing more is sent; `reason` says why
+
+states.py has the events between them. A session serves a peer as soon as its Hello has arrived.
 
 Messages are pulled: `outgoing` collects everything that is due into one message, or returns None. Progress that is
 merely informative never causes a message by itself: it travels with other content, or once every
@@ -33,6 +37,7 @@ from crdtstream.replication.greeting import (
     check_hello,
     make_hello,
     refusal,
+    to_grown,
     to_regions,
     to_slot,
     to_slots,
@@ -43,16 +48,27 @@ from crdtstream.replication.heard import Heard
 from crdtstream.replication.intake import Intake
 from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.progress import ProgressRow
+from crdtstream.replication.states import (
+    ANSWERING,
+    CLOSED,
+    CLOSES,
+    GREETING,
+    HELLO_HEARD,
+    HELLO_SENT,
+    LINKED,
+    OPEN,
+    REFUSAL_SENT,
+    REFUSES,
+    REFUSING,
+    SESSION,
+    after,
+)
 from crdtstream.replication.transfer.handover import Handover
 from crdtstream.replication.transfer.sending import Transfers
 from crdtstream.replication.view import View
 
 PROGRESS_INTERVAL_MS = 100
 REASON_CHARACTERS_MAX = 1_000
-
-GREETING = "greeting"
-OPEN = "open"
-REFUSED = "refused"
 
 
 class Refusal(Exception):
@@ -68,15 +84,12 @@ class Session:
         "_deferred_told",
         "_feed",
         "_heard_ms",
-        "_hello_sent",
         "_intake",
         "_neighbours_told",
         "_progress_ms",
-        "_reason",
         "_reported_bytes",
         "_sent_ms",
         "_shared",
-        "closed",
         "founders",
         "handover",
         "opened_ms",
@@ -84,15 +97,17 @@ class Session:
         "peer_origin",
         "peer_region",
         "predecessors",
+        "reason",
         "replaces",
         "state",
         "vector_then",
     )
 
     def __init__(self, view: View, now_ms: int, link: int = 0) -> None:
-        limits = view.config.limits
-        self.state = GREETING
-        self.closed: str | None = None
+        limits = view.settings.limits
+        self.state = LINKED
+        # Why the link is refused or closed.
+        self.reason = ""
         self.peer_name = ""
         self.peer_region = 0
         # 0 until the peer has greeted.
@@ -103,11 +118,9 @@ class Session:
         # The peer's applied vector at the time of its Hello.
         self.vector_then = VersionVector()
         self.opened_ms = now_ms
-        self._reason = ""
         self._feed = Feed(view.history, limits.window_bytes)
         self._intake = Intake(limits.batch_bytes_max)
         self.handover = Handover(self._feed, link)
-        self._hello_sent = False
         self._births_told = 0
         self._deferred_told = 0
         self._neighbours_told = 0
@@ -118,9 +131,24 @@ class Session:
         self._sent_ms = now_ms
         self._progress_ms = now_ms
 
+    def _pass(self, event: str) -> None:
+        """Every change of the state."""
+        self.state = after(SESSION, self.state, event)
+
     @property
     def is_open(self) -> bool:
-        return self.state == OPEN and self.closed is None
+        """True if the peer has greeted, and neither side has ended the link."""
+        return self.state in (ANSWERING, OPEN)
+
+    @property
+    def is_greeting(self) -> bool:
+        """True while the peer's Hello is awaited."""
+        return self.state in (LINKED, GREETING)
+
+    @property
+    def closed(self) -> str | None:
+        """Why the link must be closed; None if it may stay."""
+        return self.reason if self.state == CLOSED else None
 
     @property
     def sent_bytes(self) -> int:
@@ -139,7 +167,7 @@ class Session:
 
     def receive(self, message: wire.Message, view: View, now_ms: int) -> Heard | None:
         """Return what the message means for the region, or None if it ends the link."""
-        if self.closed is not None or self.state == REFUSED:
+        if self.state in (REFUSING, CLOSED):
             return None
         self._heard_ms = now_ms
         try:
@@ -147,17 +175,17 @@ class Session:
         except Refusal as refusal:
             self.refuse(str(refusal))
         except (WireError, CodecError) as error:
-            self.refuse_unreadable(error, view.config)
+            self.refuse_unreadable(error, view.settings.config)
         return None
 
     def _take(self, message: wire.Message, view: View, now_ms: int) -> Heard | None:
         if message.HasField("refused"):
-            self.closed = f"the peer refused: {message.refused.reason[:REASON_CHARACTERS_MAX]}"
+            self.close(f"the peer refused: {message.refused.reason[:REASON_CHARACTERS_MAX]}")
             return None
         heard = Heard()
         if message.HasField("hello"):
             self._take_hello(message.hello, view, heard)
-        elif self.state == GREETING:
+        elif self.is_greeting:
             raise WireError("a message before its Hello")
         if message.HasField("met"):
             take_met(message.met, heard)
@@ -188,7 +216,7 @@ class Session:
             heard.chunk = message.chunk
 
     def _take_hello(self, hello: wire.Hello, view: View, heard: Heard) -> None:
-        if self.state != GREETING:
+        if not self.is_greeting:
             raise WireError("a second Hello")
         reason = refusal(self._own_hello(view), hello)
         if reason is not None:
@@ -202,9 +230,9 @@ class Session:
         self.replaces = hello.replaces
         self.vector_then = to_vector(hello.vector)
         self._serve_from(self.vector_then, to_slots(hello.direct_slots), 0, view.transfers)
-        heard.own_counter = self.vector_then.get(view.birth.origin)
+        heard.own_counter = self.vector_then.get(view.replica.applied.slot)
         heard.births += hello.births
-        self.state = OPEN
+        self._pass(HELLO_HEARD)
 
     def _serve_from(self, vector: VersionVector, direct: list[int], restart: int, transfers: Transfers) -> None:
         self._feed.begin(vector, direct, restart)
@@ -226,17 +254,21 @@ class Session:
         """Merge the peer's progress rows. A row about this region's own origin only shows how far its effects have
         spread.
         """
-        own = view.birth.origin
+        own = view.replica.applied.slot
         self._feed.note_consumed(progress.consumed_bytes)
         for row in progress.rows:
-            slot, durable, applied = to_slot(row.slot), to_vector(row.durable), to_vector(row.applied)
-            heard.own_counter = max(heard.own_counter, applied.get(own))
+            grown = to_grown(row)
+            slot, durable, applied, life = grown
+            if applied is not None:
+                heard.own_counter = max(heard.own_counter, applied.get(own))
             if slot != own:
-                heard.rows.append((slot, durable, applied, row.life))
-                self._shared_of(slot).add(durable, applied, row.life)
+                heard.rows.append(grown)
+                self._shared_of(slot).add(durable, applied, life)
             if slot == self.peer_origin:
-                self._feed.note_covered(applied)
-                self.handover.heard_progress(view.transfers)
+                if applied is not None:
+                    self._feed.note_covered(applied)
+                if self._feed.behind or view.transfers.running:
+                    self.handover.heard_progress(view.transfers)
 
     def _shared_of(self, slot: int) -> _Shared:
         shared = self._shared.get(slot)
@@ -248,29 +280,28 @@ class Session:
 
     def outgoing(self, view: View, bytes_max: int, now_ms: int) -> wire.Message | None:
         """Return one message of at most about `bytes_max` with everything that is due, or None if nothing is due."""
-        if self.closed is not None:
+        if self.state in (GREETING, CLOSED):
             return None
         message = wire.Message()
-        if self.state == REFUSED:
-            message.refused.reason = self._reason
-            self.closed = self._reason
+        if self.state == REFUSING:
+            message.refused.reason = self.reason
+            self._pass(REFUSAL_SENT)
             return message
-        said = False
-        if not self._hello_sent:
-            message.hello.CopyFrom(self._own_hello(view))
-            self._asked_direct = list(message.hello.direct_slots)
-            self._births_told = view.birth.changes
-            self._hello_sent = True
-            said = True
-        elif self.state == OPEN:
-            said = self._fill(message, view, bytes_max, now_ms)
-        if not said:
+        if self.state != OPEN:
+            self._say_hello(message, view)
+        elif not self._fill(message, view, bytes_max, now_ms):
             return None
         self._sent_ms = now_ms
         return message
 
+    def _say_hello(self, message: wire.Message, view: View) -> None:
+        message.hello.CopyFrom(self._own_hello(view))
+        self._asked_direct = list(message.hello.direct_slots)
+        self._births_told = view.birth.changes
+        self._pass(HELLO_SENT)
+
     def _own_hello(self, view: View) -> wire.Hello:
-        return make_hello(view.config, view.birth, view.replica.applied.vector, view.direct)
+        return make_hello(view.settings.config, view.birth, view.replica.applied.vector, view.direct)
 
     def _fill(self, message: wire.Message, view: View, bytes_max: int, now_ms: int) -> bool:
         self._fill_met(message, view.birth)
@@ -280,7 +311,7 @@ class Session:
         audit = view.audit.due(self.peer_origin)
         if audit is not None:
             message.audit.CopyFrom(audit)
-        own = view.birth.origin
+        own = view.replica.applied.slot
         searching = not view.frozen and self._feed.fill(message, bytes_max, view.served_position, own)
         said = searching or bool(message.ListFields())
         return self._fill_progress(message, view, said, now_ms) or said
@@ -299,7 +330,7 @@ class Session:
         other = view.deferrals.get(self.peer_origin, 0)
         if other != self._deferred_told:
             message.deferred.other = other
-            message.deferred.told_by = view.config.name
+            message.deferred.told_by = view.settings.config.name
             self._deferred_told = other
 
     def _fill_links(self, message: wire.Message, view: View) -> None:
@@ -319,7 +350,7 @@ class Session:
         """Add progress that is urgent or can travel with other content; also send a heartbeat after a silence, and an
         empty message while the feed is still searching the log, so that the link pulls again.
         """
-        limits = view.config.limits
+        limits = view.settings.limits
         self._intake.settle(view.replica.applied.vector)
         unreported = self._intake.consumed_bytes - self._reported_bytes
         rows, urgent = self._changed_rows(view)
@@ -350,13 +381,13 @@ class Session:
                 continue
             grown = durable.beyond(shared.durable)
             if grown.total():
-                urgent = urgent or slot == view.birth.origin or slot not in self._feed.direct
+                urgent = urgent or slot == view.replica.applied.slot or slot not in self._feed.direct
             rows.append((slot, grown, applied.beyond(shared.applied), life))
         return rows, urgent
 
     def _progress_rows(self, view: View) -> list[ProgressRow]:
         """Return the row of every known member except the peer itself."""
-        own = view.birth.origin
+        own = view.replica.applied.slot
         rows = [row for row in view.progress.rows() if row[0] not in (own, self.peer_origin)]
         rows.append((own, view.durable_vector, view.replica.applied.vector, view.life))
         return rows
@@ -375,14 +406,25 @@ class Session:
         self._heard_ms = min(self._heard_ms, now_ms)
         self._sent_ms = min(self._sent_ms, now_ms)
         self._progress_ms = min(self._progress_ms, now_ms)
-        if self.closed is None and _passed(self._heard_ms, now_ms, timeout_ms):
-            self.closed = f"nothing received from the peer for {timeout_ms} ms"
+        if _passed(self._heard_ms, now_ms, timeout_ms):
+            self.close(f"nothing received from the peer for {timeout_ms} ms")
 
     def refuse(self, reason: str) -> None:
         """Close the link after telling the peer why; only the first reason is kept."""
-        if self.state != REFUSED:
-            self.state = REFUSED
-            self._reason = reason
+        if self.state not in (REFUSING, CLOSED):
+            self._pass(REFUSES)
+            self.reason = reason
+
+    def leave(self, reason: str) -> None:
+        """Close the link; a peer that is being refused still receives its reason first."""
+        if self.state != REFUSING:
+            self.close(reason)
+
+    def close(self, reason: str) -> None:
+        """Close the link at once, unless it is closed already."""
+        if self.state != CLOSED:
+            self._pass(CLOSES)
+            self.reason = reason
 
     def refuse_unreadable(self, error: Exception, config: Config) -> None:
         peer = f"region {self.peer_name} ({self.peer_region})" if self.peer_region else "a peer"
@@ -392,7 +434,7 @@ class Session:
         self._feed.check()
         self._intake.check()
         assert self._reported_bytes <= self._intake.consumed_bytes, "more was reported than consumed"
-        assert self._hello_sent or self.state != OPEN or self._asked_direct == [], (
+        assert self.state not in (LINKED, ANSWERING) or self._asked_direct == [], (
             "direct links were sent before the Hello"
         )
         for shared in self._shared.values():
@@ -410,9 +452,11 @@ class _Shared:
         self.applied = VersionVector()
         self.life = 0
 
-    def add(self, durable: VersionVector, applied: VersionVector, life: int) -> None:
-        self.durable.merge(durable)
-        self.applied.merge(applied)
+    def add(self, durable: VersionVector | None, applied: VersionVector | None, life: int) -> None:
+        if durable is not None:
+            self.durable.merge(durable)
+        if applied is not None:
+            self.applied.merge(applied)
         self.life = max(self.life, life)
 
 

@@ -8,6 +8,8 @@ which is safe because the log appends them in this order.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Batch
 from crdtstream.core.replica import Replica
@@ -19,16 +21,29 @@ from crdtstream.replication.screening import screen_batch
 Record = tuple[int, bytes]
 
 
+class Witness(Protocol):
+    """Who is told what changes: the port to the clients."""
+
+    def settle(self) -> None:
+        """What was prepared here is about to become records."""
+
+    def heard(self, batch: Batch) -> None:
+        """Another region's batch was applied."""
+
+
 class Turn:
     """The records of the current turn."""
 
-    __slots__ = ("_history", "_records", "_replica", "last_position")
+    __slots__ = ("_history", "_prepared", "_records", "_replica", "last_position", "witness")
 
     def __init__(self, replica: Replica, history: History) -> None:
         self._replica = replica
         self._history = history
         self._records: list[Record] = []
+        # The attempts to prepare something, when the turn was cut last.
+        self._prepared = replica.prepared
         self.last_position = 0
+        self.witness: Witness | None = None
 
     def add(self, kind: int, payload: bytes) -> int:
         """Add one record; return its position."""
@@ -37,9 +52,12 @@ class Turn:
         return self.last_position
 
     def cut(self) -> None:
-        """Turn the effects prepared here so far into records."""
-        if not self._replica.is_open:
+        """Turn the effects prepared here so far into records; quickly, if there were no attempts to prepare any."""
+        prepared, self._prepared = self._prepared, self._replica.prepared
+        if prepared == self._prepared or not self._replica.is_open:
             return
+        if self.witness is not None:
+            self.witness.settle()
         taken = self._replica.take()
         if taken.facts:
             self.add(codec.LOCAL, codec.encode_facts(taken.facts, taken.through))
@@ -51,7 +69,9 @@ class Turn:
         batch = codec.decode_effects(header, payload)
         screen_batch(batch, self._replica)
         self.cut()
-        self._replica.apply_batch(batch)
+        self._replica.applied.apply_batch(batch)
+        if self.witness is not None:
+            self.witness.heard(batch)
         self._add_batch(batch, payload)
 
     def join(self, transfer: int, state: TransferReader) -> bool:
@@ -74,6 +94,8 @@ class Turn:
         self._history.note(self.add(codec.BATCH, payload), batch.slot, batch.last, self._replica.applied.vector)
 
     def take(self) -> list[Record]:
+        """End the turn: cut it, and take its records."""
+        self.cut()
         records = self._records
         self._records = []
         return records

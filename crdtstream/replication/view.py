@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crdtstream.config import Config
+from crdtstream.clients.settings import Settings
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.replica import Replica
 from crdtstream.replication.audit.audit import Audit
@@ -14,7 +14,7 @@ from crdtstream.replication.transfer.sending import Transfers
 
 
 class View:
-    """The parts of a region that its sessions report on, and state that only the exchange maintains.
+    """The parts of a region that its sessions report on, each with its owner, and state that the exchange maintains.
 
     `direct`: the origins of the linked peers, ascending; their batches need no relay. `served_position`: the last log
     position that peers may see. `life`: this region's sign of life. `deferrals`: an origin whose admission is deferred
@@ -25,7 +25,6 @@ class View:
     __slots__ = (
         "audit",
         "birth",
-        "config",
         "deferrals",
         "direct",
         "durable_vector",
@@ -36,13 +35,14 @@ class View:
         "progress",
         "replica",
         "served_position",
+        "settings",
         "transfers",
     )
 
     def __init__(
-        self, config: Config, replica: Replica, history: History, birth: Birth, fetching: Fetching, audit: Audit
+        self, settings: Settings, replica: Replica, history: History, birth: Birth, fetching: Fetching, audit: Audit
     ) -> None:
-        self.config = config
+        self.settings = settings
         self.replica = replica
         self.history = history
         self.birth = birth

@@ -179,7 +179,11 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
                     if stage is None:
                         with self._port.slice() as region:
                             stage = self._stages.begin(
-                                region.origin, message.application, message.batch, message.partition, region.now_ms
+                                region.replica.applied.slot,
+                                message.application,
+                                message.batch,
+                                message.partition,
+                                region.now_ms,
                             )
                     await self._keep(stage, await self._checked(message.rows))
                 if stage is None:
@@ -287,7 +291,7 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
 
     def _origin(self) -> int:
         with self._port.slice() as region:
-            return region.origin
+            return region.replica.applied.slot
 
 
 # Messages
@@ -314,14 +318,15 @@ def vector_rows(vector: VersionVector) -> list[bulk.VectorRow]:
 
 
 def described(region: Context) -> bulk.Description:
+    config, applied = region.settings.config, region.replica.applied
     return bulk.Description(
-        cluster=region.about.cluster,
-        region=region.about.region,
-        name=region.about.name,
-        origin=region.origin,
-        id_mode=region.id_mode,
-        applied=vector_rows(region.replica.applied.vector),
-        durable=vector_rows(region.durable),
+        cluster=config.cluster,
+        region=config.region,
+        name=config.name,
+        origin=applied.slot,
+        id_mode=config.id_mode,
+        applied=vector_rows(applied.vector),
+        durable=vector_rows(region.cluster.neighbours.durable()),
         version=__version__,
     )
 

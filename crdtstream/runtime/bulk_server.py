@@ -118,9 +118,9 @@ class BulkServer:
             text = f"more than bulk_calls_max = {node.limits.bulk_calls_max} calls at once: try again later"
             raise BulkError(RESOURCE_EXHAUSTED, text)
         host = host_of(context.peer())
-        if node.requirepass:
+        if node.settings.password:
             await self._authenticate(context, host)
-        elif node.config.protected_mode and not is_loopback(host):
+        elif node.settings.config.protected_mode and not is_loopback(host):
             raise BulkError(UNAUTHENTICATED, PROTECTED)
         self._require_running()
         require_serving(node)
@@ -130,7 +130,7 @@ class BulkServer:
         node = self._node.context
         if given is None:
             raise BulkError(UNAUTHENTICATED, NO_PASSWORD)
-        if hmac.compare_digest(given, node.requirepass):
+        if hmac.compare_digest(given, node.settings.password):
             return
         node.statistics.denied_passwords += 1
         warn(node, node.alarms.passwords, f"a bulk call from {host} gave a wrong password")

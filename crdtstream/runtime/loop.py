@@ -298,11 +298,12 @@ class Loop:
             ready = self.node.ready()
         self._tell()
         context = self.node.context
-        if context.rewrite_wanted:
-            self.node.config_rewritten(rewrite_file(context.config))
+        requests = context.requests
+        if requests.rewrite:
+            self.node.config_rewritten(rewrite_file(context.settings.config))
             self.schedule()
-        if context.stop_wanted and (context.stop_at_once or self._stopping.task is None):
-            self.stop(context.stop_at_once)
+        if requests.stop and (requests.stop_at_once or self._stopping.task is None):
+            self.stop(requests.stop_at_once)
 
     def _tell(self) -> None:
         """Log notices, news and membership events; `serving` follows the event `ready`, once the ports listen."""
@@ -375,7 +376,7 @@ class Loop:
         that wait for a later turn need their space then.
         """
         self._turn_bytes += GROWTH * arrived_bytes + held_bytes
-        if self.node.is_writable:
+        if self.node.standing.writable:
             self._ask_room(ROOM_BYTES + self._turn_bytes + GROWTH * self._behind_bytes)
 
     def finish_input(self) -> None:
@@ -397,7 +398,7 @@ class Loop:
 
     def _lack_room(self, byte_count: int) -> None:
         self._room_needed = max(self._room_needed, 2 * ROOM_BYTES, byte_count)
-        if self.node.is_writable:
+        if self.node.standing.writable:
             logger.warning(
                 "disk full: writes are rejected until space is freed; reads still work",
                 data=self.config.data,
@@ -420,7 +421,7 @@ class Loop:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_S)
-            if not self.node.is_writable:
+            if not self.node.standing.writable:
                 self._seek_room()
             self.node.observe(*process.usage())
             self.node.reseed(secrets.randbits(SEED_BITS))
@@ -433,13 +434,13 @@ class Loop:
         """Apply a changed configuration. If memory is short, or much was forgotten, return freed memory to
         the system.
         """
-        config = self.node.settings
+        config = self.node.settings.config
         if config is not self.config:
             self.config = config
             configure_logging(config)
         forgotten = self.node.forgotten_keys
         much = forgotten - self._forgotten_given >= FORGOTTEN_KEYS
-        if (much or self.node.memory_short) and process.give_back(time.monotonic()):
+        if (much or self.node.standing.memory_short) and process.give_back(time.monotonic()):
             self._forgotten_given = forgotten
 
     def _tell_damage(self) -> None:

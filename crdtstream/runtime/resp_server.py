@@ -82,7 +82,7 @@ class RespServer:
     async def start(self) -> str:
         """Listen; return the address."""
         running = asyncio.get_running_loop()
-        config = self._node.settings
+        config = self._node.settings.config
         self._clients_max = clients_within_files(config.limits.clients_max)
         address = f"{config.bind}:{config.port}"
         try:
@@ -102,7 +102,7 @@ class RespServer:
     def parser(self) -> RequestParser:
         limits = self._node.limits
         return RequestParser(
-            authenticated=not self._node.settings.requirepass,
+            authenticated=not self._node.settings.config.requirepass,
             bulk_bytes_max=limits.bulk_bytes_max,
             arguments_max=limits.arguments_max,
             query_bytes_max=limits.query_bytes_max,
@@ -125,7 +125,7 @@ class RespServer:
         return self._next_id
 
     def _refusal(self, transport: asyncio.Transport) -> bytes:
-        config = self._node.settings
+        config = self._node.settings.config
         if config.limits.clients_max != self._clients_asked:
             self._clients_asked = config.limits.clients_max
             self._clients_max = clients_within_files(self._clients_asked)

@@ -52,12 +52,18 @@ can be changed while the region runs: by `CONFIG SET`, under the same name with 
 """
 TABLE = "| limit | default | live | meaning |\n|---|---|---|---|\n"
 RENAMED = {"peer": "peers", "allow_region": "allowed_regions"}
+WITHOUT_FLAG = {
+    "notify_keyspace_events": (
+        "[Events](clients.md#keyspace-notifications) that clients may subscribe to, in Redis's letters."
+    ),
+}
 UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
 def settings_page() -> str:
     groups = [f"### {title}\n\n{TABLE}{''.join(map(limit_row, names))}\n" for title, names in GROUPS.items()]
-    return HEAD + "".join(map(option_row, options())) + LIMITS_HEAD + "".join(groups) + bounds()
+    rows = "".join(map(option_row, options())) + "".join(map(flagless_row, WITHOUT_FLAG))
+    return HEAD + rows + LIMITS_HEAD + "".join(groups) + bounds()
 
 
 def options() -> list[Any]:
@@ -72,6 +78,12 @@ def option_row(option: Any) -> str:
     flags = ", ".join(f"`{flag}`" for flag in [*option.opts, *option.secondary_opts])
     key = field.replace("_", "-")
     return f"| {flags} | `{key}` | {config_names(field)} | {shown(default)} | {option.help}{variable} |\n"
+
+
+def flagless_row(field: str) -> str:
+    default = {each.name: each.default for each in dataclasses.fields(Config)}[field]
+    key = field.replace("_", "-")
+    return f"| | `{key}` | {config_names(field)} | {shown(default)} | {WITHOUT_FLAG[field]} |\n"
 
 
 def shown(default: object) -> str:

@@ -12,6 +12,7 @@ from crdtstream.bulk.frontiers import Advancing, frontiers_of
 from crdtstream.commands.lag import lag_of
 from crdtstream.core.entry_id import EntryId, format_id
 from crdtstream.core.intervals import IntervalSet
+from tests.commands.harness import FakeAdmission
 from tests.commands.stream_region import Region
 from tests.conftest import INTERPRETED
 
@@ -216,20 +217,10 @@ def test_groups_are_made_only_where_that_is_asked_for() -> None:
         assert refusal.value.code == INVALID_ARGUMENT
 
 
-class Admission:
-    def __init__(self) -> None:
-        self.admitted = False
-        self.wanted = False
-        self.said = 0
-
-    def say_admitted(self) -> None:
-        self.said += 1
-
-
 def test_a_region_that_is_not_admitted_makes_no_groups() -> None:
     region = Region()
     region.say("XADD s * f v")
-    region.context.admission = admission = Admission()
+    region.context.cluster.admission = admission = FakeAdmission()
     advancing = Advancing(b"g", b"job", {KEY: {1: 1}})
     assert not advancing.create(region.context)
     assert (admission.wanted, admission.said, region.stream().groups) == (True, 0, {})
@@ -244,7 +235,7 @@ def test_a_region_that_cannot_write_acknowledges_nothing() -> None:
     region = Region()
     region.say("XGROUP CREATE s g 0 MKSTREAM")
     region.say("XADD s * f v")
-    region.context.writable = False
+    region.context.standing.writable = False
     with pytest.raises(BulkError) as refusal:
         advance(region, {1: 2})
     assert refusal.value.code == UNAVAILABLE

@@ -20,7 +20,8 @@ def test_heads_are_what_lists_of_entries_say(
     known = Known()
     ever: dict[int, int] = {}
     for event in history:
-        known.region.context.now_ms = known.other.context.now_ms = known.region.context.now_ms + 3
+        later_ms = known.region.context.now_ms + 3
+        known.region.replica.keyspace.now_ms = known.other.replica.keyspace.now_ms = later_ms
         play(known, [event])
         for slot, entries in known.entries.items():
             if entries:

@@ -228,11 +228,11 @@ def test_a_row_that_is_refused_leaves_a_ledger_of_those_before_it() -> None:
 def test_a_region_that_cannot_write_adds_neither_rows_nor_ledger() -> None:
     app = Application()
     stage = app.stage(0, [rows(0, 3)])
-    app.region.context.writable = False
+    app.region.context.standing.writable = False
     with pytest.raises(BulkError) as refusal:
         app.publish([stage])
     assert (refusal.value.code, app.region.replica.prepared) == (UNAVAILABLE, 0)
-    app.region.context.writable = True
+    app.region.context.standing.writable = True
     app.publish([stage])
     assert app.values() == wanted(rows(0, 3))
 

@@ -76,7 +76,7 @@ def test_rows_are_what_the_same_xadds_make(
     bulk, model = Region(id_mode=id_mode), Region(id_mode=id_mode)
     for region in (bulk, model):
         prepare(region, history)
-        region.context.now_ms += later_ms
+        region.replica.keyspace.now_ms += later_ms
         region.replica.keyspace.now_ms = region.context.now_ms
     places = [place for place, _ in rows]
     added = add(bulk, [fields for _, fields in rows], step, streams=NAMES, stream_of=places)
@@ -139,7 +139,7 @@ def test_strict_mode_refuses_ids_as_xadd_does() -> None:
 )
 def test_what_keeps_xadd_out_keeps_rows_out(field: str, value: object, code: str, text: str) -> None:
     region = Region()
-    setattr(region.context, field, value)
+    setattr(region.context.standing, field, value)
     with pytest.raises(BulkError, match=text) as refusal:
         add(region, [[b"f", b"v"]])
     assert (refusal.value.code, region.replica.prepared) == (code, 0)

@@ -12,16 +12,20 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from crdtstream.clients.calling import serve
 from crdtstream.clients.client import Client
+from crdtstream.clients.cluster import Cluster, Peer
 from crdtstream.clients.command import Command
 from crdtstream.clients.context import Context, Waiter
+from crdtstream.clients.settings import Settings
+from crdtstream.clients.standing import Standing
 from crdtstream.commands.dispatch import dispatch
 from crdtstream.commands.table import COMMANDS
-from crdtstream.config import Limits
+from crdtstream.config import Config, Limits
 from crdtstream.core.causality import VersionVector, region_of
 from crdtstream.core.replica import Replica
 from crdtstream.processes.ports import free_port
@@ -60,16 +64,55 @@ class FakeProgress:
         return self.durable.get(slot, VersionVector())
 
 
+class FakeNeighbours:
+    """The other regions, as a test says it."""
+
+    def __init__(self) -> None:
+        self.shown: list[Peer] = []
+        self.vector = VersionVector()
+        self.counts: dict[int, int] = {}
+
+    def peers(self) -> list[Peer]:
+        return self.shown
+
+    def durable(self) -> VersionVector:
+        return self.vector
+
+    def count_of(self, slot: int) -> int:
+        return self.counts.get(slot, -1)
+
+
+class FakeAdmission:
+    """Admitted when a test says so; counts how often it was said."""
+
+    def __init__(self) -> None:
+        self.admitted = False
+        self.wanted = False
+        self.said = 0
+
+    def want(self) -> None:
+        self.wanted = True
+
+    def say_admitted(self) -> None:
+        self.said += 1
+
+
 class Region:
     """One region's context with clients; `now_ms` moves only when a test says so."""
 
     def __init__(self, slot: int = 1, id_mode: str = "liberal", limits: Limits | None = None) -> None:
         self.replica = Replica(slot)
         self.progress = FakeProgress()
-        self.context = Context(limits or Limits(), self.replica, self.progress, START_MS)
-        self.context.id_mode = id_mode
+        self.neighbours = FakeNeighbours()
+        config = Config(name="", region=0, cluster="", id_mode=id_mode, limits=limits or Limits())
+        ports = Cluster(self.progress, self.neighbours)
+        self.context = Context(Settings(config), Standing(), self.replica, ports, [], START_MS)
         self.late: dict[int, list[bytes]] = {}
         self.client = self.connect()
+
+    def configure(self, **fields: Any) -> None:
+        """Change fields of the settings, whichever."""
+        self.context.reconfigure(replace(self.context.settings.config, **fields))
 
     def connect(self, authenticated: bool = True) -> Client:
         client_id = len(self.context.clients) + 1
@@ -104,13 +147,17 @@ class Region:
 
     def pass_time(self, ms: int) -> None:
         """Time passes; waits that are overdue end."""
-        self.context.now_ms += ms
+        self.replica.keyspace.now_ms += ms
         for waiter in self.context.parking.overdue(self.context.now_ms):
             self.finish(waiter, waiter.expired(self.context))
 
     def late_replies(self, client: Client) -> list[bytes]:
         """What came for a client that was parked."""
         return self.late.pop(client.id, [])
+
+    def messages(self, client: Client) -> bytes:
+        """What was published for this client; messages for others are dropped."""
+        return b"".join([message for one, message in self.context.pubsub.take() if one is client])
 
     def end_turn(self) -> None:
         self.replica.acknowledge_all()
@@ -120,12 +167,13 @@ class Region:
         self.replica.check()
         self.context.parking.check()
         self.context.watches.check()
+        self.context.pubsub.check()
 
 
 def guarded_region(auth_failure_delay_ms: int) -> Region:
     """A region with a password, and a client that has not given it; wrong ones are answered after the delay."""
     region = Region(limits=Limits(auth_failure_delay_ms=auth_failure_delay_ms))
-    region.context.requirepass = b"secret"
+    region.context.settings.password = b"secret"
     region.client.authenticated = False
     return region
 

@@ -18,7 +18,7 @@ class Region(PlainRegion):
 
     def __init__(self, slot: int = 1, id_mode: str = LIBERAL, limits: Limits | None = None) -> None:
         super().__init__(slot, id_mode, limits)
-        self.context.now_ms = 1_000
+        self.replica.keyspace.now_ms = 1_000
         self.batches: list[Batch] = []
 
     def new_client(self, protocol: int = 2) -> Client:

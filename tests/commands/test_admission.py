@@ -12,20 +12,19 @@ from crdtstream.core.entry_id import STRICT
 from crdtstream.protocols import replies
 from simulations.cluster import CLIENT, Cluster
 from tests.commands.group_region import OK, array, bulk, error, filled
-from tests.commands.harness import Region
+from tests.commands.harness import FakeAdmission, Region
 
 CREATE = "XGROUP CREATE s g 0"
 TRYAGAIN = replies.error(NOT_ADMITTED.encode())
 LIMITS = Limits(segment_bytes_max=1 << 18, admission_wait_ms=5_000)
 
 
-class Fake:
-    """Admitted when a test says so; remembers whether that was said to others before anything else."""
+class Fake(FakeAdmission):
+    """Remembers whether the admission was said to others before anything else."""
 
     def __init__(self, region: Region) -> None:
+        super().__init__()
         self.region = region
-        self.admitted = False
-        self.wanted = False
         self.said_at: list[int] = []
 
     def say_admitted(self) -> None:
@@ -36,7 +35,7 @@ def waiting(*lines: str) -> tuple[Region, Fake]:
     """A region that is not admitted, with an entry in `s`; these requests of its client wait."""
     region = filled("1-1")
     region.replica.take()
-    admission = region.context.admission = Fake(region)
+    admission = region.context.cluster.admission = Fake(region)
     for line in lines:
         assert region.line(line) is None
     return region, admission
@@ -96,7 +95,7 @@ def test_it_waits_no_longer_than_the_limit() -> None:
 
 def test_it_does_not_wait_where_the_limit_is_zero() -> None:
     region = Region(limits=Limits(admission_wait_ms=0))
-    admission = region.context.admission = Fake(region)
+    admission = region.context.cluster.admission = Fake(region)
     assert region.line("XGROUP CREATE s g $ MKSTREAM") == TRYAGAIN
     assert admission.wanted, "the next attempt may find it admitted"
     assert region.replica.keyspace.find((0, b"s")) is None
@@ -117,7 +116,7 @@ def test_it_does_not_wait_where_the_limit_is_zero() -> None:
 def test_what_cannot_work_is_refused_at_once(line: str, reply: str) -> None:
     region = filled("1-1")
     assert region.line("XGROUP CREATE s old 0") == OK
-    admission = region.context.admission = Fake(region)
+    admission = region.context.cluster.admission = Fake(region)
     assert region.line(line) == error(reply)
     assert not admission.wanted and not len(region.context.parking)
 
@@ -126,7 +125,7 @@ def test_what_cannot_work_is_refused_at_once(line: str, reply: str) -> None:
 def test_everything_else_goes_on(line: str) -> None:
     region = filled("1-1")
     assert region.line("XGROUP CREATE s old 0") == OK
-    region.context.admission = Fake(region)
+    region.context.cluster.admission = Fake(region)
     reply = region.line(line)
     assert reply is not None and not reply.startswith(b"-")
 

@@ -50,9 +50,9 @@ def test_library(region: Region) -> None:
 
 def test_list_line(region: Region) -> None:
     region.client.local_address = "127.0.0.1:6379"
-    region.context.now_ms += 2500
+    region.replica.keyspace.now_ms += 2500
     region.line("SELECT 3")
-    region.context.now_ms += 1500
+    region.replica.keyspace.now_ms += 1500
     (line,) = lines_of(region.line("CLIENT LIST"))
     assert list(line) == FIELDS
     shown = {name: line[name] for name in ("id", "addr", "laddr", "age", "idle", "flags", "db", "cmd", "user", "resp")}

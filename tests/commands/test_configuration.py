@@ -175,7 +175,7 @@ def test_sessions_follow() -> None:
     cluster = Cluster(1, STRICT)
     cluster.execute(1, b"CONFIG SET heartbeat-ms 77".split())
     cluster.tick(1)
-    assert cluster.node(1).exchange.view.config.limits.heartbeat_ms == 77
+    assert cluster.node(1).exchange.view.settings.config.limits.heartbeat_ms == 77
 
 
 # REWRITE
@@ -189,8 +189,8 @@ def test_rewrite_waits_for_the_file(region: Region) -> None:
         ("Read-only file system", b"-ERR Rewriting config file: Read-only file system\r\n"),
     ):
         assert region.line("CONFIG REWRITE") is None
-        assert region.context.rewrite_wanted
-        region.context.rewrite_wanted, region.context.rewrite_failure = False, outcome
+        assert region.context.requests.rewrite
+        region.context.requests.rewrite, region.context.requests.rewrite_failure = False, outcome
         for waiter in region.context.parking.keyless():
             region.serve(waiter)
         assert region.late_replies(region.client) == [reply]
@@ -199,7 +199,7 @@ def test_rewrite_waits_for_the_file(region: Region) -> None:
 def test_the_node_tells_who_waits_for_the_file() -> None:
     cluster = Cluster(1, STRICT)
     node = cluster.node(1)
-    node.context.reconfigure(replace(node.config, config_file="region.toml"))
+    node.context.reconfigure(replace(node.settings.config, config_file="region.toml"))
     assert cluster.execute(1, b"CONFIG REWRITE".split()) is None
     assert cluster.execute(1, b"PING".split()) is None
     node.config_rewritten("")

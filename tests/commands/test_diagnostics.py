@@ -96,7 +96,7 @@ def test_usage_grows_with_what_a_key_holds(region: Region) -> None:
         sizes.append(number_of(region.line("MEMORY USAGE s")))
     assert sizes == sorted(set(sizes))
     idle_ms = read_reply(region.line("OBJECT IDLETIME s") or b"")
-    region.context.now_ms += 5_000
+    region.replica.keyspace.now_ms += 5_000
     region.line("MEMORY USAGE s")
     assert read_reply(region.line("OBJECT IDLETIME s") or b"") == 5 != idle_ms, "MEMORY USAGE is no use of the key"
 

@@ -6,6 +6,7 @@ import pytest
 
 from crdtstream.clients.command import Command
 from crdtstream.commands.dispatch import DISK_FULL
+from crdtstream.commands.foreign import foreign_kind
 from crdtstream.commands.table import COMMANDS, TABLE
 from tests.commands.harness import Region
 
@@ -34,11 +35,22 @@ def test_unknown_command_may_be_any_bytes(region: Region) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["SET a b", "GET a", "HSET a b c", "LPUSH a b", "SUBSCRIBE a", "EVAL x 0", "OBJECTS x"]
+    ("text", "kind"),
+    [
+        ("SET a b", "strings"),
+        ("get a", "strings"),
+        ("HSET a", "hashes"),
+        ("LPUSH a b", "lists"),
+        ("EVAL x 0", "scripts"),
+    ],
 )
-def test_other_data_types_are_unknown(region: Region, text: str) -> None:
-    reply = region.line(text)
-    assert reply is not None and reply.startswith(b"-ERR unknown command '%b'" % text.split()[0].encode())
+def test_other_data_types_are_not_here(region: Region, text: str, kind: str) -> None:
+    error = f"-ERR unknown command '{text.split()[0]}': this server stores streams only, it has no {kind}\r\n"
+    assert region.line(text) == error.encode()
+
+
+def test_no_command_is_refused_as_one_of_another_data_type() -> None:
+    assert not [name for name in TABLE if foreign_kind(name)]
 
 
 def test_names_in_any_case(region: Region) -> None:
@@ -66,7 +78,7 @@ def everything_that_runs() -> list[Command]:
 
 
 def test_before_auth_only_four_commands_run(region: Region) -> None:
-    region.context.requirepass = b"secret"
+    region.context.settings.password = b"secret"
     allowed = set()
     for command in everything_that_runs():
         words = command.name.split("|")
@@ -86,17 +98,17 @@ def test_number_of_arguments_is_checked_before_authentication(region: Region) ->
 
 def test_full_disk_refuses_writes_only(region: Region) -> None:
     region.line("XADD s 1-1 f v")
-    region.context.writable = False
+    region.context.standing.writable = False
     for text in ("XADD s 2-1 f v", "DEL s", "FLUSHALL", "XTRIM s MAXLEN 0"):
         assert region.line(text) == b"-%b\r\n" % DISK_FULL.encode()
     assert region.line("XLEN s") == b":1\r\n"
     assert region.line("EXISTS s") == b":1\r\n"
-    region.context.writable = True
+    region.context.standing.writable = True
     assert region.line("DEL s") == b":1\r\n"
 
 
 def test_loading_refuses_data_but_not_operators(region: Region) -> None:
-    region.context.loading = "waiting for west"
+    region.context.standing.loading = "waiting for west"
     for text in ("XADD s 1-1 f v", "EXISTS s", "DBSIZE", "CRDT.DIGEST", "WAIT 0 0", "PING"):
         assert region.line(text) == b"-LOADING waiting for west\r\n"
     for text in ("ECHO x", "INFO", "CLIENT ID", "HELLO", "CRDT.REGIONS", "CRDT.VECTOR", "COMMAND COUNT", "SELECT 1"):
@@ -105,7 +117,7 @@ def test_loading_refuses_data_but_not_operators(region: Region) -> None:
 
 
 def test_refusals_change_nothing(region: Region) -> None:
-    region.context.loading = "so"
+    region.context.standing.loading = "so"
     region.line("XADD s 1-1 f v")
     assert region.replica.applied.counter() == 0
 
@@ -147,7 +159,7 @@ def test_reset_shows_replies_again(region: Region) -> None:
 
 
 def test_last_command_and_time_are_kept(region: Region) -> None:
-    region.context.now_ms += 5
+    region.replica.keyspace.now_ms += 5
     region.line("CLIENT GETNAME")
     assert (region.client.last_command, region.client.last_ms) == ("client|getname", region.context.now_ms)
 

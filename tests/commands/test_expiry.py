@@ -17,15 +17,15 @@ def region() -> Region:
 def hide(region: Region) -> None:
     """`a` expires; its deletion is still to come."""
     region.line("PEXPIRE a 100")
-    region.context.now_ms += 101
+    region.replica.keyspace.now_ms += 101
 
 
 def test_times(region: Region) -> None:
     assert region.line("TTL a") == region.line("PEXPIRETIME a") == b":-1\r\n"
     assert region.line("EXPIRE a 100") == b":1\r\n"
-    region.context.now_ms += 499
+    region.replica.keyspace.now_ms += 499
     assert region.line("TTL a") == b":100\r\n"
-    region.context.now_ms += 2
+    region.replica.keyspace.now_ms += 2
     assert region.line("TTL a") == b":99\r\n"
     assert region.line("PTTL a") == b":99499\r\n"
     assert region.line("PEXPIRETIME a") == b":%d\r\n" % (START_MS + 100_000)
@@ -38,10 +38,10 @@ def test_times(region: Region) -> None:
 
 def test_a_key_is_there_up_to_its_time(region: Region) -> None:
     region.line("PEXPIRE a 100")
-    region.context.now_ms += 100
+    region.replica.keyspace.now_ms += 100
     assert region.line("EXISTS a") == b":1\r\n"
     assert region.line("PTTL a") == b":0\r\n"
-    region.context.now_ms += 1
+    region.replica.keyspace.now_ms += 1
     assert region.line("EXISTS a") == b":0\r\n"
 
 
@@ -124,7 +124,7 @@ def test_readers_find_nothing(region: Region) -> None:
 def test_a_digest_does_not_know_the_clock(region: Region) -> None:
     region.line("PEXPIRE a 100")
     before = region.line("CRDT.DIGEST"), region.line("CRDT.DIGEST a")
-    region.context.now_ms += 101
+    region.replica.keyspace.now_ms += 101
     assert (region.line("CRDT.DIGEST"), region.line("CRDT.DIGEST a")) == before
 
 

@@ -77,7 +77,7 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]
 
 def compare(connection: Connection, script: list[list[str]]) -> None:
     region = Region()
-    region.context.now_ms = int(time.time() * MS)
+    region.replica.keyspace.now_ms = int(time.time() * MS)
     for argv in [["SELECT", "0"], ["FLUSHALL"], *script]:
         ours, theirs = region.run(*argv), connection.run(*argv)
         assert ours == theirs or (argv[0] == "TTL" and is_near(ours, theirs)), (argv, script)
@@ -184,7 +184,7 @@ def test_a_key_that_passes_away(connection: Connection) -> None:
     region = Region()
     region.run("XADD", "a", "5-1", "f", "v")
     region.run("PEXPIRE", "a", "1")
-    region.context.now_ms += 2
+    region.replica.keyspace.now_ms += 2
     connection.run("FLUSHALL")
     connection.run("XADD", "a", "5-1", "f", "v")
     connection.run("PEXPIRE", "a", "1")

@@ -247,7 +247,7 @@ def test_a_stream_named_twice_gives_its_entries_once() -> None:
 def test_asking_makes_the_consumer_and_marks_it_seen() -> None:
     region = grouped()
     region.line(READ_NEW)
-    region.context.now_ms += 5
+    region.replica.keyspace.now_ms += 5
     region.line(READ_NEW)
     consumer = group_of(region).consumers[b"c"]
     assert (consumer.seen_ms, consumer.active_ms) == (region.context.now_ms, -1)
@@ -283,7 +283,7 @@ def test_history_is_what_the_consumer_holds() -> None:
 def test_history_counts_as_a_delivery() -> None:
     region = grouped("1-0")
     region.line(READ_NEW)
-    region.context.now_ms += 9
+    region.replica.keyspace.now_ms += 9
     region.line("XREADGROUP GROUP g c STREAMS s 0")
     pending = group_of(region).pending.get(1, (1, 0))
     assert pending is not None
@@ -412,7 +412,7 @@ def test_nothing_is_delivered_while_the_disk_is_full() -> None:
     sync(west, east)
     reader = west.connect()
     west.line(BLOCK_NEW, reader)
-    west.context.writable = False
+    west.context.standing.writable = False
     east.line("XADD s 1-0 f v")
     sync(west, east)
     assert west.late_replies(reader) == []

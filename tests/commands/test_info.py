@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crdtstream.clients.context import Peer
+from crdtstream.clients.cluster import Peer
 from crdtstream.config import Config, Limits
 from crdtstream.core.causality import VersionVector, origin_of
 from tests.commands.harness import Region
@@ -63,7 +63,7 @@ def test_what_tools_read() -> None:
     region.line("SELECT 2")
     region.line("XADD b * f v")
     region.line("WAIT 1 0", region.connect())
-    region.context.now_ms += 90_000_000
+    region.replica.keyspace.now_ms += 90_000_000
     fields = fields_of(region)
     expected = {
         "redis_version": "7.2.4",
@@ -87,8 +87,8 @@ def test_what_tools_read() -> None:
 
 def test_trouble_is_shown() -> None:
     region = Region()
-    region.context.writable = False
-    region.context.loading = "waiting for west"
+    region.context.standing.writable = False
+    region.context.standing.loading = "waiting for west"
     fields = fields_of(region, "persistence")
     assert (fields["loading"], fields["loading_reason"]) == ("1", "waiting for west")
     assert fields["aof_last_write_status"] == "err"
@@ -136,7 +136,7 @@ def test_rates_and_hits() -> None:
     for _ in range(20):
         for _ in range(30):
             region.line("PING")
-        region.context.now_ms += 100
+        region.replica.keyspace.now_ms += 100
         statistics.sample(region.context.now_ms)
     for text in ("XADD s 1-1 f v", "XLEN s", "XLEN t", "EXISTS s t", "XRANGE t - +", "XRANGE t x +", "DEL s"):
         region.line(text)
@@ -174,17 +174,16 @@ def test_processor_and_config_file() -> None:
 
 
 def test_replication() -> None:
-    region = Region()
-    context = region.context
-    context.configure(Config(name="east", region=1, cluster="shop", id_mode="semi-strict", peers=("h:1", "h:2")))
-    context.origin = origin_of(1, 0xABC)
+    region = Region(origin_of(1, 0xABC))
+    region.configure(name="east", region=1, cluster="shop", id_mode="semi-strict", peers=("h:1", "h:2"))
     region.line("XADD s * f v")
     region.line("XADD s * f v")
-    context.durable.advance(1, 1)
-    region.progress.applied[2] = VersionVector({1: 1})
-    context.peers = [Peer(2, "west", "h:1", "open", 3, 2), Peer(3, "north", "h:2", "down", 9000)]
-    context.peers[0].sent_bytes = 9
-    context.peers[1].unlinked_ms, context.peers[1].reason = 60_000, "refused: give a,\r\n b"
+    region.neighbours.vector.advance(region.replica.applied.slot, 1)
+    region.progress.applied[2] = VersionVector({region.replica.applied.slot: 1})
+    region.neighbours.shown = [Peer(2, "west", "h:1", "open", 3, 2), Peer(3, "north", "h:2", "down", 9000)]
+    region.neighbours.shown[0].sent_bytes = 9
+    north = region.neighbours.shown[1]
+    north.unlinked_ms, north.reason = 60_000, "refused: give a,\r\n b"
     fields = fields_of(region, "replication")
     expected = {
         "role": "master",
@@ -193,8 +192,8 @@ def test_replication() -> None:
         "region_name": "east",
         "origin": "1.abc",
         "id_mode": "semi-strict",
-        "vector": "1.0=2",
-        "durable_vector": "1.0=1",
+        "vector": "1.abc=2",
+        "durable_vector": "1.abc=1",
         "peers": "2",
         "connected_regions": "1",
         "peer0": "region=2,name=west,address=h:1,link=open,silent_ms=3,lag=1,durable_lag=2,held_back_bytes=0,"

@@ -159,12 +159,12 @@ def test_touch_counts_as_exists_does(region: Region) -> None:
 
 def test_idle_time(region: Region) -> None:
     add(region, "a")
-    region.context.now_ms += 5_999
+    region.replica.keyspace.now_ms += 5_999
     for text in ("EXISTS a", "TYPE a", "TTL a", "OBJECT ENCODING a"):
         region.line(text)
     assert region.line("OBJECT IDLETIME a") == b":5\r\n"
     for text in ("TOUCH a", "XLEN a", "XADD a * f v"):
-        region.context.now_ms += 5_000
+        region.replica.keyspace.now_ms += 5_000
         region.line(text)
         assert region.line("OBJECT IDLETIME a") == b":0\r\n"
 

@@ -32,7 +32,7 @@ def end_checkpoint(region: Region, failure: str = "") -> None:
 def test_save_waits_for_its_checkpoint(region: Region) -> None:
     assert region.line("SAVE") is None
     assert region.context.saving.requested
-    region.context.now_ms += 61_000
+    region.replica.keyspace.now_ms += 61_000
     end_checkpoint(region)
     assert region.late_replies(region.client) == [OK]
     assert region.line("LASTSAVE") == b":%d\r\n" % (region.context.now_ms // 1000)
@@ -68,8 +68,8 @@ def test_save_beside(region: Region) -> None:
 
 
 def test_before_a_save_the_start_counts(region: Region) -> None:
-    region.context.now_ms += 5_000
-    assert region.line("LASTSAVE") == b":%d\r\n" % (region.context.started_ms // 1000)
+    region.replica.keyspace.now_ms += 5_000
+    assert region.line("LASTSAVE") == b":%d\r\n" % (region.context.clock.started_ms // 1000)
 
 
 def test_a_client_whose_wait_is_ended_gets_an_error(region: Region) -> None:
@@ -85,40 +85,40 @@ def test_a_client_whose_wait_is_ended_gets_an_error(region: Region) -> None:
 @pytest.mark.parametrize("words", ["", "NOSAVE", "nosave now force", "NOW", "FORCE"])
 def test_shutdown(region: Region, words: str) -> None:
     assert region.line(f"SHUTDOWN {words}") is None
-    assert region.context.stop_wanted and not region.context.saving.requested
-    assert region.context.stop_at_once == ("NOSAVE" in words.upper())
+    assert region.context.requests.stop and not region.context.saving.requested
+    assert region.context.requests.stop_at_once == ("NOSAVE" in words.upper())
 
 
 def test_a_second_shutdown_may_be_at_once(region: Region) -> None:
     other = region.connect()
     region.line("SHUTDOWN")
-    assert not region.context.stop_at_once
+    assert not region.context.requests.stop_at_once
     region.line("SHUTDOWN NOSAVE", other)
-    assert region.context.stop_at_once
+    assert region.context.requests.stop_at_once
 
 
 @pytest.mark.parametrize("words", ["x", "SAVE NOSAVE", "ABORT NOW", "NOW x"])
 def test_shutdown_with_bad_words(region: Region, words: str) -> None:
     assert region.line(f"SHUTDOWN {words}") == SYNTAX_ERROR
-    assert not region.context.stop_wanted
+    assert not region.context.requests.stop
 
 
 def test_shutdown_after_a_checkpoint(region: Region) -> None:
     assert region.line("SHUTDOWN SAVE") is None
-    assert not region.context.stop_wanted
+    assert not region.context.requests.stop
     end_checkpoint(region)
-    assert region.context.stop_wanted and region.late_replies(region.client) == []
-    assert region.context.stop_at_once, "the checkpoint is there"
+    assert region.context.requests.stop and region.late_replies(region.client) == []
+    assert region.context.requests.stop_at_once, "the checkpoint is there"
 
 
 def test_shutdown_after_a_failed_checkpoint(region: Region) -> None:
     other = region.connect()
     region.line("SHUTDOWN SAVE")
     end_checkpoint(region, "no room")
-    assert not region.context.stop_wanted and region.late_replies(region.client) == [STOP_FAILED]
+    assert not region.context.requests.stop and region.late_replies(region.client) == [STOP_FAILED]
     region.line("SHUTDOWN SAVE FORCE", other)
     end_checkpoint(region, "no room")
-    assert region.context.stop_wanted
+    assert region.context.requests.stop
 
 
 def test_shutdown_is_aborted() -> None:
@@ -129,7 +129,7 @@ def test_shutdown_is_aborted() -> None:
     assert cluster.execute(1, b"SHUTDOWN SAVE".split(), 2) is None
     assert cluster.execute(1, b"SHUTDOWN ABORT".split()) == OK
     assert region.take_reply(2) == STOP_FAILED
-    assert not cluster.node(1).context.stop_wanted
+    assert not cluster.node(1).context.requests.stop
     assert cluster.execute(1, b"PING".split(), 2) == b"+PONG\r\n"
     cluster.execute(1, b"SHUTDOWN".split(), 2)
     assert cluster.execute(1, b"SHUTDOWN ABORT".split()) == b"-ERR No shutdown in progress.\r\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.clients.context import Peer
+from crdtstream.clients.cluster import Peer
 from crdtstream.core.causality import VersionVector, origin_of
 from crdtstream.core.members import ADMITTED, EVICTED, JOINED, PAST, SUCCEEDED, Members
 from tests.commands.harness import Region
@@ -18,16 +18,15 @@ class FakeRetention:
 def region_of_four() -> Region:
     """This region, one that is linked, one that is gone after it came back once, and one that was only met."""
     region = Region()
-    region.context.about.name, region.context.about.region = "east", 1
-    region.context.origin = 1
-    region.context.retention = FakeRetention()
+    region.configure(name="east", region=1)
+    region.context.cluster.retention = FakeRetention()
     region.line("XADD s 1-1 f v")
-    region.context.counts = {1: 0, 2: 0, 259: 1}
+    region.neighbours.counts = {1: 0, 2: 0, 259: 1}
     joins = [(JOINED, 1, 2, 1, 0), (JOINED, 2, 1, 2, 0), (JOINED, 3, 1, 3, 0), (JOINED, 259, 2, 5, 0)]
     region.replica.applied.members = Members.of_rows([*joins, (EVICTED, 3, 2, 6, 8), (SUCCEEDED, 3, 2, 6, 259)])
     region.replica.applied.vector.advance(259, 4)
     region.progress.applied[2] = region.progress.durable[2] = VersionVector({1: 1, 259: 1})
-    region.context.peers = [Peer(2, "west", "", "open", 3, 2), Peer(4, "", "", "none", 0, 4)]
+    region.neighbours.shown = [Peer(2, "west", "", "open", 3, 2), Peer(4, "", "", "none", 0, 4)]
     return region
 
 
@@ -81,9 +80,9 @@ def test_those_that_said_they_were_admitted_are_members_too() -> None:
 
 def test_a_region_without_an_origin_yet_lists_the_others() -> None:
     region = Region()
-    region.context.origin = 0
+    region.replica.applied.slot = 0
     assert region.line("CRDT.MEMBERS") == b"*0\r\n"
-    region.context.peers = [Peer(2, "west", "", "open", 3, 2), Peer(3, "", "", "open", 3)]
+    region.neighbours.shown = [Peer(2, "west", "", "open", 3, 2), Peer(3, "", "", "open", 3)]
     assert list(rows_of(region)) == [b"2.0"]
 
 

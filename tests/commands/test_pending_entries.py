@@ -43,7 +43,7 @@ def delivered(*ids: str) -> Region:
     """Entries that consumer `c` holds for 100 ms."""
     region = grouped(*ids)
     assert region.line("XREADGROUP GROUP g c STREAMS s >") == read("s", *ids)
-    region.context.now_ms += 100
+    region.replica.keyspace.now_ms += 100
     return region
 
 
@@ -167,7 +167,7 @@ def test_a_claim_sets_owner_time_and_count(options: str, deliveries: int, idle_m
 def test_a_time_to_come_is_taken_as_now() -> None:
     region = delivered("1-0")
     region.line("XCLAIM s g d 0 1-0 TIME 9000000000000")
-    region.context.now_ms += 10
+    region.replica.keyspace.now_ms += 10
     assert region.line("XPENDING s g - + 9") == array(row("1-0", "d", 10, 2))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crdtstream.clients.context import Peer, TransferShown
+from crdtstream.clients.cluster import Peer, TransferShown
 from crdtstream.core.causality import VersionVector, origin_of
 from crdtstream.protocols.replies import bulk
 from tests.commands.harness import Region
@@ -14,10 +14,10 @@ def row(*items: bytes | int) -> bytes:
 
 def region_of_three() -> Region:
     region = Region()
-    region.context.about.name, region.context.about.region = "east", 1
+    region.configure(name="east", region=1)
     region.line("XADD s 1-1 f v")
     region.progress.applied[2 + 256] = VersionVector({1: 1})
-    region.context.peers = [Peer(2, "west", "h:1", "open", 3, 2 + 256), Peer(3, "north", "h:2", "down", 50)]
+    region.neighbours.shown = [Peer(2, "west", "h:1", "open", 3, 2 + 256), Peer(3, "north", "h:2", "down", 50)]
     return region
 
 
@@ -37,7 +37,7 @@ def test_regions() -> None:
 
 def test_a_state_transfer_is_shown_while_it_goes() -> None:
     region = region_of_three()
-    region.context.peers[0].transfer = TransferShown("receiving", 3, 2**40)
+    region.neighbours.shown[0].transfer = TransferShown("receiving", 3, 2**40)
     reply = region.line("CRDT.REGIONS")
     assert reply is not None
     items = row(b"transfer", b"receiving", b"transfer-chunks", 3, b"transfer-bytes", 2**40)
@@ -46,7 +46,7 @@ def test_a_state_transfer_is_shown_while_it_goes() -> None:
 
 def test_a_peer_that_is_not_linked_says_since_when_and_why() -> None:
     region = region_of_three()
-    region.context.peers[1].unlinked_ms, region.context.peers[1].reason = 7_000, "the peer refused: no"
+    region.neighbours.shown[1].unlinked_ms, region.neighbours.shown[1].reason = 7_000, "the peer refused: no"
     reply = region.line("CRDT.REGIONS")
     assert reply is not None
     items = row(b"unlinked-ms", 7_000, b"reason", b"the peer refused: no")
@@ -56,7 +56,7 @@ def test_a_peer_that_is_not_linked_says_since_when_and_why() -> None:
 def test_vector() -> None:
     region = region_of_three()
     region.replica.applied.vector.advance(2 + 256, 2**53 + 1)
-    region.context.durable.advance(1, 1)
+    region.neighbours.vector.advance(1, 1)
     applied, durable = row(b"1.0", 1, b"2.1", 2**53 + 1), row(b"1.0", 1)
     assert region.line("crdt.vector") == (
         b"*4\r\n" + bulk(b"applied") + b"*4\r\n" + applied + bulk(b"durable") + b"*2\r\n" + durable
@@ -70,7 +70,7 @@ def test_vector() -> None:
 def test_origins_are_told_apart_in_hexadecimal() -> None:
     region = region_of_three()
     region.replica.applied.vector.advance(origin_of(2, 2**53 - 1), 1)
-    region.context.peers[0].slot = origin_of(2, 0xABC)
+    region.neighbours.shown[0].slot = origin_of(2, 0xABC)
     shown = region.line("CRDT.VECTOR")
     assert shown is not None and bulk(b"2.1fffffffffffff") in shown
     shown = region.line("CRDT.REGIONS")

@@ -43,7 +43,7 @@ def test_select(region: Region) -> None:
 
 
 def test_time(region: Region) -> None:
-    region.context.now_ms = 1234567
+    region.replica.keyspace.now_ms = 1234567
     assert region.line("TIME") == b"*2\r\n$4\r\n1234\r\n$6\r\n567000\r\n"
 
 

@@ -44,7 +44,7 @@ def masked(reply: bytes | None) -> bytes | None:
 
 def compare(port: int, lines: list[str], password: bytes = b"") -> None:
     region = Region(limits=Limits(auth_failure_delay_ms=0))
-    region.context.requirepass = password
+    region.context.settings.password = password
     region.client.authenticated = not password
     connection = Connection(port)
     try:

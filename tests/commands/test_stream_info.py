@@ -43,7 +43,7 @@ def region() -> Region:
     region.replica.record(ConsumerCreated((0, b"s"), b"g", b"d", 900))
     region.read_group(-1, 2)
     region.create_group((4, 0), b"a")
-    region.context.now_ms = 1_500
+    region.replica.keyspace.now_ms = 1_500
     return region
 
 

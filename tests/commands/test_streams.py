@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.commands.streams import BELOW_TOP, EXHAUSTED, NOT_ABOVE, STRICT_ID, TOO_LARGE, ZERO_ID, ranges_of
+from crdtstream.commands.removing import ranges_of
+from crdtstream.commands.streams import BELOW_TOP, EXHAUSTED, NOT_ABOVE, STRICT_ID, TOO_LARGE, ZERO_ID
 from crdtstream.config import Limits
 from crdtstream.core.entry_id import LIBERAL, SEMI_STRICT, STRICT
 from tests.commands.stream_region import Region
@@ -85,7 +86,7 @@ def test_the_first_id_by_mode(id_mode: str, given: str, expected: bytes) -> None
 )
 def test_the_next_id_by_mode_when_the_clock_is_behind(id_mode: str, given: str, expected: bytes) -> None:
     region = filled("2000-1")
-    region.context.id_mode = id_mode
+    region.configure(id_mode=id_mode)
     assert region.call("XADD", "s", given, "f", "v") == expected
 
 

@@ -48,25 +48,25 @@ def test_quit_is_not_queued(region: Region) -> None:
 
 def test_after_multi_nothing_is_queued_while_memory_is_short(region: Region) -> None:
     region.line("MULTI")
-    region.context.memory_short = True
+    region.context.standing.memory_short = True
     assert run(region, "XLEN s; EXEC") == [b"-" + OOM, ABORTED]
 
 
 def test_memory_is_asked_again_at_exec(region: Region) -> None:
     run(region, "MULTI; XADD s 1-1 f v")
-    region.context.memory_short = True
+    region.context.standing.memory_short = True
     assert region.line("EXEC") == b"-EXECABORT Transaction discarded because of: " + OOM
     assert region.line("XLEN s") == b":0\r\n"
-    region.context.memory_short = False
+    region.context.standing.memory_short = False
     run(region, "MULTI; XLEN s")
-    region.context.memory_short = True
+    region.context.standing.memory_short = True
     assert region.line("EXEC") == b"*1\r\n:0\r\n"
     assert run(region, "MULTI; DISCARD") == [b"+OK\r\n", b"+OK\r\n"]
 
 
 def test_the_disk_is_asked_again_at_exec(region: Region) -> None:
     run(region, "MULTI; XADD s 1-1 f v")
-    region.context.writable = False
+    region.context.standing.writable = False
     assert region.line("EXEC") == f"-EXECABORT Transaction discarded because of: {DISK_FULL}\r\n".encode()
     assert run(region, "MULTI; XLEN s; EXEC")[2] == b"*1\r\n:0\r\n"
     assert run(region, "MULTI; XADD s 1-1 f v; EXEC")[1:] == [f"-{DISK_FULL}\r\n".encode(), ABORTED]
@@ -100,9 +100,9 @@ def test_a_muted_client_hears_nothing_of_its_transaction(region: Region) -> None
 
 
 def test_the_clock_stands_still(region: Region) -> None:
-    region.context.id_mode = "liberal"
+    region.configure(id_mode="liberal")
     run(region, "MULTI; XADD s * f v; XADD s * f v; TIME; XADD t * f v")
-    region.context.now_ms += 5
+    region.replica.keyspace.now_ms += 5
     ms = region.context.now_ms
     reply = read_reply(region.line("EXEC") or b"")
     assert reply == [f"{ms}-0", f"{ms}-1", [str(ms // 1000), str(ms % 1000 * 1000)], f"{ms}-0"]
@@ -204,7 +204,7 @@ def test_an_acknowledgement_of_another_region_is_no_change() -> None:
 
 def test_a_key_that_expired_meanwhile_has_changed(region: Region) -> None:
     run(region, "XADD k 1-1 f v; PEXPIRE k 10; WATCH k")
-    region.context.now_ms += 50
+    region.replica.keyspace.now_ms += 50
     assert run(region, "MULTI; PING; EXEC")[2] == NULL
     assert run(region, "WATCH k; MULTI; PING; EXEC")[3] == b"*1\r\n+PONG\r\n"
 

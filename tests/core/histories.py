@@ -32,6 +32,7 @@ ALL = 10**6
 WEIGHTS = {
     "add": 5,
     "del_entry": 2,
+    "del_ref": 1,
     "trim": 1,
     "minid": 1,
     "del": 1,
@@ -220,6 +221,12 @@ def perform_on(replica: Replica, key: Key, stream: Stream, operation: str, a: in
         if ids:
             entry_id, slot, counter = ids[a % len(ids)]
             replica.remove_entries(key, {slot: [(counter, counter)]}, False, entry_id)
+    elif operation == "del_ref":
+        ids = ids_of(stream)
+        if ids:
+            entry_id, slot, counter = ids[a % len(ids)]
+            references = {slot: [(previous_id(entry_id) or ID_MIN, entry_id)]}
+            replica.remove_entries(key, {slot: [(counter, counter)]}, False, entry_id, references)
     elif operation == "set_id":
         last_id = (stream.top[0] + a % 3, stream.top[1] + 1)
         replica.set_id(key, last_id, b % 9 if b % 2 else None, (1, 1) if a % 2 else None)

@@ -10,6 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.digest import digest_replica
+from crdtstream.core.effects import Key
+from crdtstream.core.entry_id import EntryId
 from crdtstream.core.joining import join_groups, join_stream, join_tombstones
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
@@ -55,15 +57,24 @@ def test_a_join_is_the_delivery_of_what_is_missing(history: list[Step], one: int
 
 
 def assert_pending(before: Replica, joined: Replica, expected: Replica) -> None:
-    """A join keeps what effects would have dropped only inside runs that were here already: whose they are, only
-    effects tell.
+    """A join keeps what effects would have dropped only inside runs that were here already (whose they are, only
+    effects tell), or of entries that were removed here already. It drops what effects would have kept only together
+    with the entry: which removals drop references, only effects tell.
     """
     for named, group in locals_of(joined).items():
         kept, wanted = pending_of(group), pending_of(locals_of(expected)[named])
-        assert wanted <= kept
+        for slot, entry_id, *_ in wanted - kept:
+            assert isinstance(slot, int) and isinstance(entry_id, tuple)
+            assert lives(before, named[0], slot, entry_id) and not lives(joined, named[0], slot, entry_id)
         for slot, entry_id, *_ in kept - wanted:
             assert isinstance(slot, int) and isinstance(entry_id, tuple)
-            assert locals_of(before)[named].acked[slot].contains(entry_id)
+            acked = locals_of(before)[named].acked.get(slot)
+            assert (acked is not None and acked.contains(entry_id)) or not lives(before, named[0], slot, entry_id)
+
+
+def lives(replica: Replica, key: Key, slot: int, entry_id: EntryId) -> bool:
+    tree = dict(replica.keyspace.streams())[key].trees.get(slot)
+    return tree is not None and tree.counter_of(entry_id) > 0
 
 
 @searching

@@ -17,6 +17,7 @@ from crdtstream.core.effects import Batch, Effect, EntriesAdded, GroupDestroyed,
 from crdtstream.core.entry_id import U64_MAX, EntryId
 from crdtstream.protocols.codec import (
     FORMAT_VERSION,
+    OLDEST_FORMAT,
     CodecError,
     decode_batch,
     decode_facts,
@@ -95,6 +96,7 @@ def single_effects() -> st.SearchStrategy[Effect]:
             st.dictionaries(slots, st.lists(counter_ranges, max_size=3), max_size=3),
             st.booleans(),
             st.none() | entry_ids,
+            interval_sets,
         ),
         st.builds(fx.StreamDeleted, keys, st.dictionaries(slots, st.tuples(u64, u64), max_size=3)),
         st.builds(fx.StreamIdSet, keys, entry_ids, st.none() | entry_ids, st.none() | tallies, u64),
@@ -367,9 +369,18 @@ def test_joins_and_gaps(transfer: int, position: int, gap: dict[int, int]) -> No
     assert decode_stable(encode_stable(position, VersionVector(gap))) == (position, VersionVector(gap))
 
 
-def test_another_format_is_named() -> None:
-    with pytest.raises(CodecError, match=f"format {FORMAT_VERSION + 1}; this build"):
-        decode_start(header_bytes(FORMAT_VERSION + 1, 1, 2, 3, 4))
+@pytest.mark.parametrize("version", [OLDEST_FORMAT - 1, FORMAT_VERSION + 1])
+def test_another_format_is_named(version: int) -> None:
+    with pytest.raises(CodecError, match=f"format {version}; this build"):
+        decode_start(header_bytes(version, 1, 2, 3, 4))
+
+
+def test_the_format_before_is_read() -> None:
+    """A removal of format 2 says nothing of references; such a row is still written where there are none."""
+    assert decode_start(msgpack.packb((2, 1, 5))) == (1, 5)
+    effect = decode_batch(encode_batch(batch_of(fx.EntriesRemoved((0, b"s"), {1: [(1, 2)]}, True, None)))).effects[0]
+    assert isinstance(effect, fx.EntriesRemoved)
+    assert (effect.ranges, effect.references) == ({1: [(1, 2)]}, {})
 
 
 @pytest.mark.parametrize(

@@ -63,8 +63,8 @@ def assert_parity(port: int, data: bytes, authenticated: bool) -> None:
 
 
 PARTS = [b"$0\r\n", b"$3\r\n", b"$4\r\n", b"ECHO", b"abc", b"\r\n", b"\n", b"\r", b"\0", b" ", b'"', b"'"]
-COUNTS = [b"*1\r\n", b"*2\r\n", b"*3\r\n", b"*0\r\n", b"*-1\r\n", b"*11\r\n", b"*01\r\n"]
-SIZES = [b"$-1\r\n", b"$16385\r\n", b"$ 1\r\n", b":1\r\n"]
+COUNTS = [b"*1\r\n", b"*2\r\n", b"*3\r\n", b"*0\r\n", b"*-1\r\n", b"*11\r\n", b"*01\r\n", b"*:\r\n"]
+SIZES = [b"$-1\r\n", b"$16385\r\n", b"$ 1\r\n", b":1\r\n", b"$:\r\n0123456789\r\n", b"$<0\r\n"]
 WHOLE = [b"*2\r\n$4\r\nECHO\r\n$3\r\nabc\r\n", b"ECHO abc\r\n", b"PING\n"]
 PIECES = st.sampled_from(PARTS) | st.sampled_from(COUNTS) | st.sampled_from(SIZES) | st.sampled_from(WHOLE)
 QUOTING = st.text(alphabet="ab01x\\\"' \t\v\f\r\x85\xff", max_size=24).map(lambda text: text.encode("latin-1"))

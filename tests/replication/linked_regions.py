@@ -6,6 +6,7 @@ import dataclasses
 from collections import deque
 from typing import Any
 
+from crdtstream.clients.settings import Settings
 from crdtstream.config import Config, Limits
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Batch, GroupDestroyed
@@ -24,7 +25,8 @@ from crdtstream.replication.audit.audit import Audit
 from crdtstream.replication.heard import Heard
 from crdtstream.replication.history import History
 from crdtstream.replication.membership.birth import Birth
-from crdtstream.replication.session import OPEN, Session
+from crdtstream.replication.session import Session
+from crdtstream.replication.states import OPEN
 from crdtstream.replication.transfer.fetching import Fetching
 from crdtstream.replication.transfer.sending import Transfer
 from crdtstream.replication.transfer.snapshot import Snapshot
@@ -98,7 +100,9 @@ class Region:
         self.log = MemoryLog()
         self.history = History(self.log)
         self.fetching = Fetching([])
-        self.view = View(self.config, replica, self.history, self.birth, self.fetching, Audit("", replica, []))
+        self.view = View(
+            Settings(self.config), replica, self.history, self.birth, self.fetching, Audit("", replica, [])
+        )
         self.view.durable_vector = self.vector
         self.transfers = self.view.transfers
         self.progress = self.view.progress

@@ -47,7 +47,7 @@ def test_direct_slots_are_those_of_open_links() -> None:
     assert exchange_of(cluster, 1).direct_slots() == [2]
     assert [session.peer_region for session in exchange_of(cluster, 1).sessions()] == [2]
     assert exchange_of(cluster, 1).unlinked() == [3]
-    assert exchange_of(cluster, 1).name_of(3) == cluster.node(3).config.name
+    assert exchange_of(cluster, 1).name_of(3) == cluster.node(3).settings.config.name
 
 
 def test_a_state_that_is_whole_and_was_not_joined_is_let_go_at_the_start() -> None:
@@ -176,7 +176,7 @@ def test_what_waits_for_others_is_bounded_whatever_a_peer_sends() -> None:
     run(cluster, 1, "XADD x * f v")
     message = message_from(cluster, 1, 2)
     exchange, link = exchange_of(cluster, 2), cluster.link(1, 2)
-    exchange.view.config = replace(exchange.view.config, limits=Limits(inbox_bytes_max=500))
+    exchange.view.settings.change(replace(exchange.view.settings.config, limits=Limits(inbox_bytes_max=500)))
     batch = codec.decode_batch(message.batches.payloads[0])
     payloads = []
     for first in range(batch.first + 1_000, batch.first + 1_020):
@@ -190,7 +190,7 @@ def test_what_waits_for_others_is_bounded_whatever_a_peer_sends() -> None:
     refused = cluster.node(2).outgoing(link.number, 1 << 20, cluster.now_ms)
     assert refused is not None and "inbox_bytes_max" in refused.refused.reason
     cluster.check()
-    exchange.view.config = replace(exchange.view.config, limits=Limits())
+    exchange.view.settings.change(replace(exchange.view.settings.config, limits=Limits()))
     cluster.cut(1, 2)
     cluster.heal(1, 2)
     cluster.sync()
@@ -243,16 +243,16 @@ def test_a_snapshot_holds_what_may_be_served_and_no_more() -> None:
     last, exchange.transfers.wanted[2] = exchange.view.served_position, None
     exchange.view.served_position = last - 1
     exchange.take_snapshots()
-    assert exchange.transfers.of(2) is None
+    assert exchange.transfers.running.get(2) is None
     exchange.view.served_position = last
     cluster.node(1).replica.add_entry((0, b"x"), (2**50, 1), [b"f", b"v"])
     exchange.take_snapshots()
-    assert exchange.transfers.of(2) is None, "a turn is open"
+    assert exchange.transfers.running.get(2) is None, "a turn is open"
     cluster.node(1).turn.cut()
     exchange.take_snapshots()
-    assert exchange.transfers.of(2) is None, "its records are not in the log"
+    assert exchange.transfers.running.get(2) is None, "its records are not in the log"
     cluster.regions[1].perform()
-    transfer = exchange.transfers.of(2)
+    transfer = exchange.transfers.running.get(2)
     assert transfer is not None and transfer.position == last + 1
     assert transfer.vector == cluster.node(1).replica.applied.vector
 
@@ -304,7 +304,7 @@ def limited(**limits: int) -> Cluster:
     cluster = Cluster(3, STRICT)
     cluster.sync()
     exchange = exchange_of(cluster, 2)
-    exchange.view.config = replace(exchange.view.config, limits=Limits(**limits))
+    exchange.view.settings.change(replace(exchange.view.settings.config, limits=Limits(**limits)))
     return cluster
 
 

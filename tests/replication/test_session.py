@@ -115,7 +115,7 @@ def test_a_long_search_is_cut_into_calls() -> None:
 
 def test_the_window_stops_the_sender_until_batches_are_applied() -> None:
     east, west = Region(1), Region(2, window_bytes=400)
-    east.view.config = dataclasses.replace(east.config, limits=west.config.limits)
+    east.view.settings.change(dataclasses.replace(east.config, limits=west.config.limits))
     link = linked(east, west)
     sizes = [len(east.write(100)) for _ in range(20)]
     for _ in range(50):

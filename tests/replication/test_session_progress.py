@@ -122,7 +122,7 @@ def test_a_peer_that_never_greets_is_closed() -> None:
     view = Region(1).look()
     session = Session(view, 0)
     session.outgoing(view, BYTES_MAX, 0)
-    session.tick(5_000, view.config.limits.peer_timeout_ms)
+    session.tick(5_000, view.settings.limits.peer_timeout_ms)
     assert session.closed is not None
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from crdtstream.replication import wire_pb2 as wire
-from crdtstream.replication.session import OPEN, Session
+from crdtstream.replication.session import Session
+from crdtstream.replication.states import OPEN
 from tests.replication.linked_regions import BYTES_MAX, Link, Region, linked, pump_all
 
 

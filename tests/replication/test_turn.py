@@ -134,3 +134,26 @@ def test_a_batch_that_cannot_be_read_changes_nothing(damage: bytes) -> None:
     assert len(turn.take()) == 1
     assert list(replica.applied.vector.items()) == [(1, 1)]
     replica.check()
+
+
+class Noting:
+    """A witness that notes what it is told."""
+
+    def __init__(self, replica: Replica) -> None:
+        self.replica = replica
+        self.told: list[object] = []
+
+    def settle(self) -> None:
+        self.told.append(len(self.replica.opened()[0]))
+
+    def heard(self, batch: Batch) -> None:
+        self.told.append((batch.first, batch.last))
+
+
+def test_a_witness_sees_what_is_about_to_be_a_record_and_what_was_applied() -> None:
+    turn, replica = turn_of(1)
+    turn.witness = witness = Noting(replica)
+    replica.add_entry(KEY, (5, 1), [b"f", b"v"])
+    receive(turn, batch_of(1, added(1, 7), StreamDeleted(KEY, {})))
+    turn.cut()
+    assert witness.told == [1, (1, 2)]

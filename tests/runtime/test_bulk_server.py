@@ -17,6 +17,7 @@ from crdtstream.config import Limits
 from crdtstream.runtime.loop import RegionFailed
 from crdtstream.storage.disk import RealDisk
 from tests.bulk.columns import Fields, entries_of, message_of
+from tests.commands.harness import FakeAdmission
 from tests.running_region import DEADLINE_S, until
 from tests.runtime.bulk_ports import refused, rows, serving
 
@@ -172,21 +173,13 @@ async def test_groups_wait_until_the_region_is_admitted(tmp_path: Path) -> None:
     limits = Limits(stop_checkpoint_ms_max=0, admission_wait_ms=100)
     async with serving(tmp_path, limits) as port:
         context = port.region.loop.node.context
-        assert context.admission is not None
-        await until(lambda: not context.loading, "the region serves")
-        context.admission = NeverAdmitted()
+        assert context.cluster.admission is not None
+        await until(lambda: not context.standing.loading, "the region serves")
+        context.cluster.admission = admission = FakeAdmission()
         position = bulk.StreamPosition(stream=b"s", seqs=[bulk.VectorRow(origin=1, seq=1)])
         request = bulk.AdvanceRequest(group=b"g", positions=[position], create=True)
         await refused(port.stub.Advance(request), grpc.StatusCode.UNAVAILABLE, "cannot create groups until")
-        assert context.admission.wanted
-
-
-class NeverAdmitted:
-    admitted = False
-    wanted = False
-
-    def say_admitted(self) -> None:
-        raise AssertionError
+        assert admission.wanted and not admission.said
 
 
 # The end of a call

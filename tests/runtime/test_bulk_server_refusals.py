@@ -135,7 +135,7 @@ async def test_a_port_that_is_taken_ends_the_start(tmp_path: Path) -> None:
 
 async def test_rows_are_not_staged_while_memory_is_short(tmp_path: Path) -> None:
     async with serving(tmp_path, Limits(stop_checkpoint_ms_max=0, memory_bytes_max=1)) as port:
-        await until(lambda: port.region.loop.node.context.memory_short, "memory is short")
+        await until(lambda: port.region.loop.node.context.standing.memory_short, "memory is short")
         for call in (port.stage(0, rows(1)), port.write(message_of(rows(1)))):
             await refused(call, grpc.StatusCode.RESOURCE_EXHAUSTED, "command not allowed when used memory")
 
@@ -147,7 +147,7 @@ async def test_a_full_disk_refuses_rows_until_there_is_room(tmp_path: Path, monk
         large = message_of([[b"f", b"v" * 1_000]] * 5_000)
         await refused(port.write(large), grpc.StatusCode.UNAVAILABLE, "The disk is full")
         disk.full = False
-        await until(lambda: port.region.loop.node.context.writable, "writes are taken again")
+        await until(lambda: port.region.loop.node.context.standing.writable, "writes are taken again")
         before = len(await port.read_all(b"s"))
         assert before < 5_000
         assert (await port.write(large)).added == 5_000

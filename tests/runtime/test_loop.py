@@ -77,7 +77,7 @@ async def test_a_full_disk_refuses_writes_until_there_is_room(tmp_path: Path, di
         taken = len([reply for reply in replies if reply[:1] != b"-"])
         assert await wire.ask("XLEN", "x") == b":%d\r\n" % taken
         disk.full = False
-        await until(lambda: region.loop.node.context.writable, "writes are taken again")
+        await until(lambda: region.loop.node.context.standing.writable, "writes are taken again")
         assert (await add(wire))[:1] != b"-"
 
 
@@ -89,7 +89,7 @@ async def test_a_request_larger_than_the_room_is_refused_not_lost(tmp_path: Path
         assert (await add(wire, 3 << 20)).startswith(b"-MISCONF")
         assert not region.loop.failed
         disk.full = False
-        await until(lambda: region.loop.node.context.writable, "writes are taken again")
+        await until(lambda: region.loop.node.context.standing.writable, "writes are taken again")
         assert (await add(wire, 3 << 20))[:1] != b"-"
 
 
@@ -111,14 +111,14 @@ async def test_a_turn_that_outgrows_the_room_is_kept(tmp_path: Path, disk: Small
         disk.full = True
         with structlog.testing.capture_logs() as told:
             await wire.send(request("FLUSHALL") + request("DBSIZE"))
-            await until(lambda: not region.loop.node.context.writable, "there is no room")
+            await until(lambda: not region.loop.node.context.standing.writable, "there is no room")
             assert await other.ask("PING") == b"+PONG\r\n"
             assert (await other.ask("XADD", "x", "*", "f", "v")).startswith(b"-MISCONF")
             assert not wire.reader._buffer, "nobody may be told yet"  # type: ignore[attr-defined]
             disk.full = False
             assert await wire.line() == b"+OK\r\n"
         assert await wire.line() == b":0\r\n"
-        await until(lambda: region.loop.node.context.writable, "writes are taken again")
+        await until(lambda: region.loop.node.context.standing.writable, "writes are taken again")
         assert (await add(other))[:1] != b"-"
         assert len([line for line in told if line["event"].startswith("disk full")]) == 1
     assert records_of(tmp_path)[-1] == codec.STOP
@@ -132,7 +132,7 @@ async def test_a_turn_that_never_found_room_was_told_to_nobody(tmp_path: Path, d
         await fill_keys(wire)
         disk.full = True
         await wire.send(request("FLUSHALL"))
-        await until(lambda: not region.loop.node.context.writable, "there is no room")
+        await until(lambda: not region.loop.node.context.standing.writable, "there is no room")
         region.loop.stop()
         assert await wire.rest() == b""
     assert records_of(tmp_path)[-1] != codec.STOP
@@ -282,4 +282,4 @@ async def test_everysec_makes_writes_durable_without_a_command(tmp_path: Path, m
         log: Log = region.loop._log
         await until(lambda: log.synced_position == log.last_position, "it is synced")
         slot = region.loop.node.replica.applied.slot
-        await until(lambda: region.loop.node.context.durable.get(slot) == 1, "the node knows")
+        await until(lambda: region.loop.node.neighbours.durable().get(slot) == 1, "the node knows")

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from crdtstream.core import effects as fx
-from crdtstream.core.causality import VersionVector
+from crdtstream.core.causality import VersionVector, origin_of
 from crdtstream.core.effects import Batch
 from crdtstream.core.entry_id import STRICT
 from crdtstream.core.intervals import IntervalSet
@@ -22,8 +22,15 @@ from simulations.checkers import all_checkers
 from simulations.checking import Checker
 from simulations.collection_checkers import ForgetsInTheEnd, ForgetsOnlyStable, is_void, left_in
 from simulations.expiry_checkers import ExpiresInTime, LongestExpiry, RestartsEmpty
-from simulations.history import Added, Violation
-from simulations.history_checkers import AcknowledgedOnly, DeliveredAtLeastOnce, NoLostWrite, UniqueDots, UniqueIds
+from simulations.history import Added, Created, Violation
+from simulations.history_checkers import (
+    AcknowledgedOnly,
+    DeliveredAtLeastOnce,
+    NoLostGroup,
+    NoLostWrite,
+    UniqueDots,
+    UniqueIds,
+)
 from simulations.network import START_MS, Connection
 from simulations.settings import Settings
 from simulations.state_checkers import (
@@ -176,6 +183,14 @@ def leave_out(world: World) -> None:
     group.acked.clear()
 
 
+def void_answered(world: World) -> None:
+    """Another origin takes the place of region 2's, at less than what that one has answered."""
+    replica = world.machines[1].node.replica
+    world.act(1, lambda: replica.evict_member(2, origin_of(2, 9)))
+    world.turn(1)
+    world.history.created.append(Created((KEY, b"g"), (2, replica.applied.vector.get(2) + 1)))
+
+
 EXAMPLES: list[tuple[type[Checker], Callable[[World], None]]] = [
     (Invariants, miscount),
     (Convergence, diverge),
@@ -186,6 +201,7 @@ EXAMPLES: list[tuple[type[Checker], Callable[[World], None]]] = [
     (LongestExpiry, lengthen_expiry),
     (RestartsEmpty, add_to_expired),
     (NoLostWrite, forget_answered),
+    (NoLostGroup, void_answered),
     (UniqueIds, answer_twice),
     (UniqueDots, name_twice),
     (AcknowledgedOnly, acknowledge_alone),
@@ -214,10 +230,9 @@ def test_what_an_expired_key_held_may_be_gone(world: World) -> None:
 def test_a_key_that_expired_and_stays(world: World) -> None:
     say(world, b"PEXPIRE x 100".split())
     replica = world.machines[1].node.replica
-    context = world.machines[1].node.context
-    context.now_ms = replica.keyspace.deadlines.times[KEY]
+    replica.keyspace.now_ms = replica.keyspace.deadlines.times[KEY]
     ExpiresInTime().ticked(world, 1)
-    context.now_ms += 1
+    replica.keyspace.now_ms += 1
     with pytest.raises(Violation, match="expiry: region 1"):
         ExpiresInTime().ticked(world, 1)
 
@@ -227,9 +242,9 @@ def test_a_key_that_another_region_lets_expire_and_nobody_takes_over(world: Worl
     replica = world.machines[2].node.replica
     world.run_until(lambda: KEY in replica.keyspace.deadlines.times, world.now_ms + 900)
     context = world.machines[2].node.context
-    context.now_ms = replica.keyspace.deadlines.times[KEY] + context.limits.expiry_takeover_ms
+    replica.keyspace.now_ms = replica.keyspace.deadlines.times[KEY] + context.limits.expiry_takeover_ms
     ExpiresInTime().ticked(world, 2)
-    context.now_ms += 1
+    replica.keyspace.now_ms += 1
     with pytest.raises(Violation, match="expiry: region 2"):
         ExpiresInTime().ticked(world, 2)
 

@@ -184,5 +184,5 @@ sync
 def test_a_region_comes_later_under_its_own_number_or_another() -> None:
     scenario = Scenario("regions 3\nabsent 3\nnew 3 2\nnew 5 2 4\nsync\n")
     cluster = scenario.run()
-    assert [cluster.node(number).config.region for number in sorted(cluster.regions)] == [1, 2, 3, 4]
+    assert [cluster.node(number).settings.config.region for number in sorted(cluster.regions)] == [1, 2, 3, 4]
     assert cluster.node(5).membership.serving()

@@ -44,21 +44,23 @@ class Birth:
         "founders",
         "founding",
         "lineage",
-        "origin",
     )
 
     def __init__(self, config: Config, replica: Replica) -> None:
         self._config = config
         self._replica = replica
         self._seed = 0
-        # 0 until the process has started.
-        self.origin = 0
         self.count = 0
         self.counts: dict[int, int] = {}
         self.lineage: list[int] = []
         self.founders: dict[int, None] = {}
         self.founding = Founding()
         self.changes = 0
+
+    @property
+    def origin(self) -> int:
+        """The own origin, which the replica keeps because effects are made under it; 0 until there is one."""
+        return self._replica.applied.slot
 
     # A life
 
@@ -102,7 +104,7 @@ class Birth:
             )
         if self.origin not in (0, slot):
             self.lineage.append(self.origin)
-        self.origin, self.count = slot, count
+        self._replica.applied.slot, self.count = slot, count
         self._note(slot, count)
 
     def predecessors(self) -> list[int]:

@@ -44,7 +44,9 @@ from crdtstream.core.replica import Replica
 from crdtstream.replication.audit.remedy import REMEDY
 from crdtstream.replication.exchange import Exchange
 from crdtstream.replication.membership.birth import Birth
+from crdtstream.replication.membership.own_state import OwnState
 from crdtstream.replication.session import Session
+from crdtstream.replication.states import ASKED
 from crdtstream.replication.turn import Turn
 
 HEARTBEATS_OF_SILENCE = 2
@@ -59,16 +61,13 @@ class Membership:
         "_applied",
         "_birth",
         "_exchange",
-        "_is_new",
-        "_is_used",
         "_replica",
-        "_seen",
-        "_settled",
+        "_settings",
+        "_settled_at",
+        "_standing",
         "_started_ms",
         "_turn",
-        "_was_wanted",
-        "admitted",
-        "wanted",
+        "own",
     )
 
     def __init__(self, replica: Replica, turn: Turn, birth: Birth, exchange: Exchange) -> None:
@@ -78,41 +77,44 @@ class Membership:
         self._birth = birth
         self._exchange = exchange
         self._addresses: dict[str, int] = {}
-        # This directory has been in no cluster.
-        self._is_new = True
-        # It has data, so it serves before it is in one.
-        self._is_used = False
-        self._settled = False
-        self._seen = (-1, -1, -1)
+        self._settings = exchange.view.settings
+        self._standing = exchange.standing
+        self.own = OwnState()
+        # What decides membership was so when nothing was due at any time; None while something is due.
+        self._settled_at: tuple[int, int, int] | None = None
         self._started_ms = 0
-        # This origin may do what only an admitted one may.
-        self.admitted = False
-        # Somebody waits for that, or has waited since the start.
-        self.wanted = False
-        self._was_wanted = False
+
+    @property
+    def admitted(self) -> bool:
+        """True if this origin may do what only an admitted one may."""
+        return self.own.is_admitted
+
+    def want(self) -> None:
+        """Somebody needs the admission."""
+        self.own.ask()
 
     # A life
 
     def start(self, seed: int, now_ms: int) -> None:
         """After recovery."""
         self._started_ms = now_ms
-        self._is_new = not (self._applied.members.slots() or self._birth.founders)
-        self._is_used = self._applied.vector.total() > 0
+        is_known = bool(self._applied.members.slots() or self._birth.founders)
+        self.own.start(is_known, self._applied.vector.total() > 0)
         self._birth.start(seed, self._turn)
-        config = self._exchange.view.config
-        if self._is_new and not config.peers and not config.incarnation:
+        config = self._settings.config
+        if self.own.is_new and not config.peers and not config.incarnation:
             self._birth.found(self._birth.origin, self._turn)
 
     def met(self, address: str, region: int) -> None:
         """Note the region that answers at a configured peer's address; regions that dial in do not count here."""
         self._addresses[address] = region
-        self._settled = False
+        self._settled_at = None
 
     def is_settled(self) -> bool:
         """Return whether nothing is due at any time: this origin and all linked ones are admitted."""
-        if not self._settled or self.wanted or self._exchange.doubled:
+        if self._settled_at is None or self.own.demand == ASKED or self._exchange.doubled:
             return False
-        return self._seen == (self._applied.members.changes, self._exchange.greetings, self._birth.changes)
+        return self._settled_at == (self._applied.members.changes, self._exchange.greetings, self._birth.changes)
 
     def advance(self, now_ms: int) -> None:
         """Do what is due by now: another own origin, the own admission, Joins of other origins."""
@@ -121,10 +123,7 @@ class Membership:
         # The clock may have been set back.
         self._started_ms = min(self._started_ms, now_ms)
         members = self._applied.members
-        self._seen = (members.changes, self._exchange.greetings, self._birth.changes)
-        self._was_wanted = self._was_wanted or self.wanted
-        # A directory that was admitted is new no more: it serves on under the next origin.
-        self._is_new = self._is_new and not self.admitted
+        seen = (members.changes, self._exchange.greetings, self._birth.changes)
         for slot in members.evicted():
             self._exchange.progress.end(slot)
         if members.has_ended(self._birth.origin):
@@ -132,10 +131,11 @@ class Membership:
         elif self._exchange.doubled:
             self._step_aside()
         # An admission that was not said yet lapses with its Join.
-        self.admitted = self.admitted and self._was_admitted()
+        if self.admitted and not self._was_admitted():
+            self.own.lapse()
         self._found()
         self._seek_admission(now_ms)
-        self._settled = self._sponsor(now_ms) and self.admitted
+        self._settled_at = seen if self._sponsor(now_ms) and self.admitted else None
 
     def _come_back(self, why: str) -> None:
         gone = self._birth.origin
@@ -146,13 +146,13 @@ class Membership:
 
     def begin_again(self) -> None:
         """Start membership over for a new own origin."""
-        self.admitted = False
-        self._settled = False
+        self.own.replace()
+        self._settled_at = None
         self._exchange.doubled = False
 
     def _step_aside(self) -> None:
         """Continue as another origin, because another process makes effects under the own one."""
-        gone, name = self._birth.origin, self._exchange.view.config.name
+        gone, name = self._birth.origin, self._settings.config.name
         self._exchange.audit.note_shared(gone)
         self._come_back("is at work in another process too")
         self._exchange.notices.append(
@@ -170,8 +170,8 @@ class Membership:
         """With a new directory, publish the founding row once all peers have greeted, and found the cluster once all
         rows name each other.
         """
-        birth, config = self._birth, self._exchange.view.config
-        if not self._is_new or not config.peers or birth.founders or not self._has_met_peers():
+        birth, config = self._birth, self._settings.config
+        if not self.own.is_new or not config.peers or birth.founders or not self._has_met_peers():
             return
         if self._applied.members.slots():
             # Somebody knows a cluster. A row without neighbours founds nothing, but tells that this region is in none:
@@ -195,7 +195,7 @@ class Membership:
     def _absent(self) -> list[str]:
         """The configured peers whose region is not linked."""
         greeted = self._exchange.greeted()
-        return [peer for peer in self._exchange.view.config.peers if self._addresses.get(peer) not in greeted]
+        return [peer for peer in self._settings.config.peers if self._addresses.get(peer) not in greeted]
 
     def _has_met_peers(self) -> bool:
         """Return whether all peers have greeted. A link without a Hello may be a second process of a region."""
@@ -216,13 +216,13 @@ class Membership:
     # Admitted
 
     def _seek_admission(self, now_ms: int) -> None:
-        if self.admitted or not self._exchange.writable:
+        if self.admitted or not self._standing.writable:
             return
         if self._was_admitted():
-            self.admitted = True
+            self.own.admit()
         elif self._knows_cluster() and not self._may_be_sponsored():
             self._seek_admission_by_all(now_ms)
-        elif self._was_wanted and not self._is_new and not self._applied.counter():
+        elif self.own.was_asked and not self.own.is_new and not self._applied.counter():
             # A sign for its sponsor. A new directory needs none, and its Join would keep all new ones from founding.
             self._replica.join_member(self._birth.origin)
 
@@ -253,11 +253,11 @@ class Membership:
         if self._first_of(others, own):
             return
         if not self._applied.members.joins_of(own):
-            if self.wanted or self._applied.counter() or self._exchange.greeted():
+            if self.own.demand == ASKED or self._applied.counter() or self._exchange.greeted():
                 self._replica.join_member(own)
         elif all(self._holds_join(replaced.get(slot, slot)) for slot in counted) and self._evictors_hold_join():
             self._replica.say_admitted(self._applied.members.joins_of(own)[0], True)
-            self.admitted = True
+            self.own.admit()
             for slot, successor in replaced.items():
                 self._replica.evict_member(slot, successor)
 
@@ -267,9 +267,9 @@ class Membership:
         Before that nobody else may count here, while somebody knows that this directory is the copy of one that is at
         work, or older than another one of its region.
         """
-        config = self._exchange.view.config
+        config = self._settings.config
         known = {config.region, *map(region_of, self._known())}
-        if len(known) > len(config.peers) and not self._is_new:
+        if len(known) > len(config.peers) and not self.own.is_new:
             return True
         new = {*map(region_of, self._birth.founding.origins())} - self._outdated()
         return self._has_met_peers() and {*self._exchange.greeted()} <= known | new
@@ -294,7 +294,7 @@ class Membership:
             if same and session.is_open and not self._blocks(slot, session, now_ms):
                 return session.peer_origin
         own, region = self._birth.origin, region_of(slot)
-        if region == region_of(own) and self._exchange.view.config.replace:
+        if region == region_of(own) and self._settings.config.replace:
             return own
         if self._is_alive(slot, now_ms, False, self._started_ms):
             return 0
@@ -340,7 +340,7 @@ class Membership:
         somebody has to wait.
         """
         self._exchange.view.deferrals.clear()
-        if not self.admitted or not self._exchange.writable:
+        if not self.admitted or not self._standing.writable:
             return not self._exchange.sessions()
         settled = self._end_predecessors(now_ms)
         for session in self._exchange.sessions():
@@ -360,7 +360,7 @@ class Membership:
         """Founders whose region is not linked and has another origin that counts: a sponsor evicts only founders that
         it knows, and the power may have taken a birth from all regions but this one.
         """
-        linked = [*self._exchange.greeted(), self._exchange.view.config.region]
+        linked = [*self._exchange.greeted(), self._settings.config.region]
         founders = [slot for slot in self._birth.founders_left() if region_of(slot) not in linked]
         return [slot for slot in founders if self._others_of(slot)]
 
@@ -391,7 +391,7 @@ class Membership:
         """It was linked a moment ago, comes back with its directory, and has done nothing yet."""
         if not session.predecessors or session.replaces or self._applied.vector.get(session.peer_origin):
             return False
-        passing_ms = HEARTBEATS_OF_PASSING * self._exchange.view.config.limits.heartbeat_ms
+        passing_ms = HEARTBEATS_OF_PASSING * self._settings.limits.heartbeat_ms
         return 0 <= now_ms - session.opened_ms < passing_ms
 
     def _defers(self, alive: list[int], slot: int) -> bool:
@@ -430,7 +430,7 @@ class Membership:
 
     def _is_alive(self, slot: int, now_ms: int, same_directory: bool, since_ms: int) -> bool:
         """It gave a sign of life a short while ago; `since_ms` is when its successor was met."""
-        limits = self._exchange.view.config.limits
+        limits = self._settings.limits
         sign_ms = self._exchange.progress.sign_ms(slot)
         if same_directory:
             return sign_ms > 0 and now_ms - sign_ms < HEARTBEATS_OF_SILENCE * limits.heartbeat_ms
@@ -438,7 +438,7 @@ class Membership:
 
     def _holds_all_of(self, slot: int, now_ms: int) -> bool:
         """What anybody who is at work is known to have of that origin is here."""
-        since_ms = max(1, now_ms - self._exchange.view.config.limits.peer_timeout_ms)
+        since_ms = max(1, now_ms - self._settings.limits.peer_timeout_ms)
         known = [session.vector_then.get(slot) for session in self._exchange.sessions() if session.is_open]
         return self._applied.vector.contains(slot, max([self._exchange.progress.highest_of(slot, since_ms), *known]))
 
@@ -451,9 +451,9 @@ class Membership:
         """What clients are told while this region cannot serve; empty when it can."""
         if not self._birth.origin:
             return "the log is being read"
-        if self.admitted or not self._is_new or self._is_used:
+        if self.own.serves:
             return ""
-        if self._exchange.view.config.incarnation is not None:
+        if self._settings.config.incarnation is not None:
             return ""
         if self._exchange.heard_deferrals:
             return self._waiting_for_another()
@@ -461,7 +461,7 @@ class Membership:
         if absent:
             return f"a new data directory waits to hear from its peers {absent}; --incarnation 0 does not wait for them"
         wait = "waiting until another region admits this origin; --incarnation 0 does not wait for that"
-        missing = self._birth.founding.missing(self._exchange.view.config.region)
+        missing = self._birth.founding.missing(self._settings.config.region)
         if not missing or self._birth.founders or self._applied.members.slots():
             return wait
         names = ", ".join(map(str, missing))
@@ -470,19 +470,9 @@ class Membership:
     def _waiting_for_another(self) -> str:
         """The number is in use."""
         name, other = min(self._exchange.heard_deferrals.items())
-        config = self._exchange.view.config
+        config = self._settings.config
         return (
             f"region number {config.region} is in use: region {name} hears from origin {origin_name(other)}; give this"
             f" node, {origin_name(self._birth.origin)}, another --region, or stop the other process; --replace takes"
             " its place at once"
         )
-
-    # For operators
-
-    def held_back(self, slot: int) -> int:
-        """The bytes of the log that are kept for this origin: from what it does not have on disk on."""
-        history = self._exchange.history
-        durable = self._exchange.progress.durable_of(slot)
-        if history.log is None or durable.descends(self._exchange.view.durable_vector):
-            return 0
-        return history.log.bytes_from(history.position_for(durable) or history.first_position())

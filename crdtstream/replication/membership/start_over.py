@@ -36,14 +36,27 @@ from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.membership.membership import Membership
 from crdtstream.replication.screening import screen_state
 from crdtstream.replication.session import Session
+from crdtstream.replication.states import (
+    BEGINS,
+    ENDS,
+    FETCHING,
+    HANDED_OVER,
+    HANDING_OVER,
+    IDLE,
+    LEAVES_GROUPS,
+    LEVELLED,
+    LEVELLING,
+    START_OVER,
+    after,
+)
 from crdtstream.replication.turn import Turn
 
 BATCH_BYTES: Final = 1 << 18
 
 
 class StartOver:
-    """At most one start-over at a time. `source` is the region whose state is taken, 0 for none; `count` counts
-    completed ones.
+    """At most one start-over at a time. `step` is its state (states.py); `source` is the region whose state is taken,
+    0 for none; `count` counts completed ones.
     """
 
     __slots__ = (
@@ -54,11 +67,14 @@ class StartOver:
         "_linked_ms",
         "_membership",
         "_replica",
+        "_settings",
         "_since_ms",
+        "_standing",
         "_turn",
         "count",
         "replaced",
         "source",
+        "step",
     )
 
     def __init__(self, replica: Replica, turn: Turn, birth: Birth, exchange: Exchange, membership: Membership) -> None:
@@ -67,6 +83,9 @@ class StartOver:
         self._birth = birth
         self._exchange = exchange
         self._membership = membership
+        self._settings = exchange.view.settings
+        self._standing = exchange.standing
+        self.step = IDLE
         self.source = 0
         self.count = 0
         # True after the state was replaced in this turn.
@@ -76,34 +95,42 @@ class StartOver:
         self._linked_ms = 0
         self._left = LeftBehind()
 
+    def _pass(self, event: str) -> None:
+        """Every change of the step; no batches are applied or sent while the state is fetched."""
+        self.step = after(START_OVER, self.step, event)
+        self._exchange.view.frozen = self.step == FETCHING
+
     # Requests
 
     def begin(self, source: int, now_ms: int) -> str | None:
         """Start, and return None; or return the reason why not."""
-        name = self._exchange.view.config.name
-        if source == self._exchange.view.config.region:
+        name = self._settings.config.name
+        if source == self._settings.config.region:
             return f"region {name} ({source}) cannot start over from its own state: name another region"
         if self.source:
             return (
                 f"region {name} is already starting over from region {self.source}: see INFO replication for progress"
             )
         linked_ms = self._exchange.linked_ms(source, now_ms)
-        if now_ms - linked_ms >= self._exchange.view.config.limits.peer_timeout_ms:
+        if now_ms - linked_ms >= self._settings.limits.peer_timeout_ms:
             return (
                 f"region {source} is not linked, so its state cannot be taken: CRDT.REGIONS shows why, and which"
                 " regions are linked"
             )
+        self._pass(BEGINS)
         self.source = source
         self._before = self._replica.applied.vector.copy()
         self._since_ms = self._linked_ms = now_ms
         self._exchange.fetching.abandon("the region starts over")
         self._exchange.news.append(f"region {name} starts to replace its state with that of region {source}")
+        # From the next command on, not only from the next turn.
+        self._standing.loading = self.waiting_for()
         return None
 
     def state(self) -> str:
         """The progress, for INFO; empty when nothing is left to do."""
         if self.source:
-            doing = "fetching from" if self._exchange.view.frozen else "levelling with"
+            doing = "fetching from" if self.step == FETCHING else "levelling with"
             return f"{doing} region {self.source}"
         return f"{len(self._left.groups)} groups to hand over" if self._left.groups else ""
 
@@ -119,20 +146,17 @@ class StartOver:
 
     # Steps
 
-    @property
-    def is_idle(self) -> bool:
-        return not self.source and not self._left.groups
-
     def advance(self, now_ms: int) -> None:
         """Do whatever is due."""
-        if self.source:
+        if self.step in (LEVELLING, FETCHING):
             self._leave_others()
             self._go_on(now_ms)
-        elif self._left.groups and self._membership.admitted and self._exchange.writable:
+        elif self.step == HANDING_OVER and self._membership.admitted and self._standing.writable:
             self._membership.say_admitted()
             hand_over_groups(self._replica, self._left)
             self._turn.cut()
             self._turn.add(codec.HANDED_OVER, codec.encode_number(0))
+            self._pass(HANDED_OVER)
 
     def _session_of(self, region: int) -> Session | None:
         sessions = self._exchange.sessions()
@@ -141,13 +165,13 @@ class StartOver:
     def _leave_others(self) -> None:
         """Close all other links: effects that the source lacks would be lost again when its state replaces this one."""
         for session in self._exchange.sessions():
-            if session.peer_region != self.source and session.closed is None:
-                session.closed = f"region {self._exchange.view.config.name} starts over from region {self.source}"
+            if session.peer_region != self.source:
+                session.close(f"region {self._settings.config.name} starts over from region {self.source}")
 
     def _go_on(self, now_ms: int) -> None:
-        exchange, view = self._exchange, self._exchange.view
+        exchange = self._exchange
         self._since_ms, self._linked_ms = min(self._since_ms, now_ms), min(self._linked_ms, now_ms)
-        timeout_ms = view.config.limits.peer_timeout_ms
+        timeout_ms = self._settings.limits.peer_timeout_ms
         session = self._session_of(self.source)
         if session is None:
             if now_ms - self._linked_ms >= timeout_ms:
@@ -156,8 +180,10 @@ class StartOver:
         self._linked_ms = now_ms
         if exchange.arrived is not None:
             self._replace(exchange.arrived.transfer, exchange.arrived.state)
-        elif view.frozen or now_ms - self._since_ms >= timeout_ms or self._is_level(session):
-            view.frozen = True
+            return
+        if self.step == LEVELLING and (now_ms - self._since_ms >= timeout_ms or self._is_level(session)):
+            self._pass(LEVELLED)
+        if self.step == FETCHING:
             session.handover.demand()
 
     def _is_level(self, session: Session) -> bool:
@@ -166,7 +192,7 @@ class StartOver:
 
     def _give_up(self, reason: str) -> None:
         self._exchange.fetching.abandon(reason)
-        name = self._exchange.view.config.name
+        name = self._settings.config.name
         text = f"region {name} did not start over from region {self.source} and keeps its state"
         self._exchange.notices.append((f"{text}: {reason}; repeat CRDT.STARTOVER once that is fixed", None))
         self._end("the start-over was abandoned")
@@ -174,7 +200,7 @@ class StartOver:
     def _end(self, reason: str) -> None:
         """Finish, and close all links: peers were sent nothing for a while, or effects of the replaced state."""
         self.source = 0
-        self._exchange.view.frozen = False
+        self._pass(LEAVES_GROUPS if self._left.groups else ENDS)
         self._exchange.arrived = None
         self._exchange.end(reason)
 
@@ -228,7 +254,7 @@ class StartOver:
     def _tell(self, gone: int, entries: int) -> None:
         groups = len(self._left.groups)
         self._exchange.news.append(
-            f"region {self._exchange.view.config.name} has started over from the state of region {self.source}: origin"
+            f"region {self._settings.config.name} has started over from the state of region {self.source}: origin"
             f" {origin_name(gone)} continues as {origin_name(self._birth.origin)}, {entries} entries were handed over,"
             f" {groups} groups follow once it is admitted"
         )
@@ -250,5 +276,7 @@ class StartOver:
 
     def resume(self) -> None:
         """Hand over, after a start, what the log does not record as handed over."""
+        if self._left.groups:
+            self._pass(LEAVES_GROUPS)
         if self._left.entries:
             self._hand_over()

@@ -74,7 +74,7 @@ class Handover:
         """Handle progress of the peer: resume from the log, or drop a transfer that the peer no longer needs."""
         if self.is_sending:
             return
-        transfer = transfers.of(self.peer)
+        transfer = transfers.running.get(self.peer)
         if self._feed.behind:
             if self._feed.catch_up():
                 self._end_sending(transfers)
@@ -97,7 +97,7 @@ class Handover:
             if not fetch.unoffered or fetch.transfer == self._sent:
                 return
             self._feed.fall_behind()
-        transfer = transfers.of(self.peer)
+        transfer = transfers.running.get(self.peer)
         if not self.is_sending or transfer is None or not fetch.transfer:
             transfers.fetch(self.peer, fetch.transfer, fetch.next)
             self.is_sending = True
@@ -114,10 +114,10 @@ class Handover:
             self._offered = needed
 
     def _fill_chunk(self, message: wire.Message, view: View, bytes_max: int) -> None:
-        transfer = view.transfers.of(self.peer)
+        transfer = view.transfers.running.get(self.peer)
         if transfer is None:
             return
-        chunk = transfer.chunk(bytes_max, view.config.limits.window_bytes)
+        chunk = transfer.chunk(bytes_max, view.settings.limits.window_bytes)
         if chunk is not None:
             message.chunk.CopyFrom(wire.Chunk(transfer=transfer.number, index=chunk[0], payload=chunk[1]))
         if transfer.is_sent():
@@ -190,7 +190,7 @@ class Handover:
             self._lacking = missing
             self._patient_ms = now_ms
         waited_ms = now_ms - self._patient_ms
-        return len(view.direct) <= 1 or waited_ms >= view.config.limits.heartbeat_ms
+        return len(view.direct) <= 1 or waited_ms >= view.settings.limits.heartbeat_ms
 
     def _fill_fetch(self, message: wire.Message, view: View) -> None:
         """Request chunks when the transfer begins, and confirm them as more are staged."""
@@ -208,7 +208,7 @@ class Handover:
         staging = view.fetching.staging
         if self.is_fetching(view) and staging is not None:
             return ("receiving", staging.next, staging.byte_count)
-        transfer = view.transfers.of(self.peer) if self.is_sending else None
+        transfer = view.transfers.running.get(self.peer) if self.is_sending else None
         return None if transfer is None else ("sending", transfer.sent, transfer.byte_count)
 
     def fill(self, message: wire.Message, view: View, bytes_max: int) -> None:

@@ -82,25 +82,22 @@ class Transfer:
 class Transfers:
     """The running transfers, by the peer's origin."""
 
-    __slots__ = ("_transfers", "wanted")
+    __slots__ = ("running", "wanted")
 
     def __init__(self) -> None:
-        self._transfers: dict[int, Transfer] = {}
+        self.running: dict[int, Transfer] = {}
         # Origins that wait for a snapshot, which is taken between turns.
         self.wanted: dict[int, None] = {}
-
-    def of(self, peer: int) -> Transfer | None:
-        return self._transfers.get(peer)
 
     def fetch(self, peer: int, number: int, index: int) -> None:
         """Resume that transfer on a new link, or request a new snapshot. A peer that restarted in between resumes, as
         another origin, with the chunks staged in its directory.
         """
-        before = next((one for one, known in self._transfers.items() if known.number == number), peer)
-        transfer = self._transfers.pop(before, None)
+        before = next((one for one, known in self.running.items() if known.number == number), peer)
+        transfer = self.running.pop(before, None)
         self.drop(peer)
         if transfer is not None and transfer.number == number and transfer.resume(index):
-            self._transfers[peer] = transfer
+            self.running[peer] = transfer
             return
         if transfer is not None:
             transfer.release()
@@ -108,31 +105,31 @@ class Transfers:
 
     def begin(self, peer: int, transfer: Transfer) -> None:
         self.drop(peer)
-        self._transfers[peer] = transfer
+        self.running[peer] = transfer
 
     def drop(self, peer: int) -> None:
         self.wanted.pop(peer, None)
-        transfer = self._transfers.pop(peer, None)
+        transfer = self.running.pop(peer, None)
         if transfer is not None:
             transfer.release()
 
     def drop_all(self) -> None:
-        for peer in [*self.wanted, *self._transfers]:
+        for peer in [*self.wanted, *self.running]:
             self.drop(peer)
 
     def tick(self, linked: list[int], passed_ms: int, keep_ms: int) -> None:
         """Release transfers to peers that have been gone for `keep_ms`."""
         for peer in [peer for peer in self.wanted if peer not in linked]:
             del self.wanted[peer]
-        for peer, transfer in list(self._transfers.items()):
+        for peer, transfer in list(self.running.items()):
             transfer.lost_ms = 0 if peer in linked else transfer.lost_ms + passed_ms
             if transfer.lost_ms >= keep_ms:
                 self.drop(peer)
 
     def first_position(self) -> int | None:
         """The lowest position among the snapshots being sent; their receivers need the log behind it."""
-        return min([transfer.position for transfer in self._transfers.values()], default=None)
+        return min([transfer.position for transfer in self.running.values()], default=None)
 
     def check(self) -> None:
-        for transfer in self._transfers.values():
+        for transfer in self.running.values():
             transfer.check()

@@ -308,8 +308,8 @@ def test_who_was_never_heard_of_keeps_everything_and_who_is_evicted_nothing() ->
     sync_disks(cluster)
     ahead = cluster.node(1).exchange.stable()
     assert ahead.descends(behind) and ahead.get(1) > behind.get(1)
-    config = replace(cluster.node(1).config, peers=("a:1", "b:1", "c:1"))
-    cluster.node(1).exchange.view.config = config
+    config = replace(cluster.node(1).settings.config, peers=("a:1", "b:1", "c:1"))
+    cluster.node(1).exchange.view.settings.change(config)
     assert cluster.node(1).exchange.stable() == VersionVector(), "three are configured, two were ever met"
 
 
@@ -331,7 +331,7 @@ def test_collection_runs_with_the_ticks_in_slices() -> None:
 
 
 def held_back(cluster: Cluster, number: int, slot: int) -> int:
-    return cluster.node(number).membership.held_back(slot)
+    return cluster.node(number).neighbours.held_back(slot)
 
 
 def test_what_a_region_holds_back_grows_until_it_has_it_or_is_evicted() -> None:

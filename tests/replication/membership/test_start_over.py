@@ -78,7 +78,7 @@ def digests(cluster: Cluster) -> list[object]:
 
 def is_done(cluster: Cluster, number: int) -> bool:
     node = cluster.node(number)
-    return not node.start_over.source and not node.context.loading
+    return not node.start_over.source and not node.context.standing.loading
 
 
 def start_over(cluster: Cluster, number: int, source: int) -> None:

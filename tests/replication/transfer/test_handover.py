@@ -48,7 +48,7 @@ def test_a_state_goes_and_batches_follow() -> None:
     link.pump()
     assert batches_of(link, 0) == [(1, 21)] and batches_of(link, 1) == [(2, 1)]
     assert east.vector.as_dict() == west.vector.as_dict() == {1: 21, 2: 1}
-    assert east.transfers.of(2) is None
+    assert east.transfers.running.get(2) is None
 
 
 def test_effects_since_the_snapshot_follow_it() -> None:
@@ -81,7 +81,7 @@ def test_the_window_bounds_what_is_under_way() -> None:
         while link.flights[0]:
             link.hear(1)
         east.take_snapshots()
-    transfer = east.transfers.of(2)
+    transfer = east.transfers.running.get(2)
     assert transfer is not None
     while link.say(0) is not None:
         pass

@@ -82,13 +82,13 @@ def test_fetching_resumes_or_starts_over() -> None:
     assert list(transfers.wanted) == [2]
     one, replica = transfer()
     transfers.begin(2, one)
-    assert not transfers.wanted and transfers.of(2) is one
+    assert not transfers.wanted and transfers.running.get(2) is one
     assert transfers.first_position() == 3
     sent(one, 4 * CHUNK)
     transfers.fetch(2, 7, 3)
-    assert transfers.of(2) is one and one.sent == 3
+    assert transfers.running.get(2) is one and one.sent == 3
     transfers.fetch(2, 8, 3)
-    assert transfers.of(2) is None and list(transfers.wanted) == [2]
+    assert transfers.running.get(2) is None and list(transfers.wanted) == [2]
     assert replica.keyspace.observers == []
     transfers.check()
 
@@ -100,10 +100,10 @@ def test_a_peer_that_restarted_goes_on_with_what_it_has_staged() -> None:
     transfers.begin(2, one)
     sent(one, 4 * CHUNK)
     transfers.fetch(258, 7, 3)
-    assert transfers.of(258) is one and transfers.of(2) is None and one.sent == 3
+    assert transfers.running.get(258) is one and transfers.running.get(2) is None and one.sent == 3
     assert not transfers.wanted and replica.keyspace.observers
     transfers.fetch(514, 7, 1)
-    assert transfers.of(258) is None and list(transfers.wanted) == [514], "chunk 1 is gone"
+    assert transfers.running.get(258) is None and list(transfers.wanted) == [514], "chunk 1 is gone"
     assert not replica.keyspace.observers
     transfers.check()
 
@@ -119,7 +119,7 @@ def test_what_nobody_comes_back_for_is_let_go() -> None:
     transfers.tick([2], 100, 500)
     transfers.tick([], 100, 500)
     transfers.tick([], 399, 500)
-    assert transfers.of(2) is one and replica.keyspace.observers
+    assert transfers.running.get(2) is one and replica.keyspace.observers
     transfers.tick([], 1, 500)
-    assert transfers.of(2) is None and not replica.keyspace.observers
+    assert transfers.running.get(2) is None and not replica.keyspace.observers
     assert transfers.first_position() is None

@@ -1,4 +1,4 @@
-"""Glob patterns of KEYS and SCAN: matched byte for byte like Redis, in time that no hostile pattern can make explode.
+"""Glob patterns of KEYS, SCAN and PSUBSCRIBE: matched byte for byte like Redis, in time that no pattern makes explode.
 
 A pattern becomes one token for each byte that it matches, which is the set of bytes allowed there, or `STAR`. A
 mismatch goes back to the last star only, which is sufficient for globs, so the time is at most pattern length times

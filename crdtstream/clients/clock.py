@@ -1,0 +1,29 @@
+"""The time of the turn, as commands see it.
+
+The keyspace owns the time, because it decides which keys are hidden; here is what else depends on how it passes.
+"""
+
+from __future__ import annotations
+
+from crdtstream.core.keyspace import Keyspace
+
+
+class Clock:
+    """`started_ms` is when the region started; `set_back_ms` is the time to which the clock was last set back, or the
+    time of the start.
+    """
+
+    __slots__ = ("_keyspace", "set_back_ms", "started_ms")
+
+    def __init__(self, keyspace: Keyspace, now_ms: int) -> None:
+        self._keyspace = keyspace
+        keyspace.now_ms = self.started_ms = self.set_back_ms = now_ms
+
+    def idle_ms(self, since_ms: int) -> int:
+        """The milliseconds since a time. A time later than now was recorded before the clock was set back, so the idle
+        time then counts from `set_back_ms`.
+        """
+        now_ms = self._keyspace.now_ms
+        if since_ms > now_ms:
+            since_ms = self.set_back_ms
+        return max(0, now_ms - since_ms)

@@ -1,0 +1,148 @@
+"""What commands may ask about the cluster: a port to each part of replication that knows it.
+
+Commands and replication are layers side by side, so commands see replication through these. Every answer comes from
+its owner when it is asked for: nothing is copied to where commands look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from crdtstream.core.causality import VersionVector
+
+
+class Progress(Protocol):
+    """What other members reported about themselves: the port to `replication`, for WAIT and for operators."""
+
+    def holders(self, slot: int, counter: int) -> Iterable[int]:
+        """The regions that hold this origin's effects up to the counter (inclusive) durably."""
+
+    def applied_of(self, slot: int) -> VersionVector: ...
+
+    def durable_of(self, slot: int) -> VersionVector: ...
+
+
+class Retention(Protocol):
+    """How far back the log reaches, and which members need it: the port to `replication`, for operators."""
+
+    def held_back(self, slot: int) -> int:
+        """The number of bytes of the log that are retained because this origin lacks them."""
+
+
+class Audit(Protocol):
+    """The results of the background comparison with other regions: the port to `replication`, for operators.
+
+    `rounds` is how often the sums of this region's state were computed, the last time at `last_ms`; `comparisons` is
+    how often they were compared with a peer at the same vector, and `differences` how often they differed.
+    """
+
+    @property
+    def rounds(self) -> int: ...
+    @property
+    def comparisons(self) -> int: ...
+    @property
+    def differences(self) -> int: ...
+    @property
+    def last_ms(self) -> int: ...
+    def shared_origins(self) -> list[int]:
+        """The origins under which two processes have prepared effects."""
+
+
+class TransferShown:
+    """A running state transfer: its direction, and the chunks and bytes transferred so far."""
+
+    __slots__ = ("byte_count", "chunks", "direction")
+
+    def __init__(self, direction: str, chunks: int, byte_count: int) -> None:
+        self.direction = direction
+        self.chunks = chunks
+        self.byte_count = byte_count
+
+
+class Peer:
+    """A link to another region, as INFO and CRDT.REGIONS show it; slot 0 until its origin is known. `sent_bytes` counts
+    bytes of batches since the link opened. A peer without a link has been in that state for `unlinked_ms`, because of
+    `reason`.
+    """
+
+    __slots__ = (
+        "address",
+        "link",
+        "name",
+        "reason",
+        "region",
+        "sent_bytes",
+        "silent_ms",
+        "slot",
+        "transfer",
+        "unlinked_ms",
+    )
+
+    def __init__(self, region: int, name: str, address: str, link: str, silent_ms: int, slot: int = 0) -> None:
+        self.region = region
+        self.name = name
+        self.address = address
+        self.link = link
+        self.silent_ms = silent_ms
+        self.slot = slot
+        self.sent_bytes = 0
+        self.transfer: TransferShown | None = None
+        self.unlinked_ms = -1
+        self.reason = ""
+
+
+class Admission(Protocol):
+    """Whether this region's origin is admitted to the cluster (replication/membership/membership.py)."""
+
+    @property
+    def admitted(self) -> bool: ...
+    def want(self) -> None:
+        """A client waits for the admission."""
+
+    def say_admitted(self) -> None:
+        """State that this origin was admitted; call it before anything that only an admitted origin may do."""
+
+
+class StartOver(Protocol):
+    """Replacing this region's state by another region's (replication/membership/start_over.py)."""
+
+    @property
+    def count(self) -> int:
+        """How often this region started over, as far as this process knows, including from its log."""
+
+    def begin(self, source: int, now_ms: int) -> str | None:
+        """Begin; returns the reason if that is not possible, else None."""
+
+    def state(self) -> str:
+        """How far it has got; empty if it is not running."""
+
+    def waiting_for(self) -> str:
+        """The text for clients while it runs: what it waits for."""
+
+
+class Neighbours(Protocol):
+    """The other regions, and what this one knows of them (peers.py)."""
+
+    def peers(self) -> list[Peer]:
+        """All other regions as they are linked now, by number."""
+
+    def durable(self) -> VersionVector:
+        """What is on the disk of this region."""
+
+    def count_of(self, slot: int) -> int:
+        """How many earlier origins the region of this one had; -1 if that is not known."""
+
+
+class Cluster:
+    """The ports of one region; those that are None have nothing behind them, as in a test of commands alone."""
+
+    __slots__ = ("admission", "audit", "neighbours", "progress", "retention", "start_over")
+
+    def __init__(self, progress: Progress, neighbours: Neighbours) -> None:
+        self.progress = progress
+        self.neighbours = neighbours
+        self.admission: Admission | None = None
+        self.retention: Retention | None = None
+        self.audit: Audit | None = None
+        self.start_over: StartOver | None = None

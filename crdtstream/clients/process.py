@@ -1,0 +1,46 @@
+"""The process around the node: figures that only the runtime knows, and what commands request from it."""
+
+from __future__ import annotations
+
+
+class About:
+    """Figures of the process, which the runtime fills in."""
+
+    __slots__ = (
+        "cpu_system_s",
+        "cpu_user_s",
+        "memory_bytes",
+        "memory_peak_bytes",
+        "process_id",
+        "run_id",
+        "system_bytes",
+    )
+
+    def __init__(self) -> None:
+        self.process_id = 0
+        self.run_id = ""
+        self.memory_bytes = 0
+        self.memory_peak_bytes = 0
+        self.system_bytes = 0
+        self.cpu_user_s = 0.0
+        self.cpu_system_s = 0.0
+
+
+class Requests:
+    """What commands request from the runtime, besides checkpoints (saving.py): writing the settings to their file
+    (`rewrite`), and a clean stop (`stop`), without a checkpoint before it (`stop_at_once`).
+    """
+
+    __slots__ = ("rewrite", "rewrite_failure", "stop", "stop_at_once")
+
+    def __init__(self) -> None:
+        self.rewrite = False
+        # Why the settings could not be written the last time; empty if they were.
+        self.rewrite_failure = ""
+        self.stop = False
+        self.stop_at_once = False
+
+    def rewritten(self, failure: str) -> None:
+        """The settings were written to their file, or the reason why not."""
+        self.rewrite = False
+        self.rewrite_failure = failure

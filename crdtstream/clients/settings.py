@@ -1,0 +1,26 @@
+"""The settings as they are now: the one place that commands, sessions and the runtime read them from.
+
+A `Config` is frozen, so a change is another one; whoever keeps these settings by reference sees it with the next read.
+"""
+
+from __future__ import annotations
+
+from crdtstream.config import Config, Limits
+
+
+class Settings:
+    """The current settings of one region; `limits` and `password` are parts of `config` in the form that is read."""
+
+    __slots__ = ("config", "limits", "password")
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.limits: Limits = config.limits
+        self.password = b""
+        self.change(config)
+
+    def change(self, config: Config) -> None:
+        """Go on with these settings; what cannot change while a region runs is the same in them."""
+        self.config = config
+        self.limits = config.limits
+        self.password = config.requirepass.encode("utf-8", "surrogateescape")

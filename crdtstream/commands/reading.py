@@ -1,0 +1,135 @@
+"""XREAD.
+
+A reader that blocks on `$` waits by counters: it receives every entry added after those it has seen, even one that
+arrives late with a lower ID. A reader that gives an ID receives the entries above it (exclusive).
+
+Reference: `xreadCommand` of Redis.
+"""
+
+from __future__ import annotations
+
+from crdtstream.clients.client import Client
+from crdtstream.clients.command import Command, keys_after
+from crdtstream.clients.context import CommandError, Context, Reply, Waiter
+from crdtstream.commands import arguments
+from crdtstream.commands.read_options import ReadOptions, parse_read
+from crdtstream.core.effects import Key
+from crdtstream.core.entry_id import ID_MAX, EntryId, next_id
+from crdtstream.core.seen import Seen
+from crdtstream.core.stream import Stream
+from crdtstream.protocols import replies
+
+NEW_ONLY = "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option."
+
+
+class Wanted:
+    """What a reader wants from one stream: entries above the ID `after`, or those that arrived after `seen`."""
+
+    __slots__ = ("after", "key", "seen")
+
+    def __init__(self, key: Key, after: EntryId | None, seen: Seen | None = None) -> None:
+        self.key = key
+        self.after = after
+        self.seen = seen
+
+    def entries(self, context: Context, stream: Stream, count: int) -> tuple[int, list[bytes]]:
+        if self.seen is not None:
+            return stream.added_since(self.seen, count)
+        start = None if self.after is None else next_id(self.after)
+        if start is None:
+            return 0, []
+        return context.ranges.range(self.key, stream, start, ID_MAX, count, False)
+
+
+class LastWanted(Wanted):
+    """`+`: the last entry at the time the reader is served."""
+
+    def entries(self, context: Context, stream: Stream, count: int) -> tuple[int, list[bytes]]:
+        last = stream.last_entry()
+        if last is None:
+            return 0, []
+        return context.ranges.range(self.key, stream, last[0], ID_MAX, count, False)
+
+
+class StreamReader(Waiter):
+    """An XREAD; it is parked if it found nothing and may block."""
+
+    def __init__(self, client: Client, wanted: list[Wanted], options: ReadOptions) -> None:
+        super().__init__(client, [one.key for one in wanted], options.deadline_ms)
+        self.wanted = wanted
+        self.count = options.count
+
+    def serve(self, context: Context) -> bytes | None:
+        parts: list[bytes] = []
+        streams = 0
+        for wanted in self.wanted:
+            stream = context.replica.keyspace.find(wanted.key)
+            if stream is None:
+                continue
+            count, chunks = wanted.entries(context, stream, self.count)
+            if count:
+                streams += 1
+                parts.append(stream_header(wanted.key[1], count, self.client.protocol))
+                parts += chunks
+        if streams == 0:
+            return None
+        return streams_header(streams, self.client.protocol) + b"".join(parts)
+
+    def expired(self, context: Context) -> bytes:
+        return replies.null_array(self.client.protocol)
+
+
+def streams_header(streams: int, protocol: int) -> bytes:
+    """The start of the reply of XREAD and XREADGROUP: a map of names to entries, in protocol 2 an array of pairs."""
+    if protocol == replies.RESP3:
+        return replies.map_header(streams, protocol)
+    return replies.array_header(streams)
+
+
+def stream_header(name: bytes, count: int, protocol: int) -> bytes:
+    """The start of one stream's part of that reply; `count` entries must be appended."""
+    pair = b"" if protocol == replies.RESP3 else replies.array_header(2)
+    return pair + replies.bulk(name) + replies.array_header(count)
+
+
+def xread(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    options = parse_read(argv, context.now_ms, "xread")
+    named = zip(options.keys, options.ids, strict=True)
+    wanted = [wanted_of(context, (client.database, name), text) for name, text in named]
+    reader = StreamReader(client, wanted, options)
+    reply = reader.serve(context)
+    if reply is None:
+        if not options.blocking:
+            return replies.null_array(client.protocol)
+        context.park(reader)
+    return reply
+
+
+def wanted_of(context: Context, key: Key, text: bytes) -> Wanted:
+    if text == b"$":
+        return Wanted(key, None, seen_of(context, key))
+    if text == b"+":
+        return LastWanted(key, None)
+    if text == b">":
+        raise CommandError(NEW_ONLY)
+    return Wanted(key, arguments.parse_entry_id(text))
+
+
+def seen_of(context: Context, key: Key) -> Seen:
+    stream = context.replica.keyspace.databases[key[0]].get(key[1])
+    return Seen(None, None) if stream is None else stream.seen()
+
+
+COMMANDS: list[Command] = [
+    Command(
+        "xread",
+        xread,
+        arity=-4,
+        flags="readonly blocking",
+        keys=keys_after("STREAMS", 1, "RO access"),
+        since="5.0.0",
+        group="stream",
+        summary="Returns messages from multiple streams with IDs greater than the ones requested.",
+        syntax="[COUNT count#] [BLOCK milliseconds#] STREAMS streams:(key... id...)",
+    ),
+]

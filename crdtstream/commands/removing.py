@@ -1,0 +1,278 @@
+"""Removing entries: XDEL, XDELEX, XACKDEL and XTRIM. Each becomes an effect that names what it removed.
+
+Which entries groups need is decided here, by what this region knows (core/references.py): the effect names the entries
+that were removed, so that every region removes the same ones. With DELREF it names the IDs too, because what is pending
+differs between regions.
+
+Reference: `xdelCommand`, `xdelexCommand`, `xackdelCommand` and `xtrimCommand` of Redis.
+"""
+
+from __future__ import annotations
+
+from crdtstream.clients.client import Client
+from crdtstream.clients.command import Command, keys_at
+from crdtstream.clients.context import CommandError, Context, Reply
+from crdtstream.commands import arguments
+from crdtstream.commands.adding import TrimOptions, parse_trim
+from crdtstream.commands.arguments import ACKED, DELREF, KEEPREF
+from crdtstream.core.effects import CounterRange, Key, PendingDropped
+from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, previous_id
+from crdtstream.core.intervals import IntervalSet
+from crdtstream.core.references import ids_of, is_needed, oldest_settled, slots_referring
+from crdtstream.core.strands import count_through
+from crdtstream.core.stream import Stream
+from crdtstream.protocols import replies
+
+# What XDELEX and XACKDEL reply for each ID.
+NOT_FOUND = -1
+REMOVED = 1
+STILL_NEEDED = 2
+
+
+def xdel(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    key = (client.database, argv[1])
+    stream = context.replica.keyspace.find(key)
+    if stream is None:
+        return replies.ZERO
+    ids = [arguments.parse_entry_id(text) for text in argv[2:]]
+    removal = Removal(context, stream, KEEPREF)
+    for entry_id in ids:
+        removal.take(entry_id)
+    return replies.integer(removal.commit(key))
+
+
+class Removal:
+    """The entries that one command removes by their IDs, on top of the unchanged stream."""
+
+    __slots__ = ("_alone", "_context", "_counters", "_highest", "_references", "_strategy", "_stream", "_taken")
+
+    def __init__(self, context: Context, stream: Stream, strategy: int) -> None:
+        self._context = context
+        self._stream = stream
+        self._strategy = strategy
+        self._alone = strategy == ACKED and context.replica.is_alone()
+        self._counters: dict[int, list[int]] = {}
+        self._highest = ID_MIN
+        self._references: dict[int, IntervalSet] = {}
+        self._taken: dict[EntryId, None] = {}
+
+    def take(self, entry_id: EntryId) -> int:
+        """Remove this entry if the strategy allows it; returns the number that XDELEX replies."""
+        stream = self._stream
+        if self._strategy == DELREF:
+            self._refer(entry_id)
+        slots = stream.slots_holding(entry_id)
+        if not slots or entry_id in self._taken:
+            return NOT_FOUND
+        if self._strategy == ACKED and any(is_needed(stream, slot, entry_id, self._alone) for slot in slots):
+            return STILL_NEEDED
+        self._taken[entry_id] = None
+        for slot in slots:
+            self._counters.setdefault(slot, []).append(stream.trees[slot].counter_of(entry_id))
+        self._highest = max(self._highest, entry_id)
+        return REMOVED
+
+    def _refer(self, entry_id: EntryId) -> None:
+        """Name the pending entries of this ID. Where it lives, other regions may have some that this one does not."""
+        stream = self._stream
+        below = previous_id(entry_id) or ID_MIN
+        for slot in sorted({*stream.slots_holding(entry_id), *slots_referring(stream, entry_id)}):
+            self._references.setdefault(slot, IntervalSet()).add(below, entry_id)
+
+    def commit(self, key: Key) -> int:
+        """Prepare the removal; returns how many entries were removed."""
+        counters = self._counters
+        ranges: dict[int, list[CounterRange]] = {}
+        for slot in sorted(counters):
+            ranges[slot] = ranges_of(counters[slot])
+        references = {slot: self._references[slot].pairs() for slot in sorted(self._references)}
+        highest = self._highest if counters else None
+        return self._context.replica.remove_entries(key, ranges, False, highest, references)
+
+
+def ranges_of(counters: list[int]) -> list[CounterRange]:
+    """Counters as maximal closed ranges, ascending; a counter given twice counts once."""
+    ranges: list[CounterRange] = []
+    for counter in sorted(counters):
+        if ranges and counter <= ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], counter)
+        else:
+            ranges.append((counter, counter))
+    return ranges
+
+
+class NamedIds:
+    """`[KEEPREF|DELREF|ACKED] IDS n id...`, in any order."""
+
+    __slots__ = ("ids", "strategy")
+
+    def __init__(self, argv: list[bytes], at: int) -> None:
+        self.strategy: int | None = None
+        self.ids: list[EntryId] = []
+        while at < len(argv):
+            word = argv[at].upper()
+            if word == b"IDS" and not self.ids:
+                self.ids = arguments.parse_numbered_ids(argv, at)
+                at += 2 + len(self.ids)
+            elif self.strategy is None and word in arguments.REFERENCES:
+                self.strategy = arguments.REFERENCES[word]
+                at += 1
+            else:
+                raise CommandError(arguments.SYNTAX)
+        if not self.ids:
+            raise CommandError(arguments.NO_IDS)
+
+
+def xdelex(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    named = NamedIds(argv, 2)
+    key = (client.database, argv[1])
+    stream = context.replica.keyspace.find(key)
+    if stream is None:
+        return fates_reply([NOT_FOUND] * len(named.ids))
+    removal = Removal(context, stream, named.strategy or KEEPREF)
+    fates = [removal.take(entry_id) for entry_id in named.ids]
+    removal.commit(key)
+    return fates_reply(fates)
+
+
+def fates_reply(fates: list[int]) -> bytes:
+    return replies.array([replies.integer(fate) for fate in fates])
+
+
+def xackdel(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    """All IDs are acknowledged first: an entry may then be one that no group needs."""
+    named = NamedIds(argv, 3)
+    key = (client.database, argv[1])
+    stream = context.replica.keyspace.find(key)
+    group = None if stream is None else stream.groups.get(argv[2])
+    if stream is None or group is None:
+        return fates_reply([NOT_FOUND] * len(named.ids))
+    held = {entry_id for entry_id in named.ids if group.pending.slots_of(entry_id)}
+    removal = Removal(context, stream, named.strategy or KEEPREF)
+    if held:
+        dropped, _ = group.pending.find(sorted(held))
+        context.replica.record(PendingDropped(key, argv[2], dropped))
+    fates: list[int] = []
+    for entry_id in named.ids:
+        fates.append(acknowledged_fate(removal.take(entry_id)) if entry_id in held else NOT_FOUND)
+        held.discard(entry_id)
+    removal.commit(key)
+    return fates_reply(fates)
+
+
+def acknowledged_fate(fate: int) -> int:
+    """An entry that was pending and was removed before counts as removed."""
+    return REMOVED if fate == NOT_FOUND else fate
+
+
+# XTRIM
+
+
+def xtrim(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    options = parse_trim(argv)
+    return replies.integer(trim(context, (client.database, argv[1]), options))
+
+
+def trim(context: Context, key: Key, options: TrimOptions) -> int:
+    """Trim the stream; returns how many entries were removed."""
+    stream = context.replica.keyspace.find(key)
+    if stream is None:
+        return 0
+    surplus = surplus_of(stream, options)
+    if options.approximate:
+        surplus = whole_nodes(surplus, stream.length, options, context.limits.stream_node_entries_max)
+    if surplus <= 0:
+        return 0
+    if options.references == ACKED and stream.groups:
+        return trim_settled(context, key, stream, options, surplus)
+    ranges = stream.trimmable(stream.length - surplus)
+    references = ids_of(stream, ranges) if options.references == DELREF else None
+    return context.replica.remove_entries(key, ranges, True, None, references)
+
+
+def trim_settled(context: Context, key: Key, stream: Stream, options: TrimOptions, surplus: int) -> int:
+    """Remove the oldest entries that no group needs, at most `surplus`. Unless all of them are older than what stays,
+    the removal counts as an XDEL, after which `lag` may be unknown.
+    """
+    end = ID_MAX if options.min_id is None else previous_id(options.min_id)
+    ranges = oldest_settled(stream, end or ID_MIN, surplus, context.replica.is_alone())
+    intervals = ids_of(stream, ranges)
+    if not intervals:
+        return 0
+    highest = max([pieces[-1][1] for pieces in intervals.values()])
+    count = sum([stream.trees[slot].count_in(ID_MIN, highest) for slot in stream.trees])
+    removed = sum([len(stream.trees[slot].counters_between(*piece)) for slot in ranges for piece in ranges[slot]])
+    oldest = removed == count
+    return context.replica.remove_entries(key, ranges, oldest, None if oldest else highest)
+
+
+def surplus_of(stream: Stream, options: TrimOptions) -> int:
+    """How many of the oldest entries exceed MAXLEN, or lie below MINID."""
+    if options.min_id is None:
+        assert options.keep is not None
+        return stream.length - options.keep
+    end = previous_id(options.min_id)
+    return 0 if end is None else count_through(stream.chains, end)
+
+
+def whole_nodes(surplus: int, length: int, options: TrimOptions, node_entries: int) -> int:
+    """How many entries an approximate trim (`~`) removes. As in Redis, only whole nodes are dropped, up to the one that
+    would exceed LIMIT. The last node counts as whole even if it has fewer entries.
+    """
+    removals_max = options.removals_max(node_entries)
+    if removals_max is not None and surplus > removals_max:
+        surplus = removals_max
+    if surplus == length or node_entries <= 0:
+        return surplus
+    return surplus - surplus % node_entries
+
+
+COMMANDS: list[Command] = [
+    Command(
+        "xdel",
+        xdel,
+        arity=-3,
+        flags="write fast",
+        keys=keys_at(1, "RW delete"),
+        since="5.0.0",
+        group="stream",
+        summary="Returns the number of messages after removing them from a stream.",
+        syntax="key id...",
+    ),
+    Command(
+        "xdelex",
+        xdelex,
+        arity=-5,
+        flags="write fast",
+        keys=keys_at(1, "RW delete"),
+        since="8.2.0",
+        group="stream",
+        summary="Deletes one or multiple entries from the stream.",
+        syntax="key [condition:<KEEPREF | DELREF | ACKED>] IDS ids:(numids# id...)",
+    ),
+    Command(
+        "xackdel",
+        xackdel,
+        arity=-6,
+        flags="write fast",
+        keys=keys_at(1, "RW delete"),
+        since="8.2.0",
+        group="stream",
+        summary="Acknowledges and deletes one or multiple messages for a stream consumer group.",
+        syntax="key group [condition:<KEEPREF | DELREF | ACKED>] IDS ids:(numids# id...)",
+    ),
+    Command(
+        "xtrim",
+        xtrim,
+        arity=-4,
+        flags="write",
+        keys=keys_at(1, "RW delete"),
+        since="5.0.0",
+        group="stream",
+        summary="Deletes messages from the beginning of a stream.",
+        syntax=(
+            "key trim:(strategy:<MAXLEN | MINID@6.2.0> [operator:<= | ~>] threshold [LIMIT count#@6.2.0])"
+            " [condition:<KEEPREF | DELREF | ACKED>@8.2.0]"
+        ),
+    ),
+]

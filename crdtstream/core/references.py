@@ -1,0 +1,143 @@
+"""References: what consumer groups hold or need of a stream's entries, for removals that ask (DELREF, ACKED).
+
+A group *refers* to an entry that is pending in it. It *needs* an entry that it refers to, or that its readers may still
+get. So an entry is *settled* for a group if it is not pending here, and
+
+    lies at or below the group's floor, so that the group never wanted it, or
+    was delivered here: it was acknowledged here, or read with NOACK, or
+    lies in an acknowledged run of any region, unless SETID backwards asked for it again, or
+    was skipped here (SETID forwards, XCLAIM LASTID, DELCONSUMER) in a region that is alone. Otherwise only this
+    region's readers skip it: those of other regions may still want it.
+
+What another region's readers hold is not known here, only the runs that it has sent. An entry that only they have is
+therefore needed until such a run arrives: the error is on the side of keeping entries. An entry that was delivered and
+acknowledged here is settled, even if another region's readers have received it as well.
+
+Intervals are `(from, to]`. IDs of one origin ascend with its counters, so an interval that names removed entries never
+holds an entry that arrives later.
+"""
+
+from __future__ import annotations
+
+from crdtstream.core.effects import CounterRange, Interval
+from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, next_id, previous_id
+from crdtstream.core.entry_tree import EntryTree, Slice
+from crdtstream.core.group import Group
+from crdtstream.core.intervals import IntervalSet
+from crdtstream.core.merging import Part, Strand, merge
+from crdtstream.core.stream import Stream
+
+
+def is_needed(stream: Stream, slot: int, entry_id: EntryId, alone: bool) -> bool:
+    """True if any group needs this entry; `alone`: no other region exists."""
+    return any(group_needs(group, slot, entry_id, alone) for group in stream.groups.values())
+
+
+def group_needs(group: Group, slot: int, entry_id: EntryId, alone: bool) -> bool:
+    if group.pending.get(slot, entry_id) is not None:
+        return True
+    if entry_id <= group.floor.get(slot):
+        return False
+    passed, skipped, acked = group.passed.get(slot), group.skipped.get(slot), group.acked.get(slot)
+    if passed is None or not passed.contains(entry_id):
+        return True
+    if alone or skipped is None or not skipped.contains(entry_id):
+        return False
+    return acked is None or not acked.contains(entry_id)
+
+
+def slots_referring(stream: Stream, entry_id: EntryId) -> list[int]:
+    """The origins in which any group holds this ID as pending, whether or not the entry lives."""
+    return sorted({slot for group in stream.groups.values() for slot in group.pending.slots_of(entry_id)})
+
+
+# DELREF
+
+
+def ids_of(stream: Stream, ranges: dict[int, list[CounterRange]]) -> dict[int, list[Interval]]:
+    """The IDs of the live entries with these counters, as one interval for each range."""
+    named: dict[int, list[Interval]] = {}
+    for slot, pieces in ranges.items():
+        intervals = [interval for piece in pieces if (interval := _ids_between(stream.trees[slot], piece)) is not None]
+        if intervals:
+            named[slot] = intervals
+    return named
+
+
+def _ids_between(tree: EntryTree, piece: CounterRange) -> Interval | None:
+    found = tree.slices_between(piece[0], piece[1], tree.count)
+    if not found:
+        return None
+    first, last = found[0], found[-1]
+    return previous_id(first.block.id_at(first.low)) or ID_MIN, last.block.id_at(last.high - 1)
+
+
+# ACKED
+
+
+def oldest_settled(stream: Stream, end: EntryId, count: int, alone: bool) -> dict[int, list[CounterRange]]:
+    """The counters of the `count` oldest entries up to the ID `end`, inclusive, that no group needs."""
+    strands: list[Strand] = []
+    for slot in sorted(stream.trees):
+        slices = _settled_slices(stream, slot, end, count, alone)
+        if slices:
+            strands.append([Part(slot, slices)])
+    ranges: dict[int, list[CounterRange]] = {}
+    for run in merge(strands, count):
+        # Between two entries that follow each other in a block lies no other live entry of this stream.
+        piece = (run.block.counter_at(run.low), run.block.counter_at(run.high - 1))
+        ranges.setdefault(run.slot, []).append(piece)
+    return {slot: ranges[slot] for slot in sorted(ranges)}
+
+
+def _settled_slices(stream: Stream, slot: int, end: EntryId, count: int, alone: bool) -> list[Slice]:
+    """The first `count` settled entries of one origin."""
+    settled: list[Slice] = []
+    groups = list(stream.groups.values())
+    for low, high in _passed_by_all(groups, slot, end, alone):
+        for part in stream.trees[slot].slices(next_id(low) or ID_MAX, high, -1, False):
+            for piece in _unpending(part, groups, slot):
+                settled.append(Slice(piece.block, piece.low, min(piece.high, piece.low + count)))
+                count -= settled[-1].count()
+                if count == 0:
+                    return settled
+    return settled
+
+
+def _passed_by_all(groups: list[Group], slot: int, end: EntryId, alone: bool) -> list[Interval]:
+    """The intervals up to `end` that hold only what no group will deliver any more."""
+    passed = IntervalSet.of([(ID_MIN, end)])
+    for group in groups:
+        passed = passed.intersection(_passed_by(group, slot, alone))
+    return passed.pairs()
+
+
+def _passed_by(group: Group, slot: int, alone: bool) -> IntervalSet:
+    passed = IntervalSet.of([(ID_MIN, group.floor.get(slot))])
+    known, skipped, acked = group.passed.get(slot), group.skipped.get(slot), group.acked.get(slot)
+    if known is not None:
+        if skipped is not None and not alone:
+            known = known.minus(skipped if acked is None else skipped.minus(acked))
+        passed.union(known)
+    return passed
+
+
+def _unpending(part: Slice, groups: list[Group], slot: int) -> list[Slice]:
+    """What of a slice is pending in no group."""
+    block = part.block
+    first, last = block.id_at(part.low), block.id_at(part.high - 1)
+    held = [entry_id for group in groups for entry_id in group.pending.ids_within(slot, first, last)]
+    if not held:
+        return [part]
+    pieces: list[Slice] = []
+    low = part.low
+    for entry_id in sorted(held):
+        index = block.lower_bound(entry_id)
+        if index == part.high or block.id_at(index) != entry_id:
+            continue
+        if low < index:
+            pieces.append(Slice(block, low, index))
+        low = max(low, index + 1)
+    if low < part.high:
+        pieces.append(Slice(block, low, part.high))
+    return pieces

@@ -1,0 +1,135 @@
+"""Reads streams from a Redis server, page by page; the server may be written to meanwhile.
+
+Replies are as on the wire in RESP2. Ages are turned into times by the server's own clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+
+START = b"-"
+NEVER = -1
+
+
+class MigrationError(Exception):
+    """Why the migration cannot go on, and what to do."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """`fields` are names and values in turn."""
+
+    entry_id: bytes
+    fields: list[bytes]
+
+
+@dataclass(frozen=True)
+class Pending:
+    entry_id: bytes
+    consumer: bytes
+    delivered_ms: int
+    deliveries: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """`entries_read` is None where the server does not know it."""
+
+    name: bytes
+    last_delivered: bytes
+    entries_read: int | None
+    consumers: list[bytes]
+    pending: list[Pending]
+
+
+@dataclass(frozen=True)
+class State:
+    """What a stream has beside its entries and groups; `expires_ms` is NEVER, or a Unix time."""
+
+    last_id: bytes
+    entries_added: int
+    max_deleted_id: bytes
+    expires_ms: int
+
+
+def connect(url: str, timeout_s: float) -> Any:
+    """Return a client of the server at redis://[:PASSWORD@]HOST:PORT[/DATABASE], with replies as on the wire."""
+    try:
+        client: Any = redis.Redis.from_url(
+            url, protocol=2, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, single_connection_client=True
+        )
+        client.response_callbacks.clear()
+        client.execute_command("PING")
+    except ValueError as error:
+        raise MigrationError(f"{url!r} must be a redis:// or rediss:// URL: {error}") from error
+    except redis.RedisError as error:
+        raise MigrationError(f"cannot use the server at {url}: {error}") from error
+    return client
+
+
+def stream_keys(client: Any, match: str, page: int) -> list[bytes]:
+    """Return the names of the streams that match the glob, sorted."""
+    found: dict[bytes, None] = {}
+    cursor = b"0"
+    while True:
+        cursor, keys = client.execute_command("SCAN", cursor, "MATCH", match, "COUNT", page, "TYPE", "stream")
+        found.update(dict.fromkeys(keys))
+        if int(cursor) == 0:
+            return sorted(found)
+
+
+def pages(client: Any, key: bytes, after: bytes, page: int) -> Iterator[list[Entry]]:
+    """Yield the entries behind an ID (START for all), in order; a duplicate ID is yielded once."""
+    start = after if after == START else b"(" + after
+    while True:
+        rows = client.execute_command("XRANGE", key, start, "+", "COUNT", page)
+        # Regions in liberal mode may hold two entries of one ID, which a range returns one after the other.
+        entries = {row[0]: Entry(row[0], row[1]) for row in reversed(rows)}
+        if not entries:
+            return
+        yield [entries[entry_id] for entry_id in dict.fromkeys(row[0] for row in rows)]
+        start = b"(" + rows[-1][0]
+
+
+def state_of(client: Any, key: bytes) -> State:
+    fields = mapping(client.execute_command("XINFO", "STREAM", key))
+    last_id = fields[b"last-generated-id"]
+    return State(
+        last_id,
+        # Redis before 7.0 has neither.
+        fields.get(b"entries-added", fields[b"length"]),
+        fields.get(b"max-deleted-entry-id", b"0-0"),
+        expiry_of(client, key),
+    )
+
+
+def expiry_of(client: Any, key: bytes) -> int:
+    left_ms = int(client.execute_command("PTTL", key))
+    return NEVER if left_ms < 0 else clock_ms(client) + left_ms
+
+
+def clock_ms(client: Any) -> int:
+    seconds, microseconds = client.execute_command("TIME")
+    return int(seconds) * 1000 + int(microseconds) // 1000
+
+
+def groups_of(client: Any, key: bytes) -> list[Group]:
+    """Return the groups with all their pending entries, as one reply of the server describes them."""
+    fields = mapping(client.execute_command("XINFO", "STREAM", key, "FULL", "COUNT", 0))
+    return [group_of(mapping(row)) for row in fields[b"groups"]]
+
+
+def group_of(fields: dict[bytes, Any]) -> Group:
+    consumers = [mapping(row)[b"name"] for row in fields[b"consumers"]]
+    pending = [Pending(row[0], row[1], int(row[2]), int(row[3])) for row in fields[b"pending"]]
+    return Group(fields[b"name"], fields[b"last-delivered-id"], fields.get(b"entries-read"), consumers, pending)
+
+
+def mapping(flat: Iterable[Any]) -> dict[Any, Any]:
+    """Convert a RESP2 map: key, value, key, value."""
+    items = iter(flat)
+    return dict(zip(items, items, strict=True))

@@ -1,0 +1,19 @@
+"""What tests of argument parsers share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from crdtstream.clients.context import CommandError
+
+
+def words(line: str) -> list[bytes]:
+    return line.encode().split()
+
+
+def refused(parse: Callable[[], object], text: str) -> None:
+    with pytest.raises(CommandError) as caught:
+        parse()
+    assert caught.value.text == text
