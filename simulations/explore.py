@@ -29,9 +29,13 @@ from dataclasses import dataclass, field
 from itertools import permutations
 
 from crdtstream.clients.client import Client
+from crdtstream.clients.cluster import Cluster, Peer
 from crdtstream.clients.context import Context
+from crdtstream.clients.settings import Settings
+from crdtstream.clients.standing import Standing
 from crdtstream.commands.dispatch import dispatch
-from crdtstream.config import Limits
+from crdtstream.config import Config
+from crdtstream.core.causality import VersionVector
 from crdtstream.core.digest import digest_replica
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, LIBERAL, format_id, mint
 from crdtstream.core.merging import merge
@@ -45,7 +49,7 @@ from simulations.portrait import plain
 
 KEY = (0, b"x")
 GROUP = b"g"
-LIMITS = Limits()
+CONFIG = Config(name="", region=0, cluster="", id_mode=LIBERAL)
 NOW_MS = 100
 NEXT_ORIGIN = 256
 ROUNDS_MAX = 20
@@ -310,10 +314,23 @@ def words_of(replica: Replica, action: int) -> list[bytes]:
     }[action]
 
 
+class Nobody:
+    """The other regions, as far as commands may ask: none."""
+
+    def peers(self) -> list[Peer]:
+        return []
+
+    def durable(self) -> VersionVector:
+        return VersionVector()
+
+    def count_of(self, slot: int) -> int:
+        return -1
+
+
 def execute(replica: Replica, argv: list[bytes]) -> None:
     """Run a command as the node does, without what a node adds: nothing is refused or waits."""
-    context = Context(LIMITS, replica, ProgressTable(), NOW_MS)
-    context.id_mode = LIBERAL
+    ports = Cluster(ProgressTable(), Nobody())
+    context = Context(Settings(CONFIG), Standing(), replica, ports, [], NOW_MS)
     reply = dispatch(context, Client(1, "127.0.0.1:0", NOW_MS, True), argv)
     assert reply is not None and not reply.startswith(b"-"), (argv, reply)
 
