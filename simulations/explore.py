@@ -2,8 +2,9 @@
 
 A *move* is one command in one region, one sync in one direction ("b applies everything that a has"), a restart, after
 which a region is a new origin, or a power loss, which is a restart without the last record of the log. Regions are
-replicas with the records that their logs would hold; everything they exchange goes through the codec. There is one key,
-one group, and one consumer for each region.
+replicas with the records that their logs would hold, without a node, so that nothing waits for members; they run the
+commands that clients would send, and everything they exchange goes through the codec. There is one key, one group, and
+one consumer for each region.
 
 A *state* is the content of all logs, since replaying a log rebuilds its region exactly. Histories that differ only in
 the order of independent moves, or in the names of regions, are therefore one state, which is checked once. (Renaming
@@ -27,20 +28,28 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from itertools import permutations
 
-from crdtstream.core import effects as fx
+from crdtstream.clients.client import Client
+from crdtstream.clients.cluster import Cluster, Peer
+from crdtstream.clients.context import Context
+from crdtstream.clients.settings import Settings
+from crdtstream.clients.standing import Standing
+from crdtstream.commands.dispatch import dispatch
+from crdtstream.config import Config
+from crdtstream.core.causality import VersionVector
 from crdtstream.core.digest import digest_replica
-from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Position
-from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, format_id, mint
+from crdtstream.core.entry_id import ID_MAX, ID_MIN, LIBERAL, format_id, mint
 from crdtstream.core.merging import merge
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from crdtstream.protocols import codec
+from crdtstream.replication.progress import ProgressTable
 from simulations.history import Violation
 from simulations.oracle import Oracle, actual
 from simulations.portrait import plain
 
 KEY = (0, b"x")
 GROUP = b"g"
+CONFIG = Config(name="", region=0, cluster="", id_mode=LIBERAL)
 NOW_MS = 100
 NEXT_ORIGIN = 256
 ROUNDS_MAX = 20
@@ -152,8 +161,9 @@ class Explored:
             self.text.append(f"  kill {region}")
             self._restart(site, action)
         else:
-            command = b" ".join(act(site.replica, action)).decode()
-            self.text.append(f"  {region}> {command}")
+            argv = words_of(site.replica, action)
+            execute(site.replica, argv)
+            self.text.append(f"  {region}> {b' '.join(argv).decode()}")
             self._end_turn(site, action)
 
     def _end_turn(self, site: Site, action: int) -> None:
@@ -278,67 +288,51 @@ def possible(site: Site) -> Iterator[int]:
         yield ACK_HIGH
 
 
-def act(replica: Replica, action: int) -> list[bytes]:
-    """Prepare a command as the node does; return its words."""
-    name = KEY[1]
+def words_of(replica: Replica, action: int) -> list[bytes]:
+    """Return the command of an action: `xdel` removes the newest entry, `trim` the oldest, `read` takes everything
+    wanted, and `ack` the lowest or highest pending ID.
+    """
+    name, stream = KEY[1], replica.keyspace.known(KEY)
     if action == ADD:
-        known = replica.keyspace.known(KEY)
-        entry_id = mint(NOW_MS, ID_MIN if known is None else known.top, replica.applied.slot)
+        entry_id = mint(NOW_MS, ID_MIN if stream is None else stream.top, replica.applied.slot)
         assert entry_id is not None
-        replica.add_entry(KEY, entry_id, [b"f", b"v"])
         return [b"XADD", name, format_id(entry_id), b"f", b"v"]
     if action in (CREATE, CREATE_NEW):
-        return create(replica, action == CREATE_NEW)
-    stream = replica.keyspace.find(KEY)
+        return [b"XGROUP", b"CREATE", name, GROUP, b"$" if action == CREATE_NEW else b"0", b"MKSTREAM"]
     assert stream is not None
-    if action == DEL:
-        replica.delete_stream(KEY)
-        return [b"DEL", name]
-    if action == TRIM:
-        keep = stream.length - 1
-        replica.remove_entries(KEY, stream.trimmable(keep), True, None)
-        return [b"XTRIM", name, b"MAXLEN", b"%d" % keep]
     if action == XDEL:
-        return remove_last(replica, stream)
-    if action == DESTROY:
-        replica.destroy_group(KEY, GROUP)
-        return [b"XGROUP", b"DESTROY", name, GROUP]
-    return consume(replica, stream, action)
+        newest = merge(stream.strands(ID_MIN, ID_MAX, 1, True), 1, reverse=True)[0]
+        return [b"XDEL", name, format_id(newest.block.id_at(newest.low))]
+    if action in (ACK_LOW, ACK_HIGH):
+        rows = stream.groups[GROUP].pending.rows(ID_MIN, ID_MAX, -1, None)
+        return [b"XACK", name, GROUP, format_id(rows[0 if action == ACK_LOW else -1].entry_id)]
+    return {
+        DEL: [b"DEL", name],
+        TRIM: [b"XTRIM", name, b"MAXLEN", b"%d" % (stream.length - 1)],
+        DESTROY: [b"XGROUP", b"DESTROY", name, GROUP],
+        READ: [b"XREADGROUP", b"GROUP", GROUP, b"c", b"STREAMS", name, b">"],
+    }[action]
 
 
-def create(replica: Replica, at_end: bool) -> list[bytes]:
-    stream = replica.keyspace.find(KEY)
-    start = Position()
-    if at_end and stream is not None:
-        seen = stream.seen_position()
-        start = Position(seen.default, dict(sorted({**seen.ids, replica.applied.slot: stream.top}.items())))
-    replica.create_group(KEY, GROUP, start, UNKNOWN_ENTRIES_READ)
-    return [b"XGROUP", b"CREATE", KEY[1], GROUP, b"$" if at_end else b"0", b"MKSTREAM"]
+class Nobody:
+    """The other regions, as far as commands may ask: none."""
+
+    def peers(self) -> list[Peer]:
+        return []
+
+    def durable(self) -> VersionVector:
+        return VersionVector()
+
+    def count_of(self, slot: int) -> int:
+        return -1
 
 
-def remove_last(replica: Replica, stream: Stream) -> list[bytes]:
-    """XDEL of the newest entry; TRIM removes the oldest."""
-    newest = merge(stream.strands(ID_MIN, ID_MAX, 1, True), 1, reverse=True)[0]
-    entry_id = newest.block.id_at(newest.low)
-    ranges = {}
-    for slot in stream.slots_holding(entry_id):
-        counter = stream.trees[slot].counter_of(entry_id)
-        ranges[slot] = [(counter, counter)]
-    replica.remove_entries(KEY, ranges, False, entry_id)
-    return [b"XDEL", KEY[1], format_id(entry_id)]
-
-
-def consume(replica: Replica, stream: Stream, action: int) -> list[bytes]:
-    """Read everything wanted, or acknowledge the lowest or highest pending ID."""
-    group = stream.groups[GROUP]
-    if action == READ:
-        delivery = group.next_entries(stream.chains, -1)
-        replica.record(fx.EntriesDelivered(KEY, GROUP, b"c", NOW_MS, delivery.intervals, False, UNKNOWN_ENTRIES_READ))
-        return [b"XREADGROUP", b"GROUP", GROUP, b"c", b"STREAMS", KEY[1], b">"]
-    rows = group.pending.rows(ID_MIN, ID_MAX, -1, None)
-    entry_id: EntryId = rows[0 if action == ACK_LOW else -1].entry_id
-    replica.record(fx.PendingDropped(KEY, GROUP, group.pending.find([entry_id])[0]))
-    return [b"XACK", KEY[1], GROUP, format_id(entry_id)]
+def execute(replica: Replica, argv: list[bytes]) -> None:
+    """Run a command as the node does, without what a node adds: nothing is refused or waits."""
+    ports = Cluster(ProgressTable(), Nobody())
+    context = Context(Settings(CONFIG), Standing(), replica, ports, [], NOW_MS)
+    reply = dispatch(context, Client(1, "127.0.0.1:0", NOW_MS, True), argv)
+    assert reply is not None and not reply.startswith(b"-"), (argv, reply)
 
 
 # The search
