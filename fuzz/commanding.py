@@ -10,6 +10,7 @@ from io import BytesIO
 from typing import Any
 
 from crdtstream.clients.client import Client
+from crdtstream.config import Limits
 from crdtstream.core.digest import Digesting
 from crdtstream.core.effects import Batch
 from crdtstream.core.replica import Replica
@@ -40,6 +41,17 @@ PREPARED = (
     "XACK s g 1-1 2-1 4-1",
     "XDEL s 3-1",
 )
+# Reached by small streams and few requests.
+SMALL = Limits(
+    blocked_clients_max=1,
+    copy_entries_max=20,
+    digest_entries_max=3,
+    entry_bytes_max=2_000,
+    merged_ranges_bytes_max=300,
+    query_bytes_max=300,
+    slow_log_entries_max=2,
+    stream_node_entries_max=3,
+)
 WAITS_MS = (0, 1, 100, 6_000, 10**9)
 
 
@@ -50,8 +62,10 @@ class Story:
         self.choices = choices
         self.asked: list[list[bytes]] = []
         self.batches: list[Batch] = []
-        self.region = Region(id_mode=choices.pick(("liberal", "strict", "semi-strict")))
+        limits = SMALL if choices.one_in(3) else Limits()
+        self.region = Region(id_mode=choices.pick(("liberal", "strict", "semi-strict")), limits=limits)
         self._prepare()
+        self._trouble()
         self.clients = [self.region.connect() for _ in range(CLIENTS)]
         self.state = self.portrait()
 
@@ -68,12 +82,21 @@ class Story:
 
     def _add(self) -> None:
         """What most requests are about, also after it was removed; its IDs need a mode that allows them."""
-        mode, self.region.context.id_mode = self.region.context.id_mode, "liberal"
+        context = self.region.context
+        mode, context.id_mode = context.id_mode, "liberal"
         friend = self.region.connect()
         for line in PREPARED:
             self.region.line(line, client=friend)
-        self.region.context.id_mode = mode
+        context.id_mode = mode
         self.end_turn()
+
+    def _trouble(self) -> None:
+        """Some regions have no memory, a full disk, a password, or are still loading."""
+        context = self.region.context
+        context.memory_short = self.choices.one_in(16)
+        context.writable = not self.choices.one_in(16)
+        context.loading = "a log" if self.choices.one_in(64) else ""
+        context.requirepass = b"v" if self.choices.one_in(16) else b""
 
     def run(self) -> None:
         while self.choices and len(self.asked) < REQUESTS_MAX:
@@ -113,7 +136,7 @@ class Story:
         if client.closing or client.parked:
             self.region.context.unpark(client)
             self.region.context.end_transaction(client)
-            client = self.clients[at] = self.region.connect()
+            client = self.clients[at] = self.region.connect(authenticated=not self.region.context.requirepass)
         return client
 
     def portrait(self) -> list[Any]:
