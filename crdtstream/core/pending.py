@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from heapq import nsmallest
 
 from crdtstream.core.block import lower_bound, upper_bound
 from crdtstream.core.chain import Chain, Chains
@@ -384,6 +385,25 @@ class PendingEntries:
         if sources > 1:
             rows.sort(key=_order)
         return rows[:limit]
+
+    def longest_idle(self, limit: int, delivered_ms_max: int, future_ms: int) -> list[Row]:
+        """The entries delivered up to `delivered_ms_max`, or after `future_ms`: the first `limit` (all if negative) in
+        the order (delivery time, ID, slot).
+        """
+        found: list[tuple[int, EntryId, int, int, int]] = []
+        for slot in sorted(self._of_slot):
+            for place, span in enumerate(self._of_slot[slot].spans):
+                if min(span.delivered_ms) > delivered_ms_max and max(span.delivered_ms) <= future_ms:
+                    continue
+                for index, delivered_ms in enumerate(span.delivered_ms):
+                    if delivered_ms <= delivered_ms_max or delivered_ms > future_ms:
+                        found.append((delivered_ms, span.id_at(index), slot, place, index))
+        chosen = sorted(found) if limit < 0 or limit >= len(found) else nsmallest(limit, found)
+        return [self._row(slot, self._of_slot[slot].spans[place], index) for _, _, slot, place, index in chosen]
+
+    def oldest_ms(self) -> int | None:
+        """The earliest delivery time."""
+        return min([min(span.delivered_ms) for mine in self._of_slot.values() for span in mine.spans], default=None)
 
     def _rows_of(
         self, mine: SlotPending, start: EntryId, end: EntryId, limit: int, consumer: int, delivered_ms_max: int
