@@ -82,21 +82,21 @@ class Story:
 
     def _add(self) -> None:
         """What most requests are about, also after it was removed; its IDs need a mode that allows them."""
-        context = self.region.context
-        mode, context.id_mode = context.id_mode, "liberal"
+        mode = self.region.context.settings.config.id_mode
+        self.region.configure(id_mode="liberal")
         friend = self.region.connect()
         for line in PREPARED:
             self.region.line(line, client=friend)
-        context.id_mode = mode
+        self.region.configure(id_mode=mode)
         self.end_turn()
 
     def _trouble(self) -> None:
         """Some regions have no memory, a full disk, a password, or are still loading."""
-        context = self.region.context
-        context.memory_short = self.choices.one_in(16)
-        context.writable = not self.choices.one_in(16)
-        context.loading = "a log" if self.choices.one_in(64) else ""
-        context.requirepass = b"v" if self.choices.one_in(16) else b""
+        standing = self.region.context.standing
+        standing.memory_short = self.choices.one_in(16)
+        standing.writable = not self.choices.one_in(16)
+        standing.loading = "a log" if self.choices.one_in(64) else ""
+        self.region.configure(requirepass="v" if self.choices.one_in(16) else "")
 
     def run(self) -> None:
         while self.choices and len(self.asked) < REQUESTS_MAX:
@@ -136,7 +136,7 @@ class Story:
         if client.closing or client.parked:
             self.region.context.unpark(client)
             self.region.context.end_transaction(client)
-            client = self.clients[at] = self.region.connect(authenticated=not self.region.context.requirepass)
+            client = self.clients[at] = self.region.connect(authenticated=not self.region.context.settings.password)
         return client
 
     def portrait(self) -> list[Any]:
