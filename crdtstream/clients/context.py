@@ -234,6 +234,7 @@ class Context:
         "limits",
         "loading",
         "memory_short",
+        "monitors",
         "notices",
         "notifications",
         "now_ms",
@@ -275,6 +276,7 @@ class Context:
         self.parking: Parking[Waiter] = Parking()
         self.watches = Watches()
         self.pubsub = Subscriptions()
+        self.monitors: dict[int, Client] = {}
         self.notifications = Notifications(replica, self.pubsub)
         self.outbox: list[tuple[Client, bytes]] = []
         self.leaving: list[Client] = []

@@ -15,6 +15,7 @@ from crdtstream.clients.command import Command, help_row
 from crdtstream.clients.context import CommandError, Context, Reply
 from crdtstream.clients.glob import matches, tokens_of
 from crdtstream.commands import (
+    absent,
     clients,
     configuration,
     diagnostics,
@@ -271,6 +272,7 @@ COMMANDS: list[Command] = [
     *info.COMMANDS,
     *regions.COMMANDS,
     *members.COMMANDS,
+    *absent.COMMANDS,
     TELLING,
 ]
 

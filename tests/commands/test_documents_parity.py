@@ -23,6 +23,8 @@ RENAMED = {
     "client|reply": {"on_off_skip": "action"},
     "client|unblock": {"timeout_error": "unblock-type"},
     "config|set": {"parameter_value": "data"},
+    "cluster|keyslot": {"key": "key-name"},
+    "cluster|reset": {"hard_soft": "reset-type"},
     "flushall": {"async oneof": "flush-type"},
     "flushdb": {"async oneof": "flush-type"},
     "hello": {"username_password": "auth"},
@@ -51,7 +53,7 @@ RENAMED = {
 # Commands whose arguments have another shape since 7.2, or in 8.2.
 RESHAPED = {"client|kill", "client|list", "config|get", "xinfo|stream"}
 # What 7.0 does not know, or knows without arguments.
-UNKNOWN = {"client|no-touch", "client|setinfo", "command|getkeys", "command|getkeysandflags", "debug"}
+UNKNOWN = {"client|no-touch", "client|setinfo", "command|getkeys", "command|getkeysandflags", "debug", "waitaof"}
 
 
 @pytest.fixture(scope="module")
