@@ -22,6 +22,7 @@ from crdtstream.clients.context import CommandError, Context, Waiter
 from crdtstream.clients.digests import digest_on
 from crdtstream.clients.outputs import Outputs
 from crdtstream.commands.dispatch import dispatch
+from crdtstream.commands.server import DurableWaiter
 from crdtstream.core.replica import Replica
 
 REQUEST_BYTES: Final = 64
@@ -59,6 +60,7 @@ class Serving:
         if client is not None:
             self._context.end_transaction(client)
             self._context.pubsub.forget(client)
+            self._context.monitors.pop(client_id, None)
         self._outputs.drop(client_id)
 
     def refuse(self, client_id: int, reply: bytes) -> None:
@@ -85,7 +87,7 @@ class Serving:
         context = self._context
         for client in context.clients.values():
             client.last_ms = min(client.last_ms, context.now_ms)
-            waits = client.parked or client.backlog or client.subscribed
+            waits = client.parked or client.backlog or client.subscribed or client.monitoring
             if not waits and context.now_ms - client.last_ms > idle_ms_max:
                 context.drop(client)
 
@@ -242,7 +244,14 @@ class Serving:
             self.wake_keyless()
         self._context.notifications.settle()
         self._deliver_messages()
+        self._wake_durable()
         self._turn.begin_turn()
+
+    def _wake_durable(self) -> None:
+        """Serve the clients that wait for this region's own disk."""
+        for waiter in self._context.parking.keyless():
+            if isinstance(waiter, DurableWaiter):
+                self._serve(waiter)
 
     def is_behind(self) -> bool:
         """True if the next turn already has work: backlogs, or an unfinished digest."""

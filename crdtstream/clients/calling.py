@@ -12,6 +12,7 @@ from __future__ import annotations
 from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command
 from crdtstream.clients.context import CommandError, Context, Reply, Waiter
+from crdtstream.clients.monitors import feed
 from crdtstream.clients.notifications import MISS
 from crdtstream.core.effects import Key
 from crdtstream.protocols import replies
@@ -34,6 +35,8 @@ def call(context: Context, client: Client, command: Command, argv: list[bytes]) 
             note_hit(context, (client.database, argv[command.first_key]))
     if context.notifications.on:
         context.notifications.settle()
+    if context.monitors:
+        feed(context, client, command, argv)
     took_ns = context.stopwatch.read() - began_ns
     tally.took_ns += took_ns
     if reply is None:

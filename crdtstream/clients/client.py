@@ -41,6 +41,7 @@ class Client:
         "lib_name",
         "lib_version",
         "local_address",
+        "monitoring",
         "name",
         "no_evict",
         "no_touch",
@@ -85,6 +86,7 @@ class Client:
         self.watch_failed = False
         self.topics: tuple[Topics, Topics, Topics] = ({}, {}, {})
         self.subscribed = False
+        self.monitoring = False
         self.backlog: deque[list[bytes]] = deque()
         self.backlog_bytes = 0
         self.farewell: bytes | None = None

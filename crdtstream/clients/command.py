@@ -52,7 +52,7 @@ FLAGS: Final = frozenset(
         "write",
     )
 )
-GROUPS: Final = ("connection", "generic", "pubsub", "server", "stream", "transactions")
+GROUPS: Final = ("cluster", "connection", "generic", "pubsub", "scripting", "server", "stream", "transactions")
 HELP: Final = b"HELP"
 HELP_SUMMARY = "Returns helpful text about the different subcommands."
 

@@ -87,6 +87,7 @@ class Context:
         "digests",
         "draws",
         "leaving",
+        "monitors",
         "notices",
         "notifications",
         "outbox",
@@ -118,6 +119,7 @@ class Context:
         self.parking: Parking[Waiter] = Parking()
         self.watches = Watches()
         self.pubsub = Subscriptions()
+        self.monitors: dict[int, Client] = {}
         self.notifications = Notifications(replica, self.pubsub)
         self.outbox: list[tuple[Client, bytes]] = []
         self.leaving: list[Client] = []

@@ -150,6 +150,7 @@ def flags_of(client: Client) -> bytes:
             (b"c", client.closing),
             (b"d", client.watch_failed),
             (b"e", client.no_evict),
+            (b"O", client.monitoring),
             (b"P", client.subscribed),
             (b"T", client.no_touch),
             (b"x", client.transaction is not None),

@@ -1,4 +1,4 @@
-"""SLOWLOG, LATENCY and MEMORY: diagnostics of the process.
+"""SLOWLOG, LATENCY, MEMORY and MONITOR: diagnostics of the process.
 
 Commands are timed individually, for SLOWLOG and for INFO commandstats, and nothing else is timed: there are no latency
 events and no histograms, and CONFIG shows both as switched off.
@@ -152,6 +152,15 @@ def memory_malloc(context: Context, client: Client, argv: list[bytes]) -> Reply:
     return replies.verbatim(b"Stats not supported for the current allocator", client.protocol)
 
 
+# MONITOR
+
+
+def monitor(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    client.monitoring = True
+    context.monitors[client.id] = client
+    return replies.OK
+
+
 SLOWLOG = [
     Command(
         "slowlog|get",
@@ -297,6 +306,15 @@ MEMORY = [
     ),
 ]
 COMMANDS: list[Command] = [
+    Command(
+        "monitor",
+        monitor,
+        arity=1,
+        flags="admin noscript loading stale",
+        since="1.0.0",
+        group="server",
+        summary="Listens for all requests that this region runs, in real time.",
+    ),
     Command(
         "slowlog",
         arity=-2,

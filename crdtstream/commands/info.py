@@ -16,10 +16,12 @@ from crdtstream.clients.command import Command
 from crdtstream.clients.context import Context, Reply
 from crdtstream.clients.statistics import Tally
 from crdtstream.clients.subscriptions import CHANNEL, PATTERN, SHARD
+from crdtstream.commands.group_reading import GroupReader
 from crdtstream.commands.members import held_back
 from crdtstream.commands.regions import LINK_OPEN, LINK_TRANSFER, lags_of, origin_text, vector_text
 from crdtstream.commands.server import REDIS_VERSION
 from crdtstream.core.causality import origin_name
+from crdtstream.core.effects import Key
 from crdtstream.core.keyspace import DATABASES
 from crdtstream.protocols import replies
 
@@ -75,8 +77,13 @@ def client_fields(context: Context) -> list[Field]:
         ("pubsub_clients", context.pubsub.clients()),
         ("clients_in_timeout_table", len(context.parking)),
         ("total_blocking_keys", len(context.parking.keys())),
-        ("total_blocking_keys_on_nokey", 0),
+        ("total_blocking_keys_on_nokey", len(keys_of_groups(context))),
     ]
+
+
+def keys_of_groups(context: Context) -> set[Key]:
+    """The keys that clients wait for in groups, whose end ends their wait."""
+    return {key for waiter in context.parking.all() if isinstance(waiter, GroupReader) for key in waiter.keys}
 
 
 def memory_fields(context: Context) -> list[Field]:
@@ -147,7 +154,14 @@ def statistics_fields(context: Context) -> list[Field]:
         ("total_connections_received", statistics.connections),
         ("total_commands_processed", statistics.commands()),
         ("instantaneous_ops_per_sec", statistics.commands_per_s()),
+        ("total_net_input_bytes", 0),
+        ("total_net_output_bytes", 0),
+        ("instantaneous_input_kbps", "0.00"),
+        ("instantaneous_output_kbps", "0.00"),
         ("rejected_connections", statistics.rejected_connections),
+        ("sync_full", 0),
+        ("sync_partial_ok", 0),
+        ("sync_partial_err", 0),
         ("expired_keys", context.replica.expired_keys),
         ("evicted_keys", 0),
         ("keyspace_hits", statistics.hits),
@@ -171,7 +185,10 @@ def replication_fields(context: Context) -> list[Field]:
         ("role", "master"),
         ("connected_slaves", 0),
         ("master_failover_state", "no-failover"),
+        ("master_replid", context.about.run_id),
         ("master_repl_offset", replica.applied.counter()),
+        ("second_repl_offset", -1),
+        ("repl_backlog_active", 0),
         ("cluster", config.cluster),
         ("region", config.region),
         ("region_name", config.name),

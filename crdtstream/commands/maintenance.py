@@ -1,7 +1,8 @@
 """SAVE BGSAVE LASTSAVE BGREWRITEAOF SHUTDOWN DEBUG: operating the process.
 
 A save is a checkpoint, taken beside the turns, so SAVE blocks only its caller. DEBUG SLEEP too lets only the caller's
-connection sleep, because a region that stood still would look dead to the others. (Redis blocks the whole process.)
+connection sleep, because a region that stood still would look dead to the others. (Redis blocks the whole process.) All
+other subcommands of DEBUG are refused, as Redis refuses them by default.
 
 SHUTDOWN stops as SIGTERM does: the log is synced and marked, so nothing is lost with SAVE or with NOSAVE. Without
 either, the runtime first takes a checkpoint if that shortens the next start and does not take too long. NOSAVE skips
@@ -18,7 +19,7 @@ import re
 
 from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, help_reply
-from crdtstream.clients.context import CommandError, Context, Reply, Waiter, shown
+from crdtstream.clients.context import CommandError, Context, Reply, Waiter
 from crdtstream.clients.parking import NO_DEADLINE
 from crdtstream.protocols import replies
 
@@ -26,6 +27,10 @@ SYNTAX_ERROR = "ERR syntax error"
 SECOND_MS = 1000
 STOP_FAILED = "ERR Errors trying to SHUTDOWN. Check logs."
 NOT_WAITED = b"UNBLOCKED the wait was ended; the checkpoint continues"
+NO_DEBUG = (
+    'ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a local'
+    " connection, otherwise you need to set this option in the configuration file, and then restart the server."
+)
 SHUTDOWN_WORDS = (b"SAVE", b"NOSAVE", b"NOW", b"FORCE", b"ABORT")
 SECONDS = re.compile(rb"\s*\+?(\d{1,9}(?:\.\d*)?|\.\d+)")
 
@@ -145,9 +150,7 @@ def debug(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if name == b"HELP" and len(argv) == 2:
         return help_reply(DEBUG.name, DEBUG.help)
     if name != b"SLEEP" or len(argv) != 3:
-        raise CommandError(
-            f"ERR unknown subcommand or wrong number of arguments for '{shown(argv[1])}'. Try DEBUG HELP."
-        )
+        raise CommandError(NO_DEBUG)
     number = SECONDS.match(argv[2])
     sleep_ms = int(float(number[1]) * SECOND_MS) if number else 0
     if sleep_ms == 0:

@@ -1,9 +1,10 @@
-"""RENAME RENAMENX COPY: the content of a key, written again under another name.
+"""RENAME RENAMENX COPY MOVE SWAPDB: the content of a key, written again under another name.
 
 RENAME is a DEL of the target, a copy, and a DEL of the source, all in one batch. The copy is written to the local
 origin's tree and has no groups (see core/copying.py), while Redis keeps them; clients waiting in a group of the source
 get an error that the group is gone. The cost is proportional to the number of entries, so streams of more than
-`copy_entries_max` entries are rejected.
+`copy_entries_max` entries are rejected. MOVE is a RENAME into another database, and SWAPDB one of each key of both; its
+limit is on all entries together.
 
 Reference: `renameGenericCommand` and `copyCommand` of Redis.
 """
@@ -18,6 +19,7 @@ from crdtstream.commands.integers import integer
 from crdtstream.core.copying import copy_stream
 from crdtstream.core.effects import Key
 from crdtstream.core.keyspace import DATABASES
+from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from crdtstream.protocols import replies
 
@@ -84,6 +86,74 @@ def copy(context: Context, client: Client, argv: list[bytes]) -> Reply:
     return replies.ONE
 
 
+def move_to_database(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    """MOVE key database."""
+    source, target = (client.database, argv[1]), (database_of(argv[2]), argv[1])
+    if source == target:
+        raise CommandError(SAME)
+    stream = context.replica.keyspace.find(source)
+    if stream is None or context.replica.keyspace.find(target) is not None:
+        return replies.ZERO
+    require_copyable(context, stream)
+    copy_stream(context.replica, stream, target)
+    context.replica.delete_stream(source)
+    context.notifications.note(GENERIC, b"move_from", source)
+    context.notifications.note(GENERIC, b"move_to", target)
+    return replies.ONE
+
+
+def swap_databases(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    """SWAPDB index1 index2."""
+    one = integer(argv[1], "ERR invalid first DB index")
+    other = integer(argv[2], "ERR invalid second DB index")
+    if not (0 <= one < DATABASES and 0 <= other < DATABASES):
+        raise CommandError(NO_DATABASE)
+    if one != other:
+        require_swappable(context, one, other)
+        keyspace = context.replica.keyspace
+        for name in sorted({*keyspace.keys(one), *keyspace.keys(other)}):
+            swap(context.replica, (one, name), (other, name))
+        context.notifications.settle(quiet=True)
+    return replies.OK
+
+
+def require_swappable(context: Context, one: int, other: int) -> None:
+    keyspace, entries_max = context.replica.keyspace, context.limits.copy_entries_max
+    streams = [keyspace.peek((database, name)) for database in (one, other) for name in keyspace.keys(database)]
+    entries = sum([stream.length for stream in streams if stream is not None])
+    if entries > entries_max:
+        raise CommandError(
+            f"ERR the databases have {entries} entries; SWAPDB rewrites every entry and accepts at most"
+            f" copy_entries_max = {entries_max}: raise that limit, or trim the streams"
+        )
+
+
+def swap(replica: Replica, one: Key, other: Key) -> None:
+    """Swap two keys, of which one may not exist; if both do, one goes by way of a third name."""
+    first, second = replica.keyspace.find(one), replica.keyspace.find(other)
+    if first is not None and second is not None:
+        aside = free_name(replica, one)
+        copy_stream(replica, first, aside)
+        copy_stream(replica, second, one)
+        put_aside = replica.keyspace.find(aside)
+        assert put_aside is not None, "the copy does not exist"
+        copy_stream(replica, put_aside, other)
+        replica.delete_stream(aside)
+    elif first is not None:
+        copy_stream(replica, first, other)
+        replica.delete_stream(one)
+    elif second is not None:
+        copy_stream(replica, second, one)
+        replica.delete_stream(other)
+
+
+def free_name(replica: Replica, key: Key) -> Key:
+    name = key[1] + b":swap"
+    while replica.keyspace.databases[key[0]].get(name) is not None:
+        name += b"+"
+    return (key[0], name)
+
+
 def copy_options(client: Client, argv: list[bytes]) -> tuple[int, bool]:
     """`[DB database] [REPLACE]`."""
     database, replace = client.database, False
@@ -143,5 +213,26 @@ COMMANDS: list[Command] = [
         group="generic",
         summary="Copies a stream to a new key.",
         syntax="source destination [DB destination-db#] [REPLACE]",
+    ),
+    Command(
+        "move",
+        move_to_database,
+        arity=3,
+        flags="write denyoom fast",
+        keys=keys_at(1, "RW access update"),
+        since="1.0.0",
+        group="generic",
+        summary="Moves a key to another database.",
+        syntax="key db#",
+    ),
+    Command(
+        "swapdb",
+        swap_databases,
+        arity=3,
+        flags="write denyoom fast",
+        since="4.0.0",
+        group="server",
+        summary="Swaps two databases, key by key.",
+        syntax="index1# index2#",
     ),
 ]

@@ -1,7 +1,7 @@
-"""Commands on the connection and the server: PING ECHO HELLO AUTH QUIT RESET SELECT TIME WAIT.
+"""Commands on the connection and the server: PING ECHO HELLO AUTH QUIT RESET SELECT TIME ROLE WAIT WAITAOF.
 
 WAIT counts the other regions that hold the caller's writes durably. A region that has the effects only in memory does
-not count, and neither does this region.
+not count, and neither does this region. WAITAOF tells in addition whether this region has them on its disk.
 
 Reference: `helloCommand`, `authCommand`, `resetCommand` and `waitCommand` of Redis.
 """
@@ -66,6 +66,8 @@ def reset(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """RESET: return to the state of a new connection."""
     context.end_transaction(client)
     context.pubsub.forget(client)
+    context.monitors.pop(client.id, None)
+    client.monitoring = False
     client.database = 0
     client.protocol = replies.RESP2
     client.name = b""
@@ -196,6 +198,51 @@ def wait(context: Context, client: Client, argv: list[bytes]) -> Reply:
     return reply
 
 
+class DurableWaiter(HoldersWaiter):
+    """A client that waits until this region (`local` is 1), and enough others, hold its writes durably."""
+
+    def __init__(self, client: Client, local: int, wanted: int, deadline_ms: int) -> None:
+        super().__init__(client, wanted, deadline_ms)
+        self.local = local
+
+    def serve(self, context: Context) -> bytes | None:
+        local, held = self.durable_here(context), holder_count(context, self.client)
+        return self.expired(context) if local >= self.local and held >= self.wanted else None
+
+    def expired(self, context: Context) -> bytes:
+        held = holder_count(context, self.client)
+        return replies.array([replies.integer(self.durable_here(context)), replies.integer(held)])
+
+    def durable_here(self, context: Context) -> int:
+        applied = context.replica.applied
+        counter = min(self.client.written_counter, applied.counter())
+        return int(context.cluster.neighbours.durable().contains(applied.slot, counter))
+
+
+def wait_durable(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    """WAITAOF numlocal regions timeout."""
+    local = integer(argv[1])
+    if not 0 <= local <= 1:
+        raise CommandError("ERR value is out of range, value must between 0 and 1")
+    wanted = integer(argv[2])
+    if wanted < 0:
+        raise CommandError("ERR value is out of range, must be positive")
+    deadline_ms = deadline(argv[3], context.now_ms)
+    if client.written_counter > context.replica.applied.counter():
+        context.replica.acknowledge_all()
+    waiter = DurableWaiter(client, local, wanted, deadline_ms)
+    reply = waiter.serve(context)
+    if reply is None:
+        context.park(waiter)
+    return reply
+
+
+def role(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    """ROLE: a master without replicas, as clients and tools take each region; its offset as in INFO."""
+    offset = replies.integer(context.replica.applied.counter())
+    return replies.array([replies.bulk(b"master"), offset, replies.EMPTY_ARRAY])
+
+
 def holder_count(context: Context, client: Client) -> int:
     """How many other regions hold the client's writes durably. `written_counter` allows for an acknowledgement that may
     not have been made, so it is limited to the counters in use.
@@ -293,5 +340,24 @@ COMMANDS: list[Command] = [
         group="generic",
         summary="Blocks until other regions have the connection's writes on their disks.",
         syntax="numreplicas# timeout#",
+    ),
+    Command(
+        "waitaof",
+        wait_durable,
+        arity=4,
+        flags="blocking",
+        since="7.2.0",
+        group="generic",
+        summary="Blocks until this region and others have the connection's writes on their disks.",
+        syntax="numlocal# numreplicas# timeout#",
+    ),
+    Command(
+        "role",
+        role,
+        arity=1,
+        flags="noscript loading stale fast",
+        since="2.8.12",
+        group="server",
+        summary="Returns the replication role: a master without replicas.",
     ),
 ]

@@ -66,6 +66,50 @@ LOG_LEVELS = {"debug": "debug", "verbose": "info", "notice": "info", "warning": 
 SHOWN_LEVELS = {"debug": "debug", "info": "notice", "warning": "warning", "error": "warning"}
 
 
+# Settings of Redis that tools read and write back, and that nothing here depends on.
+WITHOUT_EFFECT = {
+    "activedefrag": "no",
+    "active-expire-effort": "1",
+    "aof-load-truncated": "yes",
+    "aof-use-rdb-preamble": "yes",
+    "appendfilename": "",
+    "auto-aof-rewrite-min-size": "67108864",
+    "auto-aof-rewrite-percentage": "100",
+    "busy-reply-threshold": "5000",
+    "cluster-node-timeout": "15000",
+    "dynamic-hz": "yes",
+    "enable-module-command": "no",
+    "hash-max-listpack-entries": "512",
+    "io-threads": "1",
+    "lazyfree-lazy-eviction": "no",
+    "lazyfree-lazy-expire": "no",
+    "lazyfree-lazy-server-del": "no",
+    "lazyfree-lazy-user-del": "no",
+    "lazyfree-lazy-user-flush": "no",
+    "list-max-listpack-size": "-2",
+    "list-max-ziplist-size": "-2",
+    "lua-time-limit": "5000",
+    "maxmemory-samples": "5",
+    "min-replicas-max-lag": "10",
+    "min-replicas-to-write": "0",
+    "no-appendfsync-on-rewrite": "no",
+    "rdbchecksum": "yes",
+    "rdbcompression": "yes",
+    "repl-backlog-size": "1048576",
+    "repl-diskless-sync": "yes",
+    "repl-timeout": "60",
+    "replica-read-only": "yes",
+    "replica-serve-stale-data": "yes",
+    "set-max-intset-entries": "512",
+    "slave-read-only": "yes",
+    "stop-writes-on-bgsave-error": "yes",
+    "tcp-backlog": "511",
+    "tcp-keepalive": "300",
+    "tracking-table-max-keys": "1000000",
+    "zset-max-listpack-entries": "128",
+}
+
+
 class SettingError(ValueError):
     """The reason why a setting cannot have a value."""
 
@@ -207,7 +251,8 @@ def redis_settings() -> list[Setting]:
         fixed("hz", "10"),
         fixed("cluster-enabled", "no", False),
         fixed("daemonize", "no", False),
-        fixed("enable-debug-command", "yes", False),
+        fixed("enable-debug-command", "no", False),
+        *[fixed(name, value) for name, value in WITHOUT_EFFECT.items()],
     ]
 
 

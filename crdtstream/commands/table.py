@@ -15,9 +15,11 @@ from crdtstream.clients.command import Command, help_row
 from crdtstream.clients.context import CommandError, Context, Reply
 from crdtstream.clients.glob import matches, tokens_of
 from crdtstream.commands import (
+    absent,
     clients,
     configuration,
     diagnostics,
+    dumping,
     expiry,
     group_reading,
     groups,
@@ -262,6 +264,7 @@ COMMANDS: list[Command] = [
     *keys.COMMANDS,
     *expiry.COMMANDS,
     *renaming.COMMANDS,
+    *dumping.COMMANDS,
     *streams.COMMANDS,
     *removing.COMMANDS,
     *reading.COMMANDS,
@@ -281,6 +284,7 @@ COMMANDS: list[Command] = [
     *regions.COMMANDS,
     *members.COMMANDS,
     *importing.COMMANDS,
+    *absent.COMMANDS,
     TELLING,
 ]
 

@@ -21,6 +21,8 @@ GROUPS = (
     ("transactions", "Transactions"),
     ("connection", "Connection"),
     ("pubsub", "Publish and subscribe"),
+    ("scripting", "Scripts and functions"),
+    ("cluster", "Cluster mode"),
     ("server", "Server"),
 )
 # Flags that say something to the author of a client.

@@ -45,7 +45,7 @@ def test_every_field_has_a_name() -> None:
 
 def test_patterns(region: Region) -> None:
     assert shown(region, "maxmemory") == {"maxmemory": "0"}
-    assert shown(region, "MAXmemory", "maxmem*", "nothing", "no*thing") == {
+    assert shown(region, "MAXmemory", "maxmemory-p*", "nothing", "no*thing") == {
         "MAXmemory": "0",
         "maxmemory-policy": "noeviction",
     }

@@ -158,8 +158,5 @@ def test_no_sleep(region: Region, seconds: str) -> None:
 
 @pytest.mark.parametrize("text", ["JMAP", "SLEEP", "SLEEP 1 2", "OBJECT s"])
 def test_other_debug_commands(region: Region, text: str) -> None:
-    name = text.split()[0]
-    assert region.line(f"DEBUG {text}") == (
-        f"-ERR unknown subcommand or wrong number of arguments for '{name}'. Try DEBUG HELP.\r\n".encode()
-    )
+    assert (region.line(f"DEBUG {text}") or b"").startswith(b"-ERR DEBUG command not allowed. If the enable-debug-")
     assert region.line("DEBUG") == b"-ERR wrong number of arguments for 'debug' command\r\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from crdtstream.config import Limits
@@ -81,3 +83,44 @@ def test_who_waits(region: Region) -> None:
     assert region.late_replies(grouped) == [text]
     (entries,) = region.late_replies(reading)
     assert b"5-1" in entries
+
+
+# MOVE and SWAPDB
+
+
+def test_move(region: Region) -> None:
+    before = region.line("XRANGE a - +")
+    assert region.line("MOVE a 3") == b":1\r\n"
+    assert region.line("EXISTS a") == b":0\r\n"
+    region.line("SELECT 3")
+    assert region.line("XRANGE a - +") == before
+    assert region.line("MOVE none 0") == b":0\r\n"
+    region.line("COPY a a DB 0")
+    assert region.line("MOVE a 0") == b":0\r\n"
+    assert region.line("MOVE a 3") == b"-ERR source and destination objects are the same\r\n"
+    region.check()
+
+
+def test_swapped_databases(region: Region) -> None:
+    region.line("XADD only-0 7 f v")
+    region.line("SELECT 1")
+    for text in ("XADD a 9 f w", "XADD only-1 8 f v", "XADD a:swap 1 f v"):
+        region.line(text)
+    region.line("SELECT 0")
+    assert region.line("SWAPDB 0 1") == b"+OK\r\n"
+    found = {}
+    for database in (0, 1):
+        region.line(f"SELECT {database}")
+        found[database] = {name: region.line(f"XRANGE {name} - +") for name in ("a", "only-0", "only-1", "a:swap")}
+    ids = {
+        database: [re.findall(rb"\d+-\d+", reply or b"") for reply in each.values()] for database, each in found.items()
+    }
+    assert ids == {0: [[b"9-1"], [], [b"8-1"], [b"1-1"]], 1: [[b"5-1"], [b"7-1"], [], []]}
+    region.check()
+
+
+def test_too_many_entries_to_swap() -> None:
+    region = Region(limits=Limits(copy_entries_max=1))
+    for text in ("XADD a * f v", "SELECT 1", "XADD b * f v"):
+        region.line(text)
+    assert (region.line("SWAPDB 0 1") or b"").startswith(b"-ERR the databases have 2 entries; SWAPDB rewrites every")

@@ -220,3 +220,39 @@ def test_wait_does_not_wait_for_an_acknowledgement_that_added_nothing(region: Re
     region.line("XACK s g 2-1")
     hold(region, 2, 3)
     assert region.line("WAIT 1 0") == b":1\r\n"
+
+
+# WAITAOF
+
+
+def test_waitaof_counts_this_region_and_others(region: Region) -> None:
+    region.line("XADD s * f v")
+    assert region.line("WAITAOF 0 0 0") == b"*2\r\n:0\r\n:0\r\n"
+    assert region.line("WAITAOF 1 1 0") is None
+    hold(region, 2, 1)
+    serve_waiting(region)
+    assert region.late_replies(region.client) == []
+    region.neighbours.vector.advance(1, 1)
+    serve_waiting(region)
+    assert region.late_replies(region.client) == [b"*2\r\n:1\r\n:1\r\n"]
+    assert region.line("WAITAOF 1 1 0") == b"*2\r\n:1\r\n:1\r\n"
+    assert region.line("WAITAOF 1 2 50") is None
+    region.pass_time(50)
+    assert region.late_replies(region.client) == [b"*2\r\n:1\r\n:1\r\n"]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("WAITAOF x 0 0", b"-ERR value is not an integer or out of range\r\n"),
+        ("WAITAOF 2 0 0", b"-ERR value is out of range, value must between 0 and 1\r\n"),
+        ("WAITAOF 1 -1 0", b"-ERR value is out of range, must be positive\r\n"),
+        ("WAITAOF 1 0 -1", b"-ERR timeout is negative\r\n"),
+    ],
+)
+def test_waitaof_errors(region: Region, text: str, error: bytes) -> None:
+    assert region.line(text) == error
+
+
+def test_role(region: Region) -> None:
+    assert region.line("ROLE") == b"*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n"

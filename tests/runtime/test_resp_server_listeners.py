@@ -52,3 +52,11 @@ async def test_events_of_keys(tmp_path: Path) -> None:
         await until(lambda: region.loop.node.context.pubsub.clients() == 1, "it listens")
         await other.send(request("XADD", "s", "*", "f", "v"))
         await listener.reader.readuntil(b"$7\r\nmessage\r\n$19\r\n__keyevent@0__:xadd\r\n$1\r\ns\r\n")
+
+
+@pytest.mark.parametrize("fsync", ["always", "everysec"])
+async def test_waitaof_waits_for_the_disk(tmp_path: Path, fsync: str) -> None:
+    async with running(config_of(tmp_path, fsync=fsync)) as region:
+        client = await region.connect()
+        await client.send(request("XADD", "s", "*", "f", "v") + request("WAITAOF", "1", "0", "0"))
+        await client.reader.readuntil(b"*2\r\n:1\r\n:0\r\n")

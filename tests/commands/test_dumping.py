@@ -1,0 +1,125 @@
+"""DUMP and RESTORE where Redis is no model: damage, ID modes, other regions, limits."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crdtstream.config import Limits
+from crdtstream.protocols.stream_dump import FOOTER_BYTES, sealed
+from tests.commands.stream_region import Region
+
+BAD = b"-ERR Bad data format\r\n"
+GROUPS = (
+    "XADD s 1-1 f v",
+    "XADD s 2-1 f v g w",
+    "XADD s 3-1 f v",
+    "XGROUP CREATE s g 0",
+    "XREADGROUP GROUP g c COUNT 2 STREAMS s >",
+    "XREADGROUP GROUP g d COUNT 1 STREAMS s >",
+    "XACK s g 1-1",
+)
+
+
+def payload_of(*texts: str) -> bytes:
+    region = Region()
+    for text in texts:
+        region.say(text)
+    reply = region.say("DUMP s")
+    assert reply is not None
+    return reply.partition(b"\r\n")[2][:-2]
+
+
+WHOLE = payload_of(*GROUPS)
+
+
+@given(st.data())
+def test_damage_is_an_error_or_leaves_a_sound_region(data: st.DataObject) -> None:
+    body = bytearray(WHOLE[:-FOOTER_BYTES])
+    for _ in range(data.draw(st.integers(1, 3))):
+        body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    region = Region()
+    if region.call("RESTORE", "s", 0, sealed(bytes(body))) == BAD:
+        assert not region.replica.prepared
+    else:
+        for text in ("XINFO STREAM s FULL", "XREADGROUP GROUP g c STREAMS s 0", "XADD s * f v", "DUMP s"):
+            region.say(text)
+    region.close_turn()
+
+
+@pytest.mark.parametrize("body", [b"", b"\x00\x01a", b"\x13", b"\x13\x81" + b"\xff" * 8])
+def test_bad_data(body: bytes) -> None:
+    assert Region().call("RESTORE", "s", 0, sealed(body)) == BAD
+
+
+@pytest.mark.parametrize("mode", ["strict", "semi-strict", "liberal"])
+def test_ids_are_kept_in_every_mode(mode: str) -> None:
+    region = Region(id_mode=mode)
+    assert region.call("RESTORE", "s", 0, WHOLE) == b"+OK\r\n"
+    assert region.say("XRANGE s 2 2") == b"*1\r\n*2\r\n$3\r\n2-1\r\n*4\r\n$1\r\nf\r\n$1\r\nv\r\n$1\r\ng\r\n$1\r\nw\r\n"
+    assert (region.say("XADD s * f v") or b"").startswith(b"$")
+    region.close_turn()
+
+
+def test_another_region_gets_entries_and_the_position_of_groups() -> None:
+    east, west = Region(1), Region(2)
+    assert east.call("RESTORE", "s", 0, WHOLE) == b"+OK\r\n"
+    west.hear(east)
+    assert west.say("XRANGE s - +") == east.say("XRANGE s - +")
+    assert west.say("XREADGROUP GROUP g c STREAMS s >") == b"*-1\r\n"
+    assert (east.say("XPENDING s g") or b"").startswith(b"*4\r\n:2\r\n")
+    assert (west.say("XPENDING s g") or b"").startswith(b"*4\r\n:0\r\n")
+    east.say("XADD s * f v")
+    west.hear(east)
+    assert (west.say("XREADGROUP GROUP g c STREAMS s >") or b"").count(b"$1\r\nf\r\n") == 1
+
+
+def test_what_was_there_is_replaced_in_every_region() -> None:
+    east, west = Region(1), Region(2)
+    for text in ("XADD s 7-1 old v", "XGROUP CREATE s old 0"):
+        west.say(text)
+    east.hear(west)
+    assert (east.call("RESTORE", "s", 0, WHOLE) or b"").startswith(b"-BUSYKEY")
+    assert east.call("RESTORE", "s", 0, WHOLE, "REPLACE") == b"+OK\r\n"
+    west.hear(east)
+    for region in (east, west):
+        assert region.say("XLEN s") == b":3\r\n"
+        assert list(region.stream().groups) == [b"g"]
+
+
+def test_an_expired_payload_removes_what_was_there() -> None:
+    region = Region()
+    region.say("XADD s 1-1 f v")
+    assert region.call("RESTORE", "s", 1, WHOLE, "REPLACE", "ABSTTL") == b"+OK\r\n"
+    assert region.say("EXISTS s") == b":0\r\n"
+
+
+def test_limits() -> None:
+    region = Region(limits=Limits(copy_entries_max=2))
+    assert (region.call("RESTORE", "s", 0, WHOLE) or b"").startswith(b"-ERR the payload has 3 entries; RESTORE accepts")
+    region = Region(limits=Limits(entry_bytes_max=3))
+    assert region.call("RESTORE", "s", 0, WHOLE) == b"-ERR Elements are too large to be stored\r\n"
+    assert not region.replica.prepared
+
+
+def test_groups_wait_for_the_admission() -> None:
+    region = Region()
+    admission = region.context.cluster.admission = Waiting()
+    assert (region.call("RESTORE", "s", 0, WHOLE) or b"").startswith(b"-TRYAGAIN")
+    assert admission.wanted and not region.replica.prepared
+    assert region.call("RESTORE", "s", 0, payload_of("XADD s 1-1 f v")) == b"+OK\r\n"
+
+
+class Waiting:
+    """An origin that is not admitted."""
+
+    def __init__(self) -> None:
+        self.admitted = False
+        self.wanted = False
+
+    def want(self) -> None:
+        self.wanted = True
+
+    def say_admitted(self) -> None:
+        raise AssertionError("it is not admitted")
