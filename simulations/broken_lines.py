@@ -293,7 +293,7 @@ MUTATIONS = (
     ),
     Mutation(
         "an expiry stays that the next effect replaces",
-        "core/stream.py",
+        "core/origin_meta.py",
         "if self.expiry_counter <= covered:",
         "if self.expiry_counter < covered:",
         "expiry",

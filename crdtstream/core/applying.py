@@ -21,6 +21,7 @@ from crdtstream.core import effects as fx
 from crdtstream.core.causality import Dot, VersionVector
 from crdtstream.core.effects import Batch, Effect, Key, LocalFact
 from crdtstream.core.group import Group
+from crdtstream.core.idempotence import Producers
 from crdtstream.core.joining import join_stream
 from crdtstream.core.keyspace import Keyspace
 from crdtstream.core.members import Members
@@ -337,6 +338,9 @@ class Applied:
 
     def apply_fact(self, fact: LocalFact) -> None:
         stream = self.keyspace.known(fact.key)
+        if stream is not None and isinstance(fact, fx.ProducersFact):
+            _apply_to_producers(stream, fact)
+            return
         group = None if stream is None else stream.groups.get(fact.group)
         if stream is None or group is None:
             return
@@ -375,3 +379,17 @@ def _apply_to_group(stream: Stream, group: Group, fact: LocalFact) -> bool:
         group.apply_position_raised(stream.trees, fact.entry_id)
         return False
     raise AssertionError(f"no rule applies {type(fact).__name__}")
+
+
+def _apply_to_producers(stream: Stream, fact: fx.ProducersFact) -> None:
+    producers = stream.producers
+    if producers is None:
+        producers = stream.producers = Producers()
+    if isinstance(fact, fx.ProducerRecorded):
+        producers.record(fact.producer, fact.name, fact.entry_id, fact.now_ms)
+        producers.forget(fact.producer, fact.since_ms, fact.entries_max)
+        producers.added += 0 if fact.restored else 1
+        return
+    assert isinstance(fact, fx.ProducersConfigured), f"no rule applies {type(fact).__name__}"
+    producers.duration_s, producers.entries_max = fact.duration_s, fact.entries_max
+    producers.clear()

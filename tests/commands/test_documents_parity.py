@@ -58,7 +58,9 @@ UNKNOWN = {
     "command|getkeysandflags",
     "debug",
     "xackdel",
+    "xcfgset",
     "xdelex",
+    "xidmprecord",
     "xnack",
 }
 
