@@ -21,7 +21,6 @@ RECORDED = {2: DATA / "wire-resp2.txt", 3: DATA / "wire-resp3.txt"}
 STRINGS = "every key is a stream"
 TRANSACTIONS = "transactions are not offered yet"
 OBJECTS = "OBJECT is not offered yet"
-NO_ARGUMENTS = "8.6 says nothing of arguments where there are none, 7.2 does"
 NEWER = "XNACK came with 8.8"
 COUNTS_SKIPPED = "counts keys that skipped requests make"
 
@@ -45,7 +44,6 @@ SKIPPED: dict[str, tuple[str, ...]] = {
     ),
     TRANSACTIONS: ("MULTI", "XADD s *", "EXEC", "XADD s 20-0 f v", "XLEN s"),
     OBJECTS: ("OBJECT ENCODING s",),
-    NO_ARGUMENTS: ("FOO",),
     NEWER: ("XNACK s g FAIL IDS 1 1-0",),
     COUNTS_SKIPPED: ("DEL s nk nk2 str i j m",),
 }

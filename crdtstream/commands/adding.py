@@ -10,7 +10,7 @@ from __future__ import annotations
 from crdtstream.clients.context import CommandError
 from crdtstream.commands.arguments import INVALID_ID, REFERENCES, SYNTAX, parse_entry_id
 from crdtstream.commands.integers import integer
-from crdtstream.core.entry_id import EntryId, parse_u64
+from crdtstream.core.entry_id import EntryId, parse_part
 
 TWO_STRATEGIES = "ERR syntax error, MAXLEN and MINID options at the same time are not compatible"
 LIMIT_ALONE = "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy"
@@ -41,7 +41,7 @@ def parse_new_id(text: bytes) -> NewId:
     if text == b"*":
         return NewId(AUTO, 0, 0)
     if text.endswith(b"-*"):
-        ms = parse_u64(text[:-2])
+        ms = parse_part(text[:-2])
         if ms is None:
             raise CommandError(INVALID_ID)
         return NewId(AUTO_SEQ, ms, 0)

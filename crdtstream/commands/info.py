@@ -122,7 +122,7 @@ def persistence_fields(context: Context) -> list[Field]:
         ("loading_reason", context.loading),
         ("fsync", context.about.fsync),
         ("async_loading", 0),
-        ("rdb_changes_since_last_save", context.replica.applied.vector.total() - context.effects_saved),
+        ("rdb_changes_since_last_save", context.replica.applied.changes() - context.effects_saved),
         ("rdb_bgsave_in_progress", int(saving.running)),
         ("rdb_last_save_time", context.saved_ms() // SECOND_MS),
         ("rdb_last_bgsave_status", status),

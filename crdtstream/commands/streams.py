@@ -127,10 +127,7 @@ def chosen_id(context: Context, new_id: NewId, top: EntryId) -> EntryId:
     elif context.id_mode != LIBERAL:
         entry_id = mint_at(new_id.ms, top, context.replica.lane)
     elif new_id.kind == adding.AUTO_SEQ and new_id.ms == top[0]:
-        if top[1] == U64_MAX:
-            # As in Redis, which uses this text if the millisecond has no sequence number left.
-            raise CommandError(TOO_LARGE)
-        entry_id = (top[0], top[1] + 1)
+        entry_id = None if top[1] == U64_MAX else (top[0], top[1] + 1)
     else:
         entry_id = (new_id.ms, 0)
     if entry_id is None or entry_id <= top:

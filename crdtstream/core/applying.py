@@ -61,6 +61,7 @@ class Applied:
 
     __slots__ = (
         "_captured",
+        "_fact_count",
         "_news",
         "_waiting_facts",
         "changed",
@@ -82,6 +83,13 @@ class Applied:
         self.members = Members()
         self._waiting_facts: list[StampedFact] = []
         self._captured: dict[Key, int] = {}
+        self._fact_count = 0
+
+    def changes(self) -> int:
+        """How many changes there were: effects of all origins, and the local facts since the checkpoint that was
+        loaded.
+        """
+        return self.vector.total() + self._fact_count
 
     def counter(self) -> int:
         """The last counter of this region's origin."""
@@ -337,6 +345,7 @@ class Applied:
                     self.changed.dirty[(key, group)] = None
 
     def apply_fact(self, fact: LocalFact) -> None:
+        self._fact_count += 1
         stream = self.keyspace.known(fact.key)
         if stream is not None and isinstance(fact, fx.ProducersFact):
             _apply_to_producers(stream, fact)
