@@ -110,7 +110,7 @@ MUTATIONS = (
     Mutation(
         "DELCONSUMER keeps what it lost as delivered",
         "core/group.py",
-        "                delivered.remove(below, entry_id)\n",
+        "                self.delivered[slot] = delivered.minus(lost)\n",
         "",
         "ack frontier",
     ),

@@ -379,7 +379,7 @@ def _apply_to_group(stream: Stream, group: Group, fact: LocalFact) -> bool:
         group.touch(fact.consumer, fact.now_ms)
         return False
     if isinstance(fact, fx.ConsumerDeleted):
-        group.apply_consumer_deleted(fact.consumer)
+        group.apply_consumer_deleted(stream.trees, fact.consumer)
         return True
     if isinstance(fact, fx.PositionSet):
         group.apply_position_set(stream.trees, fact.position, fact.entries_read)
