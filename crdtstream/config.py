@@ -60,6 +60,8 @@ class Limits:
     stop_checkpoint_ms_max: int = 8_000
     stream_node_entries_max: int = 100
     stream_node_bytes_max: int = 4_096
+    stream_idmp_duration_s: int = 100
+    stream_idmp_entries_max: int = 100
     merged_ranges_bytes_max: int = 64 << 20
     copy_entries_max: int = 100_000
     expiry_takeover_ms: int = 10_000
@@ -183,9 +185,16 @@ LIMITS_MIN = {
     "bulk_message_bytes": 1 << 10,
     "bulk_message_bytes_max": 1 << 16,
     "bulk_calls_max": 1,
+    "stream_idmp_duration_s": 1,
+    "stream_idmp_entries_max": 1,
 }
 # gRPC stores the size of a message in 32 bits.
-LIMITS_MAX = {"message_bytes_max": 1 << 30, "bulk_message_bytes_max": 1 << 30}
+LIMITS_MAX = {
+    "message_bytes_max": 1 << 30,
+    "bulk_message_bytes_max": 1 << 30,
+    "stream_idmp_duration_s": 86_400,
+    "stream_idmp_entries_max": 10_000,
+}
 # (a, n, b): n times limit a must not exceed limit b. A message of about `message_bytes` can carry batches, a piece of a
 # state and progress at once. Of two heartbeats within a timeout, one may be late.
 LIMITS_ORDER = (

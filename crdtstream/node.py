@@ -180,7 +180,7 @@ class Node:
         """What a checkpoint that begins now keeps besides its keys and files; call it between turns."""
         begun = self.turn.last_position
         manifest = Manifest(begun, self.replica.applied.vector.copy())
-        self.saving.describe(manifest.vector.total())
+        self.saving.describe(self.replica.applied.changes())
         manifest.contexts = {slot: context.copy() for slot, context in self.replica.applied.contexts.items()}
         manifest.members = self.replica.applied.members.rows()
         manifest.records = self.birth.records()

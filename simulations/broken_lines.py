@@ -110,7 +110,7 @@ MUTATIONS = (
     Mutation(
         "DELCONSUMER keeps what it lost as delivered",
         "core/group.py",
-        "                delivered.remove(below, entry_id)\n",
+        "                self.delivered[slot] = delivered.minus(lost)\n",
         "",
         "ack frontier",
     ),
@@ -294,7 +294,7 @@ MUTATIONS = (
     ),
     Mutation(
         "an expiry stays that the next effect replaces",
-        "core/stream.py",
+        "core/origin_meta.py",
         "if self.expiry_counter <= covered:",
         "if self.expiry_counter < covered:",
         "expiry",

@@ -14,7 +14,8 @@ from crdtstream.clients.glob import Token, matches, tokens_of
 from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import U64_MAX, EntryId
 from crdtstream.core.entry_tree import EntryTree
-from crdtstream.core.stream import OriginMeta, Stream
+from crdtstream.core.origin_meta import OriginMeta
+from crdtstream.core.stream import Stream
 
 NAMES_READ: Final = 1_000
 SPLIT_ENTRIES: Final = 100_000

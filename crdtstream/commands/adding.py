@@ -10,7 +10,7 @@ from __future__ import annotations
 from crdtstream.clients.context import CommandError
 from crdtstream.commands.arguments import INVALID_ID, REFERENCES, SYNTAX, parse_entry_id
 from crdtstream.commands.integers import integer
-from crdtstream.core.entry_id import EntryId, parse_u64
+from crdtstream.core.entry_id import EntryId, parse_part
 
 TWO_STRATEGIES = "ERR syntax error, MAXLEN and MINID options at the same time are not compatible"
 LIMIT_ALONE = "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy"
@@ -41,7 +41,7 @@ def parse_new_id(text: bytes) -> NewId:
     if text == b"*":
         return NewId(AUTO, 0, 0)
     if text.endswith(b"-*"):
-        ms = parse_u64(text[:-2])
+        ms = parse_part(text[:-2])
         if ms is None:
             raise CommandError(INVALID_ID)
         return NewId(AUTO_SEQ, ms, 0)
@@ -118,32 +118,59 @@ class TrimOptions:
 class AddOptions:
     """The arguments of XADD between its key and its fields."""
 
-    __slots__ = ("fields_at", "new_id", "no_mkstream", "trim")
+    __slots__ = ("automatic", "fields_at", "name", "new_id", "no_mkstream", "producer", "trim")
 
     def __init__(self) -> None:
         self.no_mkstream = False
+        # IDMP and IDMPAUTO: no producer is the empty one; with `automatic` the name comes from the content.
+        self.producer = b""
+        self.name = b""
+        self.automatic = False
         self.trim = TrimOptions()
         self.new_id = NewId(AUTO, 0, 0)
         self.fields_at = 0
+
+    def take(self, argv: list[bytes], at: int) -> int:
+        """Parse the option at `at`; returns how many arguments it takes, or 0 if there is none."""
+        word = argv[at].upper()
+        if word == b"NOMKSTREAM":
+            self.no_mkstream = True
+            return 1
+        width = 3 if word == b"IDMP" else 2 if word == b"IDMPAUTO" else 0
+        if width and at + width <= len(argv):
+            self._take_producer(word.decode(), argv[at + 1 : at + width])
+            return width
+        return self.trim.take(argv, at)
+
+    def _take_producer(self, word: str, values: list[bytes]) -> None:
+        if self.producer:
+            raise CommandError("ERR syntax error, IDMP/IDMPAUTO specified multiple times")
+        self.producer = values[0]
+        self.automatic = len(values) == 1
+        if not self.producer:
+            raise CommandError(f"ERR syntax error, {word} requires a non-empty producer ID")
+        if not self.automatic:
+            self.name = values[1]
+            if not self.name:
+                raise CommandError(f"ERR syntax error, {word} requires a non-empty idempotent ID")
 
 
 def parse_add(argv: list[bytes]) -> AddOptions:
     options = AddOptions()
     at = 2
     while at < len(argv) and argv[at] != b"*":
-        width = options.trim.take(argv, at)
+        width = options.take(argv, at)
         if width == 0:
-            if argv[at].upper() != b"NOMKSTREAM":
-                options.new_id = parse_new_id(argv[at])
-                break
-            options.no_mkstream = True
-            width = 1
+            options.new_id = parse_new_id(argv[at])
+            break
         at += width
     options.trim.finish()
     options.fields_at = at + 1
     fields = len(argv) - options.fields_at
     if fields < 2 or fields % 2 == 1:
         raise CommandError("ERR wrong number of arguments for 'xadd' command")
+    if options.producer and options.new_id.kind != AUTO:
+        raise CommandError("ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs")
     return options
 
 

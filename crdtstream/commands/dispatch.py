@@ -106,7 +106,8 @@ def unknown_command(argv: list[bytes]) -> str:
         if len(arguments) >= SHOWN_BYTES:
             break
         arguments += b"'%b' " % argument.partition(b"\0")[0][: SHOWN_BYTES - len(arguments)]
-    return f"ERR unknown command '{shown(argv[0][:SHOWN_BYTES])}', with args beginning with: {shown(arguments)}"
+    told = f", with args beginning with: {shown(arguments)}" if arguments else ""
+    return f"ERR unknown command '{shown(argv[0][:SHOWN_BYTES])}'{told}"
 
 
 def admit(context: Context, client: Client, command: Command, count: int) -> None:

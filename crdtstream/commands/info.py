@@ -132,7 +132,7 @@ def persistence_fields(context: Context) -> list[Field]:
         ("loading_reason", context.standing.loading),
         ("fsync", context.settings.config.fsync),
         ("async_loading", 0),
-        ("rdb_changes_since_last_save", context.replica.applied.vector.total() - context.saving.effects),
+        ("rdb_changes_since_last_save", context.replica.applied.changes() - context.saving.effects),
         ("rdb_bgsave_in_progress", int(saving.running)),
         ("rdb_last_save_time", context.saved_ms() // SECOND_MS),
         ("rdb_last_bgsave_status", status),

@@ -56,6 +56,8 @@ LIVE_LIMITS = frozenset(
         "stream_node_bytes_max",
         "merged_ranges_bytes_max",
         "stream_node_entries_max",
+        "stream_idmp_duration_s",
+        "stream_idmp_entries_max",
         "turn_ms_max",
         "turn_reply_bytes_max",
     )
@@ -230,6 +232,8 @@ def redis_settings() -> list[Setting]:
         Setting("protected-mode", "flag", "protected_mode"),
         Setting("stream-node-max-entries", "integer", "stream_node_entries_max"),
         Setting("stream-node-max-bytes", "memory", "stream_node_bytes_max"),
+        within(Setting("stream-idmp-duration", "integer", "stream_idmp_duration_s"), 1, 86_400),
+        within(Setting("stream-idmp-maxsize", "integer", "stream_idmp_entries_max"), 1, 10_000),
         within(Setting("proto-max-bulk-len", "memory", "bulk_bytes_max"), 1 << 20, INTEGER_MAX),
         within(Setting("client-query-buffer-limit", "memory", "query_bytes_max"), 1 << 20, INTEGER_MAX),
         Setting("client-output-buffer-limit", "output", "output_bytes_max", False),

@@ -11,6 +11,7 @@ from __future__ import annotations
 from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, help_row, keys_at
 from crdtstream.clients.context import CommandError, Context, Reply, shown
+from crdtstream.commands import idempotence
 from crdtstream.commands.integers import integer
 from crdtstream.commands.lag import entries_read_of, first_id, lag_of
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, format_id
@@ -44,7 +45,7 @@ def number_or_null(number: int | None, protocol: int) -> bytes:
 def xinfo_stream(context: Context, client: Client, argv: list[bytes]) -> Reply:
     stream = found_stream(context, client, argv[2])
     if len(argv) == 3:
-        return summary(stream, client.protocol)
+        return summary(context, stream, client.protocol)
     if len(argv) not in (4, 6) or argv[3].upper() != b"FULL":
         raise CommandError(BAD_OPTIONS)
     count = FULL_COUNT
@@ -54,10 +55,10 @@ def xinfo_stream(context: Context, client: Client, argv: list[bytes]) -> Reply:
         count = integer(argv[5])
         if count < 0:
             count = FULL_COUNT
-    return full(stream, count or -1, client.protocol)
+    return full(context, stream, count or -1, client.protocol)
 
 
-def properties(stream: Stream) -> list[bytes]:
+def properties(context: Context, stream: Stream) -> list[bytes]:
     """The fields at the start of both forms of XINFO STREAM."""
     blocks = sum([tree.block_count() for tree in stream.trees.values()])
     return [
@@ -75,13 +76,14 @@ def properties(stream: Stream) -> list[bytes]:
         replies.integer(stream.entries_added()),
         replies.bulk(b"recorded-first-entry-id"),
         id_reply(first_id(stream)),
+        *idempotence.properties(context, stream),
     ]
 
 
-def summary(stream: Stream, protocol: int) -> bytes:
+def summary(context: Context, stream: Stream, protocol: int) -> bytes:
     first, last = stream.first_entry(), stream.last_entry()
     items = [
-        *properties(stream),
+        *properties(context, stream),
         replies.bulk(b"groups"),
         replies.integer(len(stream.groups)),
         replies.bulk(b"first-entry"),
@@ -92,14 +94,14 @@ def summary(stream: Stream, protocol: int) -> bytes:
     return replies.mapping(items, protocol)
 
 
-def full(stream: Stream, count: int, protocol: int) -> bytes:
+def full(context: Context, stream: Stream, count: int, protocol: int) -> bytes:
     """XINFO STREAM FULL: the first `count` entries, and of each list of pending entries the first `count` (all if
     negative).
     """
     taken, chunks = stream.range(ID_MIN, ID_MAX, count, False)
     groups = [full_group(stream, name, stream.groups[name], count, protocol) for name in sorted(stream.groups)]
     items = [
-        *properties(stream),
+        *properties(context, stream),
         replies.bulk(b"entries"),
         replies.array_header(taken) + b"".join(chunks),
         replies.bulk(b"groups"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, keys_at
 from crdtstream.clients.context import CommandError, Context, Reply
-from crdtstream.commands import adding, arguments
+from crdtstream.commands import adding, arguments, idempotence
 from crdtstream.commands.adding import NewId, parse_add
 from crdtstream.commands.arguments import COUNT_ALL
 from crdtstream.commands.integers import integer
@@ -23,6 +23,7 @@ from crdtstream.core.entry_id import (
     STRICT,
     U64_MAX,
     EntryId,
+    format_id,
     mint,
     mint_at,
     mint_plain,
@@ -60,10 +61,21 @@ def xadd_with_options(context: Context, client: Client, argv: list[bytes]) -> Re
     options = parse_add(argv)
     require_allowed(context.settings.config.id_mode, options.new_id)
     key = (client.database, argv[1])
-    if options.no_mkstream and context.replica.keyspace.find(key) is None:
+    stream = context.replica.keyspace.find(key)
+    if options.no_mkstream and stream is None:
         return replies.null_bulk(client.protocol)
+    fields = argv[options.fields_at :]
+    if options.producer:
+        if options.automatic:
+            options.name = idempotence.name_of_content(fields)
+        known = idempotence.added_before(context, stream, options.producer, options.name)
+        if known is not None and stream is not None and stream.producers is not None:
+            stream.producers.duplicates += 1
+            return replies.bulk(format_id(known))
     entry_id = chosen_id(context, options.new_id, top_of(context, key))
-    reply = add(context, key, entry_id, argv[options.fields_at :])
+    reply = add(context, key, entry_id, fields)
+    if options.producer:
+        idempotence.record(context, key, options.producer, options.name, entry_id)
     if options.trim.given():
         trim(context, key, options.trim)
     return reply
@@ -115,10 +127,7 @@ def chosen_id(context: Context, new_id: NewId, top: EntryId) -> EntryId:
     elif context.settings.config.id_mode != LIBERAL:
         entry_id = mint_at(new_id.ms, top, context.replica.lane)
     elif new_id.kind == adding.AUTO_SEQ and new_id.ms == top[0]:
-        if top[1] == U64_MAX:
-            # As in Redis, which uses this text if the millisecond has no sequence number left.
-            raise CommandError(TOO_LARGE)
-        entry_id = (top[0], top[1] + 1)
+        entry_id = None if top[1] == U64_MAX else (top[0], top[1] + 1)
     else:
         entry_id = (new_id.ms, 0)
     if entry_id is None or entry_id <= top:
@@ -229,6 +238,8 @@ COMMANDS: list[Command] = [
         summary="Appends a new message to a stream. Creates the key if it doesn't exist.",
         syntax=(
             "key [NOMKSTREAM@6.2.0] [condition:<KEEPREF | DELREF | ACKED>@8.2.0]"
+            " [idmp:<idmpauto-with-pid:(IDMPAUTO pid=producer-id) | idmp-with-pid-iid:(IDMP pid=producer-id"
+            " iid=idempotent-id)>@8.6.0]"
             " [trim:(strategy:<MAXLEN | MINID@6.2.0> [operator:<= | ~>] threshold [LIMIT count#@6.2.0])]"
             " id-selector:<* | id> data:(field value)..."
         ),

@@ -21,6 +21,7 @@ from crdtstream.core import effects as fx
 from crdtstream.core.causality import Dot, VersionVector
 from crdtstream.core.effects import Batch, Effect, Key, LocalFact
 from crdtstream.core.group import Group
+from crdtstream.core.idempotence import Producers
 from crdtstream.core.joining import join_stream
 from crdtstream.core.keyspace import Keyspace
 from crdtstream.core.members import Members
@@ -60,6 +61,7 @@ class Applied:
 
     __slots__ = (
         "_captured",
+        "_fact_count",
         "_news",
         "_waiting_facts",
         "changed",
@@ -81,6 +83,13 @@ class Applied:
         self.members = Members()
         self._waiting_facts: list[StampedFact] = []
         self._captured: dict[Key, int] = {}
+        self._fact_count = 0
+
+    def changes(self) -> int:
+        """How many changes there were: effects of all origins, and the local facts since the checkpoint that was
+        loaded.
+        """
+        return self.vector.total() + self._fact_count
 
     def counter(self) -> int:
         """The last counter of this region's origin."""
@@ -342,7 +351,11 @@ class Applied:
                     self.changed.dirty[(key, group)] = None
 
     def apply_fact(self, fact: LocalFact) -> None:
+        self._fact_count += 1
         stream = self.keyspace.known(fact.key)
+        if stream is not None and isinstance(fact, fx.ProducersFact):
+            _apply_to_producers(stream, fact)
+            return
         group = None if stream is None else stream.groups.get(fact.group)
         if stream is None or group is None:
             return
@@ -372,7 +385,7 @@ def _apply_to_group(stream: Stream, group: Group, fact: LocalFact) -> bool:
         group.touch(fact.consumer, fact.now_ms)
         return False
     if isinstance(fact, fx.ConsumerDeleted):
-        group.apply_consumer_deleted(fact.consumer)
+        group.apply_consumer_deleted(stream.trees, fact.consumer)
         return True
     if isinstance(fact, fx.PositionSet):
         group.apply_position_set(stream.trees, fact.position, fact.entries_read)
@@ -381,3 +394,17 @@ def _apply_to_group(stream: Stream, group: Group, fact: LocalFact) -> bool:
         group.apply_position_raised(stream.trees, fact.entry_id)
         return False
     raise AssertionError(f"no rule applies {type(fact).__name__}")
+
+
+def _apply_to_producers(stream: Stream, fact: fx.ProducersFact) -> None:
+    producers = stream.producers
+    if producers is None:
+        producers = stream.producers = Producers()
+    if isinstance(fact, fx.ProducerRecorded):
+        producers.record(fact.producer, fact.name, fact.entry_id, fact.now_ms)
+        producers.forget(fact.producer, fact.since_ms, fact.entries_max)
+        producers.added += 0 if fact.restored else 1
+        return
+    assert isinstance(fact, fx.ProducersConfigured), f"no rule applies {type(fact).__name__}"
+    producers.duration_s, producers.entries_max = fact.duration_s, fact.entries_max
+    producers.clear()

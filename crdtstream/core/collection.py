@@ -41,7 +41,8 @@ from collections import deque
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Key
 from crdtstream.core.key_order import KeyOrder
-from crdtstream.core.stream import OriginMeta, Stream
+from crdtstream.core.origin_meta import OriginMeta
+from crdtstream.core.stream import Stream
 
 
 class Collection:

@@ -261,7 +261,7 @@ class Batch:
 
 
 class LocalFact:
-    """Something that only this region knows about a group."""
+    """Something that only this region knows about a group, or about a stream, with an empty name of a group."""
 
     __slots__ = ("group", "key")
 
@@ -352,3 +352,51 @@ class PositionRaised(LocalFact):
     def __init__(self, key: Key, group: bytes, entry_id: EntryId) -> None:
         super().__init__(key, group)
         self.entry_id = entry_id
+
+
+class ProducersFact(LocalFact):
+    """A local fact about the idempotent adds of a stream (core/idempotence.py)."""
+
+    __slots__ = ()
+
+    def __init__(self, key: Key) -> None:
+        super().__init__(key, b"")
+
+
+class ProducerRecorded(ProducersFact):
+    """A producer added an entry under an idempotent ID (`name`), or with `restored` is known to have added it; what was
+    recorded up to `since_ms` has expired, and a producer has at most `entries_max` records.
+    """
+
+    __slots__ = ("entries_max", "entry_id", "name", "now_ms", "producer", "restored", "since_ms")
+
+    def __init__(
+        self,
+        key: Key,
+        producer: bytes,
+        name: bytes,
+        entry_id: EntryId,
+        now_ms: int,
+        since_ms: int,
+        entries_max: int,
+        restored: bool,
+    ) -> None:
+        super().__init__(key)
+        self.producer = producer
+        self.name = name
+        self.entry_id = entry_id
+        self.now_ms = now_ms
+        self.since_ms = since_ms
+        self.entries_max = entries_max
+        self.restored = restored
+
+
+class ProducersConfigured(ProducersFact):
+    """XCFGSET: how long and how many records are kept from now on; those that there are go. None: as configured."""
+
+    __slots__ = ("duration_s", "entries_max")
+
+    def __init__(self, key: Key, duration_s: int | None, entries_max: int | None) -> None:
+        super().__init__(key)
+        self.duration_s = duration_s
+        self.entries_max = entries_max

@@ -48,6 +48,9 @@ class IdWriter:
         return self._prefix + str(seq).encode("ascii")
 
 
+WHITE_SPACE = b" \t\n\v\f\r"
+
+
 def parse_u64(text: bytes) -> int | None:
     """An unsigned 64-bit decimal; None if the text is not one. As in Redis, leading zeros are accepted."""
     if not text.isdigit() or len(text) > ID_TEXT_MAX:
@@ -56,15 +59,21 @@ def parse_u64(text: bytes) -> int | None:
     return value if value <= U64_MAX else None
 
 
+def parse_part(text: bytes) -> int | None:
+    """One part of an ID: as for the `strtoull` of C, white space or a plus sign may come before its digits."""
+    part = parse_u64(text)
+    return part if part is not None else parse_u64(text.lstrip(WHITE_SPACE).removeprefix(b"+"))
+
+
 def parse_id(text: bytes, missing_seq: int) -> EntryId | None:
     """`ms-seq`, or `ms` completed with `missing_seq`; None if the text is not an ID."""
     ms_text, dash, seq_text = text.partition(b"-")
-    ms = parse_u64(ms_text)
+    ms = parse_part(ms_text)
     if ms is None:
         return None
     if not dash:
         return (ms, missing_seq)
-    seq = parse_u64(seq_text)
+    seq = parse_part(seq_text)
     return None if seq is None else (ms, seq)
 
 

@@ -37,6 +37,7 @@ from crdtstream.core.entry_tree import EntryTree, Slice
 from crdtstream.core.intervals import IntervalSet
 from crdtstream.core.merging import Part, Strand, merge
 from crdtstream.core.pending import PendingEntries
+from crdtstream.core.stretches import stretches
 
 NEVER_MS = -1
 
@@ -349,19 +350,22 @@ class Group:
             self.pending.remove_pieces(slot, pieces)
             self.unsettle(slot)
 
-    def apply_consumer_deleted(self, consumer: bytes) -> None:
+    def apply_consumer_deleted(self, trees: dict[int, EntryTree], consumer: bytes) -> None:
         """Delete a consumer. Its pending entries are lost, as in Redis: no reader here gets them again, and no run of
         this region covers them.
 
         Entries that it only claimed (FORCE), or that SETID made wanted again, were not delivered and remain wanted.
         """
+        held: dict[int, list[EntryId]] = {}
         for slot, entry_id in self.pending.remove_consumer(consumer):
+            held.setdefault(slot, []).append(entry_id)
+        for slot, ids in held.items():
             delivered = self.delivered.get(slot)
             self.unsettle(slot)
-            if delivered is not None and delivered.contains(entry_id):
-                below = previous_id(entry_id) or ID_MIN
-                delivered.remove(below, entry_id)
-                self.skipped.setdefault(slot, IntervalSet()).add(below, entry_id)
+            if delivered is not None:
+                lost = stretches(trees.get(slot), ids).intersection(delivered)
+                self.delivered[slot] = delivered.minus(lost)
+                self.skipped.setdefault(slot, IntervalSet()).union(lost)
         self.consumers.pop(consumer, None)
 
     def apply_position_set(self, trees: dict[int, EntryTree], position: Position, entries_read: int) -> None:

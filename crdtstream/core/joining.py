@@ -64,7 +64,8 @@ from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.group import Create, Group
 from crdtstream.core.intervals import IntervalSet
-from crdtstream.core.stream import OriginMeta, Stream
+from crdtstream.core.origin_meta import OriginMeta
+from crdtstream.core.stream import Stream
 
 _NO_TREE = EntryTree()
 _NO_META = OriginMeta()

@@ -260,9 +260,14 @@ class PendingEntries:
             return []
         removed: list[tuple[int, EntryId]] = []
         for slot in sorted(self._of_slot):
-            removed += [(slot, entry_id) for entry_id in self._of_slot[slot].ids(number)]
-        for slot, entry_id in removed:
-            self.remove(slot, entry_id)
+            mine = self._of_slot[slot]
+            last = mine.spans[-1].last_id()
+            ids = mine.remove_consumer(number)
+            if ids:
+                removed += [(slot, entry_id) for entry_id in ids]
+                self._leave(slot, mine, last)
+        self.count -= len(removed)
+        self._consumers.release(number, len(removed))
         return removed
 
     # Checkpoints

@@ -69,6 +69,17 @@ class Span:
         del self.delivered_ms[low:high]
         del self.deliveries[low:high]
 
+    def without(self, consumer: int) -> Span:
+        """A copy of the rows of other consumers."""
+        twin = Span()
+        kept = [index for index in range(self.count()) if self.consumers[index] != consumer]
+        twin.ms = array("Q", [self.ms[index] for index in kept])
+        twin.seq = array("Q", [self.seq[index] for index in kept])
+        twin.consumers = array("I", [self.consumers[index] for index in kept])
+        twin.delivered_ms = array("q", [self.delivered_ms[index] for index in kept])
+        twin.deliveries = array("q", [self.deliveries[index] for index in kept])
+        return twin
+
     def split(self, index: int) -> Span:
         """Move the rows from `index` on to a new span."""
         above = Span()
@@ -241,6 +252,27 @@ class SlotPending(Extent):
         if first < len(self.spans):
             self._settle(first)
         return consumers
+
+    def remove_consumer(self, consumer: int) -> list[EntryId]:
+        """Remove what this consumer holds; returns the IDs, ascending."""
+        removed: list[EntryId] = []
+        spans: list[Span] = []
+        low_ids: list[EntryId] = []
+        for span, low_id in zip(self.spans, self.low_ids, strict=True):
+            if consumer in span.consumers:
+                removed += [span.id_at(index) for index in span.indexes_of(consumer, 0, span.count())]
+                span = span.without(consumer)
+            if not span.ms:
+                continue
+            if spans and span.count() <= SPARSE_ENTRIES and spans[-1].count() + span.count() <= SPAN_ENTRIES:
+                if spans[-1].shared:
+                    spans[-1] = spans[-1].copy()
+                spans[-1].absorb(span)
+                continue
+            spans.append(span)
+            low_ids.append(low_id)
+        self.spans, self.low_ids = spans, low_ids
+        return removed
 
     def find(self, ids: list[EntryId]) -> Found:
         """Which of these ascending IDs are pending, grouped into intervals without any other pending ID.

@@ -31,85 +31,11 @@ from crdtstream.core.entry_id import ID_MIN, EntryId
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.expiry import NO_EXPIRY, VOID_EXPIRY
 from crdtstream.core.group import Group
+from crdtstream.core.idempotence import Producers
 from crdtstream.core.merging import Strand
+from crdtstream.core.origin_meta import OriginMeta
 from crdtstream.core.seen import Counters, Seen
 from crdtstream.core.strands import counts_of_oldest, read_strands, strands_of
-
-
-class OriginMeta:
-    """The metadata that one origin contributed to a stream; a register with counter 0 is empty."""
-
-    __slots__ = (
-        "add_counter",
-        "add_id",
-        "added",
-        "expires_ms",
-        "expiry_counter",
-        "first",
-        "offset",
-        "offset_counter",
-        "offset_weight",
-        "removed_counter",
-        "removed_id",
-        "set_counter",
-        "set_id",
-        "trimmed_to",
-        "voided",
-    )
-
-    def __init__(self) -> None:
-        self.first = 0
-        self.added = 0
-        self.voided = 0
-        self.add_counter = 0
-        self.add_id: EntryId = ID_MIN
-        self.set_counter = 0
-        self.set_id: EntryId = ID_MIN
-        self.removed_counter = 0
-        self.removed_id: EntryId = ID_MIN
-        self.offset_counter = 0
-        self.offset_weight = 0
-        self.offset = 0
-        self.trimmed_to = 0
-        self.expiry_counter = 0
-        self.expires_ms = VOID_EXPIRY
-
-    def top(self) -> EntryId:
-        return max(self.add_id, self.set_id, self.removed_id)
-
-    def next_count(self, counter: int) -> tuple[int, int]:
-        """The count that the next add belongs to: its name, and its adds so far; `counter` is the next add's
-        counter.
-        """
-        return (counter, 0) if self.added == self.voided else (self.first, self.added)
-
-    def count(self, first: int, before: int, added: int) -> None:
-        """Count more adds. If earlier adds of this count are not known here, they were voided and then forgotten."""
-        if self.first != first:
-            self.first, self.added, self.voided = first, before, before
-        self.added += added
-
-    def void(self, covered: int) -> None:
-        """Void all registers set at or below `covered`, the context of a DEL for this origin."""
-        if self.add_counter <= covered:
-            self.add_counter, self.add_id = 0, ID_MIN
-            self.voided = self.added
-        if self.set_counter <= covered:
-            self.set_counter, self.set_id = 0, ID_MIN
-        if self.removed_counter <= covered:
-            self.removed_counter, self.removed_id = 0, ID_MIN
-        if self.offset_counter <= covered:
-            self.offset_counter, self.offset_weight, self.offset = 0, 0, 0
-        self.void_expiry(covered)
-
-    def void_count(self, first: int, added: int) -> None:
-        """Void `added` adds of a count, as seen by a DEL; the last add stays if its register was not voided."""
-        if self.first == first and self.add_counter:
-            self.voided = max(self.voided, min(added, self.added - 1))
-
-    def void_expiry(self, covered: int) -> None:
-        if self.expiry_counter <= covered:
-            self.expiry_counter, self.expires_ms = 0, VOID_EXPIRY
 
 
 class Stream:
@@ -132,6 +58,7 @@ class Stream:
         "groups",
         "length",
         "metas",
+        "producers",
         "top",
         "trees",
         "used_ms",
@@ -154,6 +81,8 @@ class Stream:
         self.expires_ms = NO_EXPIRY
         self.used_ms = 0
         self._counters: Counters | None = None
+        # Local; None if nobody ever added idempotently here.
+        self.producers: Producers | None = None
 
     # Reading
 
@@ -348,6 +277,8 @@ class Stream:
         self._choose_trees()
         self.choose_registers()
         self.choose_expiry()
+        if not self.exists():
+            self.producers = None
 
     def _choose_trees(self) -> None:
         self.trees = {origin: tree for origin, tree in self.trees.items() if tree.count}
@@ -478,6 +409,8 @@ class Stream:
             assert 0 <= meta.voided <= meta.added, f"slot {slot}: voided {meta.voided} of {meta.added}"
             assert (meta.expiry_counter > 0) == (meta.expires_ms > VOID_EXPIRY), f"slot {slot}: half an expiry"
             assert (meta.added > meta.voided) == (meta.add_counter > 0), f"slot {slot}: count and last add disagree"
+        if self.producers is not None:
+            self.producers.check()
         for group in self.groups.values():
             group.check()
             group.check_place(self.chains, self.trees)

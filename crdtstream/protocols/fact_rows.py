@@ -18,6 +18,8 @@ from crdtstream.core.effects import (
     PendingDropped,
     PositionRaised,
     PositionSet,
+    ProducerRecorded,
+    ProducersConfigured,
 )
 from crdtstream.core.entry_id import U64_MAX, EntryId
 from crdtstream.protocols.columns import (
@@ -48,6 +50,8 @@ _PENDING_CLAIMED: Final = 4
 _PENDING_DROPPED: Final = 5
 _POSITION_SET: Final = 6
 _POSITION_RAISED: Final = 7
+_PRODUCER_RECORDED: Final = 8
+_PRODUCERS_CONFIGURED: Final = 9
 
 _COMMON_VALUES: Final = 5
 
@@ -72,6 +76,11 @@ def _kind_and_values(fact: LocalFact) -> tuple[int, Row]:
         return _CONSUMER_DELETED, (fact.consumer,)
     if isinstance(fact, PositionSet):
         return _POSITION_SET, (*position_values(fact.position), fact.entries_read)
+    if isinstance(fact, ProducerRecorded):
+        times = (fact.now_ms, fact.since_ms, fact.entries_max, fact.restored)
+        return _PRODUCER_RECORDED, (fact.producer, fact.name, fact.entry_id, *times)
+    if isinstance(fact, ProducersConfigured):
+        return _PRODUCERS_CONFIGURED, (fact.duration_s, fact.entries_max)
     assert isinstance(fact, PositionRaised), f"no encoding for a {type(fact).__name__}"
     return _POSITION_RAISED, (fact.entry_id,)
 
@@ -115,7 +124,32 @@ def _read_fact_of(kind: int, key: Key, group: bytes, values: Row) -> LocalFact:
     if kind == _POSITION_RAISED:
         (entry_id,) = read_row(values, 1, "PositionRaised")
         return PositionRaised(key, group, read_id(entry_id, "position"))
+    if kind == _PRODUCER_RECORDED:
+        return _read_recorded(key, values)
+    if kind == _PRODUCERS_CONFIGURED:
+        duration_s, entries_max = read_row(values, 2, "ProducersConfigured")
+        return ProducersConfigured(
+            key, read_optional(duration_s, "duration"), read_optional(entries_max, "number of records")
+        )
     raise CodecError(f"{kind} is not a kind of fact")
+
+
+def _read_recorded(key: Key, values: Row) -> ProducerRecorded:
+    producer, name, entry_id, now_ms, since_ms, entries_max, restored = read_row(values, 7, "ProducerRecorded")
+    return ProducerRecorded(
+        key,
+        read_bytes(producer, "producer"),
+        read_bytes(name, "idempotent ID"),
+        read_id(entry_id, "entry"),
+        read_u64(now_ms, "now_ms"),
+        read_int(since_ms, "since_ms"),
+        read_u64(entries_max, "number of records"),
+        read_flag(restored, "restored"),
+    )
+
+
+def read_optional(value: object, what: str) -> int | None:
+    return None if value is None else read_u64(value, what)
 
 
 def _read_entries_delivered(key: Key, group: bytes, values: Row) -> EntriesDelivered:

@@ -25,10 +25,12 @@ from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Key
 from crdtstream.core.entry_id import U64_MAX
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.group import Consumer, Create, Group
+from crdtstream.core.idempotence import Producers
 from crdtstream.core.intervals import IntervalSet
+from crdtstream.core.origin_meta import OriginMeta
 from crdtstream.core.pending import PendingEntries
 from crdtstream.core.spans import Span
-from crdtstream.core.stream import OriginMeta, Stream
+from crdtstream.core.stream import Stream
 from crdtstream.protocols.columns import (
     CodecError,
     column,
@@ -37,6 +39,7 @@ from crdtstream.protocols.columns import (
     in_order,
     read_bytes,
     read_column,
+    read_id,
     read_int,
     read_key,
     read_pairs,
@@ -51,9 +54,10 @@ from crdtstream.protocols.effect_rows import (
     read_intervals,
     read_position,
 )
+from crdtstream.protocols.fact_rows import read_optional
 from crdtstream.protocols.rows import Row
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 
 _STREAM: Final = 1
 _META: Final = 2
@@ -67,14 +71,17 @@ _HOLDER: Final = 9
 _PENDING: Final = 10
 _GONE: Final = 11
 _BLOCK: Final = 12
+_PRODUCERS: Final = 13
+_PRODUCED: Final = 14
 
 _DELIVERED: Final = 0
 _SKIPPED: Final = 1
 _REPLAY: Final = 2
 
 KNOWN_FIELDS: Final[dict[type, str]] = {
-    Stream: "_counters _expiring _offset _removed_top chains deleted destroyed expires_ms groups length metas top trees"
-    " used_ms writers",
+    Stream: "_counters _expiring _offset _removed_top chains deleted destroyed expires_ms groups length metas producers"
+    " top trees used_ms writers",
+    Producers: "_of_producer added duplicates duration_s entries_max",
     OriginMeta: "add_counter add_id added expires_ms expiry_counter first offset offset_counter offset_weight"
     " removed_counter removed_id set_counter set_id trimmed_to voided",
     Group: "_nothing_to _unsettled acked consumers creates delivered entries_read floor passed pending replay skipped",
@@ -129,9 +136,17 @@ def capture_stream(key: Key, stream: Stream | None, position: int) -> StreamImag
     image = StreamImage([(_STREAM, database, name, position, _counters_column(stream.deleted))])
     image.rows += [(_META, slot, _meta_column(meta)) for slot, meta in stream.metas.items()]
     image.rows += [(_DESTROYED, group, _counters_column(counters)) for group, counters in stream.destroyed.items()]
+    if stream.producers is not None:
+        image.rows += _producer_rows(stream.producers)
     image.trees = [TreeImage(slot, tree) for slot, tree in stream.trees.items()]
     image.groups = [capture_group(group_name, group) for group_name, group in stream.groups.items()]
     return image
+
+
+def _producer_rows(producers: Producers) -> list[Row]:
+    rows: list[Row] = [(_PRODUCERS, producers.duration_s, producers.entries_max, producers.added, producers.duplicates)]
+    rows += [(_PRODUCED, *record) for record in producers.rows()]
+    return rows
 
 
 def capture_group(name: bytes, group: Group) -> GroupImage:
@@ -246,6 +261,10 @@ class StateReader:
         elif kind == _BLOCK:
             slot, block = _read_block(row)
             self._trees.setdefault(slot, (0, []))[1].append(block)
+        elif kind == _PRODUCERS:
+            self._stream.producers = _read_producers(row)
+        elif kind == _PRODUCED:
+            _take_produced(self._stream, row)
         elif kind == _DESTROYED:
             _, group, values = read_row(row, 3, "destroyed group")
             self._stream.destroyed[read_bytes(group, "group")] = _read_counters(values)
@@ -336,6 +355,23 @@ class StateReader:
         self._stream.groups[self._group_name] = group
         self._group = None
         self._holders = {}
+
+
+def _read_producers(row: Row) -> Producers:
+    _, duration_s, entries_max, added, duplicates = read_row(row, 5, "producers")
+    producers = Producers()
+    producers.duration_s = read_optional(duration_s, "duration")
+    producers.entries_max = read_optional(entries_max, "number of records")
+    producers.added, producers.duplicates = read_u64(added, "added"), read_u64(duplicates, "duplicates")
+    return producers
+
+
+def _take_produced(stream: Stream, row: Row) -> None:
+    _, producer, name, entry_id, at_ms = read_row(row, 5, "record of a producer")
+    if stream.producers is None:
+        raise CodecError("a record of a producer comes before the producers")
+    key = (read_bytes(producer, "producer"), read_bytes(name, "idempotent ID"))
+    stream.producers.record(*key, read_id(entry_id, "entry"), read_u64(at_ms, "time of a record"))
 
 
 def _tree(head: int, blocks: list[Block]) -> EntryTree:

@@ -39,8 +39,9 @@ from crdtstream.core.block import Block
 from crdtstream.core.causality import Dot, VersionVector, origin_name
 from crdtstream.core.forks import forks
 from crdtstream.core.joining import can_join, last_of
+from crdtstream.core.origin_meta import OriginMeta
 from crdtstream.core.replica import Replica
-from crdtstream.core.stream import OriginMeta, Stream
+from crdtstream.core.stream import Stream
 from crdtstream.core.whole_state import WholeState
 from crdtstream.protocols.codec import CodecError
 from crdtstream.replication.audit.remedy import REMEDY

@@ -23,6 +23,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "merged_ranges_bytes_max": "Memory for ranges of streams with several writing regions, kept as they were read.",
         "copy_entries_max": "Entries of a stream that `RENAME` or `COPY` may rewrite.",
         "stream_node_entries_max": "Entries of a node: `MAXLEN ~` and `MINID ~` remove whole nodes only.",
+        "stream_idmp_duration_s": "How long a region remembers an idempotent add, unless `XCFGSET` says otherwise.",
+        "stream_idmp_entries_max": "How many idempotent adds of a producer a region remembers for each stream.",
         "stream_node_bytes_max": "Shown to tools that ask for it; it changes nothing.",
     },
     "Expiry and collection": {

@@ -61,7 +61,9 @@ UNKNOWN = {
     "debug",
     "waitaof",
     "xackdel",
+    "xcfgset",
     "xdelex",
+    "xidmprecord",
     "xnack",
 }
 

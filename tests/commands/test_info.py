@@ -161,6 +161,10 @@ def test_persistence() -> None:
     saving.begin()
     fields = fields_of(region, "persistence")
     assert (fields["rdb_changes_since_last_save"], fields["rdb_bgsave_in_progress"]) == ("1", "1")
+    region.line("XGROUP CREATE s g 0")
+    region.line("XGROUP CREATECONSUMER s g c")
+    region.line("XREADGROUP GROUP g c STREAMS s >")
+    assert fields_of(region, "persistence")["rdb_changes_since_last_save"] == "4"
     saving.end(5_000, "no room")
     assert fields_of(region, "persistence")["rdb_last_bgsave_status"] == "err"
 

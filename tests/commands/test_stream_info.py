@@ -29,7 +29,10 @@ def entry(entry_id: str) -> bytes:
 def properties(length: int, blocks: int, top: str, deleted: str, added: int, first: str) -> list[object]:
     tree = ["radix-tree-keys", blocks, "radix-tree-nodes", blocks + 1]
     ids = ["last-generated-id", top, "max-deleted-entry-id", deleted]
-    return ["length", length, *tree, *ids, "entries-added", added, "recorded-first-entry-id", first]
+    settings = ["idmp-duration", 100, "idmp-maxsize", 100]
+    counts = ["pids-tracked", 0, "iids-tracked", 0, "iids-added", 0, "iids-duplicates", 0]
+    last = ["entries-added", added, "recorded-first-entry-id", first]
+    return ["length", length, *tree, *ids, *last, *settings, *counts]
 
 
 @pytest.fixture
@@ -121,9 +124,9 @@ def test_maps_and_nulls_in_protocol_3(region: Region) -> None:
     consumers = region.call("XINFO", "CONSUMERS", "s", "g", client=third)
     assert consumers is not None and consumers.startswith(b"*2\r\n%4\r\n")
     summary = region.call("XINFO", "STREAM", "s", client=third)
-    assert summary is not None and summary.startswith(b"%10\r\n")
+    assert summary is not None and summary.startswith(b"%16\r\n")
     full = region.call("XINFO", "STREAM", "s", "FULL", client=third)
-    assert full is not None and full.startswith(b"%9\r\n")
+    assert full is not None and full.startswith(b"%15\r\n")
     assert b"groups\r\n*2\r\n%8\r\n" in full and b"consumers\r\n*2\r\n%5\r\n" in full
 
 

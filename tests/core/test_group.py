@@ -181,7 +181,7 @@ def test_c8b_what_a_deleted_consumer_lost_is_left_to_others() -> None:
     west, east = View(2), View(2)
     west.read(b"c", count=1)
     west.read(b"d", count=1)
-    west.group.apply_consumer_deleted(b"c")
+    west.group.apply_consumer_deleted(west.trees, b"c")
     west.acknowledge(2)
     east.hear(west.send())
     assert east.runs() == [(1, 2)]
@@ -282,7 +282,7 @@ def test_setid_names_an_origin_without_entries() -> None:
 def test_what_was_forced_is_still_delivered_when_its_owner_goes() -> None:
     view = View(2)
     view.group.apply_claimed(b"d", [(SLOT, entry_id(2), 1, 1)])
-    view.group.apply_consumer_deleted(b"d")
+    view.group.apply_consumer_deleted(view.trees, b"d")
     view.group.check()
     assert view.read() == [1, 2]
 
@@ -291,7 +291,7 @@ def test_what_setid_exposed_is_still_delivered_when_its_owner_goes() -> None:
     view = View(2)
     view.read()
     view.set_position(0)
-    view.group.apply_consumer_deleted(b"c")
+    view.group.apply_consumer_deleted(view.trees, b"c")
     view.group.check()
     assert view.read() == [1, 2]
 

@@ -7,8 +7,9 @@ from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import ID_MAX, ID_MIN
 from crdtstream.core.group import Create, Group
 from crdtstream.core.intervals import IntervalSet
+from crdtstream.core.origin_meta import OriginMeta
 from crdtstream.core.replica import Replica
-from crdtstream.core.stream import OriginMeta, Stream
+from crdtstream.core.stream import Stream
 from simulations.portrait import fields_of
 from tests.core.histories import ids_of, streams_of
 

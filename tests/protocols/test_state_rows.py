@@ -10,6 +10,7 @@ import pytest
 from crdtstream.core.block import Block, encode_entry
 from crdtstream.core.effects import Position
 from crdtstream.core.group import Create, Group
+from crdtstream.core.idempotence import Producers
 from crdtstream.core.intervals import IntervalSet
 from crdtstream.core.stream import Stream
 from crdtstream.protocols.columns import CodecError
@@ -41,6 +42,15 @@ def entry_block(first: int, count: int) -> Block:
     return block
 
 
+def full_producers() -> Producers:
+    producers = Producers()
+    producers.duration_s, producers.added, producers.duplicates = 7, 3, 2
+    producers.record(b"q", b"1", (1, 1), 5)
+    producers.record(b"p", b"2", (2, 1), 6)
+    producers.record(b"q", b"\xff", (3, 2**64 - 1), 6)
+    return producers
+
+
 def full_stream() -> Stream:
     stream = Stream()
     stream.deleted = {1: 5, 2: 2**63}
@@ -55,6 +65,7 @@ def full_stream() -> Stream:
     stream.tree(1).remove_through(7)
     stream.tree(258)
     stream.groups[b"g"] = full_group()
+    stream.producers = full_producers()
     stream.groups[b"h"] = Group((1, 9), Position(), -1)
     stream.derive()
     assert stream.length == 193
