@@ -209,9 +209,15 @@ class Serving:
             self._serve(waiter)
 
     def expire_waiting(self) -> None:
-        """Answer the clients whose deadline has passed."""
-        for waiter in self._context.parking.overdue(self._context.now_ms):
-            self._finish(waiter, waiter.expired(self._context))
+        """Answer the clients whose wait has ended, and serve again those that asked for it."""
+        context = self._context
+        for waiter in context.parking.overdue(context.now_ms):
+            if waiter.has_ended(context.now_ms):
+                self._finish(waiter, waiter.expired(context))
+            else:
+                self._serve(waiter)
+                if context.parking.holds(waiter):
+                    context.parking.postpone(waiter, waiter.retry_ms(context))
 
     def expire(self) -> None:
         """Delete expired keys. Clients that wait for a key which is only hidden so far learn that it is gone."""

@@ -86,7 +86,8 @@ KEEPS_ORDER = frozenset({"enumerate", "iter", "list", "map", "filter", "tuple", 
 BANNED_WORDS = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|X" r"XX)\b")
 
 # Tests that cut across modules; test_a_more.py is named by test_a. Any other tests/a/test_b.py, or test_b_more.py, is
-# about crdtstream/a/b.py or simulations/b.py, benchmarks/b.py, nemesis/b.py or docs/b.py, in tests/ of that name.
+# about crdtstream/a/b.py, or in tests/ of that name about simulations/b.py, benchmarks/b.py, nemesis/b.py, docs/b.py or
+# fuzz/b.py.
 CROSS_CUTTING = frozenset(
     {
         "test_admission",
@@ -310,7 +311,7 @@ def stray_tests(source: Source) -> Iterator[str]:
 def mirrored_modules(folders: tuple[str, ...]) -> list[Path]:
     """The modules and packages that tests in this folder may be about."""
     homes = [ROOT / "crdtstream" / Path(*folders)]
-    if folders[:1] in (("simulations",), ("benchmarks",), ("nemesis",), ("docs",)):
+    if folders[:1] in (("simulations",), ("benchmarks",), ("nemesis",), ("docs",), ("fuzz",)):
         homes.append(ROOT / Path(*folders))
     return [path for home in homes if home.is_dir() for path in home.iterdir()]
 
@@ -338,7 +339,7 @@ def source_of(path: Path) -> Source:
 
 
 PACKAGE = ("crdtstream",)
-CODE = ("crdtstream", "pyspark_crdtstream", "simulations", "benchmarks", "nemesis", "docs")
+CODE = ("crdtstream", "pyspark_crdtstream", "simulations", "benchmarks", "nemesis", "fuzz", "docs")
 WRITTEN = (*CODE, "tests")
 EVERYTHING = (*CODE, "tests", "proto", "scripts")
 

@@ -63,7 +63,11 @@ class Waiter(Parked, ABC):
 
     @abstractmethod
     def expired(self, context: Context) -> bytes:
-        """The reply once the deadline has passed."""
+        """The reply once the wait has ended."""
+
+    def retry_ms(self, context: Context) -> int:
+        """When to serve this client again although no key changes."""
+        return self.end_ms
 
 
 class Context:

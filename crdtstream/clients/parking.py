@@ -18,13 +18,19 @@ NO_DEADLINE = 0
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Parked:
-    """A client that waits for these keys until the deadline. `arrival` is its place in the order of arrival."""
+    """A client that waits for these keys until `end_ms`; at `deadline_ms`, which may come before, it is looked at again
+    although no key changed. `arrival` is its place in the order of arrival.
+    """
 
     def __init__(self, client: Client, keys: list[Key], deadline_ms: int) -> None:
         self.client = client
         self.keys = keys
         self.deadline_ms = deadline_ms
+        self.end_ms = deadline_ms
         self.arrival = 0
+
+    def has_ended(self, now_ms: int) -> bool:
+        return NO_DEADLINE < self.end_ms <= now_ms
 
 
 P = TypeVar("P", bound=Parked)
@@ -72,6 +78,17 @@ class Parking(Generic[P]):
                     del self._by_key[key]
         return waiter
 
+    def holds(self, waiter: P) -> bool:
+        return self.waiters.get(waiter.client.id) is waiter
+
+    def postpone(self, waiter: P, deadline_ms: int) -> None:
+        """Set when this waiting client is looked at again."""
+        if waiter.deadline_ms > NO_DEADLINE:
+            self._deadlines.remove(_row(waiter))
+        waiter.deadline_ms = deadline_ms
+        if deadline_ms > NO_DEADLINE:
+            self._deadlines.add(_row(waiter))
+
     def waiting_for(self, keys: list[Key]) -> list[P]:
         """The clients waiting for these keys: key by key, and for each key in order of arrival."""
         found: dict[int, P] = {}
@@ -102,6 +119,8 @@ class Parking(Generic[P]):
         for waiter in self.waiters.values():
             if waiter.deadline_ms > NO_DEADLINE:
                 waiter.deadline_ms = max(NO_DEADLINE + 1, waiter.deadline_ms + difference_ms)
+            if waiter.end_ms > NO_DEADLINE:
+                waiter.end_ms = max(NO_DEADLINE + 1, waiter.end_ms + difference_ms)
         waiters = self.waiters.values()
         self._deadlines = SortedList([_row(waiter) for waiter in waiters if waiter.deadline_ms > NO_DEADLINE])
 

@@ -12,18 +12,24 @@ from __future__ import annotations
 from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, keys_after
 from crdtstream.clients.context import CommandError, Context, Reply, Waiter, shown
+from crdtstream.clients.parking import NO_DEADLINE
 from crdtstream.commands import arguments
-from crdtstream.commands.groups import attend, live_entry
+from crdtstream.commands.groups import attend, group_of, live_entry
+from crdtstream.commands.integers import I64_MAX
 from crdtstream.commands.lag import entries_read_after
-from crdtstream.commands.read_options import ReadOptions, parse_read
-from crdtstream.commands.reading import stream_header, streams_header
+from crdtstream.commands.read_options import NO_CLAIM, ReadOptions, Room, parse_read
+from crdtstream.commands.reading import size_of, stream_header, streams_header
 from crdtstream.core import effects as fx
+from crdtstream.core.delivery import Delivery
 from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import ID_MAX, EntryId, format_id, next_id
 from crdtstream.core.group import Group
+from crdtstream.core.pending import TIME_MAX_MS, Row
 from crdtstream.core.stream import Stream
 from crdtstream.protocols import replies
 
+# A reader with CLAIM that waits looks again this often at most, in milliseconds.
+RETRY_MS_MIN = 10
 # The ID of `>`; Redis also represents it by the highest ID.
 NEW = ID_MAX
 
@@ -42,12 +48,15 @@ class GroupReader(Waiter):
         found = [readable(context, key, self.options.group) for key in self.keys]
         parts: list[bytes] = []
         streams = 0
+        room = Room(self.options)
         for i, (stream, group) in enumerate(found):
             key, after = self.keys[i], self.after[i]
+            if room.is_full():
+                break
             if after == NEW:
-                count, chunks = self.read_new(context, key, stream, group)
+                count, chunks = self.read_new(context, key, stream, group, room)
             else:
-                count, chunks = self.read_history(context, key, stream, group, after)
+                count, chunks = self.read_history(context, key, stream, group, after, room)
             if count or after != NEW:
                 streams += 1
                 parts.append(stream_header(key[1], count, self.client.protocol))
@@ -56,47 +65,150 @@ class GroupReader(Waiter):
             return None
         return streams_header(streams, self.client.protocol) + b"".join(parts)
 
-    def read_new(self, context: Context, key: Key, stream: Stream, group: Group) -> tuple[int, list[bytes]]:
-        options = self.options
-        delivery = group.next_entries(stream.chains, options.count)
+    def read_new(self, context: Context, key: Key, stream: Stream, group: Group, room: Room) -> tuple[int, list[bytes]]:
+        """With CLAIM, what has been pending for long enough; then what nobody has received."""
+        room.take(0, len(stream_header(key[1], 1, self.client.protocol)))
+        claiming = self.options.claim_ms != NO_CLAIM
+        chunks = self.claim(context, key, stream, group, room) if claiming else []
+        count = len(chunks)
+        if room.is_full() or count == self.options.count:
+            return count, chunks
+        left = self.options.count if self.options.count < 0 else self.options.count - count
+        delivery = self.fitting(stream, group, room, left)
         if delivery.count == 0:
-            attend(context, key, options.group, options.consumer)
-            return 0, []
+            attend(context, key, self.options.group, self.options.consumer)
+            return count, chunks
         if context.notifications.on:
             # A delivery creates its consumer too, and would not tell that.
-            attend(context, key, options.group, options.consumer)
+            attend(context, key, self.options.group, self.options.consumer)
+        self.deliver(context, key, stream, group, delivery)
+        fresh = [with_history(entry, 0, 0) for entry in delivery.entries()] if claiming else delivery.chunks
+        room.take(delivery.count, size_of(fresh))
+        return count + delivery.count, chunks + fresh
+
+    def fitting(self, stream: Stream, group: Group, room: Room, count: int) -> Delivery:
+        """The wanted entries, at most `count` and as many as there is room for."""
+        bytes_max = room.bytes_left(0)
+        delivery = group.next_entries(stream.chains, room.limit(count))
+        if bytes_max < 0 or size_of(delivery.chunks) <= bytes_max:
+            return delivery
+        fits = max(delivery.fitting(bytes_max), room.at_least())
+        room.close()
+        return group.next_entries(stream.chains, fits)
+
+    def deliver(self, context: Context, key: Key, stream: Stream, group: Group, delivery: Delivery) -> None:
+        options = self.options
         read = entries_read_after(stream, group, delivery)
         context.replica.record(
             fx.EntriesDelivered(
                 key, options.group, options.consumer, context.now_ms, delivery.intervals, options.noack, read
             )
         )
-        return delivery.count, delivery.chunks
+
+    def claim(self, context: Context, key: Key, stream: Stream, group: Group, room: Room) -> list[bytes]:
+        """Take over what has been pending for long enough, the longest first; what is gone leaves, as with XCLAIM."""
+        options = self.options
+        limit = room.limit(options.count)
+        rows = live_rows(context, key, options.group, stream, group, options.claim_ms, limit)
+        chunks: list[bytes] = []
+        claimed: list[tuple[int, EntryId, int, int]] = []
+        for row in rows:
+            entry = live_entry(stream, row.slot, row.entry_id)
+            assert entry is not None
+            shown_entry = with_history(entry, idle_of(context, row), row.deliveries)
+            if not room.fits(len(shown_entry)):
+                room.close()
+                break
+            room.take(1, len(shown_entry))
+            chunks.append(shown_entry)
+            claimed.append((row.slot, row.entry_id, context.now_ms, more_deliveries(row.deliveries)))
+        if claimed:
+            attend(context, key, options.group, options.consumer)
+            context.replica.record(fx.PendingClaimed(key, options.group, options.consumer, claimed))
+            group.touch(options.consumer, context.now_ms).active_ms = context.now_ms
+        return chunks
 
     def read_history(
-        self, context: Context, key: Key, stream: Stream, group: Group, after: EntryId
+        self, context: Context, key: Key, stream: Stream, group: Group, after: EntryId, room: Room
     ) -> tuple[int, list[bytes]]:
         """What this consumer holds above an ID; a deleted entry is shown as its ID without fields."""
         options = self.options
         attend(context, key, options.group, options.consumer)
+        room.take(0, len(stream_header(key[1], 1, self.client.protocol)))
         start = next_id(after)
         assert start is not None
         chunks: list[bytes] = []
         delivered: list[tuple[int, EntryId, int, int]] = []
-        rows = group.pending.rows(start, ID_MAX, options.count, options.consumer)
-        for row in rows:
+        for row in group.pending.rows(start, ID_MAX, room.limit(options.count), options.consumer):
             entry = live_entry(stream, row.slot, row.entry_id)
-            if entry is None:
-                chunks.append(deleted_entry(row.entry_id, self.client.protocol))
-            else:
-                chunks.append(entry)
-                delivered.append((row.slot, row.entry_id, context.now_ms, row.deliveries + 1))
+            chunk = deleted_entry(row.entry_id, self.client.protocol) if entry is None else entry
+            if not room.fits(len(chunk)):
+                room.close()
+                break
+            room.take(1, len(chunk))
+            chunks.append(chunk)
+            if entry is not None:
+                delivered.append((row.slot, row.entry_id, context.now_ms, more_deliveries(row.deliveries)))
         if delivered:
             context.replica.record(fx.PendingClaimed(key, options.group, options.consumer, delivered))
-        return len(rows), chunks
+        return len(chunks), chunks
+
+    def retry_ms(self, context: Context) -> int:
+        """When the first entry may have been pending for long enough: of those that are pending now, or of one that is
+        delivered from now on.
+        """
+        claim_ms = self.options.claim_ms
+        if claim_ms == NO_CLAIM or NEW not in self.after:
+            return self.end_ms
+        retry_ms = context.now_ms + claim_ms
+        for key in self.keys:
+            group = group_of(context, key, self.options.group)
+            oldest = None if group is None else group.pending.oldest_ms()
+            if oldest is not None:
+                retry_ms = min(retry_ms, oldest + claim_ms)
+        retry_ms = max(retry_ms, context.now_ms + RETRY_MS_MIN)
+        return retry_ms if self.end_ms == NO_DEADLINE else min(retry_ms, self.end_ms)
 
     def expired(self, context: Context) -> bytes:
         return replies.null_array(self.client.protocol)
+
+
+def live_rows(
+    context: Context, key: Key, name: bytes, stream: Stream, group: Group, idle_ms: int, limit: int
+) -> list[Row]:
+    """The pending entries that have been idle for this long and live, the longest idle first, at most `limit`; those
+    before them that are gone leave.
+    """
+    now_ms = context.now_ms
+    # What was delivered before the clock was set back has been idle since then: see `Context.idle_ms`.
+    future_ms = now_ms if context.clock.idle_ms(now_ms + 1) >= idle_ms else TIME_MAX_MS
+    while True:
+        rows = group.pending.longest_idle(limit, now_ms - idle_ms, future_ms)
+        live = [row for row in rows if live_entry(stream, row.slot, row.entry_id) is not None]
+        if len(live) == len(rows):
+            return rows
+        gone: dict[int, list[EntryId]] = {}
+        for row in rows:
+            if live_entry(stream, row.slot, row.entry_id) is None:
+                gone.setdefault(row.slot, []).append(row.entry_id)
+        pieces = {slot: group.pending.pieces_of(slot, sorted(gone[slot])) for slot in sorted(gone)}
+        context.replica.record(fx.PendingDropped(key, name, pieces))
+        if limit < 0 or len(rows) < limit:
+            return live
+
+
+def idle_of(context: Context, row: Row) -> int:
+    """The idle time that a reader is told; an entry that was released counts as delivered at time 0."""
+    return context.clock.idle_ms(max(row.delivered_ms, 0))
+
+
+def more_deliveries(deliveries: int) -> int:
+    return min(deliveries + 1, I64_MAX)
+
+
+def with_history(entry: bytes, idle_ms: int, deliveries: int) -> bytes:
+    """An entry with the idle time and the number of deliveries behind it."""
+    return b"*4" + entry[2:] + replies.integer(idle_ms) + replies.integer(deliveries)
 
 
 def readable(context: Context, key: Key, name: bytes) -> tuple[Stream, Group]:
@@ -127,6 +239,7 @@ def xreadgroup(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if reply is None:
         if not options.blocking:
             return replies.null_array(client.protocol)
+        reader.deadline_ms = reader.retry_ms(context)
         context.park(reader)
     return reply
 
@@ -155,8 +268,8 @@ COMMANDS: list[Command] = [
         group="stream",
         summary="Returns new or historical messages from a stream for a consumer in a group.",
         syntax=(
-            "GROUP group-block:(group consumer) [COUNT count#] [BLOCK milliseconds#] [NOACK] STREAMS"
-            " streams:(key... id...)"
+            "GROUP group-block:(group consumer) [COUNT count#] [MAXCOUNT maxcount#@8.10.0] [MAXSIZE maxsize#@8.10.0]"
+            " [BLOCK milliseconds#] [CLAIM min-idle-time#@8.4.0] [NOACK] STREAMS streams:(key... id...)"
         ),
     ),
 ]

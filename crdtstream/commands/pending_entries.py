@@ -22,7 +22,7 @@ from crdtstream.core import effects as fx
 from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, format_id, parse_id
 from crdtstream.core.group import Group
-from crdtstream.core.pending import PendingEntries, Row
+from crdtstream.core.pending import NOBODY, PendingEntries, Row
 from crdtstream.core.stream import Stream
 from crdtstream.protocols import replies
 
@@ -33,6 +33,8 @@ ATTEMPTS_PER_COUNT = 10
 GONE = 0
 LEFT = 1
 TAKEN = 2
+# What XPENDING shows of an entry that was released.
+RELEASED_IDLE_MS = -1
 COUNT_TOO_SMALL = "ERR COUNT must be > 0"
 
 
@@ -108,7 +110,10 @@ def pending_summary(group: Group, protocol: int) -> bytes:
     if lowest is None or highest is None:
         null = replies.null_bulk(protocol)
         return replies.array([replies.ZERO, null, null, replies.null_array(protocol)])
-    counts = [replies.bulk_array([name, b"%d" % count]) for name, count in group.pending.consumers_with_counts()]
+    released = group.pending.released_count()
+    named = group.pending.consumers_with_counts()
+    held = [(name, count - released if name == NOBODY else count) for name, count in named]
+    counts = [replies.bulk_array([name, b"%d" % count]) for name, count in held if count]
     ends = [replies.bulk(format_id(entry_id)) for entry_id in (lowest, highest)]
     return replies.array([replies.integer(group.pending.count), *ends, replies.array(counts)])
 
@@ -148,7 +153,8 @@ def chosen_rows(group: Group, options: PendingOptions, context: Context) -> list
 
 
 def pending_row(row: Row, context: Context) -> bytes:
-    numbers = [replies.integer(context.clock.idle_ms(row.delivered_ms)), replies.integer(row.deliveries)]
+    idle_ms = RELEASED_IDLE_MS if row.delivered_ms < 0 else context.clock.idle_ms(row.delivered_ms)
+    numbers = [replies.integer(idle_ms), replies.integer(row.deliveries)]
     return replies.array([replies.bulk(format_id(row.entry_id)), replies.bulk(row.consumer), *numbers])
 
 
@@ -196,7 +202,7 @@ class Claims:
         if self.retries is not None:
             deliveries = self.retries
         elif not self.just_id:
-            deliveries += 1
+            deliveries = min(deliveries + 1, I64_MAX)
         self._claimed[(slot, entry_id)] = (self.delivered_ms, deliveries)
         self.chunks.append(replies.bulk(format_id(entry_id)) if self.just_id else entry)
 

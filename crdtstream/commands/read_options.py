@@ -11,16 +11,37 @@ from crdtstream.clients.context import CommandError
 from crdtstream.commands.arguments import COUNT_ALL, SYNTAX
 from crdtstream.commands.integers import deadline, integer
 
+NO_MAXIMUM = -1
+NO_CLAIM = -1
+# The smallest entry: `*2 $3 0-1 *2 $0 "" $0 ""`.
+ENTRY_BYTES_MIN = 29
+
 
 class ReadOptions:
     """The options of XREAD and XREADGROUP: `ids` are unparsed, one for each of `keys`; `count` is COUNT_ALL if absent
-    or 0.
+    or 0, `count_max` and `bytes_max` (of the whole reply) are NO_MAXIMUM and `claim_ms` is NO_CLAIM if absent.
     """
 
-    __slots__ = ("blocking", "consumer", "count", "deadline_ms", "group", "grouped", "ids", "keys", "noack")
+    __slots__ = (
+        "blocking",
+        "bytes_max",
+        "claim_ms",
+        "consumer",
+        "count",
+        "count_max",
+        "deadline_ms",
+        "group",
+        "grouped",
+        "ids",
+        "keys",
+        "noack",
+    )
 
     def __init__(self) -> None:
         self.count = COUNT_ALL
+        self.count_max = NO_MAXIMUM
+        self.bytes_max = NO_MAXIMUM
+        self.claim_ms = NO_CLAIM
         self.blocking = False
         self.deadline_ms = 0
         self.grouped = False
@@ -43,6 +64,15 @@ class ReadOptions:
             if self.count <= 0:
                 self.count = COUNT_ALL
             return 2
+        if (word == b"MAXCOUNT" or word == b"MAXSIZE") and more:
+            self._take_maximum(word, argv[at + 1])
+            return 2
+        if word == b"CLAIM" and more:
+            require_grouped(command, "CLAIM")
+            self.claim_ms = integer(argv[at + 1], "ERR min-idle-time is not an integer or out of range")
+            if self.claim_ms < 0:
+                raise CommandError("ERR min-idle-time must be a positive integer")
+            return 2
         if word == b"STREAMS" and more:
             self._take_streams(argv, at + 1, command)
             return more + 1
@@ -56,6 +86,16 @@ class ReadOptions:
             self.noack = True
             return 1
         raise CommandError(SYNTAX)
+
+    def _take_maximum(self, word: bytes, value: bytes) -> None:
+        refusal = f"ERR {word.decode()} must be a positive integer"
+        number = integer(value, refusal)
+        if number <= 0:
+            raise CommandError(refusal)
+        if word == b"MAXCOUNT":
+            self.count_max = number
+        else:
+            self.bytes_max = number
 
     def _take_streams(self, argv: list[bytes], first: int, command: str) -> None:
         count, odd = divmod(len(argv) - first, 2)
@@ -83,4 +123,52 @@ def parse_read(argv: list[bytes], now_ms: int, command: str) -> ReadOptions:
         raise CommandError(SYNTAX)
     if command == "xreadgroup" and not options.grouped:
         raise CommandError("ERR Missing GROUP option for XREADGROUP")
+    if NO_MAXIMUM < options.count_max < options.count:
+        raise CommandError("ERR MAXCOUNT must be greater than or equal to COUNT")
     return options
+
+
+class Room:
+    """What one reply may still hold of MAXCOUNT and MAXSIZE, in all streams together. The first entry fits whatever its
+    size, so that a reader gets on.
+    """
+
+    __slots__ = ("_bytes", "_count", "_empty")
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._count = options.count_max
+        self._bytes = options.bytes_max
+        self._empty = True
+
+    def is_full(self) -> bool:
+        return self._count == 0 or (not self._empty and self._bytes == 0)
+
+    def limit(self, count: int) -> int:
+        """At most how many entries to look for; a negative `count` means all."""
+        limits = [limit for limit in (count, self._count) if limit >= 0]
+        if self._bytes >= 0:
+            limits.append(self._bytes // ENTRY_BYTES_MIN + 1)
+        return min(limits, default=count)
+
+    def bytes_left(self, overhead: int) -> int:
+        """How many bytes entries may have beside the `overhead` of their stream; negative for any number."""
+        return self._bytes if self._bytes < 0 else max(self._bytes - overhead, 0)
+
+    def fits(self, size: int) -> bool:
+        """True if one more entry of this size may come."""
+        return self._count != 0 and (self._empty or self._bytes < 0 or size <= self._bytes)
+
+    def at_least(self) -> int:
+        """How many entries fit in any case."""
+        return 1 if self._empty else 0
+
+    def close(self) -> None:
+        """Let nothing more in: an entry was left out."""
+        self._bytes, self._empty = 0, False
+
+    def take(self, entries: int, size: int) -> None:
+        self._empty = self._empty and entries == 0
+        if self._count >= 0:
+            self._count -= entries
+        if self._bytes >= 0:
+            self._bytes = max(self._bytes - size, 0)

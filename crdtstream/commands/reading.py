@@ -12,7 +12,7 @@ from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, keys_after
 from crdtstream.clients.context import CommandError, Context, Reply, Waiter
 from crdtstream.commands import arguments
-from crdtstream.commands.read_options import ReadOptions, parse_read
+from crdtstream.commands.read_options import ReadOptions, Room, parse_read
 from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import ID_MAX, EntryId, next_id
 from crdtstream.core.seen import Seen
@@ -57,16 +57,19 @@ class StreamReader(Waiter):
     def __init__(self, client: Client, wanted: list[Wanted], options: ReadOptions) -> None:
         super().__init__(client, [one.key for one in wanted], options.deadline_ms)
         self.wanted = wanted
-        self.count = options.count
+        self.options = options
 
     def serve(self, context: Context) -> bytes | None:
         parts: list[bytes] = []
         streams = 0
+        room = Room(self.options)
         for wanted in self.wanted:
             stream = context.replica.keyspace.find(wanted.key)
             if stream is None:
                 continue
-            count, chunks = wanted.entries(context, stream, self.count)
+            if room.is_full():
+                break
+            count, chunks = self.entries(context, wanted, stream, room)
             if count:
                 streams += 1
                 parts.append(stream_header(wanted.key[1], count, self.client.protocol))
@@ -75,8 +78,30 @@ class StreamReader(Waiter):
             return None
         return streams_header(streams, self.client.protocol) + b"".join(parts)
 
+    def entries(self, context: Context, wanted: Wanted, stream: Stream, room: Room) -> tuple[int, list[bytes]]:
+        """What this reader wants of a stream, as much as there is room for."""
+        overhead = len(stream_header(wanted.key[1], 1, self.client.protocol))
+        bytes_max = room.bytes_left(overhead)
+        count, chunks = wanted.entries(context, stream, room.limit(self.options.count))
+        if bytes_max >= 0 and size_of(chunks) > bytes_max:
+            low, high = room.at_least(), count
+            while low + 1 < high:
+                middle = (low + high) // 2
+                if size_of(wanted.entries(context, stream, middle)[1]) <= bytes_max:
+                    low = middle
+                else:
+                    high = middle
+            count, chunks = wanted.entries(context, stream, low) if low else (0, [])
+            room.close()
+        room.take(count, overhead + size_of(chunks))
+        return count, chunks
+
     def expired(self, context: Context) -> bytes:
         return replies.null_array(self.client.protocol)
+
+
+def size_of(chunks: list[bytes]) -> int:
+    return sum([len(chunk) for chunk in chunks])
 
 
 def streams_header(streams: int, protocol: int) -> bytes:
@@ -130,6 +155,9 @@ COMMANDS: list[Command] = [
         since="5.0.0",
         group="stream",
         summary="Returns messages from multiple streams with IDs greater than the ones requested.",
-        syntax="[COUNT count#] [BLOCK milliseconds#] STREAMS streams:(key... id...)",
+        syntax=(
+            "[COUNT count#] [MAXCOUNT maxcount#@8.10.0] [MAXSIZE maxsize#@8.10.0] [BLOCK milliseconds#] STREAMS"
+            " streams:(key... id...)"
+        ),
     ),
 ]

@@ -119,6 +119,8 @@ def full_group(stream: Stream, name: bytes, group: Group, count: int, protocol: 
         *position(stream, group, protocol),
         replies.bulk(b"pel-count"),
         replies.integer(group.pending.count),
+        replies.bulk(b"nacked-count"),
+        replies.integer(group.pending.released_count()),
         replies.bulk(b"pending"),
         group_pending(group, count),
         replies.bulk(b"consumers"),
@@ -141,7 +143,7 @@ def position(stream: Stream, group: Group, protocol: int) -> list[bytes]:
 def group_pending(group: Group, count: int) -> bytes:
     rows: list[bytes] = []
     for row in group.pending.rows(ID_MIN, ID_MAX, count, None):
-        times = [replies.integer(row.delivered_ms), replies.integer(row.deliveries)]
+        times = [replies.integer(max(row.delivered_ms, 0)), replies.integer(row.deliveries)]
         rows.append(replies.array([id_reply(row.entry_id), replies.bulk(row.consumer), *times]))
     return replies.array(rows)
 
@@ -165,7 +167,7 @@ def full_consumer(group: Group, name: bytes, consumer: Consumer, count: int, pro
 def consumer_pending(group: Group, name: bytes, count: int) -> bytes:
     rows: list[bytes] = []
     for row in group.pending.rows(ID_MIN, ID_MAX, count, name):
-        times = [replies.integer(row.delivered_ms), replies.integer(row.deliveries)]
+        times = [replies.integer(max(row.delivered_ms, 0)), replies.integer(row.deliveries)]
         rows.append(replies.array([id_reply(row.entry_id), *times]))
     return replies.array(rows)
 

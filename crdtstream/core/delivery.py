@@ -12,16 +12,36 @@ from crdtstream.core.merging import Run
 
 
 class Delivery:
-    """What one read takes: the RESP bytes of the entries in merged order, and for each origin the intervals that become
-    delivered.
+    """What one read takes: the entries in merged order, as runs and as RESP bytes, and for each origin the intervals
+    that become delivered.
     """
 
-    __slots__ = ("chunks", "count", "intervals")
+    __slots__ = ("chunks", "count", "intervals", "runs")
 
-    def __init__(self, count: int, chunks: list[bytes], intervals: dict[int, list[Interval]]) -> None:
+    def __init__(
+        self, count: int, chunks: list[bytes], intervals: dict[int, list[Interval]], runs: list[Run] | None = None
+    ) -> None:
         self.count = count
         self.chunks = chunks
         self.intervals = intervals
+        self.runs: list[Run] = runs or []
+
+    def entries(self) -> list[bytes]:
+        """The RESP bytes of each entry."""
+        return [run.block.entry(index) for run in self.runs for index in range(run.low, run.high)]
+
+    def fitting(self, bytes_max: int) -> int:
+        """How many of the entries fit into this many bytes."""
+        count = 0
+        for run in self.runs:
+            end = run.block.fitting(run.low, run.high, bytes_max)
+            if run.block.byte_size(run.low, end) > bytes_max:
+                end -= 1
+            count += end - run.low
+            bytes_max -= run.block.byte_size(run.low, end)
+            if end < run.high:
+                break
+        return count
 
 
 class Candidate:
@@ -55,7 +75,7 @@ def deliver(wanted: dict[int, list[Candidate]], runs: list[Run]) -> Delivery:
         count += run.high - run.low
         last_of[run.slot][run.source] = run
     intervals = {slot: _delivered(wanted[slot], last) for slot, last in last_of.items() if last}
-    return Delivery(count, chunks, intervals)
+    return Delivery(count, chunks, intervals, runs)
 
 
 def _delivered(candidates: list[Candidate], last: dict[int, Run]) -> list[Interval]:

@@ -12,6 +12,8 @@ stored.
 
 A checkpoint shares the spans and reads them later, so a shared span is copied before it is changed.
 
+A released entry (XNACK) belongs to `NOBODY`, and its delivery time is negative: a number that grows with each release.
+
 Ranges of IDs passed as `start, end` include both ends; `(low, high]` of an interval set excludes `low`.
 
 Reference: Redis `streamNACK` and `streamConsumer` in `stream.h`.
@@ -21,6 +23,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from heapq import nsmallest
 
 from crdtstream.core.block import lower_bound, upper_bound
 from crdtstream.core.chain import Chain, Chains
@@ -30,6 +33,10 @@ from crdtstream.core.intervals import Interval, IntervalSet
 from crdtstream.core.spans import ANY_CONSUMER, SlotPending, Span
 
 TIME_MAX_MS = 2**63 - 1
+# The consumer of entries that were released (XNACK).
+NOBODY = b""
+# A released entry has a delivery time from here up to -1: so it comes before all others, in the order of release.
+RELEASED_MIN = -(2**62)
 
 
 class Pending:
@@ -137,10 +144,12 @@ class Holders:
 class PendingEntries:
     """The pending entries of one group in one region."""
 
-    __slots__ = ("_chains", "_consumers", "_of_slot", "count")
+    __slots__ = ("_chains", "_consumers", "_of_slot", "_released_to", "count")
 
     def __init__(self) -> None:
         self.count = 0
+        # The highest number of a release, if any of that release is known.
+        self._released_to = RELEASED_MIN
         self._of_slot: dict[int, SlotPending] = {}
         self._chains: Chains[SlotPending] = Chains()
         self._consumers = Holders()
@@ -188,6 +197,8 @@ class PendingEntries:
 
     def set(self, slot: int, entry_id: EntryId, consumer: bytes, delivered_ms: int, deliveries: int) -> None:
         """Assign the entry to this consumer; an entry that was not pending becomes pending."""
+        if delivered_ms < 0:
+            self._released_to = max(self._released_to, delivered_ms)
         mine = self._of_slot.get(slot)
         at = -1 if mine is None else mine.place_of(entry_id)
         index = -1 if mine is None else mine.index_of(at, entry_id)
@@ -275,6 +286,8 @@ class PendingEntries:
         mine.spans.append(span)
         mine.low_ids.append(span.id_at(0))
         self.count += span.count()
+        if min(span.delivered_ms) < 0:
+            self._released_to = max(self._released_to, max([time for time in span.delivered_ms if time < 0]))
 
     def name_holders(self, names: dict[int, bytes]) -> None:
         """Finish loading, after the last `adopt`: set the names of the numbers in the spans."""
@@ -384,6 +397,35 @@ class PendingEntries:
         if sources > 1:
             rows.sort(key=_order)
         return rows[:limit]
+
+    def longest_idle(self, limit: int, delivered_ms_max: int, future_ms: int) -> list[Row]:
+        """The entries delivered up to `delivered_ms_max`, or after `future_ms`: the first `limit` (all if negative) in
+        the order (delivery time, ID, slot).
+        """
+        found: list[tuple[int, EntryId, int, int, int]] = []
+        for slot in sorted(self._of_slot):
+            for place, span in enumerate(self._of_slot[slot].spans):
+                if min(span.delivered_ms) > delivered_ms_max and max(span.delivered_ms) <= future_ms:
+                    continue
+                for index, delivered_ms in enumerate(span.delivered_ms):
+                    if delivered_ms <= delivered_ms_max or delivered_ms > future_ms:
+                        found.append((delivered_ms, span.id_at(index), slot, place, index))
+        chosen = sorted(found) if limit < 0 or limit >= len(found) else nsmallest(limit, found)
+        return [self._row(slot, self._of_slot[slot].spans[place], index) for _, _, slot, place, index in chosen]
+
+    def next_released(self) -> int:
+        """The delivery time for what is released next."""
+        return self._released_to + 1
+
+    def released_count(self) -> int:
+        if not self._consumers.count_of(NOBODY):
+            return 0
+        spans = [span for mine in self._of_slot.values() for span in mine.spans if min(span.delivered_ms) < 0]
+        return sum([1 for span in spans for delivered_ms in span.delivered_ms if delivered_ms < 0])
+
+    def oldest_ms(self) -> int | None:
+        """The earliest delivery time."""
+        return min([min(span.delivered_ms) for mine in self._of_slot.values() for span in mine.spans], default=None)
 
     def _rows_of(
         self, mine: SlotPending, start: EntryId, end: EntryId, limit: int, consumer: int, delivered_ms_max: int

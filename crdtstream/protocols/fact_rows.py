@@ -19,7 +19,7 @@ from crdtstream.core.effects import (
     PositionRaised,
     PositionSet,
 )
-from crdtstream.core.entry_id import EntryId
+from crdtstream.core.entry_id import U64_MAX, EntryId
 from crdtstream.protocols.columns import (
     CodecError,
     column,
@@ -79,7 +79,8 @@ def _kind_and_values(fact: LocalFact) -> tuple[int, Row]:
 def _claims_column(fact: PendingClaimed) -> bytes:
     values: list[int] = []
     for slot, (ms, seq), delivered_ms, deliveries in fact.rows:
-        values += (slot, ms, seq, delivered_ms, deliveries)
+        # A released entry has a negative time.
+        values += (slot, ms, seq, delivered_ms & U64_MAX, deliveries)
     return column(values)
 
 
@@ -135,4 +136,5 @@ def _read_claims(value: object) -> list[tuple[int, EntryId, int, int]]:
     for slot in values[0::5]:
         read_slot(slot, "claims")
     ids = zip(values[1::5], values[2::5], strict=True)
-    return list(zip(values[0::5], ids, values[3::5], values[4::5], strict=True))
+    times = [time - (1 << 64) if time >> 63 else time for time in values[3::5]]
+    return list(zip(values[0::5], ids, times, values[4::5], strict=True))

@@ -81,7 +81,7 @@ KNOWN_FIELDS: Final[dict[type, str]] = {
     Create: "runs start",
     Consumer: "active_ms seen_ms",
     IntervalSet: "_highs _lows",
-    PendingEntries: "_chains _consumers _of_slot count",
+    PendingEntries: "_chains _consumers _of_slot _released_to count",
     Span: "consumers delivered_ms deliveries ms seq shared",
     EntryTree: "_blocks _head _low_counters _low_ids _tail byte_count count",
     Block: "_counter_base _ends _joined _listed _sum _summed byte_count chunks count ms ms_base place sealed seq"

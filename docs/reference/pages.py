@@ -8,12 +8,14 @@ from pathlib import Path
 from docs.reference.commands import commands_page
 from docs.reference.options import options_page
 from docs.reference.settings import settings_page
+from docs.reference.states import states_page
 
 DOCS = Path(__file__).resolve().parent.parent
 PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands_page,
     "settings.md": settings_page,
     "spark-options.md": options_page,
+    "states.md": states_page,
 }
 
 

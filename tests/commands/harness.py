@@ -148,8 +148,14 @@ class Region:
     def pass_time(self, ms: int) -> None:
         """Time passes; waits that are overdue end."""
         self.replica.keyspace.now_ms += ms
-        for waiter in self.context.parking.overdue(self.context.now_ms):
-            self.finish(waiter, waiter.expired(self.context))
+        context = self.context
+        for waiter in context.parking.overdue(context.now_ms):
+            if waiter.has_ended(context.now_ms):
+                self.finish(waiter, waiter.expired(context))
+            else:
+                self.serve(waiter)
+                if context.parking.holds(waiter):
+                    context.parking.postpone(waiter, waiter.retry_ms(context))
 
     def late_replies(self, client: Client) -> list[bytes]:
         """What came for a client that was parked."""

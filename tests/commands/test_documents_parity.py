@@ -59,6 +59,7 @@ UNKNOWN = {
     "debug",
     "xackdel",
     "xdelex",
+    "xnack",
 }
 
 

@@ -42,6 +42,12 @@ ONLY_GROUPED = "ERR The {} option is only supported by XREADGROUP. You called XR
         ("XREAD NOACK STREAMS s 0", ONLY_GROUPED.format("NOACK")),
         ("XREAD GROUP g c STREAMS s 0", ONLY_GROUPED.format("GROUP")),
         ("XREAD GROUP g", SYNTAX),
+        ("XREAD CLAIM 0 STREAMS s 0", ONLY_GROUPED.format("CLAIM")),
+        ("XREADGROUP GROUP g c CLAIM x STREAMS s >", "ERR min-idle-time is not an integer or out of range"),
+        ("XREADGROUP GROUP g c CLAIM -1 STREAMS s >", "ERR min-idle-time must be a positive integer"),
+        ("XREAD MAXCOUNT 0 STREAMS s 0", "ERR MAXCOUNT must be a positive integer"),
+        ("XREAD maxsize x STREAMS s 0", "ERR MAXSIZE must be a positive integer"),
+        ("XREAD COUNT 3 MAXCOUNT 2 STREAMS s 0", "ERR MAXCOUNT must be greater than or equal to COUNT"),
         ("XREADGROUP COUNT 1 STREAMS s >", "ERR Missing GROUP option for XREADGROUP"),
     ],
 )

@@ -63,9 +63,9 @@ def test_the_summary_of_an_empty_stream() -> None:
 def full_groups(pending: list[bytes], own: list[bytes]) -> bytes:
     c = row("name", "c", "seen-time", 1000, "active-time", 1000, "pel-count", 2, "pending", [replies.array(own)])
     d = row("name", "d", "seen-time", 900, "active-time", -1, "pel-count", 0, "pending", [row()])
-    lists = ["pel-count", 2, "pending", [replies.array(pending)], "consumers", [row([c], [d])]]
+    lists = ["pel-count", 2, "nacked-count", 0, "pending", [replies.array(pending)], "consumers", [row([c], [d])]]
     g = row("name", "g", "last-delivered-id", "3-0", "entries-read", None, "lag", None, *lists)
-    lists = ["pel-count", 0, "pending", [row()], "consumers", [row()]]
+    lists = ["pel-count", 0, "nacked-count", 0, "pending", [row()], "consumers", [row()]]
     a = row("name", "a", "last-delivered-id", "4-0", "entries-read", None, "lag", 0, *lists)
     return row([a], [g])
 
@@ -124,7 +124,7 @@ def test_maps_and_nulls_in_protocol_3(region: Region) -> None:
     assert summary is not None and summary.startswith(b"%10\r\n")
     full = region.call("XINFO", "STREAM", "s", "FULL", client=third)
     assert full is not None and full.startswith(b"%9\r\n")
-    assert b"groups\r\n*2\r\n%7\r\n" in full and b"consumers\r\n*2\r\n%5\r\n" in full
+    assert b"groups\r\n*2\r\n%8\r\n" in full and b"consumers\r\n*2\r\n%5\r\n" in full
 
 
 @pytest.mark.parametrize(

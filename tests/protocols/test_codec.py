@@ -125,7 +125,8 @@ def batches(draw: st.DrawFn) -> Batch:
 
 
 def facts() -> st.SearchStrategy[LocalFact]:
-    claims = st.lists(st.tuples(slots, entry_ids, u64, u64), max_size=3)
+    times = st.integers(-(2**62), 2**63 - 1)
+    claims = st.lists(st.tuples(slots, entry_ids, times, u64), max_size=3)
     return st.one_of(
         st.builds(fx.ConsumerCreated, keys, names, names, u64),
         st.builds(fx.ConsumerDeleted, keys, names, names),

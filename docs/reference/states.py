@@ -1,0 +1,57 @@
+"""docs/states.md, from the tables of crdtstream/replication/states.py."""
+
+from __future__ import annotations
+
+from crdtstream.replication.states import DEMAND, MEMBERSHIP, SESSION, START_OVER, States
+
+HEAD = """# States and events
+
+Replication keeps what it does next as named states, and changes each in one place. The tables have every event that may
+happen in a state; any other is a fault of the code and ends the region. This page is made from
+`crdtstream/replication/states.py`.
+"""
+
+PARTS: tuple[tuple[str, str, States], ...] = (
+    (
+        "A session",
+        """\
+One link with a peer (`replication/session.py`). A peer is served as soon as its Hello has arrived, in `answering` and
+`open`. A peer that is refused is told the reason before the link is closed.""",
+        SESSION,
+    ),
+    (
+        "The own origin",
+        """\
+What the directory of this region was before, and whether its origin is [admitted](architecture.md#members)
+(`replication/membership/own_state.py`). Clients wait in `new`; `new` and `used` may found a cluster; only an origin
+that is `admitted` creates groups, sponsors others and forgets tombstones.""",
+        MEMBERSHIP,
+    ),
+    (
+        "The demand for the admission",
+        """\
+An origin that comes back does nothing for its admission before somebody needs it (`own_state.py`). `asked` is heeded
+at the end of the turn; that somebody asked is remembered, also by the next origin of the process.""",
+        DEMAND,
+    ),
+    (
+        "Starting over",
+        """\
+A region [replaces its state](recovery.md#cloned-memory) by that of another one, the source
+(`replication/membership/start_over.py`). Clients wait in `levelling` and `fetching`; no batches are applied or sent in
+`fetching`; `handing over` waits for the admission.""",
+        START_OVER,
+    ),
+)
+
+
+def table_of(states: States) -> list[str]:
+    rows = [f"| `{state}` | {event} | `{following}` |" for (state, event), following in states.items()]
+    return ["| state | event | then |", "|---|---|---|", *rows]
+
+
+def states_page() -> str:
+    lines = [HEAD]
+    for title, text, states in PARTS:
+        lines += [f"## {title}", "", text, "", *table_of(states), ""]
+    return "\n".join(lines)

@@ -1,0 +1,198 @@
+"""A target: every command with its arguments, on a region without a node.
+
+An input is a story: requests of three clients to a region that has streams, groups and pending entries, some of them
+from another region, and time that passes between them. At the end another replica applies the effects.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any
+
+from crdtstream.clients.client import Client
+from crdtstream.config import Limits
+from crdtstream.core.digest import Digesting
+from crdtstream.core.effects import Batch
+from crdtstream.core.replica import Replica
+from fuzz.choices import Choices
+from fuzz.sentences import request
+from fuzz.target import Target
+from simulations.portrait import plain
+from tests.commands.harness import Region, read_reply
+
+CLIENTS = 3
+REQUESTS_MAX = 60
+KINDS = b"+-:$*%~>_#,(=!|"
+END = b"+the end\r\n"
+FAR_REGION = (
+    *[f"XADD s {number}-2 f far" for number in range(5, 20)],
+    "XADD u 7-7 f far",
+    "XGROUP CREATE s h 5",
+    "XDEL s 9-2",
+)
+PREPARED = (
+    *[f"XADD s {number}-1 f v{number}" for number in range(1, 13)],
+    "XADD t 1-1 a b c d",
+    "PEXPIRE t 5000",
+    "XGROUP CREATE s g 0",
+    "XGROUP CREATE empty g $ MKSTREAM",
+    "XREADGROUP GROUP g c COUNT 6 STREAMS s >",
+    "XREADGROUP GROUP g d COUNT 3 STREAMS s >",
+    "XACK s g 1-1 2-1 4-1",
+    "XDEL s 3-1",
+)
+# Reached by small streams and few requests.
+SMALL = Limits(
+    blocked_clients_max=1,
+    copy_entries_max=20,
+    digest_entries_max=3,
+    entry_bytes_max=2_000,
+    merged_ranges_bytes_max=300,
+    query_bytes_max=300,
+    slow_log_entries_max=2,
+    stream_node_entries_max=3,
+)
+WAITS_MS = (0, 1, 100, 6_000, 10**9)
+
+
+class Story:
+    """A region under test, what it sent, and the requests so far."""
+
+    def __init__(self, choices: Choices) -> None:
+        self.choices = choices
+        self.asked: list[list[bytes]] = []
+        self.batches: list[Batch] = []
+        limits = SMALL if choices.one_in(3) else Limits()
+        self.region = Region(id_mode=choices.pick(("liberal", "strict", "semi-strict")), limits=limits)
+        self._prepare()
+        self._trouble()
+        self.clients = [self.region.connect() for _ in range(CLIENTS)]
+        self.state = self.portrait()
+
+    def _prepare(self) -> None:
+        """The other region writes at the same time, so its IDs may lie between."""
+        self._add()
+        far = Region(slot=2)
+        for line in FAR_REGION:
+            far.line(line)
+        batch = far.replica.take().batch
+        assert batch is not None
+        self.batches.append(batch)
+        self.region.replica.apply_batch(batch)
+
+    def _add(self) -> None:
+        """What most requests are about, also after it was removed; its IDs need a mode that allows them."""
+        mode = self.region.context.settings.config.id_mode
+        self.region.configure(id_mode="liberal")
+        friend = self.region.connect()
+        for line in PREPARED:
+            self.region.line(line, client=friend)
+        self.region.configure(id_mode=mode)
+        self.end_turn()
+
+    def _trouble(self) -> None:
+        """Some regions have no memory, a full disk, a password, or are still loading."""
+        standing = self.region.context.standing
+        standing.memory_short = self.choices.one_in(16)
+        standing.writable = not self.choices.one_in(16)
+        standing.loading = "a log" if self.choices.one_in(64) else ""
+        self.region.configure(requirepass="v" if self.choices.one_in(16) else "")
+
+    def run(self) -> None:
+        while self.choices and len(self.asked) < REQUESTS_MAX:
+            self.ask(self.client())
+            if self.choices.one_in(16):
+                self.go_on()
+        self.end_turn()
+        self.region.check()
+        assert digest(self.region.replica) == self.digest_elsewhere(), "another replica has other state"
+
+    def ask(self, client: Client) -> None:
+        """One request; a transaction comes to its end before long."""
+        ends = client.transaction is not None and self.choices.one_in(4)
+        argv = [b"EXEC"] if ends else request(self.choices)
+        self.asked.append(argv)
+        reply = self.region.run(*argv, client=client)
+        for one in (reply or b"", *self.region.late_replies(client)):
+            check_reply(one)
+        state = self.portrait()
+        if reply and reply.startswith(b"-"):
+            assert state == self.state, f"an error changed something: {reply!r}\n{differences(self.state, state)}"
+            self.region.check()
+        self.state = state
+
+    def go_on(self) -> None:
+        """Time passes, and the stream is there again."""
+        self.region.pass_time(self.choices.pick(WAITS_MS))
+        if not self.region.replica.keyspace.find((0, b"s")):
+            self._add()
+        self.end_turn()
+        self.state = self.portrait()
+
+    def client(self) -> Client:
+        """Mostly the first. One that was closed, or that waits, makes room for another."""
+        at = self.choices.below(CLIENTS) if self.choices.one_in(4) else 0
+        client = self.clients[at]
+        if client.closing or client.parked:
+            self.region.context.unpark(client)
+            self.region.context.end_transaction(client)
+            client = self.clients[at] = self.region.connect(authenticated=not self.region.context.settings.password)
+        return client
+
+    def portrait(self) -> list[Any]:
+        """All that is held under each key, replicated or local."""
+        keyspace = self.region.replica.keyspace
+        return [{name: plain(stream) for name, stream in database.items()} for database in keyspace.databases]
+
+    def end_turn(self) -> None:
+        self.region.replica.acknowledge_all()
+        batch = self.region.replica.take().batch
+        if batch is not None:
+            self.batches.append(batch)
+
+    def digest_elsewhere(self) -> bytes | None:
+        """What a replica that applies the effects has."""
+        other = Replica(3)
+        for batch in self.batches:
+            other.apply_batch(batch)
+        other.check()
+        return digest(other)
+
+
+def digest(replica: Replica) -> bytes | None:
+    digesting = Digesting(replica)
+    while not digesting.step(1 << 30):
+        pass
+    return digesting.digest
+
+
+def check_reply(reply: bytes) -> None:
+    """Assert that these bytes are whole replies."""
+    stream = BytesIO(reply + END)
+    while stream.tell() < len(reply):
+        one = read_reply(stream)
+        assert one[0] in KINDS, f"no reply begins like this: {one[:40]!r}"
+        assert one.endswith(b"\r\n"), f"a reply does not end: {one[-40:]!r}"
+    assert stream.read() == END, f"a reply is cut off: {reply[-40:]!r}"
+
+
+def differences(before: list[Any], after: list[Any]) -> str:
+    """The keys that differ, with both states."""
+    found = []
+    for number, (old, new) in enumerate(zip(before, after, strict=True)):
+        changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+        found += [f"{number} {name!r}:\n  {old.get(name)}\n  {new.get(name)}" for name in changed]
+    return "\n".join(found)
+
+
+def command(data: bytes) -> None:
+    story = Story(Choices(data))
+    try:
+        story.run()
+    except Exception as fault:
+        fault.add_note("requests:\n" + "\n".join(f"  {argv!r}" for argv in story.asked[-10:]))
+        raise
+
+
+SEEDS = [bytes(range(256)) * 2, bytes(range(255, -1, -1)) * 2]
+TARGET = Target("commands", command, SEEDS)
