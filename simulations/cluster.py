@@ -196,11 +196,11 @@ class Cluster(Network):
                 return
         raise AssertionError(f"region {sender} never stops sending to region {receiver}")
 
-    def sync(self) -> None:
-        """Deliver everything until nothing is left to send."""
+    def sync(self, *between: int) -> None:
+        """Deliver everything until nothing is left to send, or everything between two regions."""
         for _ in range(ROUNDS_MAX):
             moved = False
-            for a, b in self.pairs:
+            for a, b in [between] if between else self.pairs:
                 moved = self.carry_one(a, b) or moved
                 moved = self.carry_one(b, a) or moved
             if not moved:

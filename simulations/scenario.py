@@ -52,6 +52,7 @@ import re
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from simulations.checkers import all_checkers
 from simulations.cluster import Cluster
@@ -181,7 +182,7 @@ class Scenario:
         step = STEPS.get(name)
         if step is None:
             raise ScenarioError(f"line {line.number}: no step is called {name!r}")
-        step(cluster, [int(word) for word in words])
+        step(cluster, *map(int, words))
 
     def differences(self) -> list[str]:
         """Return a line for each reply that differs from the expected one."""
@@ -202,61 +203,53 @@ class Scenario:
         return "\n".join(out) + "\n"
 
 
-def _sync(cluster: Cluster, words: list[int]) -> None:
-    if not words:
-        cluster.sync()
-        return
-    while cluster.carry_one(words[0], words[1]) | cluster.carry_one(words[1], words[0]):
-        pass
+def _clock(cluster: Cluster, time_ms: int) -> None:
+    cluster.tick(time_ms - cluster.now_ms)
 
 
-def _power_loss(cluster: Cluster, words: list[int]) -> None:
-    cluster.lose_power(words[0], random.Random(0), odds=0.0)
+def _power_loss(cluster: Cluster, number: int) -> None:
+    cluster.lose_power(number, random.Random(0), odds=0.0)
 
 
-def _room(cluster: Cluster, words: list[int], writable: bool) -> None:
-    cluster.node(words[0]).writable(writable)
-    cluster.machines[words[0]].perform()
+def _room(cluster: Cluster, number: int, writable: bool) -> None:
+    cluster.node(number).writable(writable)
+    cluster.turn(number)
 
 
-def _collect(cluster: Cluster, words: list[int]) -> None:
-    node = cluster.node(words[0])
+def _collect(cluster: Cluster, number: int) -> None:
+    node = cluster.node(number)
     node.replica.keyspace.collect(node.exchange.stable(), KEYS_MAX)
 
 
-def _remembers(cluster: Cluster, words: list[int]) -> None:
-    streams = [stream for database in cluster.node(words[0]).replica.keyspace.databases for stream in database.values()]
+def _remembers(cluster: Cluster, number: int, wanted: int) -> None:
+    streams = [stream for database in cluster.node(number).replica.keyspace.databases for stream in database.values()]
     count = sum(len(counters) for stream in streams for counters in (stream.deleted, *stream.destroyed.values()))
-    if count != words[1]:
-        raise ScenarioError(f"region {words[0]} remembers {count} tombstones, not {words[1]}")
+    if count != wanted:
+        raise ScenarioError(f"region {number} remembers {count} tombstones, not {wanted}")
 
 
-def _clock(cluster: Cluster, words: list[int]) -> None:
-    cluster.tick(words[0] - cluster.now_ms)
-
-
-STEPS: dict[str, Callable[[Cluster, list[int]], object]] = {
-    "sync": _sync,
-    "cut": lambda cluster, words: cluster.cut(words[0], words[1]),
-    "heal": lambda cluster, words: cluster.heal(words[0], words[1]),
-    "fsync": lambda cluster, words: cluster.machines[words[0]].sync(),
-    "checkpoint": lambda cluster, words: cluster.machines[words[0]].checkpoint(),
-    "cut-log": lambda cluster, words: cluster.machines[words[0]].cut_log(),
-    "send": lambda cluster, words: cluster.send(words[0], words[1]),
-    "arrive": lambda cluster, words: cluster.arrive(words[0], words[1]),
-    "kill": lambda cluster, words: cluster.restart(words[0]),
+STEPS: dict[str, Callable[..., object]] = {
+    "sync": Cluster.sync,
+    "cut": Cluster.cut,
+    "heal": Cluster.heal,
+    "send": Cluster.send,
+    "arrive": Cluster.arrive,
+    "fsync": lambda cluster, number: cluster.machines[number].sync(),
+    "checkpoint": lambda cluster, number: cluster.machines[number].checkpoint(),
+    "cut-log": lambda cluster, number: cluster.machines[number].cut_log(),
+    "kill": Cluster.restart,
     "power-loss": _power_loss,
-    "disk-loss": lambda cluster, words: cluster.lose_disk(words[0], words[1]),
-    "disk-full": lambda cluster, words: _room(cluster, words, False),
-    "disk-room": lambda cluster, words: _room(cluster, words, True),
-    "copy": lambda cluster, words: cluster.copy(words[0]),
-    "put-back": lambda cluster, words: cluster.put_back(words[0]),
-    "twin": lambda cluster, words: cluster.twin(words[0], words[1]),
-    "clone": lambda cluster, words: cluster.clone(words[0], words[1]),
-    "stop": lambda cluster, words: cluster.stop(words[0]),
+    "disk-loss": Cluster.lose_disk,
+    "disk-full": partial(_room, writable=False),
+    "disk-room": partial(_room, writable=True),
+    "copy": Cluster.copy,
+    "put-back": Cluster.put_back,
+    "twin": Cluster.twin,
+    "clone": Cluster.clone,
+    "new": Cluster.add,
+    "stop": Cluster.stop,
     "clock": _clock,
-    "pass": lambda cluster, words: cluster.live(words[0]),
-    "new": lambda cluster, words: cluster.add(*words),
+    "pass": Cluster.live,
     "collect": _collect,
     "remembers": _remembers,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from crdtstream.protocols import codec
 from simulations.checkers import all_checkers
 from simulations.cluster import Cluster
 from simulations.history import Violation
@@ -110,3 +111,18 @@ id-mode strict
     assert cluster.take_reply(1) is not None
     added = cluster.history.added
     assert [entry.entry_id[0] for entry in added] == [100, 200]
+
+
+def test_every_turn_is_watched() -> None:
+    """A batch that is applied twice is named at once, not only at the end."""
+    cluster = Scenario("regions 2\n  1> XADD x 100 f v\n     100-1\n  sync\n  check origin order\n").run()
+    records = cluster.machines[2].log.read(1, 1 << 20)
+    cluster.machines[2].logged += [codec.decode_batch(payload) for _, kind, payload in records if kind == codec.BATCH]
+    with pytest.raises(Violation, match="origin order: region 2"):
+        cluster.turn(2)
+
+
+def test_a_region_that_comes_later_is_checked_too() -> None:
+    text = "regions 3\nabsent 3\n\n  sync\n  1> XADD x 100 f v\n     100-1\n  new 3 2\n  pass 2000\n  sync\n"
+    scenario = Scenario(text + "  3> XLEN x\n     1\n  check convergence\n  check invariants\n")
+    assert sorted(scenario.run().machines) == [1, 2, 3] and scenario.differences() == []
