@@ -64,7 +64,7 @@ SCRIPTS = {
         1:SUBSCRIBE a
         1:XLEN x
         1:CLIENT ID
-        1:FOO
+        1:FOO x
         1:PUBLISH a
         1:PUBLISH a b
         1:HELLO 3
