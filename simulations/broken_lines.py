@@ -288,8 +288,8 @@ MUTATIONS = (
     Mutation(
         "a removal takes the first range of an origin alone",
         "core/stream.py",
-        "        for low, high in pieces:\n            tree.remove_counters",
-        "        for low, high in pieces[:1]:\n            tree.remove_counters",
+        "        tree.remove_ranges(pieces)\n",
+        "        tree.remove_ranges(pieces[:1])\n",
         "observed remove",
     ),
     Mutation(

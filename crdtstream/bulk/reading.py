@@ -16,7 +16,7 @@ from crdtstream.bulk.heads import tree_of
 from crdtstream.clients.context import Context
 from crdtstream.core.causality import origin_name
 from crdtstream.core.effects import Key
-from crdtstream.core.entry_tree import Slice
+from crdtstream.core.slices import Slice
 from crdtstream.protocols.columns import column_bytes
 
 # The most entries read within a turn, however small they are.

@@ -19,8 +19,8 @@ from crdtstream.commands.streams import EXHAUSTED, NOT_ABOVE, STRICT_ID, ZERO_ID
 from crdtstream.core.block import Block, fields_at
 from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import ID_MIN, LANE_STRIDE, LIBERAL, STRICT, U64_MAX, EntryId
-from crdtstream.core.entry_tree import BLOCK_BYTES, BLOCK_ENTRIES
 from crdtstream.core.replica import Replica
+from crdtstream.core.slices import BLOCK_BYTES, BLOCK_ENTRIES
 
 # Below this many rows of a stream, a block of their own costs more than appending them one by one.
 FEW_ROWS: Final = 4

@@ -17,6 +17,7 @@ from crdtstream.commands.adding import TrimOptions, parse_trim
 from crdtstream.commands.arguments import ACKED, DELREF, KEEPREF
 from crdtstream.core.effects import CounterRange, Key, PendingDropped
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, previous_id
+from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.intervals import IntervalSet
 from crdtstream.core.references import ids_of, is_needed, oldest_settled, slots_referring
 from crdtstream.core.strands import count_through
@@ -34,11 +35,21 @@ def xdel(context: Context, client: Client, argv: list[bytes]) -> Reply:
     stream = context.replica.keyspace.find(key)
     if stream is None:
         return replies.ZERO
-    ids = [arguments.parse_entry_id(text) for text in argv[2:]]
-    removal = Removal(context, stream, KEEPREF)
-    for entry_id in ids:
-        removal.take(entry_id)
-    return replies.integer(removal.commit(key))
+    ids = arguments.parse_entry_ids(argv, 2)
+    ranges: dict[int, list[CounterRange]] = {}
+    for slot in sorted(stream.trees):
+        counters = stream.trees[slot].counters_of(ids)
+        if counters:
+            ranges[slot] = ranges_of(counters)
+    highest = max([highest_of(stream.trees[slot], ranges[slot]) for slot in ranges], default=None)
+    return replies.integer(context.replica.remove_entries(key, ranges, False, highest))
+
+
+def highest_of(tree: EntryTree, ranges: list[CounterRange]) -> EntryId:
+    """The ID of the last entry with these counters, which the tree holds."""
+    entry_id = tree.id_of(ranges[-1][1])
+    assert entry_id is not None
+    return entry_id
 
 
 class Removal:

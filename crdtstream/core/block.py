@@ -224,6 +224,39 @@ class Block:
         self.count += high - low
         self._joined = self.count
 
+    def outside(self, low: int, ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """What lies from `low` on outside these ascending ranges of counters, as slices [low, high)."""
+        pieces: list[tuple[int, int]] = []
+        for first, last in ranges:
+            start, stop = self.lower_bound_counter(first), self.lower_bound_counter(last + 1)
+            if low < start:
+                pieces.append((low, start))
+            low = max(low, stop)
+        return [*pieces, (low, self.count)] if low < self.count else pieces
+
+    def counters_of(self, ids: list[EntryId], low: int) -> list[int]:
+        """The counters of those of these IDs that the block holds from `low` on."""
+        held = dict(zip(self.ids(low, self.count), self.counters(low, self.count), strict=True))
+        return [held[entry_id] for entry_id in ids if entry_id in held]
+
+    def joined(self, pieces: list[tuple[int, int]]) -> Block:
+        """A new block of these slices [low, high), at least one."""
+        all_ms, all_seq = self.id_columns(0, self.count)
+        all_ends, data = self.ends(0, self.count), self.data()
+        ms, seq, ends = array("Q"), array("Q"), array("Q")
+        counters: list[int] = []
+        chunks: list[bytes] = []
+        size = 0
+        for low, high in pieces:
+            ms += all_ms[low:high]
+            seq += all_seq[low:high]
+            counters += self.counters(low, high)
+            start = self.start_of(low)
+            ends.extend([end - start + size for end in all_ends[low:high]])
+            chunks.append(data[start : all_ends[high - 1]])
+            size = ends[-1]
+        return Block.of_columns(ms, seq, counters, ends, b"".join(chunks))
+
     def _extend_ends(self, ends: array[int], shift: int) -> None:
         if shift == 0:
             self._ends.extend(ends)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from crdtstream.core.effects import Interval
 from crdtstream.core.entry_id import EntryId
-from crdtstream.core.entry_tree import Slice
 from crdtstream.core.merging import Run
+from crdtstream.core.slices import Slice
 
 
 class Delivery:

@@ -24,42 +24,20 @@ from typing import Final
 from crdtstream.core.block import CHECKSUM_MODULUS, Block, add_counter_ranges
 from crdtstream.core.chain import Extent
 from crdtstream.core.entry_id import EntryId
+from crdtstream.core.slices import BLOCK_BYTES, BLOCK_ENTRIES, Slice, fits, packed
 
-BLOCK_ENTRIES: Final = 256
-BLOCK_BYTES: Final = 32 * 1024
 # A linked slice at least this large becomes a block of its own; a smaller one is copied to the end of the tail.
 ADOPT_ENTRIES: Final = 64
 ADOPT_BYTES: Final = 8 * 1024
 # A block left smaller than this by removals is merged with the one before it.
 SPARSE_ENTRIES: Final = 64
 
+# From so many IDs or pieces of one block on, the block is visited as a whole.
+DENSE_IDS: Final = 8
+
 # The tail of an empty tree: sealed and never written, so `append` needs no test for None.
 _NO_TAIL: Final = Block()
 _NO_TAIL.seal()
-
-
-class Slice:
-    """The entries [low, high) of a block."""
-
-    __slots__ = ("block", "high", "low")
-
-    def __init__(self, block: Block, low: int, high: int) -> None:
-        self.block = block
-        self.low = low
-        self.high = high
-
-    def entries(self) -> bytes:
-        """The bytes of all entries, concatenated: the body of a reply."""
-        return self.block.entry_slice(self.low, self.high)
-
-    def ids(self) -> list[EntryId]:
-        return self.block.ids(self.low, self.high)
-
-    def count(self) -> int:
-        return self.high - self.low
-
-    def __repr__(self) -> str:
-        return f"Slice({self.low}, {self.high})"
 
 
 class EntryTree(Extent):
@@ -104,7 +82,7 @@ class EntryTree(Extent):
             self._adopt(block, low, high)
         else:
             tail = self._tail
-            if tail.sealed or not _fits(tail, high - low, size):
+            if tail.sealed or not fits(tail, high - low, size):
                 tail = self._begin_tail(block.id_at(low), block.counter_at(low))
             tail.extend(block, low, high)
         self.count += high - low
@@ -158,6 +136,23 @@ class EntryTree(Extent):
         """The counter of this entry; 0 if the tree does not hold it."""
         found = self._find(entry_id)
         return 0 if found is None else found[0].counter_at(found[1])
+
+    def counters_of(self, ids: list[EntryId]) -> list[int]:
+        """The counters of those of these ascending IDs that the tree holds."""
+        first, last = self.first_id(), self.last_id()
+        if first is None or last is None:
+            return []
+        found: list[int] = []
+        at, end = bisect_left(ids, first), bisect_right(ids, last)
+        while at < end:
+            place = bisect_right(self._low_ids, ids[at]) - 1
+            stop = end if place + 1 == len(self._low_ids) else bisect_left(ids, self._low_ids[place + 1], at, end)
+            if stop - at < DENSE_IDS:
+                found += [counter for entry_id in ids[at:stop] if (counter := self.counter_of(entry_id))]
+            else:
+                found += self._blocks[place].counters_of(ids[at:stop], self._low_of(place))
+            at = stop
+        return found
 
     def id_of(self, counter: int) -> EntryId | None:
         at = bisect_right(self._low_counters, counter) - 1
@@ -362,6 +357,37 @@ class EntryTree(Extent):
         self._cut(pieces, first, last)
         return removed
 
+    def remove_ranges(self, ranges: list[tuple[int, int]]) -> None:
+        """Remove the entries with counters in these ascending ranges; ranges within one block replace it once."""
+        end = len(ranges)
+        while end > 0:
+            # Backwards, because a removal changes the numbers of the blocks after it.
+            at = bisect_right(self._low_counters, ranges[end - 1][1]) - 1
+            start = end - 1
+            while start > 0 and at >= 0 and ranges[start][0] >= self._low_counters[at]:
+                start -= 1
+            if start < end - 1 and ranges[start][0] < self._low_counters[at]:
+                start += 1
+            if start == end - 1:
+                self.remove_counters(*ranges[start])
+            else:
+                self._punch(at, ranges[start:end])
+            end = start
+
+    def _punch(self, at: int, ranges: list[tuple[int, int]]) -> None:
+        """Remove several ranges that begin in this block and end in it."""
+        block, low = self._blocks[at], self._low_of(at)
+        kept = [Slice(block, start, stop) for start, stop in block.outside(low, ranges)]
+        self.count -= block.count - low
+        self.byte_count -= block.byte_size(low, block.count)
+        if len(kept) >= DENSE_IDS:
+            joined = block.joined([(part.low, part.high) for part in kept])
+            kept = [Slice(joined, 0, joined.count)]
+        for part in kept:
+            self.count += part.count()
+            self.byte_count += part.block.byte_size(part.low, part.high)
+        self._replace(at, at, kept)
+
     def remove_through(self, counter: int) -> int:
         """Remove the entries with counters up to this one, inclusive; returns how many were removed."""
         last = bisect_right(self._low_counters, counter) - 1
@@ -406,14 +432,19 @@ class EntryTree(Extent):
     def _cut_inside(self, first: int, start: int, last: int, stop: int) -> None:
         blocks = self._blocks
         rest = [Slice(blocks[first], self._low_of(first), start), Slice(blocks[last], stop, blocks[last].count)]
-        if first > 0 and 0 < rest[0].count() + rest[1].count() < SPARSE_ENTRIES:
+        self._replace(first, last, rest)
+
+    def _replace(self, first: int, last: int, rest: list[Slice]) -> None:
+        """Replace these blocks by what is left of them, together with the block before if that is little."""
+        blocks = self._blocks
+        if first > 0 and 0 < sum([part.count() for part in rest]) < SPARSE_ENTRIES:
             before = Slice(blocks[first - 1], self._low_of(first - 1), blocks[first - 1].count)
             if before.count() <= BLOCK_ENTRIES - SPARSE_ENTRIES and before.block.byte_count < BLOCK_BYTES:
                 first -= 1
                 rest.insert(0, before)
         if first == 0:
             self._head = 0
-        self._put(first, last + 1, _packed(rest))
+        self._put(first, last + 1, packed(rest))
 
     def _put(self, first: int, end: int, fresh: list[Block]) -> None:
         """Replace the blocks [first, end) by `fresh`."""
@@ -470,19 +501,3 @@ class EntryTree(Extent):
         assert self.count == sum(block.count for block in blocks) - self._head, "count is wrong"
         dead = blocks[0].start_of(self._head) if blocks else 0
         assert self.byte_count == sum(block.byte_count for block in blocks) - dead, "byte_count is wrong"
-
-
-def _fits(block: Block, count: int, size: int) -> bool:
-    return block.count + count <= BLOCK_ENTRIES and block.byte_count + size <= BLOCK_BYTES
-
-
-def _packed(slices: list[Slice]) -> list[Block]:
-    """Copy these slices into new blocks, as few as the size limits allow without splitting a slice."""
-    packed: list[Block] = []
-    for piece in slices:
-        if piece.count() == 0:
-            continue
-        if not packed or not _fits(packed[-1], piece.count(), piece.block.byte_size(piece.low, piece.high)):
-            packed.append(Block())
-        packed[-1].extend(piece.block, piece.low, piece.high)
-    return packed

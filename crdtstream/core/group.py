@@ -33,10 +33,11 @@ from crdtstream.core.chain import Chain, Chains
 from crdtstream.core.delivery import Candidate, Delivery, deliver, left_of
 from crdtstream.core.effects import Interval, Position
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, next_id, previous_id
-from crdtstream.core.entry_tree import EntryTree, Slice
+from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.intervals import IntervalSet
 from crdtstream.core.merging import Part, Strand, merge
 from crdtstream.core.pending import PendingEntries
+from crdtstream.core.slices import Slice
 from crdtstream.core.stretches import stretches
 
 NEVER_MS = -1

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from crdtstream.core.block import Block
 from crdtstream.core.entry_id import U64_MAX
-from crdtstream.core.entry_tree import Slice
+from crdtstream.core.slices import Slice
 
 
 class Part:

@@ -28,8 +28,8 @@ from heapq import nsmallest
 from crdtstream.core.block import lower_bound, upper_bound
 from crdtstream.core.chain import Chain, Chains
 from crdtstream.core.entry_id import ID_MIN, EntryId, previous_id
-from crdtstream.core.entry_tree import Slice
 from crdtstream.core.intervals import Interval, IntervalSet
+from crdtstream.core.slices import Slice
 from crdtstream.core.spans import ANY_CONSUMER, SlotPending, Span
 
 TIME_MAX_MS = 2**63 - 1

@@ -21,10 +21,11 @@ from __future__ import annotations
 
 from crdtstream.core.effects import CounterRange, Interval
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, next_id, previous_id
-from crdtstream.core.entry_tree import EntryTree, Slice
+from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.group import Group
 from crdtstream.core.intervals import IntervalSet
 from crdtstream.core.merging import Part, Strand, merge
+from crdtstream.core.slices import Slice
 from crdtstream.core.stream import Stream
 
 

@@ -26,11 +26,12 @@ from collections.abc import Iterator
 from crdtstream.core.block import Block
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Key, Position
 from crdtstream.core.entry_id import EntryId
-from crdtstream.core.entry_tree import BLOCK_BYTES, BLOCK_ENTRIES, EntryTree
+from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.expiry import NO_EXPIRY
 from crdtstream.core.forks import forks
 from crdtstream.core.group import Group
 from crdtstream.core.replica import Replica
+from crdtstream.core.slices import BLOCK_BYTES, BLOCK_ENTRIES
 from crdtstream.core.stream import Stream
 from crdtstream.core.whole_state import WholeState
 

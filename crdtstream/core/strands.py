@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from crdtstream.core.chain import Chain, Chains
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, U64_MAX, EntryId
-from crdtstream.core.entry_tree import EntryTree, Slice
+from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.merging import Part, Run, Strand, merge
+from crdtstream.core.slices import Slice
 
 
 def strand_of(chain: Chain[EntryTree], start: EntryId, end: EntryId, limit: int, reverse: bool) -> Strand:

@@ -226,8 +226,7 @@ class Stream:
         if tree is None or last is None:
             return
         before = tree.count
-        for low, high in pieces:
-            tree.remove_counters(low, high)
+        tree.remove_ranges(pieces)
         if tree.count == before:
             return
         self.length -= before - tree.count

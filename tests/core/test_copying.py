@@ -11,10 +11,10 @@ from crdtstream.core.copying import copy_stream
 from crdtstream.core.digest import digest_replica
 from crdtstream.core.effects import Batch, Key
 from crdtstream.core.entry_id import ID_MAX, ID_MIN
-from crdtstream.core.entry_tree import BLOCK_ENTRIES
 from crdtstream.core.expiry import NO_EXPIRY
 from crdtstream.core.merging import merge
 from crdtstream.core.replica import Replica
+from crdtstream.core.slices import BLOCK_ENTRIES
 from crdtstream.core.stream import Stream
 from crdtstream.protocols.codec import decode_batch, encode_batch
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from crdtstream.core import entry_tree
 from crdtstream.core.block import Block, encode_entry, entry_checksum
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
-from crdtstream.core.entry_tree import EntryTree, Slice
+from crdtstream.core.entry_tree import EntryTree
+from crdtstream.core.slices import Slice
 
 Row = tuple[EntryId, int, bytes]
 
@@ -124,6 +126,25 @@ class TreeMachine(RuleBasedStateMachine):
         assert self.tree.remove_counters(low, high) == [one[0] for one in gone]
         self.rows = [one for one in self.rows if not low <= one[1] <= high]
         self.gone.extend(gone)
+
+    @rule(pieces=st.sets(counters, max_size=20), missing=st.integers(1, 4))
+    def remove_ranges(self, pieces: set[int], missing: int) -> None:
+        """Ranges that rows lie in, and some that hold nothing."""
+        edges = sorted({*pieces, *[one[1] for one in self.rows[:: missing + 1]]})
+        ranges = [
+            (low, low if at % 3 else min(low + missing, high - 1)) for at, (low, high) in enumerate(pairwise(edges))
+        ]
+        gone = [one for one in self.rows if any(low <= one[1] <= high for low, high in ranges)]
+        assert self.tree.counters_of(sorted(one[0] for one in gone)) == [one[1] for one in gone]
+        self.tree.remove_ranges([(low, high) for low, high in ranges if low <= high])
+        self.rows = [one for one in self.rows if one not in gone]
+        self.gone.extend(gone)
+
+    @rule(ids=st.lists(some_ids, max_size=30))
+    def ask_for_counters(self, ids: list[EntryId]) -> None:
+        known = {one[0]: one[1] for one in self.rows}
+        asked = sorted({*ids, *[one[0] for one in self.gone], *known})
+        assert self.tree.counters_of(asked) == [known[one] for one in asked if one in known]
 
     @rule(counter=counters)
     def remove_through(self, counter: int) -> None:

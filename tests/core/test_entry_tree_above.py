@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crdtstream.core.block import encode_entry
-from crdtstream.core.entry_tree import BLOCK_ENTRIES, EntryTree
+from crdtstream.core.entry_tree import EntryTree
+from crdtstream.core.slices import BLOCK_ENTRIES
 
 COUNT = 3 * BLOCK_ENTRIES
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from crdtstream.core.block import Block, encode_entry
 from crdtstream.core.entry_id import EntryId
-from crdtstream.core.entry_tree import Slice
 from crdtstream.core.merging import Part, Strand, merge
+from crdtstream.core.slices import Slice
 
 Row = tuple[EntryId, int]
 

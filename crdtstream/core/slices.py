@@ -1,0 +1,51 @@
+"""Slices of blocks, and how they are copied into blocks of their own: see core/entry_tree.py."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crdtstream.core.block import Block
+from crdtstream.core.entry_id import EntryId
+
+BLOCK_ENTRIES: Final = 256
+BLOCK_BYTES: Final = 32 * 1024
+
+
+class Slice:
+    """The entries [low, high) of a block."""
+
+    __slots__ = ("block", "high", "low")
+
+    def __init__(self, block: Block, low: int, high: int) -> None:
+        self.block = block
+        self.low = low
+        self.high = high
+
+    def entries(self) -> bytes:
+        """The bytes of all entries, concatenated: the body of a reply."""
+        return self.block.entry_slice(self.low, self.high)
+
+    def ids(self) -> list[EntryId]:
+        return self.block.ids(self.low, self.high)
+
+    def count(self) -> int:
+        return self.high - self.low
+
+    def __repr__(self) -> str:
+        return f"Slice({self.low}, {self.high})"
+
+
+def fits(block: Block, count: int, size: int) -> bool:
+    return block.count + count <= BLOCK_ENTRIES and block.byte_count + size <= BLOCK_BYTES
+
+
+def packed(slices: list[Slice]) -> list[Block]:
+    """Copy these slices into new blocks, as few as the size limits allow without splitting a slice."""
+    packed: list[Block] = []
+    for piece in slices:
+        if piece.count() == 0:
+            continue
+        if not packed or not fits(packed[-1], piece.count(), piece.block.byte_size(piece.low, piece.high)):
+            packed.append(Block())
+        packed[-1].extend(piece.block, piece.low, piece.high)
+    return packed
