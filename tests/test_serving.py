@@ -220,3 +220,36 @@ def test_idle_clients_are_closed_but_not_those_that_wait_for_their_turn(node: No
     node.serving.close_idle(1)
     assert not node.context.clients[CLIENT].closing
     assert node.context.clients[5].closing
+
+
+# Messages
+
+
+def test_messages_come_in_the_turn_in_which_they_were_published(node: Node) -> None:
+    node.execute(2, b"SUBSCRIBE a".split(), START_MS)
+    turn(node)
+    node.execute_all(3, [b"PUBLISH a x".split(), b"PUBLISH a y".split()], START_MS)
+    x, y = (b"*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n%b\r\n" % text for text in (b"x", b"y"))
+    assert dict(turn(node).replies) == {2: x + y, 3: b":1\r\n:1\r\n"}
+    node.disconnect(2)
+    node.execute(3, b"PUBLISH a z".split(), START_MS)
+    assert turn(node).replies == [(3, b":0\r\n")]
+
+
+def test_listeners_are_not_idle(node: Node) -> None:
+    node.execute(2, b"SUBSCRIBE a".split(), START_MS)
+    node.execute(3, [b"MONITOR"], START_MS)
+    turn(node)
+    node.context.now_ms += 1_000
+    node.serving.close_idle(1)
+    assert [client.id for client in node.clients.values() if client.closing] == [1, 4, 5]
+
+
+def test_events_of_what_no_command_did_come_at_the_end_of_the_turn(node: Node) -> None:
+    node.execute(2, b"CONFIG SET notify-keyspace-events KA".split(), START_MS)
+    node.execute(2, b"SUBSCRIBE __keyspace@0__:s".split(), START_MS)
+    turn(node)
+    node.begin_slice(START_MS)
+    node.replica.add_entry((0, b"s"), (START_MS, 1), [b"f", b"v"])
+    node.end_slice()
+    assert dict(turn(node).replies) == {2: b"*3\r\n$7\r\nmessage\r\n$16\r\n__keyspace@0__:s\r\n$4\r\nxadd\r\n"}

@@ -31,6 +31,8 @@ NODE_BYTES: Final = 4096
 DELETED: Final = 1
 SAME_FIELDS: Final = 2
 UNKNOWN: Final = -1
+# Counts of deliveries go on from here, and must fit into 63 bits.
+DELIVERIES_MAX: Final = 1 << 62
 
 Entry = tuple[EntryId, list[bytes]]
 
@@ -330,7 +332,9 @@ def read_group(reader: Reader, kind: int, stream: StreamDump) -> GroupDump:
     if kind != KIND_1:
         group.entries_read = max(UNKNOWN, signed_length(reader))
     for _ in range(reader.length()):
-        group.pending.append(PendingDump(reader.entry_id(), b"", reader.number(8), reader.length()))
+        entry_id, delivered_ms = reader.entry_id(), reader.number(8)
+        deliveries = min(reader.length(), DELIVERIES_MAX)
+        group.pending.append(PendingDump(entry_id, b"", delivered_ms, deliveries))
     owners: list[tuple[EntryId, bytes]] = []
     for _ in range(reader.length()):
         owners += read_consumer(reader, kind, group)

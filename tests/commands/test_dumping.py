@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crdtstream.config import Limits
-from crdtstream.protocols.stream_dump import FOOTER_BYTES, sealed
+from crdtstream.core.entry_id import ID_MAX
+from crdtstream.protocols import codec
+from crdtstream.protocols.stream_dump import FOOTER_BYTES, GroupDump, PendingDump, StreamDump, dumped, sealed
 from tests.commands.stream_region import Region
 
 BAD = b"-ERR Bad data format\r\n"
@@ -46,6 +48,26 @@ def test_damage_is_an_error_or_leaves_a_sound_region(data: st.DataObject) -> Non
         for text in ("XINFO STREAM s FULL", "XREADGROUP GROUP g c STREAMS s 0", "XADD s * f v", "DUMP s"):
             region.say(text)
     region.close_turn()
+
+
+@pytest.mark.parametrize("deliveries", [2**31, 2**63 - 1, 2**64 - 1])
+def test_the_largest_numbers(deliveries: int) -> None:
+    stream = StreamDump()
+    stream.entries, stream.last_id, stream.entries_added = [((1, 1), [b"f", b"v"])], ID_MAX, 2**63 - 1
+    stream.max_deleted = ID_MAX
+    group = GroupDump(b"g", ID_MAX, 2**62)
+    group.consumers = [(b"c", 2**63 - 1, -1)]
+    group.pending = [PendingDump((at, 1), b"c", 2**63 - 1, deliveries) for at in (1, 5)]
+    stream.groups = [group]
+    region = Region()
+    assert region.call("RESTORE", "s", 0, dumped(stream)) == b"+OK\r\n"
+    for text in ("XINFO STREAM s FULL", "XREADGROUP GROUP g c STREAMS s 0", "XPENDING s g - + 9", "DUMP s"):
+        assert (region.say(text) or b"-")[:1] != b"-"
+    region.replica.acknowledge_all()
+    taken = region.replica.take()
+    assert taken.batch is not None
+    codec.decode_facts(codec.encode_facts(taken.facts, taken.through))
+    codec.decode_batch(codec.encode_batch(taken.batch))
 
 
 @pytest.mark.parametrize("body", [b"", b"\x00\x01a", b"\x13", b"\x13\x81" + b"\xff" * 8])

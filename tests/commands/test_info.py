@@ -206,3 +206,12 @@ def test_replication() -> None:
         "sent_bytes=0,unlinked_ms=60000,reason=refused: give a; b",
     }
     assert {name: fields[name] for name in expected} == expected
+
+
+def test_keys_that_clients_wait_for_in_groups() -> None:
+    region = Region()
+    region.line("XGROUP CREATE s g 0 MKSTREAM")
+    for text in ("XREAD BLOCK 0 STREAMS s t $ $", "XREADGROUP GROUP g c BLOCK 0 STREAMS s >"):
+        region.line(text, client=region.connect())
+    info = region.line("INFO clients") or b""
+    assert b"total_blocking_keys:2\r\ntotal_blocking_keys_on_nokey:1\r\n" in info
