@@ -240,7 +240,7 @@ def test_listeners_are_not_idle(node: Node) -> None:
     node.execute(2, b"SUBSCRIBE a".split(), START_MS)
     node.execute(3, [b"MONITOR"], START_MS)
     turn(node)
-    node.context.now_ms += 1_000
+    node.replica.keyspace.now_ms += 1_000
     node.serving.close_idle(1)
     assert [client.id for client in node.clients.values() if client.closing] == [1, 4, 5]
 

@@ -22,10 +22,10 @@ from crdtstream.core import effects as fx
 from crdtstream.core.block import Block, encode_entry, entry_fields
 from crdtstream.core.effects import Key, Position
 from crdtstream.core.entry_id import ID_MAX, ID_MIN
-from crdtstream.core.entry_tree import BLOCK_BYTES, BLOCK_ENTRIES
 from crdtstream.core.group import Group
 from crdtstream.core.merging import merge
 from crdtstream.core.replica import Replica
+from crdtstream.core.slices import BLOCK_BYTES, BLOCK_ENTRIES
 from crdtstream.core.stream import Stream
 from crdtstream.protocols import replies
 from crdtstream.protocols.listpack import DumpFault
