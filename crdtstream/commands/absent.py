@@ -107,9 +107,9 @@ CLUSTER = [
     )
     for name, arity, flags, since, syntax in CLUSTER_ROWS
 ]
-CLUSTER.append(help_row("cluster", since="5.0.0", line="    Prints this help; all others are refused."))
+CLUSTER.append(help_row("cluster", since="5.0.0", line="    Print this help; all others are refused."))
 MODULE = [
-    help_row("module", since="5.0.0", line="    Prints this help."),
+    help_row("module", since="5.0.0", line="    Print this help."),
     Command(
         "module|list",
         nothing,
@@ -164,10 +164,10 @@ SCRIPT = [
         flags="noscript",
         since="2.6.0",
         summary="Removes all server-side scripts from the script cache, which is empty.",
-        syntax="[async:<ASYNC | SYNC>@6.2.0]",
+        syntax="[flush-type:<ASYNC | SYNC>@6.2.0]",
         help=("FLUSH [ASYNC|SYNC]", "    Flush the Lua scripts cache."),
     ),
-    help_row("script", since="5.0.0", line="    Prints this help."),
+    help_row("script", since="5.0.0", line="    Print this help."),
     Command(
         "script|kill",
         not_busy,
@@ -206,10 +206,10 @@ FUNCTION = [
         flags="noscript",
         since="7.0.0",
         summary="Deletes all libraries and functions: there are none.",
-        syntax="[async:<ASYNC | SYNC>]",
+        syntax="[flush-type:<ASYNC | SYNC>]",
         help=("FLUSH [ASYNC|SYNC]", "    Delete all the libraries."),
     ),
-    help_row("function", since="7.0.0", line="    Prints this help."),
+    help_row("function", since="7.0.0", line="    Print this help."),
     Command(
         "function|kill",
         not_busy,

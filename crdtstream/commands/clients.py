@@ -118,9 +118,9 @@ def line_of(context: Context, client: Client) -> bytes:
     idle_s = max(0, context.now_ms - client.last_ms) // 1000
     channels, patterns, shards = client.topics
     return (
-        b"id=%d addr=%b laddr=%b fd=0 name=%b age=%d idle=%d flags=%b db=%d sub=%d psub=%d ssub=%d multi=%d qbuf=0"
-        b" qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd=%b user=%b redir=-1"
-        b" resp=%d lib-name=%b lib-ver=%b\n"
+        b"id=%d addr=%b laddr=%b fd=0 name=%b age=%d idle=%d flags=%b db=%d sub=%d psub=%d ssub=%d multi=%d watch=%d"
+        b" qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd=%b user=%b"
+        b" redir=-1 resp=%d lib-name=%b lib-ver=%b io-thread=0 tot-net-in=0 tot-net-out=0 tot-cmds=0\n"
     ) % (
         client.id,
         client.address.encode(),
@@ -134,6 +134,7 @@ def line_of(context: Context, client: Client) -> bytes:
         len(patterns),
         len(shards),
         -1 if client.transaction is None else len(client.transaction.requests),
+        len(client.watched),
         client.last_command.encode() or b"NULL",
         USER,
         client.protocol,

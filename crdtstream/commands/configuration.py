@@ -115,7 +115,7 @@ CONFIG = [
         syntax="parameter...",
         help=("GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values."),
     ),
-    help_row("config", since="5.0.0", line="    Prints this help."),
+    help_row("config", since="5.0.0", line="    Print this help."),
     Command(
         "config|resetstat",
         reset_statistics,

@@ -176,7 +176,7 @@ SLOWLOG = [
             "    id, timestamp, time in microseconds, arguments, client address, client name.",
         ),
     ),
-    help_row("slowlog", since="6.2.0", line="    Prints this help."),
+    help_row("slowlog", since="6.2.0", line="    Print this help."),
     Command(
         "slowlog|len",
         slow_count,
@@ -215,7 +215,7 @@ LATENCY = [
         summary="Returns a latency graph for an event.",
         syntax="event",
     ),
-    help_row("latency", since="2.8.13", line="    Prints this help."),
+    help_row("latency", since="2.8.13", line="    Print this help."),
     Command(
         "latency|histogram",
         no_histograms,
@@ -266,7 +266,7 @@ MEMORY = [
         summary="Outputs a memory problems report.",
         help=("DOCTOR", "    Return memory problems reports."),
     ),
-    help_row("memory", since="4.0.0", line="    Prints this help."),
+    help_row("memory", since="4.0.0", line="    Print this help."),
     Command(
         "memory|malloc-stats",
         memory_malloc,

@@ -172,7 +172,7 @@ DEBUG = Command(
         "SLEEP <seconds>",
         "    Let this connection sleep for <seconds>; the region goes on. Decimals allowed.",
         "HELP",
-        "    Prints this help.",
+        "    Print this help.",
     ),
 )
 COMMANDS: list[Command] = [

@@ -146,7 +146,7 @@ PUBSUB = [
             "    Return the currently active channels matching a <pattern> (default: '*').",
         ),
     ),
-    help_row("pubsub", since="6.2.0", line="    Prints this help."),
+    help_row("pubsub", since="6.2.0", line="    Print this help."),
     Command(
         "pubsub|numpat",
         pattern_count,

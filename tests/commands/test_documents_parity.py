@@ -51,7 +51,7 @@ RENAMED = {
     "xsetid": {"entries_added": "entries-added", "max_deleted_entry_id": "max-deleted-id"},
 }
 # Commands whose arguments have another shape since 7.2, or in 8.2.
-RESHAPED = {"client|kill", "client|list", "config|get", "xinfo|stream"}
+RESHAPED = {"client|kill", "client|list", "config|get", "xinfo|stream", "psubscribe"}
 # What 7.0 does not know, or knows without arguments.
 UNKNOWN = {
     "client|no-touch",
@@ -80,12 +80,14 @@ def pairs(value: Value) -> dict[str, Value]:
 
 
 def shapes(value: Value) -> list[Shape]:
-    """Arguments as dictionaries, down to the last one, without those that came with 8.2 or later."""
+    """Arguments as dictionaries, down to the last one, without those that came with 8.2 or later, which KEEPREF,
+    DELREF and ACKED (`condition`) do not say.
+    """
     assert isinstance(value, list)
     found: list[Shape] = []
     for item in value:
         shape: Shape = dict(pairs(item))
-        if str(shape.get("since", "")).startswith("8."):
+        if str(shape.get("since", "")).startswith("8.") or shape.get("name") == "condition":
             continue
         shape.pop("display_text", None)
         if "arguments" in shape:

@@ -66,7 +66,7 @@ def test_what_tools_read() -> None:
     region.replica.keyspace.now_ms += 90_000_000
     fields = fields_of(region)
     expected = {
-        "redis_version": "7.2.4",
+        "redis_version": "8.10.0",
         "redis_mode": "standalone",
         "arch_bits": "64",
         "process_id": "77",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.commands.conversations import in_redis, in_region
-from tests.commands.harness import REDIS, Connection, redis_server
+from tests.commands.harness import REDIS, Connection, redis_server, without_modules
 
 pytestmark = pytest.mark.skipif(REDIS is None, reason="redis-server is not installed")
 
@@ -111,7 +111,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 def without_greeting(received: bytes) -> bytes:
     """HELLO tells versions, which differ."""
-    return received.partition(b"$7\r\nmodules\r\n*0\r\n")[2] or received
+    return without_modules(received).partition(b"$7\r\nmodules\r\n*0\r\n")[2] or received
 
 
 @pytest.mark.parametrize("name", sorted(SCRIPTS))

@@ -11,7 +11,7 @@ from tests.commands.harness import Region, guarded_region
 
 WRONGPASS = b"-WRONGPASS invalid username-password pair or user is disabled.\r\n"
 HELLO_2 = (
-    b"*14\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$5\r\n7.2.4\r\n$5\r\nproto\r\n:2\r\n$2\r\nid\r\n:1\r\n"
+    b"*14\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n8.10.0\r\n$5\r\nproto\r\n:2\r\n$2\r\nid\r\n:1\r\n"
     b"$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n"
 )
 
