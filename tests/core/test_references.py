@@ -11,6 +11,7 @@ from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
 from crdtstream.core.references import ids_of, is_needed, oldest_settled, slots_referring
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
+from tests.core.histories import join
 
 KEY = (0, b"s")
 GROUPS = (b"g", b"h")
@@ -126,3 +127,19 @@ def test_who_refers_to_an_id() -> None:
     read(replica, b"g", -1)
     assert slots_referring(stream_of(replica), (1, 0)) == [1]
     assert slots_referring(stream_of(replica), (2, 0)) == []
+
+
+def test_a_join_drops_what_is_pending_of_what_it_removes() -> None:
+    one, two = Replica(1), Replica(2)
+    for number in (1, 2):
+        one.add_entry(KEY, (number, 1), [b"f", b"v"])
+    one.create_group(KEY, b"g", Position(), -1)
+    exchange([one, two])
+    read(one, b"g", -1)
+    two.remove_entries(KEY, {1: [(1, 1)]}, False, (1, 1), {1: [((1, 0), (1, 1))]})
+    for replica in (one, two):
+        replica.take()
+    join(one, two)
+    pending = stream_of(one).groups[b"g"].pending
+    assert [row.entry_id for row in pending.rows(ID_MIN, ID_MAX, -1, None)] == [(2, 1)]
+    one.check()
