@@ -26,8 +26,11 @@ from tests.clients_real.moving import (
 )
 from tests.clients_real.rows import REDIS_PY
 
-PARSERS = {"resp2": (2, _RESP2Parser), "resp3": (3, _RESP3Parser)}
-HIREDIS_PARSERS = {"resp2-hiredis": (2, _HiredisParser), "resp3-hiredis": (3, _HiredisParser)}
+needs_hiredis = pytest.mark.skipif(find_spec("hiredis") is None, reason="needs hiredis-py")
+PARSERS = [
+    pytest.param({2: _RESP2Parser, 3: _RESP3Parser}, id="python"),
+    pytest.param({2: _HiredisParser, 3: _HiredisParser}, id="hiredis", marks=needs_hiredis),
+]
 
 
 class Consumer:
@@ -37,14 +40,15 @@ class Consumer:
         self.clients = [connect(port, protocol, parser) for port in ports]
         self.handled = Handled()
         self.in_hand: list[str] = []
-        create_group(self.client)
+        self.stream = f"{STREAM}-{protocol}"
+        self.create_group()
 
     @property
     def client(self) -> Any:
         return self.clients[0]
 
     def read(self) -> None:
-        reply = self.client.xreadgroup(GROUP, CONSUMER, {STREAM: ">"}, count=BATCH, block=BLOCK_MS)
+        reply = self.client.xreadgroup(GROUP, CONSUMER, {self.stream: ">"}, count=BATCH, block=BLOCK_MS)
         # RESP2 gives pairs, RESP3 a map of lists of batches.
         batches = [batch for _, batch in reply] if isinstance(reply, list) else [b for v in reply.values() for b in v]
         for entry_id, fields in (entry for batch in batches for entry in batch):
@@ -54,7 +58,7 @@ class Consumer:
     def acknowledge(self) -> None:
         entry_ids, self.in_hand = self.in_hand, []
         if entry_ids:
-            self.client.xack(STREAM, GROUP, *entry_ids)
+            self.client.xack(self.stream, GROUP, *entry_ids)
 
     def work(self) -> None:
         try:
@@ -65,7 +69,20 @@ class Consumer:
 
     def move(self) -> None:
         self.clients.pop(0).close()
-        create_group(self.client)
+        self.create_group()
+
+    def create_group(self) -> None:
+        try:
+            self.client.xgroup_create(self.stream, GROUP, id="0", mkstream=True)
+        except redis.ResponseError as error:
+            assert str(error).startswith("BUSYGROUP"), error
+
+    def finish(self) -> None:
+        while not self.handled.has_all():
+            self.work()
+        self.acknowledge()
+        assert self.client.xpending(self.stream, GROUP)["pending"] == 0
+        self.client.close()
 
 
 def connect(port: int, protocol: int, parser: Any) -> Any:
@@ -75,45 +92,28 @@ def connect(port: int, protocol: int, parser: Any) -> Any:
     return redis.Redis(connection_pool=pool)
 
 
-def create_group(client: Any) -> None:
-    try:
-        client.xgroup_create(STREAM, GROUP, id="0", mkstream=True)
-    except redis.ResponseError as error:
-        assert str(error).startswith("BUSYGROUP"), error
-
-
-def produce(client: Any, orders: list[str]) -> None:
+def produce(client: Any, stream: str, orders: list[str]) -> None:
     with client.pipeline(transaction=False) as pipeline:
         for order in orders:
-            pipeline.xadd(STREAM, {"order": order})
+            pipeline.xadd(stream, {"order": order})
         pipeline.execute()
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *PARSERS,
-        *[
-            pytest.param(name, marks=pytest.mark.skipif(find_spec("hiredis") is None, reason="needs hiredis-py"))
-            for name in HIREDIS_PARSERS
-        ],
-    ],
-)
-def test_a_consumer_moves(pair: Pair, name: str) -> None:
-    protocol, parser = {**PARSERS, **HIREDIS_PARSERS}[name]
-    consumer = Consumer(pair.ports, protocol, parser)
-    for client, orders in zip(consumer.clients, (EAST, WEST), strict=True):
-        produce(client, orders)
+@pytest.mark.parametrize("parsers", PARSERS)
+def test_consumers_move(pair: Pair, parsers: dict[int, Any]) -> None:
+    """One for each protocol, with a stream of its own."""
+    consumers = [Consumer(pair.ports, protocol, parser) for protocol, parser in parsers.items()]
+    for consumer in consumers:
+        for client, orders in zip(consumer.clients, (EAST, WEST), strict=True):
+            produce(client, consumer.stream, orders)
     pair.settle()
-    for _ in range(BATCHES_BEFORE):
-        consumer.work()
-    assert len(consumer.in_hand) == BATCH
+    for consumer in consumers:
+        for _ in range(BATCHES_BEFORE):
+            consumer.work()
+        assert len(consumer.in_hand) == BATCH
     pair.crash()
-    produce(consumer.clients[1], LATER)
-    while not consumer.handled.has_all():
-        consumer.work()
-    consumer.acknowledge()
-    assert consumer.client.xpending(STREAM, GROUP)["pending"] == 0
-    consumer.client.close()
-    consumer.handled.check(REDIS_PY.repeats)
+    for consumer in consumers:
+        produce(consumer.clients[1], consumer.stream, LATER)
+        consumer.finish()
+        consumer.handled.check(REDIS_PY.repeats)
     assert pair.unknown <= REDIS_PY.unknown

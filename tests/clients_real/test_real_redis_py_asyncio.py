@@ -30,10 +30,8 @@ from tests.clients_real.rows import REDIS_PY_ASYNCIO
 
 needs_hiredis = pytest.mark.skipif(find_spec("hiredis") is None, reason="needs hiredis-py")
 PARSERS = [
-    pytest.param(2, _AsyncRESP2Parser, id="resp2"),
-    pytest.param(3, _AsyncRESP3Parser, id="resp3"),
-    pytest.param(2, _AsyncHiredisParser, id="resp2-hiredis", marks=needs_hiredis),
-    pytest.param(3, _AsyncHiredisParser, id="resp3-hiredis", marks=needs_hiredis),
+    pytest.param({2: _AsyncRESP2Parser, 3: _AsyncRESP3Parser}, id="python"),
+    pytest.param({2: _AsyncHiredisParser, 3: _AsyncHiredisParser}, id="hiredis", marks=needs_hiredis),
 ]
 
 
@@ -44,52 +42,66 @@ def connect(port: int, protocol: int, parser: Any) -> Any:
     return Redis.from_pool(pool)
 
 
-async def create_group(client: Any) -> None:
-    try:
-        await client.xgroup_create(STREAM, GROUP, id="0", mkstream=True)
-    except redis.ResponseError as error:
-        assert str(error).startswith("BUSYGROUP"), error
+class Consumer:
+    """Reads in batches; which region it is in, its test says."""
+
+    def __init__(self, ports: tuple[int, int], protocol: int, parser: Any) -> None:
+        self.east, self.west = (connect(port, protocol, parser) for port in ports)
+        self.handled = Handled()
+        self.stream = f"{STREAM}-{protocol}"
+
+    async def arrive(self, client: Any) -> None:
+        try:
+            await client.xgroup_create(self.stream, GROUP, id="0", mkstream=True)
+        except redis.ResponseError as error:
+            assert str(error).startswith("BUSYGROUP"), error
+
+    async def produce(self, client: Any, orders: list[str]) -> None:
+        """All at once, each on a connection of the pool."""
+        await asyncio.gather(*(client.xadd(self.stream, {"order": order}) for order in orders))
+
+    async def read(self, client: Any) -> list[str]:
+        """Handle one batch; returns the IDs to acknowledge."""
+        reply = await client.xreadgroup(GROUP, CONSUMER, {self.stream: ">"}, count=BATCH, block=BLOCK_MS)
+        batches = [batch for _, batch in reply] if isinstance(reply, list) else [b for v in reply.values() for b in v]
+        entries = [entry for batch in batches for entry in batch]
+        for _, fields in entries:
+            self.handled(fields["order"])
+        return [entry_id for entry_id, _ in entries]
+
+    async def acknowledge(self, client: Any, entry_ids: list[str]) -> None:
+        if entry_ids:
+            assert await client.xack(self.stream, GROUP, *entry_ids) == len(entry_ids)
+
+    async def begin(self) -> list[str]:
+        """Work in the east; returns what is in hand at the end."""
+        await self.arrive(self.east)
+        for _ in range(BATCHES_BEFORE - 1):
+            await self.acknowledge(self.east, await self.read(self.east))
+        return await self.read(self.east)
+
+    async def move(self, in_hand: list[str]) -> None:
+        with pytest.raises((redis.ConnectionError, redis.TimeoutError)):
+            await self.acknowledge(self.east, in_hand)
+        await self.arrive(self.west)
+        while not self.handled.has_all():
+            await self.acknowledge(self.west, await self.read(self.west))
+        assert (await self.west.xpending(self.stream, GROUP))["pending"] == 0
+        for client in (self.east, self.west):
+            await client.connection_pool.disconnect()
 
 
-async def produce(client: Any, orders: list[str]) -> None:
-    """All at once, each on a connection of the pool."""
-    await asyncio.gather(*(client.xadd(STREAM, {"order": order}) for order in orders))
-
-
-async def read(client: Any, handled: Handled) -> list[str]:
-    """Handle one batch; returns the IDs to acknowledge."""
-    reply = await client.xreadgroup(GROUP, CONSUMER, {STREAM: ">"}, count=BATCH, block=BLOCK_MS)
-    batches = [batch for _, batch in reply] if isinstance(reply, list) else [b for v in reply.values() for b in v]
-    entries = [entry for batch in batches for entry in batch]
-    for _, fields in entries:
-        handled(fields["order"])
-    return [entry_id for entry_id, _ in entries]
-
-
-async def acknowledge(client: Any, entry_ids: list[str]) -> None:
-    if entry_ids:
-        assert await client.xack(STREAM, GROUP, *entry_ids) == len(entry_ids)
-
-
-@pytest.mark.parametrize(("protocol", "parser"), PARSERS)
-async def test_a_consumer_moves(pair: Pair, protocol: int, parser: Any) -> None:
-    east, west = (connect(port, protocol, parser) for port in pair.ports)
-    handled = Handled()
-    await create_group(east)
-    await asyncio.gather(produce(east, EAST), produce(west, WEST))
+@pytest.mark.parametrize("parsers", PARSERS)
+async def test_consumers_move(pair: Pair, parsers: dict[int, Any]) -> None:
+    """One for each protocol, with a stream of its own, all of them at the same time."""
+    consumers = [Consumer(pair.ports, protocol, parser) for protocol, parser in parsers.items()]
+    await asyncio.gather(*(one.produce(one.east, EAST) for one in consumers))
+    await asyncio.gather(*(one.produce(one.west, WEST) for one in consumers))
     pair.settle()
-    for _ in range(BATCHES_BEFORE - 1):
-        await acknowledge(east, await read(east, handled))
-    in_hand = await read(east, handled)
+    in_hand = await asyncio.gather(*(one.begin() for one in consumers))
     pair.crash()
-    with pytest.raises((redis.ConnectionError, redis.TimeoutError)):
-        await acknowledge(east, in_hand)
-    await create_group(west)
-    await produce(west, LATER)
-    while not handled.has_all():
-        await acknowledge(west, await read(west, handled))
-    assert (await west.xpending(STREAM, GROUP))["pending"] == 0
-    for client in (east, west):
-        await client.connection_pool.disconnect()
-    handled.check(REDIS_PY_ASYNCIO.repeats)
+    await asyncio.gather(*(one.produce(one.west, LATER) for one in consumers))
+    await asyncio.gather(*(one.move(entry_ids) for one, entry_ids in zip(consumers, in_hand, strict=True)))
+    for one in consumers:
+        one.handled.check(REDIS_PY_ASYNCIO.repeats)
     assert pair.unknown <= REDIS_PY_ASYNCIO.unknown

@@ -93,9 +93,13 @@ def worker_of(broker: Any) -> asyncio.Task[None]:
 
 
 async def stop(worker: asyncio.Task[None]) -> None:
-    worker.cancel()
+    """A worker that is just losing its region may swallow a cancellation, so it is asked until it ends."""
+    async with asyncio.timeout(DEADLINE_S):
+        while not worker.done():
+            worker.cancel()
+            await asyncio.wait([worker], timeout=0.1)
     with suppress(asyncio.CancelledError, redis.RedisError):
-        await worker
+        worker.result()
 
 
 @pytest.mark.parametrize("protocol", [2, 3], ids=["resp2", "resp3"])
