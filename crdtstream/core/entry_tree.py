@@ -31,7 +31,6 @@ ADOPT_ENTRIES: Final = 64
 ADOPT_BYTES: Final = 8 * 1024
 # A block left smaller than this by removals is merged with the one before it.
 SPARSE_ENTRIES: Final = 64
-
 # From so many IDs or pieces of one block on, the block is visited as a whole.
 DENSE_IDS: Final = 8
 
@@ -306,8 +305,7 @@ class EntryTree(Extent):
         """The counters of all live entries as maximal ranges, both ends inclusive."""
         ranges: list[tuple[int, int]] = []
         for at in range(len(self._blocks)):
-            block = self._blocks[at]
-            add_counter_ranges(ranges, block, self._low_of(at))
+            add_counter_ranges(ranges, self._blocks[at], self._low_of(at))
         return ranges
 
     def counters_between(self, low: int, high: int) -> array[int]:
@@ -480,8 +478,7 @@ class EntryTree(Extent):
         """The sum of the live entries' checksums mod 2**64: equal for equal entries, however blocks divide them."""
         total = 0
         for at in range(len(self._blocks)):
-            block = self._blocks[at]
-            low = self._low_of(at)
+            block, low = self._blocks[at], self._low_of(at)
             total += block.checksum_of(low, block.count) if low else block.checksum()
         return total % CHECKSUM_MODULUS
 
