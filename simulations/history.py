@@ -12,6 +12,10 @@ from simulations.reply import ReplyError, Value
 
 GroupName = tuple[Key, bytes]
 
+NOT_PENDING = -1
+ACKNOWLEDGING = frozenset((b"XACK", b"XACKDEL"))
+REMOVING = frozenset((b"XDEL", b"XDELEX", b"XACKDEL", b"XTRIM", b"DEL"))
+
 
 class Violation(Exception):
     """An invariant does not hold; `checker` names it."""
@@ -86,22 +90,22 @@ class History:
             self.added.append(Added(region, (0, argv[1]), entry_id_of(value), dot))
         elif argv[:2] == [b"XGROUP", b"CREATE"]:
             self.created.append(Created(((0, argv[2]), argv[3]), dot))
-        elif name in (b"XDEL", b"XTRIM", b"DEL"):
+        elif name in REMOVING:
             self._note_removal(argv, seen)
-        elif name == b"XACK" and value:
-            self._note_acknowledged(((0, argv[1]), argv[2]), creates, list(map(id_of_text, argv[3:])))
+        if name in ACKNOWLEDGING and value:
+            self._note_acknowledged(((0, argv[1]), argv[2]), creates, acknowledged_ids(argv, value))
         elif name == b"XREADGROUP" and isinstance(value, list):
             self._note_read(argv, value, creates)
 
     def note_unanswered(self, argv: list[bytes], dot: Dot, seen: VersionVector, creates: list[Dot]) -> None:
         """Record a command that may or may not have happened."""
         name = argv[0]
-        if name in (b"XDEL", b"XTRIM", b"DEL") or b"MAXLEN" in argv:
+        if name in REMOVING or b"MAXLEN" in argv:
             after = seen.copy()
             after.advance(*dot)
             self._note_removal(argv, after)
-        elif name == b"XACK":
-            self._note_acknowledged(((0, argv[1]), argv[2]), creates, list(map(id_of_text, argv[3:])))
+        if name in ACKNOWLEDGING:
+            self._note_acknowledged(((0, argv[1]), argv[2]), creates, named_ids(argv))
         elif b"NOACK" in argv:
             self.maybe_read.add(((0, argv[-2]), argv[2]))
 
@@ -159,6 +163,20 @@ def ids_of(value: list[Value]) -> list[EntryId]:
         assert isinstance(entries, list)
         ids += [entry_id_of(str(entry[0])) for entry in entries if isinstance(entry, list)]
     return ids
+
+
+def named_ids(argv: list[bytes]) -> list[EntryId]:
+    """The IDs of an XACK, or those behind `IDS n` of an XACKDEL."""
+    first = argv.index(b"IDS") + 2 if argv[0] == b"XACKDEL" else 3
+    return list(map(id_of_text, argv[first:]))
+
+
+def acknowledged_ids(argv: list[bytes], value: Value) -> list[EntryId]:
+    """The IDs that an answered XACK or XACKDEL may have acknowledged: XACKDEL tells which were not pending."""
+    ids = named_ids(argv)
+    if not isinstance(value, list):
+        return ids
+    return [entry_id for entry_id, fate in zip(ids, value, strict=True) if fate != NOT_PENDING]
 
 
 def entry_id_of(text: str) -> EntryId:

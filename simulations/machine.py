@@ -209,7 +209,7 @@ class Machine:
     def creates_of(self, argv: list[bytes]) -> list[Dot]:
         """Return the create dots under which a read or acknowledgement is made, unless its key is due to expire."""
         name = argv[0]
-        if name not in (b"XREADGROUP", b"XACK"):
+        if name not in (b"XREADGROUP", b"XACK", b"XACKDEL"):
             return []
         key, group_name = (argv[-2], argv[2]) if name == b"XREADGROUP" else (argv[1], argv[2])
         stream = self.node.replica.keyspace.known((0, key))

@@ -39,8 +39,9 @@ PROFILES = {
 class Workload:
     """The clients of one world; `profile` says what they do most."""
 
-    def __init__(self, rng: Random, profile: str, id_mode: str) -> None:
+    def __init__(self, rng: Random, profile: str, id_mode: str, references: Random | None = None) -> None:
         self.rng = rng
+        self._references = references
         self.weights, keys, self.groups = PROFILES[profile]
         self.keys = KEYS[:keys]
         self.id_mode = id_mode
@@ -56,7 +57,20 @@ class Workload:
             return rebirth(rng, key, group, stream)
         if kind == "run":
             return run(rng, key, group, self.id_mode)
-        return [self._draw_one(kind, key, group, stream)]
+        return [self._with_references(self._draw_one(kind, key, group, stream))]
+
+    def _with_references(self, argv: Argv) -> Argv:
+        """Let a removal say what happens to references, in worlds that have a source to draw that from."""
+        if self._references is None or argv[0] not in (b"XDEL", b"XTRIM", b"XACK"):
+            return argv
+        strategy = self._references.choice([b"KEEPREF", b"DELREF", b"DELREF", b"ACKED", b"ACKED"])
+        if argv[0] == b"XTRIM":
+            return [*argv, strategy]
+        named = argv[2:] if argv[0] == b"XDEL" else argv[3:]
+        rest = [strategy, b"IDS", b"%d" % len(named), *named]
+        if argv[0] == b"XDEL":
+            return [b"XDELEX", argv[1], *rest]
+        return [b"XACKDEL", argv[1], argv[2], *rest] if self._references.random() < 0.3 else argv
 
     def draw_rebirth(self) -> list[Argv]:
         """Destroy and create a group, whatever the profile."""

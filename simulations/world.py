@@ -32,6 +32,7 @@ TICK_MS = 50
 QUIET_BOUND_MS = 20_000
 CHECKPOINT_STEP_MS = 5
 SERVES_AT_ONCE_ODDS = 0.2
+REFERENCES_ODDS = 0.2
 
 
 class Faults(Protocol):
@@ -73,7 +74,13 @@ class World(Network):
         self.adversary = adversary(self)
         # From a source of its own: what else a seed draws stays as it was before there was this setting.
         self._serves_at_once = Random(f"serves at once {seed}").random() < SERVES_AT_ONCE_ODDS
-        self.workload = Workload(rng, self.settings.profile, self.settings.id_mode)
+        references = Random(f"references {seed}")
+        self.workload = Workload(
+            rng,
+            self.settings.profile,
+            self.settings.id_mode,
+            references if references.random() < REFERENCES_ODDS else None,
+        )
         self.machines = {number: self._machine(number) for number in range(1, self.settings.regions + 1)}
         if self.settings.twin:
             self._add_twin(self.settings.regions + 1)
