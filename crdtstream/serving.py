@@ -242,9 +242,12 @@ class Serving:
                 given += 1
         if self._context.digests and digest_on(self._context):
             self.wake_keyless()
-        self._context.notifications.settle()
-        self._deliver_messages()
-        self._wake_durable()
+        if self._context.notifications.on:
+            self._context.notifications.settle()
+        if self._context.pubsub.messages:
+            self._deliver_messages()
+        if self._context.parking.waiters:
+            self._wake_durable()
         self._turn.begin_turn()
 
     def _wake_durable(self) -> None:

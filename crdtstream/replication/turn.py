@@ -22,7 +22,9 @@ Record = tuple[int, bytes]
 
 
 class Witness(Protocol):
-    """Who is told what changes: the port to the clients."""
+    """Who is told what changes, while `on`: the port to the clients."""
+
+    on: bool
 
     def settle(self) -> None:
         """What was prepared here is about to become records."""
@@ -56,7 +58,7 @@ class Turn:
         prepared, self._prepared = self._prepared, self._replica.prepared
         if prepared == self._prepared or not self._replica.is_open:
             return
-        if self.witness is not None:
+        if self.witness is not None and self.witness.on:
             self.witness.settle()
         taken = self._replica.take()
         if taken.facts:
@@ -70,7 +72,7 @@ class Turn:
         screen_batch(batch, self._replica)
         self.cut()
         self._replica.applied.apply_batch(batch)
-        if self.witness is not None:
+        if self.witness is not None and self.witness.on:
             self.witness.heard(batch)
         self._add_batch(batch, payload)
 

@@ -141,6 +141,7 @@ class Noting:
 
     def __init__(self, replica: Replica) -> None:
         self.replica = replica
+        self.on = True
         self.told: list[object] = []
 
     def settle(self) -> None:
@@ -156,4 +157,7 @@ def test_a_witness_sees_what_is_about_to_be_a_record_and_what_was_applied() -> N
     replica.add_entry(KEY, (5, 1), [b"f", b"v"])
     receive(turn, batch_of(1, added(1, 7), StreamDeleted(KEY, {})))
     turn.cut()
+    assert witness.told == [1, (1, 2)]
+    witness.on = False
+    receive(turn, batch_of(3, added(1, 8)))
     assert witness.told == [1, (1, 2)]
