@@ -51,7 +51,7 @@ HEAD = """\
 All commands of the Redis port. Any region says the same in `COMMAND DOCS` and `COMMAND INFO`, so `redis-cli` shows the
 arguments while you type. Commands of other data types do not exist here, and get an error that says so.
 *Since* is the version of Redis that introduced a command.
-[Writing clients](clients.md#what-differs-from-redis) lists what behaves differently.
+[What differs from Redis](differences.md) lists what behaves differently.
 """
 TAIL_OF_OWN = "These commands exist in crdtstream only.\n"
 

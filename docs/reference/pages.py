@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from docs.reference.commands import commands_page
+from docs.reference.differences import differences_page
 from docs.reference.options import options_page
 from docs.reference.settings import settings_page
 from docs.reference.states import states_page
@@ -13,6 +14,7 @@ from docs.reference.states import states_page
 DOCS = Path(__file__).resolve().parent.parent
 PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands_page,
+    "differences.md": differences_page,
     "settings.md": settings_page,
     "spark-options.md": options_page,
     "states.md": states_page,

@@ -1,0 +1,132 @@
+"""What replies otherwise than in Redis on purpose, and why; docs/differences.md is made from this table.
+
+A difference that is not here is a fault. Parity tests stay away from these, or name the row that they allow for.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Difference(NamedTuple):
+    """`commands` are names as COMMAND tells them, without subcommands; `what` is a sentence for users."""
+
+    commands: tuple[str, ...]
+    what: str
+    why: str
+
+
+DIFFERENCES: Final = (
+    Difference(
+        ("type",),
+        "There are streams only: commands of other data types are unknown, and `TYPE` answers `stream` or `none`.",
+        "Each data type would need a replicated form of its own.",
+    ),
+    Difference(
+        ("xadd",),
+        "`strict` mode refuses an ID that the client gives; `CRDT.IMPORT` accepts one in every mode.",
+        "Two regions could give one ID to two entries.",
+    ),
+    Difference(
+        ("xadd", "xrange", "xread"),
+        "A later reply may hold a smaller ID, and `XREAD` may skip an entry that arrives late.",
+        "Entries of other regions arrive when the network brings them; groups deliver them all.",
+    ),
+    Difference(
+        ("xsetid",),
+        "An ID below the stream's last ID is refused, also where no entry lies above it.",
+        "Regions join their last IDs by the maximum, so a last ID never falls.",
+    ),
+    Difference(
+        ("xreadgroup", "xpending", "xclaim", "xautoclaim", "xnack", "xinfo"),
+        "Consumers and pending entries are those of this region; `CLAIM` and `XNACK` act on them.",
+        "A delivery that waited for other regions would not be local.",
+    ),
+    Difference(
+        ("xgroup",),
+        "A `DEL` or `XGROUP DESTROY` in another region ends a group that is created concurrently: expect `NOGROUP`.",
+        "One of the two has to win everywhere, without coordination.",
+    ),
+    Difference(
+        ("xgroup", "restore"),
+        "`XGROUP CREATE`, and `RESTORE` of groups, may answer `TRYAGAIN` for a moment after a start.",
+        "An origin creates groups only once it is admitted, or another region could forget what destroys them.",
+    ),
+    Difference(
+        ("xgroup", "exists"),
+        "`XGROUP DESTROY` of the last group of a stream that never had an entry removes the key.",
+        "A key exists through its entries, adds and groups, so that it exists in every region or in none.",
+    ),
+    Difference(
+        ("xgroup", "xclaim"),
+        "`XGROUP SETID` and `XCLAIM ... LASTID` move the position in this region only.",
+        "Positions are local; acknowledgements are what is replicated.",
+    ),
+    Difference(
+        ("xtrim", "del", "flushall"),
+        "What this region has seen is removed; entries that arrive later stay.",
+        "A removal of what nobody has seen would lose writes.",
+    ),
+    Difference(
+        ("xadd", "xtrim", "xdelex", "xackdel"),
+        "`ACKED` keeps what another region's readers may hold until their acknowledgements have arrived. For an ID that"
+        " the stream does not have it replies -1, also where Redis replies 2 because a group has not read so far.",
+        "A region knows other regions' readers by their acknowledgements alone; what does not exist cannot be kept.",
+    ),
+    Difference(
+        ("xtrim",),
+        "`DELREF` drops references to entries in the trimmed stretch that were removed before, too.",
+        "Other regions are told the stretch, and may have removed other entries of it.",
+    ),
+    Difference(
+        ("xadd", "xcfgset"),
+        "`IDMP` and `IDMPAUTO` recognise a repetition in the region that added the entry; `RENAME` and `COPY` drop the"
+        " records.",
+        "Producer records are local, like pending entries.",
+    ),
+    Difference(
+        ("rename", "copy", "move", "swapdb"),
+        "Entries are rewritten and groups are dropped, for at most `copy_entries_max` entries.",
+        "An entry is known to other regions by its key and its number, so it has to be written again.",
+    ),
+    Difference(
+        ("expire", "persist"),
+        "Of concurrent expiries the longest wins, and `PERSIST` beats all.",
+        "The region that asked for the longest life must not find the key gone.",
+    ),
+    Difference(
+        ("wait", "waitaof"),
+        "Regions are counted, by what they have on disk; the first number of `WAITAOF` is for this region's own disk.",
+        "There are no replicas; a write in the memory of another region may be lost with it.",
+    ),
+    Difference(
+        ("watch",),
+        "Changes that arrive from other regions end a transaction, too.",
+        "The keys did change.",
+    ),
+    Difference(
+        ("save", "bgsave", "debug"),
+        "`SAVE` and `DEBUG SLEEP` hold up their caller only; all else of `DEBUG` is refused, as Redis does by default.",
+        "A region that stands still is silent to its peers.",
+    ),
+    Difference(
+        ("publish", "spublish", "subscribe", "ssubscribe"),
+        "Messages reach the listeners in this region; shard channels are channels with names of their own.",
+        "Messages have no history that another region could catch up with.",
+    ),
+    Difference(
+        ("role", "cluster", "module", "script", "function"),
+        "Every region is a master without replicas; there are no cluster mode, no modules, no scripts and no ACLs.",
+        "Regions are linked by their own protocol, and scripts would need a bound on time and memory.",
+    ),
+    Difference(
+        ("xinfo",),
+        "`radix-tree-keys` counts blocks, of 256 entries at most; `radix-tree-nodes` is one more.",
+        "Entries lie in blocks by origin, not in a radix tree.",
+    ),
+    Difference(
+        ("xtrim", "xadd"),
+        "A trim with `~` drops whole nodes of `stream-node-max-entries` entries, counted from the first that is left.",
+        "There are no listpack nodes, whose borders depend on earlier removals.",
+    ),
+)
