@@ -69,8 +69,8 @@ DIFFERENCES: Final = (
     ),
     Difference(
         ("xadd", "xtrim", "xdelex", "xackdel"),
-        "`ACKED` keeps what another region's readers may hold until their acknowledgements have arrived. For an ID that"
-        " the stream does not have it replies -1, also where Redis replies 2 because a group has not read so far.",
+        "`ACKED` keeps what another region's readers may hold until their acknowledgements have arrived. Of an ID that"
+        " the stream does not have nothing is kept, also where Redis replies 2 because a group has not read so far.",
         "A region knows other regions' readers by their acknowledgements alone; what does not exist cannot be kept.",
     ),
     Difference(

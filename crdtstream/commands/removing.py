@@ -165,15 +165,19 @@ def xackdel(context: Context, client: Client, argv: list[bytes]) -> Reply:
         context.replica.record(PendingDropped(key, argv[2], dropped))
     fates: list[int] = []
     for entry_id in named.ids:
-        fates.append(acknowledged_fate(removal.take(entry_id)) if entry_id in held else NOT_FOUND)
+        if entry_id not in held:
+            fates.append(NOT_FOUND)
+            continue
+        fate = removal.take(entry_id)
+        fates.append(fate if fate != NOT_FOUND else fate_of_removed(stream, entry_id, named.strategy))
         held.discard(entry_id)
     removal.commit(key)
     return fates_reply(fates)
 
 
-def acknowledged_fate(fate: int) -> int:
-    """An entry that was pending and was removed before counts as removed."""
-    return REMOVED if fate == NOT_FOUND else fate
+def fate_of_removed(stream: Stream, entry_id: EntryId, strategy: int | None) -> int:
+    """An entry that was pending and was removed before counts as removed, or, for ACKED, as held by another group."""
+    return STILL_NEEDED if strategy == ACKED and slots_referring(stream, entry_id) else REMOVED
 
 
 # XTRIM
