@@ -99,6 +99,7 @@ CROSS_CUTTING = frozenset(
         "test_facts",
         "test_garbage",
         "test_pages",
+        "test_differential",
         "test_processes",
         "test_real",
         "test_recovery",
