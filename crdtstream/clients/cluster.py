@@ -97,6 +97,10 @@ class Admission(Protocol):
 
     @property
     def admitted(self) -> bool: ...
+    @property
+    def is_new(self) -> bool:
+        """True while this region has been in no cluster."""
+
     def want(self) -> None:
         """A client waits for the admission."""
 

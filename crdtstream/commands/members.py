@@ -101,8 +101,14 @@ def evict(context: Context, client: Client, argv: list[bytes]) -> Reply:
     forced = len(argv) == 3 and argv[2].upper() == b"FORCE"
     if len(argv) > 3 or (len(argv) == 3 and not forced):
         raise CommandError("ERR syntax error: CRDT.EVICT region|origin [FORCE]")
-    peers = context.cluster.neighbours.peers()
+    admission, peers = context.cluster.admission, context.cluster.neighbours.peers()
     slots = named_slots(context, peers, argv[1])
+    if admission is not None and admission.is_new:
+        # The others would take its eviction for a sign of a cluster, and found none.
+        raise CommandError(
+            "ERR this region belongs to no cluster yet, so it cannot evict: wait until it is admitted (INFO"
+            " replication, admitted:1), or ask a region that is"
+        )
     own, table = context.replica.applied.slot, context.replica.applied.members
     leaving = [slot for slot in slots if not table.is_evicted(slot)]
     if forced and not leaving:

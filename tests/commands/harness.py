@@ -103,6 +103,7 @@ class FakeAdmission:
 
     def __init__(self) -> None:
         self.admitted = False
+        self.is_new = False
         self.wanted = False
         self.said = 0
 

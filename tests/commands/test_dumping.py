@@ -138,6 +138,7 @@ class Waiting:
 
     def __init__(self) -> None:
         self.admitted = False
+        self.is_new = False
         self.wanted = False
 
     def want(self) -> None:

@@ -7,7 +7,7 @@ import pytest
 from crdtstream.clients.cluster import Peer
 from crdtstream.core.causality import VersionVector, origin_of
 from crdtstream.core.members import ADMITTED, EVICTED, JOINED, PAST, SUCCEEDED, Members
-from tests.commands.harness import Region
+from tests.commands.harness import FakeAdmission, Region
 
 
 class FakeRetention:
@@ -106,6 +106,16 @@ def test_several_origins_of_a_region_go_at_once() -> None:
 
 def test_one_that_was_followed_has_ended_already() -> None:
     assert region_of_four().line("CRDT.EVICT 3.0") == b"-ERR 3.0 is already evicted\r\n"
+
+
+def test_a_region_that_is_in_no_cluster_evicts_nobody() -> None:
+    region = region_of_four()
+    admission = region.context.cluster.admission = FakeAdmission()
+    admission.is_new = True
+    assert (region.line("CRDT.EVICT 2 FORCE") or b"").startswith(b"-ERR this region belongs to no cluster yet")
+    assert not region.replica.prepared
+    admission.is_new = False
+    assert b"no cluster" not in (region.line("CRDT.EVICT 2 FORCE") or b"")
 
 
 def test_one_that_was_only_met_is_evicted_too() -> None:

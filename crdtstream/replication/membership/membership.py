@@ -89,6 +89,10 @@ class Membership:
         """True if this origin may do what only an admitted one may."""
         return self.own.is_admitted
 
+    @property
+    def is_new(self) -> bool:
+        return self.own.is_new
+
     def want(self) -> None:
         """Somebody needs the admission."""
         self.own.ask()
