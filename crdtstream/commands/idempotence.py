@@ -106,15 +106,18 @@ class ProducerOptions:
         if word == b"IDMP-DURATION":
             if self.duration_s is not None:
                 raise CommandError("ERR IDMP-DURATION specified multiple times")
-            self.duration_s = integer(value)
-            if not 1 <= self.duration_s <= DURATION_S_MAX:
+            # Checked as a local: compiled, the attribute counts as None until the end of the branch.
+            seconds = integer(value)
+            if not 1 <= seconds <= DURATION_S_MAX:
                 raise CommandError(f"ERR IDMP-DURATION must be between 1 and {DURATION_S_MAX} seconds")
+            self.duration_s = seconds
         elif word == b"IDMP-MAXSIZE":
             if self.entries_max is not None:
                 raise CommandError("ERR IDMP-MAXSIZE specified multiple times")
-            self.entries_max = integer(value)
-            if not 1 <= self.entries_max <= ENTRIES_MAX:
+            entries = integer(value)
+            if not 1 <= entries <= ENTRIES_MAX:
                 raise CommandError(f"ERR IDMP-MAXSIZE must be between 1 and {ENTRIES_MAX} entries")
+            self.entries_max = entries
         else:
             raise CommandError(arguments.SYNTAX)
 
