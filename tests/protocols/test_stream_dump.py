@@ -71,6 +71,7 @@ def values(thing: object) -> object:
     return thing
 
 
+@pytest.mark.interpreted
 @given(streams())
 def test_what_is_written_is_read(stream: StreamDump) -> None:
     payload = dumped(stream)

@@ -90,12 +90,15 @@ async def test_two_that_dial_each_other_keep_the_stream_of_the_lower_region(tran
     def settled() -> bool:
         return list(east.open.values()) == [True] and list(west.open.values()) == [False]
 
-    await until(lambda: bool(east.met and west.met) and settled(), "the choice between two streams")
-    await asyncio.sleep(0.2)
-    assert settled()
-    count = east.greetings()
-    await asyncio.sleep(0.2)
-    assert east.greetings() == count
+    # A stream that lost may be dialled once more before its end hears of the other one: the choice holds in the end.
+    for _ in range(50):
+        await until(lambda: bool(east.met and west.met) and settled(), "the choice between two streams")
+        count = east.greetings()
+        await asyncio.sleep(0.4)
+        if settled() and east.greetings() == count:
+            break
+    else:
+        raise AssertionError(f"the choice between two streams does not last: {east.closed}")
     east.say(b"x")
     west.say(b"y")
     await until(lambda: west.payloads() == [b"x"] and east.payloads() == [b"y"])
