@@ -99,7 +99,8 @@ class ProducerOptions:
             if at + 1 == len(argv):
                 raise CommandError(arguments.SYNTAX)
             self._take(argv[at].upper(), argv[at + 1])
-        if self.duration_s is None and self.entries_max is None:
+        # Not by the attributes: compiled, they count as None until the end of this method.
+        if len(argv) == 2:
             raise CommandError("ERR At least one parameter must be specified")
 
     def _take(self, word: bytes, value: bytes) -> None:
