@@ -168,7 +168,7 @@ MUTATIONS = (
         "node.py",
         "            if not self.outputs.holds:",
         "            if True:",
-        "ack frontier",
+        "synced first",
     ),
     Mutation(
         "replies do not wait for the disk, under always",

@@ -24,7 +24,7 @@ from simulations.state_checkers import (
     Recovered,
     UnionOfRuns,
 )
-from simulations.wire_checkers import NoEcho, OriginOrder, ResumesFromLog
+from simulations.wire_checkers import NoEcho, OriginOrder, ResumesFromLog, SyncedFirst
 from simulations.world import World
 
 
@@ -34,6 +34,7 @@ def all_checkers() -> list[Checker]:
         DamageIsRot(),
         OriginOrder(),
         NoEcho(),
+        SyncedFirst(),
         ForgetsOnlyStable(),
         ResumesFromLog(),
         NoResurrection(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from crdtstream.config import ALWAYS
 from crdtstream.core.causality import VersionVector
 from crdtstream.protocols import codec
 from crdtstream.replication.greeting import to_vector
@@ -69,6 +70,24 @@ class NoEcho(Checker):
     def _complain(self, payload: bytes, how: str) -> None:
         header = codec.decode_header(payload)
         self.fail(f"{how}: {header.slot}:{header.first}")
+
+
+class SyncedFirst(Checker):
+    """With the policy `always`, a region sends only batches that it has on its disk."""
+
+    name = "synced first"
+
+    def sent(self, world: Network, connection: Connection, sender: int, message: Message, data: bytes) -> None:
+        machine = world.machines[sender]
+        if machine.config.fsync != ALWAYS:
+            return
+        durable = machine.node.exchange.view.durable_vector
+        for payload in message.batches.payloads:
+            header = codec.decode_header(payload)
+            if not durable.contains(header.slot, header.last):
+                self.fail(
+                    f"region {sender} sends {header.slot}:{header.last}, and has {durable.get(header.slot)} on disk"
+                )
 
 
 class ResumesFromLog(Checker):

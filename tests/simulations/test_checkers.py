@@ -44,7 +44,7 @@ from simulations.state_checkers import (
     Recovered,
     UnionOfRuns,
 )
-from simulations.wire_checkers import NoEcho, OriginOrder, ResumesFromLog
+from simulations.wire_checkers import NoEcho, OriginOrder, ResumesFromLog, SyncedFirst
 from simulations.world import World
 
 KEY = (0, b"x")
@@ -403,6 +403,7 @@ def test_every_checker_has_an_example() -> None:
         OriginOrder,
         NoEcho,
         ResumesFromLog,
+        SyncedFirst,
         ForgetsOnlyStable,
         ForgetsInTheEnd,
     }
