@@ -1,6 +1,6 @@
 """The settings as they are now: the one place that commands, sessions and the runtime read them from.
 
-A `Config` is frozen, so a change is another one; whoever keeps these settings by reference sees it with the next read.
+A `Config` is frozen, so a change replaces it; code that holds a reference to these settings sees the new values.
 """
 
 from __future__ import annotations

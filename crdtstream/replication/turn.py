@@ -22,7 +22,7 @@ Record = tuple[int, bytes]
 
 
 class Witness(Protocol):
-    """Who is told what changes, while `on`: the port to the clients."""
+    """Observes changes while `on`: the port to the clients."""
 
     on: bool
 

@@ -1,4 +1,4 @@
-"""Relays between two regions: what passes, whoever dialled, and what does not."""
+"""Relays between two regions: what they pass and what they block, in both directions of dialling."""
 
 from __future__ import annotations
 

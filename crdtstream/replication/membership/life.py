@@ -1,4 +1,4 @@
-"""The life of a region in its cluster: membership and starting over go on, and whoever waits for that is told.
+"""The life of a region in its cluster: advances membership and starting over, and tells waiting clients the result.
 
 Both depend on each other: a region that starts over seeks no admission meanwhile, and hands over groups once it is
 admitted. So they are advanced together, after everything that may have changed what is due: a message, a tick, a sync.
