@@ -1,8 +1,9 @@
 """Keyspace notifications: what changed under which key, published to the clients of this region.
 
-Events are derived from effects and local facts: those of this region after each command (`settle`), those of
-other regions after each applied batch (`heard`). So an event reports a change, regardless of which region made it. A command whose changes have a name of their own in Redis, as RENAME, calls `note`. A state that is joined or
-replaced as a whole tells nothing.
+Events are derived from effects and local facts: those of this region after each command (`settle`), those of other
+regions after each applied batch (`heard`). So an event reports a change, regardless of which region made it. A command
+whose changes have a name of their own in Redis, as RENAME, calls `note`. A state that is joined or replaced as a whole
+reports nothing.
 
 A key is `new` if it did not exist before, and a DEL of a key that was hidden by its expiry means `expired`: hence this
 observes the keyspace, and remembers what each key was before its first change since the last call.
