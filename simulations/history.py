@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from crdtstream.core.causality import Dot, VersionVector
 from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import EntryId, parse_id
-from simulations.reply import ReplyError, Value
+from crdtstream.scenarios.reply import ReplyError, Value
 
 GroupName = tuple[Key, bytes]
 

@@ -19,10 +19,10 @@ from zlib import crc32
 from crdtstream.core.causality import VersionVector, region_of
 from crdtstream.core.effects import Key, StreamDeleted
 from crdtstream.replication.wire_pb2 import Message
+from crdtstream.scenarios.reply import Value, read_replies
 from simulations.history import History, Violation
 from simulations.machine import CLIENT, Machine, Unanswered
 from simulations.oracle import Expected, Oracle
-from simulations.reply import Value, read_replies
 from simulations.settings import Settings
 
 START_MS = 2**33

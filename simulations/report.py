@@ -19,8 +19,8 @@ from crdtstream.core.effects import Batch, Effect
 from crdtstream.core.entry_id import format_id
 from crdtstream.protocols import codec
 from crdtstream.replication.wire_pb2 import Message
+from crdtstream.scenarios.reply import ReplyError, Value, show
 from simulations.network import START_MS, Connection, Network, Watcher
-from simulations.reply import ReplyError, Value, show
 from simulations.world import World
 
 FOLDER = Path(__file__).parent / "page"

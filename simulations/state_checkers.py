@@ -6,13 +6,13 @@ from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Key
 from crdtstream.core.stream import Stream
 from crdtstream.node import Node
+from crdtstream.scenarios.reply import read_reply
 from crdtstream.storage.restore import open_storage
 from simulations.checking import Checker, Sampled
 from simulations.machine import SALT, Machine
 from simulations.network import Network
 from simulations.oracle import Expected, actual
 from simulations.portrait import lasting
-from simulations.reply import read_reply
 from simulations.workload import KEYS
 
 

@@ -20,9 +20,9 @@ from crdtstream.config import ALWAYS
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.entry_id import STRICT
 from crdtstream.replication.wire_pb2 import Message
+from crdtstream.scenarios.reply import Value
 from simulations.history import Violation
 from simulations.network import START_MS, Connection, Network, Watcher
-from simulations.reply import Value
 from simulations.scenario import Scenario
 from simulations.settings import Settings, pairs_of
 

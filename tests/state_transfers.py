@@ -5,8 +5,8 @@ from __future__ import annotations
 from crdtstream.config import Limits
 from crdtstream.core.digest import digest_replica
 from crdtstream.core.entry_id import STRICT
+from crdtstream.scenarios.reply import read_reply
 from simulations.cluster import Cluster
-from simulations.reply import read_reply
 
 LIMITS = Limits(
     segment_bytes_max=150,

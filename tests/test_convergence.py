@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from crdtstream.config import Limits
 from crdtstream.core.digest import digest_replica
 from crdtstream.core.entry_id import LIBERAL, SEMI_STRICT, STRICT
+from crdtstream.scenarios.reply import read_reply
 from simulations.cluster import Cluster
-from simulations.reply import read_reply
 
 REGIONS = 3
 WAIT_MS = 12

@@ -13,9 +13,9 @@ from crdtstream.commands.table import TABLE
 from crdtstream.config import Config, Limits
 from crdtstream.core.entry_id import STRICT
 from crdtstream.protocols import codec, replies
+from crdtstream.scenarios.reply import Value, read_reply
 from simulations.cluster import CLIENT, Cluster
 from simulations.machine import Machine
-from simulations.reply import Value, read_reply
 
 START_MS = 1_000
 

@@ -8,8 +8,8 @@ import pytest
 
 from crdtstream.config import Limits
 from crdtstream.core.entry_id import STRICT
+from crdtstream.scenarios.reply import Value, read_reply
 from simulations.cluster import CLIENT, Cluster
-from simulations.reply import Value, read_reply
 
 HOUR_MS = 3_600_000
 NOW_MS = 1_700_000_000_000

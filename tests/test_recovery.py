@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crdtstream.core.entry_id import STRICT
+from crdtstream.scenarios.reply import Value, read_reply
 from simulations.cluster import Cluster
 from simulations.disk import SimulatedDisk
-from simulations.reply import Value, read_reply
 from tests.test_convergence import LIMITS, act, assert_agreement, settle, steps
 
 LOCAL_VIEWS = (

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from simulations.scenario import Scenario, ScenarioError
+from crdtstream.scenarios.text import ScenarioError
+from simulations.scenario import Scenario
 
 FOLDER = Path(__file__).parent.parent / "simulations" / "scenarios"
 TEXTS = sorted(FOLDER.glob("*.txt"))

@@ -36,18 +36,31 @@ LAYERS = (
 )
 RANKS = {part: rank for rank, row in enumerate(LAYERS) for part in row}
 PURE = frozenset(
-    {"core", "config", "protocols", "clients", "commands", "serving", "peers", "replication", "bulk", "node"}
+    {
+        "core",
+        "config",
+        "protocols",
+        "clients",
+        "commands",
+        "serving",
+        "peers",
+        "replication",
+        "bulk",
+        "node",
+        "scenarios",
+    }
 )
 
 # A client of the public ports in a process of its own sees nothing of a node but the bytes. What starts regions as
-# processes sees not even these: a command line, a log, and what redis-py returns.
+# processes sees not even these: a command line, a log, and what redis-py returns; nor do texts that others play.
 CLIENTS: dict[str, frozenset[str]] = {
     "spark": frozenset({"bulk", "protocols"}),
     "dashboard": frozenset({"protocols"}),
     "processes": frozenset(),
+    "scenarios": frozenset(),
     "migration": frozenset(),
 }
-SIMULATED = frozenset(part for part, rank in RANKS.items() if rank <= RANKS["node"])
+SIMULATED = frozenset(part for part, rank in RANKS.items() if rank <= RANKS["node"]) | {"scenarios"}
 
 # What the pure layers may import. Never to be here: whatever reads a clock, a random source, a socket or a file.
 PURE_LIBRARY = frozenset(
@@ -79,6 +92,7 @@ PURE_PACKAGES = {
     "clients": frozenset({"mypy_extensions", "sortedcontainers"}),
     "protocols": frozenset({"hiredis", "msgpack", "mypy_extensions", "zstandard"}),
     "replication": frozenset({"google", "sortedcontainers"}),
+    "scenarios": frozenset({"io", "shlex"}),
 }
 IMPURE_CALLS = frozenset({"__import__", "breakpoint", "eval", "exec", "input", "open", "print"})
 KEEPS_ORDER = frozenset({"enumerate", "iter", "list", "map", "filter", "tuple", "zip"})

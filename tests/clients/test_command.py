@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crdtstream.clients.command import Command, help_row, keys_after, keys_at, keys_from
-from simulations.reply import read_reply
+from crdtstream.scenarios.reply import read_reply
 
 
 def run(_context: object, _client: object, argv: list[bytes]) -> bytes:

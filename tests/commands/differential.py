@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from random import Random
 
-from simulations.reply import ReplyError, Value, read_reply
+from crdtstream.scenarios.reply import ReplyError, Value, read_reply
 
 KEYS = ("s", "t")
 GROUPS = ("g", "h")

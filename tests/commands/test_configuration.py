@@ -11,8 +11,8 @@ from crdtstream.commands.settings import CONNECTION_LIMITS, LIVE_LIMITS, SETTING
 from crdtstream.config import Config, Limits
 from crdtstream.core.entry_id import STRICT
 from crdtstream.protocols import replies
+from crdtstream.scenarios.reply import read_reply
 from simulations.cluster import CLIENT, Cluster
-from simulations.reply import read_reply
 from tests.commands.harness import REDIS, Connection, Region, redis_server
 
 OK = b"+OK\r\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from crdtstream.config import Limits
-from simulations.reply import read_reply
+from crdtstream.scenarios.reply import read_reply
 from tests.commands.harness import REDIS, Connection, Region, redis_server
 
 

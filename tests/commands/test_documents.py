@@ -7,7 +7,7 @@ import pytest
 from crdtstream.clients.command import Command
 from crdtstream.clients.syntax import NO_KEY, Argument, arguments_of
 from crdtstream.commands.documents import told
-from simulations.reply import read_reply
+from crdtstream.scenarios.reply import read_reply
 from tests.commands.harness import every_command
 
 # They take less or more than what is told: DEBUG HELP, for one, and all that CLIENT KILL takes reads as optional.

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from simulations.reply import Value, read_reply
+from crdtstream.scenarios.reply import Value, read_reply
 from tests.commands.harness import REDIS, Connection, Region, every_command, redis_server
 
 pytestmark = pytest.mark.skipif(REDIS is None, reason="redis-server is not installed")

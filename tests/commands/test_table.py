@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crdtstream.commands.table import COMMANDS
-from simulations.reply import read_reply
+from crdtstream.scenarios.reply import read_reply
 from tests.commands.harness import Region
 
 

@@ -14,8 +14,8 @@ from crdtstream.config import Limits
 from crdtstream.core.entry_id import STRICT
 from crdtstream.core.replica import Replica, Taken
 from crdtstream.replication.turn import Turn
+from crdtstream.scenarios.reply import read_reply
 from simulations.cluster import CLIENT, Cluster
-from simulations.reply import read_reply
 from tests.commands.harness import Region
 
 OTHER = 2

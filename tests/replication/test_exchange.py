@@ -16,8 +16,8 @@ from crdtstream.protocols.columns import column, flat
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.exchange import Exchange
 from crdtstream.replication.transfer.snapshot import Snapshot
+from crdtstream.scenarios.reply import read_reply
 from simulations.cluster import Cluster
-from simulations.reply import read_reply
 
 
 def run(cluster: Cluster, number: int, text: str) -> object:

@@ -24,8 +24,8 @@ from crdtstream.protocols.transfer_rows import TransferReader
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.screening import screen_batch, screen_state
 from crdtstream.replication.transfer.snapshot import Snapshot
+from crdtstream.scenarios.reply import read_reply
 from simulations.cluster import Cluster
-from simulations.reply import read_reply
 
 KEY = (0, b"x")
 CONTEXT = VersionVector({1: 5, 2: 9, 259: 3})

@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from crdtstream.core.entry_id import STRICT
+from crdtstream.scenarios.reply import Value, read_reply
 from simulations.cluster import Cluster
-from simulations.reply import Value, read_reply
 
 
 def run(cluster: Cluster, number: int, text: str) -> Value:

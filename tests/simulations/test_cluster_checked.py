@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from crdtstream.protocols import codec
+from crdtstream.scenarios.text import ScenarioError
 from simulations.checkers import all_checkers
 from simulations.cluster import Cluster
 from simulations.history import Violation
-from simulations.scenario import Scenario, ScenarioError
+from simulations.scenario import Scenario
 
 STORY = """\
 regions 3

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from simulations.scenario import Scenario, ScenarioError
+from crdtstream.scenarios.text import ScenarioError
+from simulations.scenario import Scenario
 
 TEXT = """\
 # A note.

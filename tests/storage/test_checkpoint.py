@@ -18,6 +18,7 @@ from crdtstream.config import Limits
 from crdtstream.core import entry_tree, spans
 from crdtstream.core.entry_id import STRICT
 from crdtstream.replication import history as history_module
+from crdtstream.scenarios.reply import read_reply
 from crdtstream.storage import checkpoint
 from crdtstream.storage.checkpoint import MANIFEST, checkpoint_names
 from crdtstream.storage.disk import DiskFailed, DiskFull
@@ -28,7 +29,6 @@ from simulations.cluster import Cluster
 from simulations.disk import SimulatedDisk
 from simulations.machine import Machine
 from simulations.portrait import lasting
-from simulations.reply import read_reply
 from tests.test_convergence import REGIONS, WAIT_MS, act, assert_agreement, settle, steps
 
 LIMITS = Limits(segment_bytes_max=2_000)

@@ -15,8 +15,8 @@ from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.audit.audit import Audit
 from crdtstream.replication.audit.remedy import REMEDY
 from crdtstream.replication.greeting import vector_rows
+from crdtstream.scenarios.reply import read_reply
 from simulations.cluster import Cluster
-from simulations.reply import read_reply
 
 LIMITS = Limits(segment_bytes_max=1 << 18, peer_timeout_ms=1 << 40, audit_interval_ms=1_000, audit_entries_max=50)
 TICK_MS = 100

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from crdtstream.config import Limits
 from crdtstream.core.entry_id import STRICT
+from crdtstream.scenarios.reply import read_reply
 from simulations.cluster import Cluster
 from simulations.machine import Machine
-from simulations.reply import read_reply
 
 HEARTBEAT_MS = Limits().heartbeat_ms
 TIMEOUT_MS = Limits().peer_timeout_ms

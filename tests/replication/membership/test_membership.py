@@ -11,8 +11,8 @@ from crdtstream.config import Limits
 from crdtstream.core.causality import VersionVector, region_of
 from crdtstream.core.entry_id import STRICT
 from crdtstream.protocols import codec
+from crdtstream.scenarios.reply import ReplyError
 from simulations.cluster import Cluster
-from simulations.reply import ReplyError
 from tests.replication.membership.living_clusters import (
     HEARTBEAT_MS,
     STEP_MS,

@@ -9,9 +9,9 @@ import pytest
 
 from crdtstream.core.causality import region_of
 from crdtstream.core.entry_id import STRICT
+from crdtstream.scenarios.reply import read_reply
 from simulations.cluster import Cluster
 from simulations.machine import Machine
-from simulations.reply import read_reply
 from tests.replication.membership.living_clusters import (
     HEARTBEAT_MS,
     STEP_MS,

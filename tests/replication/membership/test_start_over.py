@@ -17,8 +17,8 @@ from crdtstream.protocols.codec import CodecError
 from crdtstream.protocols.transfer_rows import TransferReader
 from crdtstream.replication.screening import screen_state
 from crdtstream.replication.transfer.snapshot import Snapshot
+from crdtstream.scenarios.reply import ReplyError, read_reply
 from simulations.cluster import Cluster
-from simulations.reply import ReplyError, read_reply
 
 # Memory is cloned with `copy.deepcopy`, which compiled classes do not take.
 CLONES = pytest.mark.interpreted

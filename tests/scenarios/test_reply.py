@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crdtstream.protocols import replies
-from simulations.reply import Value, read_replies, read_reply, show_reply
+from crdtstream.scenarios.reply import Value, read_replies, read_reply, show_reply
 
 CASES: list[tuple[bytes, Value, list[str]]] = [
     (b"+OK\r\n", "OK", ["OK"]),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from io import BytesIO
+from typing import Protocol
 
 
 @dataclass(frozen=True)
@@ -16,44 +18,52 @@ Value = None | int | str | ReplyError | list["Value"]
 WIDTH_MAX = 100
 
 
+class Source(Protocol):
+    """Bytes of replies: of a binary file, or of the file of a socket, which waits for them."""
+
+    def readline(self) -> bytes: ...
+
+    def read(self, size: int, /) -> bytes: ...
+
+
 def read_reply(data: bytes) -> Value:
     """Parse the only reply in `data`."""
-    value, end = _read(data, 0)
-    assert end == len(data), f"more than one reply: {data!r}"
+    [value] = read_replies(data)
     return value
 
 
 def read_replies(data: bytes) -> list[Value]:
     """Parse all replies in `data`."""
+    source = BytesIO(data)
     values: list[Value] = []
-    end = 0
-    while end < len(data):
-        value, end = _read(data, end)
-        values.append(value)
+    while source.tell() < len(data):
+        values.append(next_reply(source))
     return values
 
 
-def _read(data: bytes, start: int) -> tuple[Value, int]:
-    line_end = data.index(b"\r\n", start)
-    kind, rest = data[start : start + 1], data[start + 1 : line_end].decode()
-    end = line_end + 2
+def next_reply(source: Source) -> Value:
+    """Parse the next reply; EOFError if the source ends before it does."""
+    line = source.readline()
+    if not line.endswith(b"\r\n"):
+        raise EOFError("the reply ends early")
+    kind, rest = line[:1], line[1:-2].decode()
     if kind == b"+":
-        return rest, end
+        return rest
     if kind == b"-":
-        return ReplyError(rest), end
+        return ReplyError(rest)
     if kind == b":":
-        return int(rest), end
+        return int(rest)
     if kind == b"$":
-        size = int(rest)
-        return (None, end) if size < 0 else (data[end : end + size].decode(errors="backslashreplace"), end + size + 2)
+        return None if int(rest) < 0 else _text(source, int(rest))
     assert kind == b"*", f"no RESP2 reply begins with {kind!r}"
-    if int(rest) < 0:
-        return None, end
-    values: list[Value] = []
-    for _ in range(int(rest)):
-        value, end = _read(data, end)
-        values.append(value)
-    return values, end
+    return None if int(rest) < 0 else [next_reply(source) for _ in range(int(rest))]
+
+
+def _text(source: Source, size: int) -> str:
+    data = source.read(size + 2)
+    if len(data) < size + 2:
+        raise EOFError("the reply ends early")
+    return data[:size].decode(errors="backslashreplace")
 
 
 def show(value: Value) -> str:
