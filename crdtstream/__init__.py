@@ -20,6 +20,7 @@ append to the log first, then reply; peers pull what was appended.
 
 In addition, `spark` is a client of the bulk port that runs in processes of its own and imports only the contract.
 `processes` starts regions as processes, for the demo and for all that tests or measures regions from outside.
+`scenarios` is the format of the texts that the demo plays on processes and the simulator on simulated machines.
 `migration` moves streams between Redis servers and regions (`crdtstream import`, `crdtstream export`).
 
 **Route of one XADD.** `runtime.resp_server` (bytes) -> `protocols.requests` (argv) -> `node` -> `serving`

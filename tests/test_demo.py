@@ -18,8 +18,7 @@ import redis
 from rich.console import Console
 
 from crdtstream.demo.run import run_demo
-from crdtstream.demo.stories import EAST_WEST, STORIES
-from crdtstream.demo.story import Differ, Heal, Story, at
+from crdtstream.demo.story import Story, all_stories
 
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = ("-m", "crdtstream", "demo")
@@ -59,7 +58,7 @@ def test_once_tells_every_story_and_exits_0(tmp_path: Path) -> None:
     command = [sys.executable, *DEMO, "--once"]
     done = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert all(story.title in done.stdout for story in STORIES)
+    assert all(story.title in done.stdout for story in all_stories())
     assert "All held: 7 stories" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 100
     assert done.stderr == ""
@@ -110,17 +109,27 @@ def test_a_region_that_cannot_start_shows_its_log(tmp_path: Path) -> None:
 
 
 BROKEN = Story(
-    "A story that is not so",
-    "Four things in it do not hold.",
-    EAST_WEST,
-    (
-        at(east="XADD orders 100 item tea -> 100-9"),
-        at(east="XADD orders 200 item jam -> 200-1 effects=0"),
-        at(east="XGROUP CREATE orders crew 0 -> OK"),
-        Heal(),
-        at(west="XREADGROUP GROUP crew ann STREAMS orders > -> [100-1, 200-1]"),
-        Differ("east", "west"),
-    ),
+    """\
+# A story that is not so
+# Four things in it do not hold.
+t1
+  1> XADD orders 100 item tea
+     100-9
+t2
+  1> XADD orders 200 item jam
+     200-1
+  effects 1 0
+t3
+  1> XGROUP CREATE orders crew 0
+     OK
+t4
+  sync
+t5
+  2> XREADGROUP GROUP crew ann STREAMS orders >
+     [[orders, [[100-1, [item, tea]], [200-1, [item, jam]]]]]
+t6
+  differ 1 2
+"""
 )
 
 
@@ -135,3 +144,11 @@ def test_what_does_not_hold_is_named_and_the_exit_code_is_1(tmp_path: Path, monk
     assert "XINFO GROUPS orders is not the same in all regions: east" in complaints
     assert len(complaints.strip().splitlines()) == 4
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_step_that_the_demo_cannot_do_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    printed = StringIO()
+    story = Story("# A story\nt1\n  sync 1 2\nt2\n  kill 1\n")
+    assert run_demo(True, stories=(story,), console=Console(file=printed, width=100)) == 1
+    assert "A story, t2: line 5: the demo has no step 'kill'" in printed.getvalue()

@@ -1,4 +1,7 @@
-"""Every scenario runs on pure nodes and gives the replies of its text; `--rewrite` puts in those that came."""
+"""Every scenario runs on pure nodes and gives the replies of its text; `--rewrite` puts in those that came.
+
+So do the stories of the demo, which test_demo.py sees played on processes.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from crdtstream.demo.story import FOLDER as STORIES_FOLDER
 from crdtstream.scenarios.text import ScenarioError
 from simulations.scenario import Scenario
 
 FOLDER = Path(__file__).parent.parent / "simulations" / "scenarios"
 TEXTS = sorted(FOLDER.glob("*.txt"))
+STORIES = sorted(STORIES_FOLDER.glob("*.txt"))
 
 
 def case(path: Path) -> object:
@@ -20,7 +25,7 @@ def case(path: Path) -> object:
     return pytest.param(path, id=path.stem, marks=[pytest.mark.interpreted] if clones else [])
 
 
-@pytest.mark.parametrize("path", [case(path) for path in TEXTS])
+@pytest.mark.parametrize("path", [case(path) for path in TEXTS + STORIES])
 def test_scenario(path: Path, request: pytest.FixtureRequest) -> None:
     scenario = Scenario(path.read_text(encoding="utf-8"))
     cluster = scenario.run()
@@ -35,6 +40,7 @@ def test_scenario(path: Path, request: pytest.FixtureRequest) -> None:
 
 def test_the_scenarios_are_there() -> None:
     assert len(TEXTS) >= 53
+    assert len(STORIES) == 7
 
 
 def test_a_wrong_reply_is_named() -> None:

@@ -87,14 +87,21 @@ class Cluster:
     def link(self, one: str, other: str) -> Relay:
         return self.links[(one, other) if (one, other) in self.links else (other, one)]
 
-    def hold_links(self) -> None:
+    def reset_links(self) -> None:
+        """Hold every link, also those that were cut."""
         for link in self.links.values():
             link.hold()
 
+    def hold_links(self) -> None:
+        for link in self.links.values():
+            if not link.is_cut:
+                link.hold()
+
     def open_links(self, names: Iterable[str]) -> None:
-        """Open the links between these regions."""
-        for one, other in combinations(names, 2):
-            self.link(one, other).heal()
+        """Open the links between these regions that are not cut."""
+        for link in [self.link(one, other) for one, other in combinations(names, 2)]:
+            if not link.is_cut:
+                link.heal()
 
     # Agreement
 

@@ -1,13 +1,29 @@
-"""Plays stories on a cluster and records what each row produced and what did not hold."""
+"""Plays stories on a cluster and records what each moment produced and what did not hold.
+
+At the start of a story every link is held, and only its steps move anything between regions:
+
+    sync            the links among these regions carry everything pending until they agree, and are held again
+    cut, heal       a link is dropped, or is there again
+    pass            every link carries for so long, and until those that wait are answered; logs sync by themselves
+    effects         how many effects the last command of a region made
+    differ          the digests of two regions
+
+A command that waits is only sent: on real processes time passes anyway, so it may be answered sooner than simulated.
+"""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from crdtstream.demo.cluster import Cluster, DemoError
+from crdtstream.demo.cluster import NAMES, Cluster, DemoError
 from crdtstream.demo.proof import brief_digest
-from crdtstream.demo.story import Cut, Differ, Heal, Row, Settle, Step, Story, Sync, show_reply
-from crdtstream.processes.waiting import ProcessError
+from crdtstream.demo.region import Region
+from crdtstream.demo.story import Story, brief_reply
+from crdtstream.processes.waiting import ProcessError, until
+from crdtstream.scenarios.reply import show_reply
+from crdtstream.scenarios.text import WAITS, Line
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +37,22 @@ class Told:
 
 @dataclass(slots=True)
 class Outcome:
-    """The result of one row: for each region what was done, what it produced, and whether that was expected."""
+    """The result of one moment: for each region what was done, what it produced, and whether that was expected."""
 
-    moment: int
-    cells: dict[str, Told]
+    title: str
+    moment: str
+    cells: dict[str, Told] = field(default_factory=dict)
     complaints: list[str] = field(default_factory=list)
+
+    def move(self, name: str, text: str) -> None:
+        """Tell what happened to its links, unless a command is shown there."""
+        told = self.cells.get(name, Told("", ""))
+        if not told.command and text not in told.text:
+            self.cells[name] = Told("", f"{told.text}, {text}" if told.text else text)
+
+    def complain(self, what: str, name: str = "") -> None:
+        where = [self.title, self.moment, *([name] if name else [])]
+        self.complaints.append(f"{', '.join(where)}: {what}")
 
 
 class Player:
@@ -33,70 +60,117 @@ class Player:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+        self._names: tuple[str, ...] = NAMES
+        # The last command of each region, and how many effects the region had made before it.
+        self._commands: dict[str, str] = {}
+        self._before: dict[str, int] = {}
+        self._waiting: list[Region] = []
 
     def play(self, story: Story, outcomes: list[Outcome]) -> None:
         """Play a story, appending outcomes as they arrive; raises DemoError if it cannot continue."""
-        self._cluster.hold_links()
-        for moment, row in enumerate(story.rows, 1):
+        self._cluster.reset_links()
+        self._names = story.names
+        for moment, lines in story.moments():
+            outcomes.append(Outcome(story.title, moment))
             try:
-                outcomes.append(self._play_row(story, moment, row))
+                for line in lines:
+                    self._play(outcomes[-1], line)
             except ProcessError as error:
-                raise DemoError(f"{story.title}, t{moment}: {error}") from error
+                raise DemoError(f"{story.title}, {moment}: {error}") from error
 
-    def _play_row(self, story: Story, moment: int, row: Row) -> Outcome:
-        if isinstance(row, tuple):
-            return self._play_steps(story, moment, row)
-        if isinstance(row, Differ):
-            return self._compare(story, moment, row)
-        return Outcome(moment, self._move(row))
+    def _play(self, outcome: Outcome, line: Line) -> None:
+        if line.expected is not None:
+            self._converse(outcome, line, line.expected)
+            return
+        name, *words = line.step or ["turn"]
+        if name not in STEPS:
+            raise DemoError(f"line {line.number}: the demo has no step {name!r}")
+        STEPS[name](self, outcome, *map(int, words))
 
-    def _play_steps(self, story: Story, moment: int, steps: tuple[Step, ...]) -> Outcome:
-        outcome = Outcome(moment, {})
-        for step in steps:
-            came, expected = self._run(step)
-            outcome.cells[step.region] = Told(step.command, came, came == expected)
-            if came != expected:
-                complaint = f"{step.command} answered {came!r}, expected {expected!r}"
-                outcome.complaints.append(f"{story.title}, t{moment}, {step.region}: {complaint}")
-        return outcome
+    # Commands
 
-    def _run(self, step: Step) -> tuple[str, str]:
-        """Return the actual and the expected result."""
-        region = self._cluster.regions[step.region]
-        before = region.own_counter()
-        came = show_reply(step.argv, region.run(*step.argv))
-        if step.effects is None:
-            return came, step.reply
-        made = region.own_counter() - before
-        return came + effects_text(made), step.reply + effects_text(step.effects)
+    def _converse(self, outcome: Outcome, line: Line, expected: list[str]) -> None:
+        region = self._region(line.region)
+        if line.command:
+            self._commands[region.name] = line.command
+            self._before[region.name] = region.own_counter()
+            region.send(*line.words(line.command))
+        if expected == WAITS:
+            self._waiting.append(region)
+        else:
+            self._take_reply(outcome, region, line, expected)
 
-    def _move(self, row: Sync | Cut | Settle | Heal) -> dict[str, Told]:
-        cluster = self._cluster
-        if isinstance(row, Cut):
-            cluster.link(row.one, row.other).cut()
-            ends = ((row.one, row.other), (row.other, row.one))
-            return {name: Told("", f"link to {other} cut") for name, other in ends}
-        if isinstance(row, Sync):
-            cluster.open_links(row.regions)
-            cluster.await_agreement(row.regions)
-            cluster.hold_links()
-            return dict.fromkeys(row.regions, Told("", "sync"))
-        if isinstance(row, Settle):
-            cluster.await_agreement(row.regions)
-            return dict.fromkeys(row.regions, Told("", "sync"))
-        cluster.open_links(row.regions)
-        cluster.await_agreement(row.regions)
-        return dict.fromkeys(row.regions, Told("", "links open, sync"))
+    def _take_reply(self, outcome: Outcome, region: Region, line: Line, expected: list[str]) -> None:
+        command = self._commands[region.name]
+        argv = line.words(command)
+        reply = region.take_reply(*argv)
+        self._waiting = [other for other in self._waiting if other is not region]
+        line.actual = show_reply(reply)
+        outcome.cells[region.name] = Told(command, brief_reply(argv, reply), line.actual == expected)
+        if line.actual != expected:
+            came, wanted = " ".join(line.actual), " ".join(expected)
+            outcome.complain(f"{command} answered {came!r}, expected {wanted!r}", region.name)
 
-    def _compare(self, story: Story, moment: int, row: Differ) -> Outcome:
-        digests = {name: self._cluster.regions[name].text_digest() for name in (row.one, row.other)}
-        holds = digests[row.one] != digests[row.other]
-        verdict = "unequal" if holds else "EQUAL"
-        cells = {
-            name: Told("CRDT.DIGEST", f"{brief_digest(digest)}, {verdict}", holds) for name, digest in digests.items()
-        }
-        complaint = f"{story.title}, t{moment}: the digests of {row.one} and {row.other} should differ, both are"
-        return Outcome(moment, cells, [] if holds else [f"{complaint} {digests[row.one]}"])
+    def _effects(self, outcome: Outcome, number: int, count: int) -> None:
+        name = self._region(number).name
+        made = self._region(number).own_counter() - self._before[name]
+        told = outcome.cells[name]
+        came, wanted = told.text + effects_text(made), told.text + effects_text(count)
+        outcome.cells[name] = Told(told.command, came, told.holds and made == count)
+        if made != count:
+            outcome.complain(f"{told.command} answered {came!r}, expected {wanted!r}", name)
+
+    def _differ(self, outcome: Outcome, one: int, other: int) -> None:
+        digests = {self._region(number).name: self._region(number).text_digest() for number in (one, other)}
+        holds = len(set(digests.values())) == len(digests)
+        for name, digest in digests.items():
+            text = f"{brief_digest(digest)}, {'unequal' if holds else 'EQUAL'}"
+            outcome.cells[name] = Told("CRDT.DIGEST", text, holds)
+        if not holds:
+            names, [digest, _] = " and ".join(digests), digests.values()
+            outcome.complain(f"the digests of {names} should differ, both are {digest}")
+
+    # Links
+
+    def _sync(self, outcome: Outcome, *numbers: int) -> None:
+        names = tuple(self._region(number).name for number in numbers) or self._names
+        self._cluster.open_links(names)
+        self._cluster.await_agreement(names)
+        self._cluster.hold_links()
+        for name in names:
+            outcome.move(name, "sync")
+
+    def _pass(self, outcome: Outcome, time_ms: int) -> None:
+        self._cluster.open_links(NAMES)
+        time.sleep(time_ms / 1000)
+        waiting = ", ".join(self._commands[region.name] for region in self._waiting)
+        until(lambda: all(region.is_answered() for region in self._waiting), f"{waiting} is answered")
+        self._cluster.hold_links()
+
+    def _cut(self, outcome: Outcome, one: int, other: int) -> None:
+        ends = self._region(one).name, self._region(other).name
+        self._cluster.link(*ends).cut()
+        for name, far in (ends, ends[::-1]):
+            outcome.move(name, f"link to {far} cut")
+
+    def _heal(self, outcome: Outcome, one: int, other: int) -> None:
+        ends = self._region(one).name, self._region(other).name
+        self._cluster.link(*ends).hold()
+        for name in ends:
+            outcome.move(name, "links open")
+
+    def _region(self, number: int) -> Region:
+        return self._cluster.regions[NAMES[number - 1]]
+
+
+STEPS: dict[str, Callable[..., None]] = {
+    "sync": Player._sync,
+    "pass": Player._pass,
+    "cut": Player._cut,
+    "heal": Player._heal,
+    "effects": Player._effects,
+    "differ": Player._differ,
+}
 
 
 def effects_text(count: int) -> str:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from crdtstream.demo.cluster import Cluster
-from crdtstream.demo.story import show_reply
+from crdtstream.demo.story import brief_reply
 from crdtstream.processes.clients import pairs
+from crdtstream.scenarios.reply import ReplyError, Value, show
 
 DIGEST_SHOWN = 8
 
@@ -19,7 +20,7 @@ class Proof:
     """One command and its replies, by region."""
 
     question: tuple[str, ...]
-    answers: dict[str, Any]
+    answers: dict[str, Value]
 
     @property
     def holds(self) -> bool:
@@ -28,25 +29,25 @@ class Proof:
 
     @property
     def complaint(self) -> str:
-        answers = "; ".join(f"{name} {answer!r}" for name, answer in self.answers.items())
+        answers = "; ".join(f"{name} {show(answer)}" for name, answer in self.answers.items())
         return f"{shlex.join(self.question)} is not the same in all regions: {answers}"
 
     @property
     def brief(self) -> str:
         """The common reply, shortened for display."""
         answer = next(iter(self.answers.values()))
-        if isinstance(answer, str):
-            return "absent" if answer.startswith("error") else brief_digest(answer)
-        if answer is None:
+        if answer is None or isinstance(answer, ReplyError):
             return "absent"
+        if isinstance(answer, str):
+            return brief_digest(answer)
         if self.question[0] == "XINFO":
-            return "\n".join(brief_group(pairs(group)) for group in answer) or "no groups"
-        return show_reply(list(self.question), answer)
+            groups: Any = answer
+            return "\n".join(brief_group(pairs(group)) for group in groups) or "no groups"
+        return brief_reply(list(self.question), answer)
 
 
 def prove(cluster: Cluster, *question: str) -> Proof:
-    answers = {name: region.run(*question) for name, region in cluster.regions.items()}
-    return Proof(question, {name: f"error: {a}" if isinstance(a, Exception) else a for name, a in answers.items()})
+    return Proof(question, {name: region.run(*question) for name, region in cluster.regions.items()})
 
 
 def prove_keys(cluster: Cluster, keys: Iterable[str]) -> dict[str, list[Proof]]:

@@ -17,8 +17,7 @@ from crdtstream.demo import show
 from crdtstream.demo.cluster import NAMES, Cluster, DemoError
 from crdtstream.demo.player import Outcome, Player
 from crdtstream.demo.proof import prove_keys
-from crdtstream.demo.stories import KEYS, STORIES
-from crdtstream.demo.story import Story
+from crdtstream.demo.story import KEYS, Story, all_stories
 from crdtstream.processes.waiting import ProcessError
 
 HELD = 0
@@ -31,15 +30,16 @@ LOOK_AFTER_S = 0.5
 def run_demo(
     once: bool,
     port_base: int = 0,
-    stories: tuple[Story, ...] = STORIES,
+    stories: tuple[Story, ...] | None = None,
     console: Console | None = None,
     spark: str = "",
     keep: Path | None = None,
 ) -> int:
-    """Run the demo; return the exit code. With `spark`, a Spark master, the pipeline is shown instead of
-    the stories.
+    """Run the demo, with all stories unless some are given; return the exit code. With `spark`, a Spark master, the
+    pipeline is shown instead.
     """
     console = console or show.make_console()
+    stories = all_stories() if stories is None else stories
     handlers = {number: signal.signal(number, interrupt) for number in SIGNALS}
     try:
         return show_pipeline(console, spark, keep) if spark else Demo(console, stories).run(once, port_base)
@@ -109,6 +109,7 @@ class Demo:
                 self._complaints += [complaint for outcome in outcomes for complaint in outcome.complaints]
 
     def _prove(self, cluster: Cluster) -> None:
+        cluster.reset_links()
         cluster.open_links(NAMES)
         cluster.await_agreement(NAMES)
         proofs = prove_keys(cluster, KEYS)

@@ -53,11 +53,11 @@ def show_story(console: Console, number: int, story: Story, outcomes: list[Outco
     console.print(story.lesson)
     table = make_table()
     table.add_column("", no_wrap=True, min_width=3)
-    for name in story.regions:
+    for name in story.names:
         table.add_column(f"{name} (region {NAMES.index(name) + 1})", ratio=1)
-    room = (console.width - MARGIN) // len(story.regions) - MARGIN_CELL
+    room = (console.width - MARGIN) // len(story.names) - MARGIN_CELL
     for outcome in outcomes:
-        table.add_row(f"t{outcome.moment}", *[show_cell(outcome.cells.get(name), room) for name in story.regions])
+        table.add_row(outcome.moment, *[show_cell(outcome.cells.get(name), room) for name in story.names])
     console.print(table)
 
 

@@ -46,6 +46,10 @@ class Relay:
         self.close()
 
     @property
+    def is_cut(self) -> bool:
+        return self._cut
+
+    @property
     def to_target(self) -> int:
         return self._passed[True]
 

@@ -1,38 +1,20 @@
-"""Cells are read as they are written, and replies are shown in the words of the tables."""
+"""Stories are texts with a title, a lesson and columns, and replies are shown in the words of the tables."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from crdtstream.demo.stories import KEYS, STORIES
-from crdtstream.demo.story import Step, at, read_cell, show_reply
+from crdtstream.demo.story import KEYS, Story, all_stories, brief_reply
+from crdtstream.scenarios.reply import ReplyError, Value
 
-ENTRY = ["110-1", ["f", "v"]]
-LATER = ["115-2", ["f", "v"]]
-GROUP = ["name", "g1", "consumers", 0]
-
-
-def test_a_cell_is_a_command_and_its_reply() -> None:
-    assert read_cell("east", "XADD x 100 f v -> 100-1") == Step("east", "XADD x 100 f v", "100-1", None)
-    assert read_cell("west", "XACK x g 110-1 -> 1 effects=0") == Step("west", "XACK x g 110-1", "1", 0)
+ENTRY: Value = ["110-1", ["f", "v"]]
+LATER: Value = ["115-2", ["f", "v"]]
+GROUP: Value = ["name", "g1", "consumers", 0]
 
 
-def test_the_id_that_means_new_entries_is_no_arrow() -> None:
-    step = read_cell("east", "XREADGROUP GROUP g a STREAMS x > -> nothing")
-    assert (step.argv[-1], step.reply) == (">", "nothing")
-
-
-def test_a_cell_without_a_reply_is_refused() -> None:
-    with pytest.raises(AssertionError, match="not COMMAND -> REPLY"):
-        read_cell("east", "PING")
-
-
-def test_one_cell_may_stand_for_all_regions() -> None:
-    row = at("PING -> PONG")
-    assert isinstance(row, tuple)
-    assert [step.region for step in row] == ["east", "west", "north"]
+def test_a_story_has_a_title_a_lesson_and_a_column_for_each_region() -> None:
+    story = Story("# Two\n# A lesson\n# of two lines.\nregions 2\n\nt1\n  sync\n")
+    assert (story.title, story.lesson, story.names) == ("Two", "A lesson of two lines.", ("east", "west"))
 
 
 @pytest.mark.parametrize(
@@ -46,14 +28,20 @@ def test_one_cell_may_stand_for_all_regions() -> None:
         ("XINFO GROUPS x", [GROUP], "[g1]"),
         ("DEL x", 1, "1"),
         ("XGROUP CREATE x g 0", "OK", "OK"),
-        ("XINFO GROUPS x", ValueError("no such key"), "error: no such key"),
+        ("XINFO GROUPS x", ReplyError("ERR no such key"), "error: no such key"),
     ],
 )
-def test_replies_are_shown_in_the_words_of_the_tables(command: str, reply: Any, shown: str) -> None:
-    assert show_reply(command.split(), reply) == shown
+def test_replies_are_shown_in_the_words_of_the_tables(command: str, reply: Value, shown: str) -> None:
+    assert brief_reply(command.split(), reply) == shown
 
 
-def test_every_key_of_a_story_is_proven() -> None:
-    steps = [step for story in STORIES for row in story.rows if isinstance(row, tuple) for step in row]
-    for step in steps:
-        assert step.argv[0] == "WAIT" or any(key in step.argv for key in KEYS), step.command
+def test_every_story_can_follow_the_others() -> None:
+    """The regions are those of the demo, each key is proven, and a moment has commands or moves something."""
+    for story in all_stories():
+        assert (story.title, story.lesson) != ("", "")
+        assert (story.settings["id-mode"], story.settings["topology"]) == ("strict", "mesh") and story.regions <= 3
+        for moment, lines in story.moments():
+            words = [line.words(line.command) for line in lines if line.command]
+            assert all(argv[0] == "WAIT" or set(KEYS) & set(argv) for argv in words), moment
+            moves = {line.step[0] for line in lines if line.step} & {"sync", "cut", "heal"}
+            assert bool(words) != bool(moves) or lines[0].step[0] == "differ", (story.title, moment)

@@ -154,10 +154,10 @@ def test_a_cut_drops_connections_even_held_ones(relay: Relay, echo: Echo) -> Non
 def test_a_cut_relay_rejects_until_it_heals(relay: Relay) -> None:
     with dial(relay) as client:
         assert says(client, b"a") == b"a"
-        assert relay.connected.is_set()
+        assert relay.connected.is_set() and not relay.is_cut
         relay.cut()
         assert hears_end(client)
-    assert not relay.connected.is_set()
+    assert not relay.connected.is_set() and relay.is_cut
     with dial(relay) as client:
         assert hears_end(client)
     relay.heal()

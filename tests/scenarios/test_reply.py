@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+
 import pytest
 
 from crdtstream.protocols import replies
-from crdtstream.scenarios.reply import Value, read_replies, read_reply, show_reply
+from crdtstream.scenarios.reply import Value, next_reply, read_replies, read_reply, show_reply
 
 CASES: list[tuple[bytes, Value, list[str]]] = [
     (b"+OK\r\n", "OK", ["OK"]),
@@ -38,3 +40,9 @@ def test_nested_lists() -> None:
 def test_several_replies_are_read_in_turn() -> None:
     assert read_replies(b":1\r\n*1\r\n+OK\r\n") == [1, ["OK"]]
     assert read_replies(b"") == []
+
+
+@pytest.mark.parametrize("data", [b"", b"$5\r\nab", b"*2\r\n:1\r\n", b":1"])
+def test_a_reply_that_ends_early_is_told(data: bytes) -> None:
+    with pytest.raises(EOFError):
+        next_reply(BytesIO(data))

@@ -187,3 +187,17 @@ def test_a_region_comes_later_under_its_own_number_or_another() -> None:
     cluster = scenario.run()
     assert [cluster.node(number).settings.config.region for number in sorted(cluster.regions)] == [1, 2, 3, 4]
     assert cluster.node(5).membership.serving()
+
+
+def test_what_a_command_made_for_others_is_counted() -> None:
+    text = "1> XADD x 5 f v\n   5-1\neffects 1 1\n1> XLEN x\n   1\neffects 1 {}\n"
+    Scenario(text.format(0)).run()
+    with pytest.raises(ScenarioError, match="line 6: the last command of region 1 made 0 effects, not 1"):
+        Scenario(text.format(1)).run()
+
+
+def test_digests_must_differ_where_the_text_says_so() -> None:
+    text = "1> XADD x 5 f v\n   5-1\ndiffer 1 2\n{}differ 1 2\n"
+    Scenario(text.format("")).run()
+    with pytest.raises(ScenarioError, match="the digests of regions 1 and 2 are equal"):
+        Scenario(text.format("sync\n")).run()
