@@ -54,7 +54,6 @@ class Cluster(Network):
         mesh = [(a, b) for a in numbers for b in numbers if a < b]
         settings = Settings(regions, "mesh", id_mode, 0, (), 0, 0)
         super().__init__(settings, 1, mesh if pairs is None else pairs)
-        self.regions = self.machines
         self.checkers = {checker.name: checker for checker in all_checkers()} if checked else {}
         self.watching = [self.checkers[name] for name in checked]
         for checker in self.watching:
@@ -212,8 +211,6 @@ class Cluster(Network):
     def restart(self, number: int, fault: str = "kill") -> None:
         """Restart the region's process from its disk and reopen its links."""
         self._begin(number, self._end(number, fault))
-
-    kill = restart
 
     def _end(self, number: int, fault: str) -> list[Pair]:
         """End a process, which its peers notice at once; return the pairs whose link it had."""

@@ -35,7 +35,7 @@ def add(cluster: Cluster, number: int, count: int = 1, key: str = "x") -> None:
 
 
 def cut_log(cluster: Cluster, number: int) -> None:
-    cluster.regions[number].cut_log()
+    cluster.machines[number].cut_log()
 
 
 def settle(cluster: Cluster) -> None:
@@ -45,7 +45,7 @@ def settle(cluster: Cluster) -> None:
     for _ in range(ROUNDS):
         cluster.sync()
         cluster.check()
-        for region in cluster.regions.values():
+        for region in cluster.machines.values():
             region.sync()
         cluster.tick(LIMITS.heartbeat_ms)
     cluster.sync()
@@ -53,12 +53,12 @@ def settle(cluster: Cluster) -> None:
 
 
 def assert_equal(cluster: Cluster) -> None:
-    vectors = [cluster.node(number).replica.applied.vector.as_dict() for number in cluster.regions]
+    vectors = [cluster.node(number).replica.applied.vector.as_dict() for number in cluster.machines]
     assert all(vector == vectors[0] for vector in vectors), vectors
-    assert len({digest_replica(cluster.node(number).replica) for number in cluster.regions}) == 1
-    members = [cluster.node(number).replica.applied.members.lasting_rows() for number in cluster.regions]
+    assert len({digest_replica(cluster.node(number).replica) for number in cluster.machines}) == 1
+    members = [cluster.node(number).replica.applied.members.lasting_rows() for number in cluster.machines]
     assert all(rows == members[0] for rows in members)
-    for number in cluster.regions:
+    for number in cluster.machines:
         node = cluster.node(number)
         assert node.replica.keyspace.observers == [] or node.exchange.transfers.wanted == {}
 

@@ -98,12 +98,12 @@ def settle(cluster: Cluster) -> None:
     admit_all(cluster)
     cluster.sync()
     cluster.check()
-    assert len({digest_replica(cluster.node(number).replica) for number in cluster.regions}) == 1
+    assert len({digest_replica(cluster.node(number).replica) for number in cluster.machines}) == 1
     # Owners delete what has expired, so that no command has to while regions are compared.
     cluster.tick(0)
     cluster.sync()
     cluster.check()
-    for region in cluster.regions.values():
+    for region in cluster.machines.values():
         region.take_reply()
 
 
@@ -111,9 +111,9 @@ def admit_all(cluster: Cluster) -> None:
     """Commands that wait for that are answered, and those behind them."""
     for _ in range(ROUNDS):
         cluster.sync()
-        if all(region.node.membership.admitted for region in cluster.regions.values()):
+        if all(region.node.membership.admitted for region in cluster.machines.values()):
             return
-        for region in cluster.regions.values():
+        for region in cluster.machines.values():
             region.sync()
         cluster.sync()
         cluster.tick(WAIT_MS)
@@ -121,7 +121,7 @@ def admit_all(cluster: Cluster) -> None:
 
 
 def views(cluster: Cluster, command: list[bytes]) -> list[object]:
-    return [read_reply(cluster.execute(number, command) or b"") for number in cluster.regions]
+    return [read_reply(cluster.execute(number, command) or b"") for number in cluster.machines]
 
 
 def assert_agreement(cluster: Cluster) -> None:

@@ -311,17 +311,17 @@ def test_a_blocked_reader_is_woken_by_another_region() -> None:
     assert cluster.execute(2, b"XREAD BLOCK 0 STREAMS x $".split()) is None
     cluster.execute(1, b"XADD x * f v".split())
     cluster.sync()
-    assert (cluster.regions[2].take_reply() or b"").startswith(b"*1\r\n")
+    assert (cluster.machines[2].take_reply() or b"").startswith(b"*1\r\n")
 
 
 def test_only_what_is_synced_is_served_under_always() -> None:
     cluster = Cluster(2, STRICT, "always")
     cluster.sync()  # what regions say of each other as members is synced at once
-    cluster.regions[1].sync_policy = False
+    cluster.machines[1].sync_policy = False
     cluster.execute(1, b"XADD x * f v".split())
     cluster.sync()
     assert read_reply(cluster.execute(2, b"XLEN x".split()) or b"") == 0
-    cluster.regions[1].sync()
+    cluster.machines[1].sync()
     cluster.sync()
     assert read_reply(cluster.execute(2, b"XLEN x".split()) or b"") == 1
 

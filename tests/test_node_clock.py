@@ -88,17 +88,17 @@ def test_ids_are_unique_and_ascend(before_ms: int, after_ms: int) -> None:
 @jumps
 def test_who_blocks_waits_no_longer_than_asked(before_ms: int, after_ms: int) -> None:
     cluster = cluster_at(before_ms)
-    cluster.regions[1].connect(WAITING, cluster.now_ms)
+    cluster.machines[1].connect(WAITING, cluster.now_ms)
     assert run(cluster, 1, "XREAD BLOCK 400 STREAMS x $", WAITING) is None
     pass_time(cluster, after_ms - cluster.now_ms)
     pass_time(cluster, 400)
-    assert cluster.regions[1].take_reply(WAITING) == b"*-1\r\n"
+    assert cluster.machines[1].take_reply(WAITING) == b"*-1\r\n"
     assert run(cluster, 1, "XREAD BLOCK 400 STREAMS x $", WAITING) is None
     pass_time(cluster, 300)
-    assert cluster.regions[1].take_reply(WAITING) is None
+    assert cluster.machines[1].take_reply(WAITING) is None
     run(cluster, 2, "XADD x * f v")
     cluster.sync()
-    assert cluster.regions[1].take_reply(WAITING) is not None
+    assert cluster.machines[1].take_reply(WAITING) is not None
 
 
 @jumps
@@ -156,7 +156,7 @@ def test_a_time_to_live_from_before_the_jump_ends_at_its_moment() -> None:
 @jumps
 def test_idle_clients_are_closed_in_time(before_ms: int, after_ms: int) -> None:
     cluster = cluster_at(before_ms, client_idle_s_max=3)
-    cluster.regions[1].connect(WAITING, cluster.now_ms)
+    cluster.machines[1].connect(WAITING, cluster.now_ms)
     if after_ms < before_ms:
         pass_time(cluster, after_ms - cluster.now_ms)
         assert WAITING in cluster.node(1).context.clients

@@ -70,7 +70,7 @@ def test_a_group_reader_learns_that_its_key_is_gone(number: int) -> None:
     """Also where the key only hides."""
     cluster = expiring()
     cluster.cut(1, 2)
-    region = cluster.regions[number]
+    region = cluster.machines[number]
     region.connect(WAITING, cluster.now_ms)
     assert run(cluster, number, "XREADGROUP GROUP g c BLOCK 0 STREAMS x >", WAITING) is None
     cluster.tick(1000)

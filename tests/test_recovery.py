@@ -37,7 +37,7 @@ VIEWER = 99
 
 def view(cluster: Cluster, number: int) -> list[Value]:
     """By a client of its own: the other one may wait until the region is admitted."""
-    cluster.regions[number].connect(VIEWER, cluster.now_ms)
+    cluster.machines[number].connect(VIEWER, cluster.now_ms)
     seen = [read_reply(cluster.execute(number, command.split(), VIEWER) or b"") for command in LOCAL_VIEWS]
     cluster.node(number).disconnect(VIEWER)
     return seen
@@ -60,7 +60,7 @@ def test_a_killed_process_comes_back_as_it_was(history: list[tuple[str, int, obj
     cluster = Cluster(3, STRICT, fsync, limits=LIMITS)
     for step in history:
         act(cluster, step)
-    for number in cluster.regions:
+    for number in cluster.machines:
         for a, b in cluster.pairs:
             cluster.cut(a, b)
         before = view(cluster, number)
@@ -99,7 +99,7 @@ def test_without_the_sync_answers_are_lost(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(SimulatedDisk, "sync", lambda _self, _name: None)
     monkeypatch.setattr(SimulatedDisk, "sync_directory", lambda _self: None)
     answered = [cluster.execute(1, b"XADD x * f v".split()) for _ in range(20)]
-    cluster.regions[1].disk.crash(Random(1), odds=0.0)  # whatever is drawn, nothing unsynced survives
+    cluster.machines[1].disk.crash(Random(1), odds=0.0)  # whatever is drawn, nothing unsynced survives
     monkeypatch.undo()
     cluster.restart(1)
     kept = read_reply(cluster.execute(1, b"XRANGE x - +".split()) or b"")

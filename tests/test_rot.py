@@ -23,13 +23,13 @@ def apart(regions: int = 2) -> Cluster:
     settle(cluster)
     cluster.cut(1, regions)
     add(cluster, 1, 40)
-    cluster.regions[1].sync()
+    cluster.machines[1].sync()
     return cluster
 
 
 def rot(cluster: Cluster, at: int) -> str:
     """A bit of the first record in one of region 1's segments."""
-    disk = cluster.regions[1].disk
+    disk = cluster.machines[1].disk
     name = segment_names(disk)[at]
     disk.flip_bit(name, HEADER_BYTES + FRAME_BYTES + 20)
     return name
@@ -42,9 +42,9 @@ def shown(cluster: Cluster) -> str:
 @pytest.mark.parametrize("restarts", [False, True])
 def test_who_lacks_what_rotted_in_an_old_segment_takes_a_state(restarts: bool) -> None:
     cluster = apart()
-    cluster.regions[1].checkpoint()
+    cluster.machines[1].checkpoint()
     add(cluster, 1)
-    cluster.regions[1].sync()
+    cluster.machines[1].sync()
     name = rot(cluster, 1)
     if restarts:
         cluster.restart(1)
@@ -52,7 +52,7 @@ def test_who_lacks_what_rotted_in_an_old_segment_takes_a_state(restarts: bool) -
     settle(cluster)
     assert_equal(cluster)
     assert told(cluster, 1, "a state transfer to region 2 begins") == 1
-    assert [damage.file for damage in cluster.regions[1].log.damages] == [name]
+    assert [damage.file for damage in cluster.machines[1].log.damages] == [name]
     assert f"log_damages:1\r\nlog_last_damage:{name}:" in shown(cluster)
 
 
@@ -65,12 +65,12 @@ def test_a_checkpoint_rids_the_region_of_what_rotted(at: int) -> None:
     assert_equal(cluster)
     assert cluster.node(1).context.saving.requested
     add(cluster, 1)
-    cluster.regions[1].checkpoint()
-    assert name not in cluster.regions[1].disk.names()
+    cluster.machines[1].checkpoint()
+    assert name not in cluster.machines[1].disk.names()
     cluster.restart(1)
     settle(cluster)
     assert_equal(cluster)
-    assert cluster.regions[1].log.damages == []
+    assert cluster.machines[1].log.damages == []
 
 
 def test_who_lacks_nothing_of_what_rotted_is_served_on() -> None:
@@ -80,7 +80,7 @@ def test_who_lacks_nothing_of_what_rotted_is_served_on() -> None:
     cluster.cut(2, 3)
     cluster.heal(1, 3)
     cluster.sync()
-    assert len(cluster.regions[1].log.damages) == 1
+    assert len(cluster.machines[1].log.damages) == 1
     add(cluster, 1)
     cluster.sync()
     assert cluster.node(3).replica.applied.vector == cluster.node(1).replica.applied.vector
@@ -90,15 +90,15 @@ def test_who_lacks_nothing_of_what_rotted_is_served_on() -> None:
 def test_rot_that_is_met_while_a_state_goes() -> None:
     """What follows the state lies behind the damage: another state goes."""
     cluster = apart()
-    cluster.regions[1].cut_log()
+    cluster.machines[1].cut_log()
     cluster.heal(1, 2)
     for _ in range(4):
         cluster.carry_one(1, 2)
         cluster.carry_one(2, 1)
     assert told(cluster, 1, "a state transfer to region 2 begins") == 1
     add(cluster, 1, 20)
-    cluster.regions[1].sync()
+    cluster.machines[1].sync()
     rot(cluster, -2)
     settle(cluster)
     assert_equal(cluster)
-    assert len(cluster.regions[1].log.damages) == 1
+    assert len(cluster.machines[1].log.damages) == 1

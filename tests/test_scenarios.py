@@ -34,7 +34,7 @@ def test_scenario(path: Path, request: pytest.FixtureRequest) -> None:
     else:
         assert scenario.differences() == []
     cluster.sync()
-    digests = {number: cluster.execute(number, [b"CRDT.DIGEST"]) for number in cluster.regions}
+    digests = {number: cluster.execute(number, [b"CRDT.DIGEST"]) for number in cluster.machines}
     assert len(set(digests.values())) == 1, digests
 
 

@@ -107,15 +107,15 @@ def test_a_transfer_is_shown_while_it_goes() -> None:
 
 def test_who_waits_for_entries_hears_of_a_state() -> None:
     cluster = behind()
-    cluster.regions[2].connect(9, cluster.now_ms)
+    cluster.machines[2].connect(9, cluster.now_ms)
     assert cluster.execute(2, b"XREAD BLOCK 0 STREAMS x 999999-0".split(), 9) is None
     assert cluster.execute(2, b"XREAD BLOCK 0 STREAMS y 0".split()) is None
     run(cluster, 1, "XADD y * f v")
     cut_log(cluster, 1)
     settle(cluster)
-    reply = cluster.regions[2].take_reply()
+    reply = cluster.machines[2].take_reply()
     assert reply is not None and b"$1\r\ny\r\n" in reply
-    assert cluster.regions[2].take_reply(9) is None
+    assert cluster.machines[2].take_reply(9) is None
 
 
 def test_a_state_that_was_joined_survives_when_it_was_synced_and_counts_as_durable_only_then() -> None:
@@ -126,7 +126,7 @@ def test_a_state_that_was_joined_survives_when_it_was_synced_and_counts_as_durab
         cluster.carry_one(2, 1)
     durable = cluster.node(2).exchange.view.durable_vector
     assert durable.get(1) < 32
-    cluster.regions[2].sync()
+    cluster.machines[2].sync()
     assert durable.get(1) == cluster.node(1).replica.applied.counter()
     cluster.lose_power(2, Random(1), 0.0)  # whatever is drawn, nothing unsynced survives
     assert run(cluster, 2, "XLEN x") == 33
@@ -202,7 +202,7 @@ def test_a_gap_outlives_a_restart_with_and_without_a_checkpoint() -> None:
         cluster.heal(1, 2)
         cluster.sync()
         if checkpointed:
-            cluster.regions[2].checkpoint()
+            cluster.machines[2].checkpoint()
         cluster.restart(2)
         assert len(cluster.node(2).history.gaps()) == 1
         settle(cluster)
@@ -225,7 +225,7 @@ def test_a_create_that_an_eviction_voids_does_not_come_back_with_a_state() -> No
     cut_log(cluster, 1)
     replica = cluster.node(2).replica
     replica.evict_member(3)
-    cluster.regions[2].perform()
+    cluster.machines[2].perform()
     cluster.heal(1, 2)
     cluster.carry(1, 2)
     cluster.sync()
@@ -290,7 +290,7 @@ def test_all_regions_agree_whatever_is_cut(
             number, seed = losses[(index // size) % len(losses)]
             cluster.lose_power(number, Random(seed))
     settle(cluster)
-    for region in cluster.regions.values():
+    for region in cluster.machines.values():
         assert region.node.membership.admitted
         region.take_reply()
     assert_equal(cluster)

@@ -161,7 +161,7 @@ def test_no_checkpoint_begins_while_chunks_are_staged() -> None:
     for _ in range(8):
         cluster.carry_one(1, 2)
         cluster.carry_one(2, 1)
-    region = cluster.regions[2]
+    region = cluster.machines[2]
     with pytest.raises(AssertionError, match="staged"):
         region.checkpointer.begin()
     assert region.checkpoint_step(1) and region.checkpointer.capture is None
@@ -177,23 +177,23 @@ def test_what_follows_a_state_is_not_cut_while_the_state_goes() -> None:
     cluster = Cluster(2, STRICT, limits=replace(LIMITS, log_retention_bytes=1))
     cluster.cut(1, 2)
     add(cluster, 1, 30)
-    cluster.regions[1].checkpoint()
+    cluster.machines[1].checkpoint()
     cluster.heal(1, 2)
     while cluster.node(1).exchange.transfers.running.get(2) is None:
         cluster.carry_one(1, 2)
         cluster.carry_one(2, 1)
     for _ in range(5):
         add(cluster, 1, 5)
-        cluster.regions[1].checkpoint()
+        cluster.machines[1].checkpoint()
         cluster.carry_one(1, 2)
     settle(cluster)
     assert_equal(cluster)
     assert told(cluster, 2, "is joined") == 1
     add(cluster, 1, 5)
     cluster.sync()
-    first = cluster.regions[1].log.first_position
-    cluster.regions[1].checkpoint()
-    assert cluster.regions[1].log.first_position > first
+    first = cluster.machines[1].log.first_position
+    cluster.machines[1].checkpoint()
+    assert cluster.machines[1].log.first_position > first
 
 
 def test_a_checkpoint_that_is_under_way_meets_the_join() -> None:
@@ -205,7 +205,7 @@ def test_a_checkpoint_that_is_under_way_meets_the_join() -> None:
             add(cluster, 1, 3, key)
             add(cluster, 2, 1, key)
         cut_log(cluster, 1)
-        region = cluster.regions[2]
+        region = cluster.machines[2]
         done = region.checkpoint_step(units)
         cluster.heal(1, 2)
         cluster.sync()

@@ -218,7 +218,7 @@ def test_a_region_that_restarts_waits_for_another_to_admit_it() -> None:
     for _ in range(3):
         cluster.tick(LIMITS.heartbeat_ms)
         cluster.sync()
-    assert cluster.regions[1].take_reply() == OK
+    assert cluster.machines[1].take_reply() == OK
     cluster.sync()
     stream = cluster.node(2).replica.keyspace.find((0, b"s"))
     assert stream is not None and sorted(stream.groups) == [b"g", b"old"]
@@ -231,9 +231,9 @@ def test_a_region_that_nobody_admits_says_so_in_time() -> None:
     cluster.restart(1)
     assert ask(cluster, 1, CREATE) is None
     cluster.tick(LIMITS.admission_wait_ms - 1)
-    assert cluster.regions[1].take_reply() is None
+    assert cluster.machines[1].take_reply() is None
     cluster.tick(1)
-    assert cluster.regions[1].take_reply() == TRYAGAIN
+    assert cluster.machines[1].take_reply() == TRYAGAIN
     assert ask(cluster, 1, "XREADGROUP GROUP old c STREAMS s >") == b"*-1\r\n", "what was there serves on"
     assert ask(cluster, 1, "XGROUP DESTROY s old") == replies.ONE
 
@@ -251,11 +251,11 @@ def test_regions_that_restart_together_admit_each_other_once_all_have_it_on_disk
     assert ask(cluster, 1, CREATE) is None
     assert ask(cluster, 2, "XGROUP CREATE s h 0") is None
     for _ in range(6):
-        for region in cluster.regions.values():
+        for region in cluster.machines.values():
             region.sync()
         cluster.sync()
         cluster.tick(LIMITS.heartbeat_ms // 2)
-    assert [cluster.regions[number].take_reply() for number in (1, 2)] == [OK, OK]
+    assert [cluster.machines[number].take_reply() for number in (1, 2)] == [OK, OK]
     cluster.sync()
     for number in (1, 2):
         stream = cluster.node(number).replica.keyspace.find((0, b"s"))
@@ -271,4 +271,4 @@ def test_what_a_client_asks_behind_it_waits_too() -> None:
     for _ in range(3):
         cluster.tick(LIMITS.heartbeat_ms)
         cluster.sync()
-    assert cluster.regions[1].take_reply() == OK + replies.PONG
+    assert cluster.machines[1].take_reply() == OK + replies.PONG

@@ -143,11 +143,11 @@ def test_a_password_is_for_those_who_come_later() -> None:
     cluster = Cluster(1, STRICT)
     assert cluster.execute(1, b"CONFIG SET requirepass secret".split()) == OK
     assert cluster.execute(1, b"PING".split()) == b"+PONG\r\n"
-    cluster.regions[1].connect(2, 1)
+    cluster.machines[1].connect(2, 1)
     assert cluster.execute(1, b"PING".split(), 2) == b"-NOAUTH Authentication required.\r\n"
     assert cluster.execute(1, b"AUTH secret".split(), 2) == OK
     assert cluster.execute(1, [b"CONFIG", b"SET", b"requirepass", b""]) == OK
-    cluster.regions[1].connect(3, 1)
+    cluster.machines[1].connect(3, 1)
     assert cluster.execute(1, b"PING".split(), 3) == b"+PONG\r\n"
 
 
@@ -161,7 +161,7 @@ def test_nodes_of_a_stream(region: Region) -> None:
 
 def test_idle_clients_are_closed() -> None:
     cluster = Cluster(1, STRICT)
-    region = cluster.regions[1]
+    region = cluster.machines[1]
     region.connect(2, cluster.now_ms)
     cluster.execute(1, b"CONFIG SET timeout 5".split())
     assert cluster.execute(1, b"XREAD BLOCK 0 STREAMS s $".split(), 2) is None
@@ -203,8 +203,8 @@ def test_the_node_tells_who_waits_for_the_file() -> None:
     assert cluster.execute(1, b"CONFIG REWRITE".split()) is None
     assert cluster.execute(1, b"PING".split()) is None
     node.config_rewritten("")
-    cluster.regions[1].perform()
-    assert cluster.regions[1].take_reply() == OK + replies.PONG
+    cluster.machines[1].perform()
+    assert cluster.machines[1].take_reply() == OK + replies.PONG
 
 
 # Beside Redis

@@ -123,7 +123,7 @@ def test_shutdown_after_a_failed_checkpoint(region: Region) -> None:
 
 def test_shutdown_is_aborted() -> None:
     cluster = Cluster(1, STRICT)
-    region = cluster.regions[1]
+    region = cluster.machines[1]
     region.connect(2, 1)
     assert cluster.execute(1, b"SHUTDOWN ABORT".split()) == b"-ERR No shutdown in progress.\r\n"
     assert cluster.execute(1, b"SHUTDOWN SAVE".split(), 2) is None
@@ -140,7 +140,7 @@ def test_shutdown_is_aborted() -> None:
 
 def test_only_the_caller_sleeps() -> None:
     cluster = Cluster(1, STRICT)
-    region = cluster.regions[1]
+    region = cluster.machines[1]
     region.connect(2, 1)
     assert cluster.execute(1, b"DEBUG SLEEP 1.5".split()) is None
     assert cluster.execute(1, b"PING".split()) is None

@@ -173,7 +173,7 @@ def test_a_change_between_watch_and_exec_of_one_turn() -> None:
     """Nothing has ended the turn, and nobody waits: the change must be seen all the same."""
     cluster = Cluster(2, STRICT)
     node = cluster.node(1)
-    region = cluster.regions[1]
+    region = cluster.machines[1]
     region.connect(OTHER, cluster.now_ms)
     for text, changed in (("XADD k * f v", True), ("XADD j * f v", False)):
         region.node.execute(OTHER, b"XADD k * f v".split(), 1)
@@ -258,7 +258,7 @@ def test_nothing_cuts_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     for argv in requests:
         node.execute(CLIENT, argv, cluster.now_ms)
     assert closed == []
-    cluster.regions[1].perform()
+    cluster.machines[1].perform()
     batches = [one.batch for one in taken if one.batch is not None]
     assert len(batches) == 1 and len(batches[0].effects) >= 5
     assert [len(one.facts) for one in taken if one.facts] == [1]
@@ -297,7 +297,7 @@ def test_a_peer_sees_all_or_nothing(seed: int, message_bytes: int) -> None:
 def test_a_crash_leaves_all_or_nothing(seed: int, fsync: str) -> None:
     """Power is lost with the turn appended and not synced, and once more afterwards."""
     cluster = Cluster(1, STRICT, fsync)
-    region = cluster.regions[1]
+    region = cluster.machines[1]
     requests = prepared(cluster)
     region.sync()
     before = view(cluster, 1)
@@ -324,7 +324,7 @@ def test_a_crash_leaves_all_or_nothing(seed: int, fsync: str) -> None:
 def test_facts_whose_batch_is_torn_off_are_dropped() -> None:
     """The record of facts reached the disk, the batch behind it did not; also when the log goes on afterwards."""
     cluster = Cluster(1, STRICT)
-    region = cluster.regions[1]
+    region = cluster.machines[1]
     requests = prepared(cluster)
     before = view(cluster, 1)
     for argv in requests:

@@ -84,7 +84,7 @@ def test_a_batch_waits_for_what_its_context_names() -> None:
     del message.batches.payloads[:]
     message.batches.payloads.extend(kept)
     cluster.node(3).receive(cluster.link(2, 3).number, message, cluster.now_ms)
-    cluster.regions[3].perform()
+    cluster.machines[3].perform()
     assert run(cluster, 3, "XLEN x") == 0
     assert exchange_of(cluster, 3).waiting()[0] == 1
     cluster.check()
@@ -101,7 +101,7 @@ def test_a_batch_that_comes_twice_is_applied_once() -> None:
     message = message_from(cluster, 1, 2)
     for _ in range(2):
         cluster.node(2).receive(cluster.link(1, 2).number, message, cluster.now_ms)
-        cluster.regions[2].perform()
+        cluster.machines[2].perform()
     assert run(cluster, 2, "XLEN x") == 1
     assert cluster.node(2).link_verdict(cluster.link(1, 2).number) is None
 
@@ -136,7 +136,7 @@ def test_a_batch_that_no_sound_peer_sends_ends_its_link_only(row: int, column: i
     message.batches.payloads[0] = rewritten(message.batches.payloads[0], row, column, value)
     link = cluster.link(1, 2)
     cluster.node(2).receive(link.number, message, cluster.now_ms)
-    cluster.regions[2].perform()
+    cluster.machines[2].perform()
     refused = cluster.node(2).outgoing(link.number, 1 << 20, cluster.now_ms)
     assert refused is not None and reason in refused.refused.reason, refused
     assert cluster.node(2).link_verdict(link.number) == refused.refused.reason
@@ -160,7 +160,7 @@ def test_a_batch_of_ones_own_that_was_never_made_ends_its_link_and_the_origin() 
     forged = Batch(own, have + 1, have + len(effects), VersionVector({own: have}), effects)
     message.batches.payloads[0] = codec.encode_batch(forged)
     node.receive(link.number, message, cluster.now_ms)
-    cluster.regions[2].perform()
+    cluster.machines[2].perform()
     assert "that its process never made" in str(node.outgoing(link.number, 1 << 20, cluster.now_ms))
     assert node.birth.origin != own
     assert run(cluster, 2, "XLEN x") == 0
@@ -225,7 +225,7 @@ def test_own_stalls_are_not_the_silence_of_peers() -> None:
     cluster = Cluster(2, STRICT)
     cluster.sync()
     link = cluster.link(1, 2).number
-    timeout_ms = cluster.regions[1].config.limits.peer_timeout_ms
+    timeout_ms = cluster.machines[1].config.limits.peer_timeout_ms
     cluster.tick(100)
     cluster.tick(3 * timeout_ms)
     assert cluster.node(1).link_verdict(link) is None, "nobody could be heard in between"
@@ -251,7 +251,7 @@ def test_a_snapshot_holds_what_may_be_served_and_no_more() -> None:
     cluster.node(1).turn.cut()
     exchange.take_snapshots()
     assert exchange.transfers.running.get(2) is None, "its records are not in the log"
-    cluster.regions[1].perform()
+    cluster.machines[1].perform()
     transfer = exchange.transfers.running.get(2)
     assert transfer is not None and transfer.position == last + 1
     assert transfer.vector == cluster.node(1).replica.applied.vector
@@ -279,7 +279,7 @@ def test_a_batch_that_waited_and_cannot_be_read_is_the_fault_of_who_brought_it()
     node.receive(bad.number, message, cluster.now_ms)
     assert exchange_of(cluster, 2).waiting()[0] == 1
     node.receive(sound.number, message_from(cluster, 3, 2), cluster.now_ms)
-    cluster.regions[2].perform()
+    cluster.machines[2].perform()
     told = node.outgoing(bad.number, 1 << 20, cluster.now_ms)
     assert told is not None and "99 is not a kind of effect" in told.refused.reason
     assert [session.peer_region for session in exchange_of(cluster, 2).sessions() if session.is_open] == [3]
@@ -376,7 +376,7 @@ def test_deferrals_fill_no_memory() -> None:
 def test_a_sign_of_life_is_given_at_each_heartbeat() -> None:
     cluster = Cluster(2, STRICT)
     cluster.sync()
-    heartbeat_ms = cluster.regions[1].config.limits.heartbeat_ms
+    heartbeat_ms = cluster.machines[1].config.limits.heartbeat_ms
     before = exchange_of(cluster, 1).view.life
     for _ in range(30):
         cluster.tick(heartbeat_ms // 10)
@@ -399,14 +399,14 @@ def test_a_batch_whose_context_is_not_known_brings_the_whole_state() -> None:
     for number in (1, 2):
         cluster.cut(number, 3)
     run(cluster, 3, "XADD x 5 tail v")
-    for region in cluster.regions.values():
+    for region in cluster.machines.values():
         region.sync()
     cluster.carry(1, 2)
     run(cluster, 1, "CRDT.EVICT 3")
     for _ in range(3):
         cluster.sync()
         for number in (1, 2):
-            cluster.regions[number].sync()
+            cluster.machines[number].sync()
         cluster.tick(100)
     for number in (1, 2):
         assert 3 not in cluster.node(number).replica.applied.contexts

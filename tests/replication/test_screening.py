@@ -169,7 +169,7 @@ def bend(rng: Random, rows: list[list[object]]) -> bytes:
 
 
 def batches_of(cluster: Cluster, number: int) -> list[bytes]:
-    log = cluster.regions[number].log
+    log = cluster.machines[number].log
     return [payload for _, kind, payload in log.read(1, 1 << 20) if kind == codec.BATCH]
 
 
@@ -221,7 +221,7 @@ def test_a_bent_batch_ends_at_most_a_link(seed: int, synced: bool) -> None:
         head = msgpack.packb((origin, first, first, seen))
         said = wire.Message(batches=wire.Batches(payloads=[head + bend(rng, [row])]))
         node.receive(link.number, said, cluster.now_ms)
-        cluster.regions[1].perform()
+        cluster.machines[1].perform()
         cluster.cut(1, 2)
         cluster.heal(1, 2)
     assert_unharmed(cluster)
@@ -253,13 +253,13 @@ def test_what_no_sound_origin_makes_is_the_same_after_a_restart_and_in_a_state(r
     head = msgpack.packb((origin, first, first + len(rows) - 1, seen))
     payload = head + b"".join([msgpack.packb(row) for row in rows])
     node.receive(cluster.link(1, 2).number, wire.Message(batches=wire.Batches(payloads=[payload])), cluster.now_ms)
-    cluster.regions[1].perform()
+    cluster.machines[1].perform()
     assert node.replica.applied.vector.get(origin) == first + len(rows) - 1
     cluster.cut(1, 2)
     node.check()
     digest = digest_replica(node.replica)
     assert digest_of_state(node) == digest
-    cluster.regions[1].checkpoint()
+    cluster.machines[1].checkpoint()
     cluster.restart(1)
     assert digest_replica(cluster.node(1).replica) == digest
 
@@ -304,5 +304,5 @@ def test_a_bent_state_ends_at_most_a_link(seed: int, synced: bool, size: int) ->
     assert said is not None
     for message in chunks(bend(rng, rows_in(data)), size):
         node.receive(link.number, message, cluster.now_ms)
-        cluster.regions[1].perform()
+        cluster.machines[1].perform()
     assert_unharmed(cluster)

@@ -44,10 +44,10 @@ def test_a_cut_link_carries_nothing_until_it_heals() -> None:
 
 def test_a_turn_is_one_batch() -> None:
     cluster = Cluster(1, STRICT)
-    last = cluster.regions[1].log.last_position
+    last = cluster.machines[1].log.last_position
     replies = cluster.execute_turn(1, [b"XADD x * f v".split()] * 3)
     assert replies is not None and replies.count(b"$") == 3
-    assert cluster.regions[1].log.last_position == last + 1
+    assert cluster.machines[1].log.last_position == last + 1
 
 
 @pytest.mark.parametrize(("fsync", "kept"), [("always", 1), ("everysec", 0)])
@@ -72,7 +72,7 @@ def test_a_client_that_waits_has_no_reply_yet() -> None:
     cluster = Cluster(1, STRICT)
     assert cluster.execute(1, b"XREAD BLOCK 5 STREAMS x $".split()) is None
     cluster.tick(5)
-    assert cluster.regions[1].take_reply() == b"*-1\r\n"
+    assert cluster.machines[1].take_reply() == b"*-1\r\n"
 
 
 def test_a_line_has_no_shortcut() -> None:
@@ -103,4 +103,4 @@ def test_a_machine_that_stopped_is_gone() -> None:
     run(cluster, 1, "XADD x * f v")
     cluster.sync()
     cluster.tick(10)
-    assert run(cluster, 3, "XLEN x") == 1 and sorted(cluster.regions) == [1, 3]
+    assert run(cluster, 3, "XLEN x") == 1 and sorted(cluster.machines) == [1, 3]

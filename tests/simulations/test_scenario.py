@@ -45,9 +45,9 @@ def test_rewriting_gives_a_text_that_holds() -> None:
 def test_settings_are_read() -> None:
     scenario = Scenario("regions 3\ntopology line\nfsync always\nid-mode semi-strict\n")
     cluster = scenario.cluster()
-    assert sorted(cluster.regions) == [1, 2, 3]
+    assert sorted(cluster.machines) == [1, 2, 3]
     assert sorted(cluster.links) == [(1, 2), (2, 3)]
-    config = cluster.regions[1].config
+    config = cluster.machines[1].config
     assert (config.fsync, config.id_mode) == ("always", "semi-strict")
 
 
@@ -179,13 +179,13 @@ sync
     scenario = Scenario(text)
     cluster = scenario.run()
     assert scenario.differences() == []
-    assert sorted(cluster.regions) == [1, 2] and cluster.machines[1].copied
+    assert sorted(cluster.machines) == [1, 2] and cluster.machines[1].copied
 
 
 def test_a_region_comes_later_under_its_own_number_or_another() -> None:
     scenario = Scenario("regions 3\nabsent 3\nnew 3 2\nnew 5 2 4\nsync\n")
     cluster = scenario.run()
-    assert [cluster.node(number).settings.config.region for number in sorted(cluster.regions)] == [1, 2, 3, 4]
+    assert [cluster.node(number).settings.config.region for number in sorted(cluster.machines)] == [1, 2, 3, 4]
     assert cluster.node(5).membership.serving()
 
 

@@ -65,7 +65,7 @@ def _small() -> Iterator[None]:
 def act_or_capture(cluster: Cluster, step: Step) -> bool:
     """Whether a checkpoint ended, or could not begin."""
     kind, number, rest = step
-    region = cluster.regions[number]
+    region = cluster.machines[number]
     if kind == "checkpoint":
         assert isinstance(rest, int)
         return region.checkpoint_step(rest)
@@ -86,8 +86,8 @@ def act_both(cluster: Cluster, twin: Cluster, step: Step) -> None:
 
 
 def sync_both(cluster: Cluster, twin: Cluster, number: int) -> None:
-    cluster.regions[number].sync()
-    twin.regions[number].sync()
+    cluster.machines[number].sync()
+    twin.machines[number].sync()
 
 
 def cut_links(cluster: Cluster) -> None:
@@ -97,14 +97,14 @@ def cut_links(cluster: Cluster) -> None:
 
 def complete(cluster: Cluster) -> list[int]:
     """Whatever is under way; where something was."""
-    under_way = [number for number, region in cluster.regions.items() if region.checkpointer.capture is not None]
+    under_way = [number for number, region in cluster.machines.items() if region.checkpointer.capture is not None]
     for number in under_way:
-        cluster.regions[number].checkpoint()
+        cluster.machines[number].checkpoint()
     return under_way
 
 
 def portraits(cluster: Cluster) -> list[dict[str, Any]]:
-    return [lasting(cluster.node(number)) for number in cluster.regions]
+    return [lasting(cluster.node(number)) for number in cluster.machines]
 
 
 # Histories
@@ -123,7 +123,7 @@ def test_a_start_from_a_checkpoint_is_a_start_from_the_log(history: list[Step], 
         sync_both(cluster, twin, number)
     before = portraits(cluster)
     assert before == portraits(twin)
-    for number in cluster.regions:
+    for number in cluster.machines:
         cluster.restart(number)
         twin.restart(number)
     cluster.check()
@@ -165,7 +165,7 @@ def test_power_losses_between_slices_never_divide_the_regions(
 def test_a_fact_is_not_replayed_on_a_later_group_of_the_same_name() -> None:
     """Read, destroyed and created again after the checkpoint began and before the key was captured."""
     cluster = Cluster(1, STRICT, limits=LIMITS)
-    region = cluster.regions[1]
+    region = cluster.machines[1]
     run(cluster, "XADD first * f v")
     run(cluster, "XADD x * f v")
     run(cluster, "XGROUP CREATE x g 0")
@@ -183,7 +183,7 @@ def test_a_fact_is_not_replayed_on_a_later_group_of_the_same_name() -> None:
 def test_a_key_that_is_gone_by_its_capture_is_gone() -> None:
     """Forgetting a key needs no record in the log."""
     cluster = Cluster(1, STRICT, limits=LIMITS)
-    region = cluster.regions[1]
+    region = cluster.machines[1]
     run(cluster, "XADD first * f v")
     run(cluster, "XADD x * f v")
     assert not region.checkpoint_step(1)
@@ -248,7 +248,7 @@ class CrashingDisk(SimulatedDisk):
 def busy_region(fsync: str = "always") -> tuple[Cluster, Machine, CrashingDisk]:
     """One region with a checkpoint, entries before and behind it, a group, and files that are in use in part only."""
     cluster = Cluster(1, STRICT, fsync, limits=LIMITS)
-    region = cluster.regions[1]
+    region = cluster.machines[1]
     disk = region.disk = CrashingDisk()
     cluster.restart(1)
     fill(cluster, 40)
@@ -400,20 +400,20 @@ def test_nothing_that_a_region_lacks_is_cut() -> None:
         fill(cluster, 50)
         cluster.sync()
         for number in (1, 2):
-            cluster.regions[number].sync()
+            cluster.machines[number].sync()
         cluster.sync()
         for number in (1, 2):
-            cluster.regions[number].checkpoint()
+            cluster.machines[number].checkpoint()
             cluster.restart(number)
-    assert cluster.regions[1].log.first_position < 20
+    assert cluster.machines[1].log.first_position < 20
     settle(cluster)
     assert_agreement(cluster)
     for _ in range(3):
-        for region in cluster.regions.values():
+        for region in cluster.machines.values():
             region.sync()
         cluster.tick(2_000)
         cluster.sync()
-    for region in cluster.regions.values():
+    for region in cluster.machines.values():
         region.checkpoint()
         assert region.log.first_position > 100
     fill(cluster, 10)
@@ -425,7 +425,7 @@ def test_nothing_that_a_region_lacks_is_cut() -> None:
 
 
 def damaged_start(cluster: Cluster, name: str, offset: int) -> CheckpointDamaged:
-    region = cluster.regions[1]
+    region = cluster.machines[1]
     region.disk.flip_bit(name, offset)
     with pytest.raises(CheckpointDamaged) as caught:
         region.start(cluster.now_ms)

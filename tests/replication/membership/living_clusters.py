@@ -30,7 +30,7 @@ def answer(cluster: Cluster, number: int) -> object:
 
 def sync_disks(cluster: Cluster) -> None:
     cluster.sync()
-    for region in cluster.regions.values():
+    for region in cluster.machines.values():
         region.sync()
     cluster.sync()
 
@@ -47,7 +47,7 @@ def origin(cluster: Cluster, number: int) -> int:
 
 
 def admitted(cluster: Cluster) -> list[int]:
-    return [number for number in cluster.regions if cluster.node(number).membership.admitted]
+    return [number for number in cluster.machines if cluster.node(number).membership.admitted]
 
 
 def counted(cluster: Cluster, number: int) -> list[int]:
@@ -67,21 +67,21 @@ def rows(cluster: Cluster, number: int) -> Sequence[tuple[int, ...]]:
 
 def lasting(cluster: Cluster) -> list[int]:
     """The machines' tables of members agree."""
-    tables = [cluster.node(number).replica.applied.members.lasting_rows() for number in cluster.regions]
+    tables = [cluster.node(number).replica.applied.members.lasting_rows() for number in cluster.machines]
     assert all(table == tables[0] for table in tables), tables
-    return cluster.node(min(cluster.regions)).replica.applied.members.joined()
+    return cluster.node(min(cluster.machines)).replica.applied.members.joined()
 
 
 def mesh_of_new(count: int, pairs: list[tuple[int, int]] | None = None) -> Cluster:
     """New directories that know nothing but each other's addresses, or those of the pairs that they are in."""
     numbers = range(1, count + 1)
     cluster = Cluster(count, STRICT, absent=tuple(numbers), pairs=pairs)
-    base = Cluster(1, STRICT).regions[1].config
+    base = Cluster(1, STRICT).machines[1].config
     for number in numbers:
         near = [a if b == number else b for a, b in cluster.pairs if number in (a, b)]
         peers = tuple(f"region{other}:1" for other in near)
         config = replace(base, name=f"region{number}", region=number, incarnation=None, peers=peers)
-        cluster.regions[number] = Machine(config, cluster.now_ms)
+        cluster.machines[number] = Machine(config, cluster.now_ms)
         for other in near:
             cluster.node(number).peer_met(f"region{other}:1", other)
     return cluster

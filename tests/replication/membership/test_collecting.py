@@ -123,12 +123,12 @@ def test_a_replay_keeps_what_is_not_stable() -> None:
     for text in ("XADD a 1-* f v", "XADD b 1-* f v", "DEL a"):
         cluster.execute(1, text.encode().split())
     cluster.sync()
-    for region in cluster.regions.values():
+    for region in cluster.machines.values():
         region.sync()
     cluster.sync()
     cluster.cut(1, 2)
     cluster.execute(1, b"DEL b".split())
-    one = cluster.regions[1]
+    one = cluster.machines[1]
     pass_time(one)
     assert list(one.node.replica.keyspace.databases[0]) == [b"b"]
     node, _, told = replayed(one)

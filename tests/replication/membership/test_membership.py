@@ -79,7 +79,7 @@ def test_a_founder_that_has_forgotten_its_cluster_is_evicted_and_comes_back() ->
     sync_disks(cluster)
     for number in (1, 2):
         cluster.cut(number, 3)
-    region = cluster.regions[3]
+    region = cluster.machines[3]
     region.lose_disk()
     region.start(cluster.now_ms)
     founder = origin(cluster, 3)
@@ -121,7 +121,7 @@ def test_a_new_region_serves_once_its_sponsor_has_admitted_it() -> None:
 
 def test_an_incarnation_that_is_given_waits_for_nobody() -> None:
     cluster = mesh_of_new(2)
-    region = cluster.regions[1]
+    region = cluster.machines[1]
     region.config = replace(region.config, incarnation=7)
     region.start(cluster.now_ms)
     assert waiting_for(cluster, 1) == "" and not cluster.node(1).membership.admitted
@@ -169,7 +169,7 @@ def test_a_predecessor_ends_once_its_sponsor_holds_all_that_anybody_has_of_it() 
     run(cluster, 1, "XGROUP CREATE x g 0")
     cluster.carry(1, 3)
     cluster.cut(1, 3)
-    cluster.regions[1].sync()
+    cluster.machines[1].sync()
     cluster.restart(1)
     cluster.node(3).writable(False)
     cluster.heal(1, 2)
@@ -210,7 +210,7 @@ def test_an_admission_that_was_not_said_lapses_with_the_end_of_its_sponsor() -> 
     live(cluster, 3 * HEARTBEAT_MS)
     assert admitted(cluster) == [1, 2, 3]
     run(cluster, 1, "CRDT.EVICT 2.0 FORCE")
-    cluster.regions[1].sync()
+    cluster.machines[1].sync()
     cluster.cut(2, 3)
     cluster.heal(1, 3)
     while not cluster.node(3).replica.applied.members.is_evicted(2):
@@ -259,7 +259,7 @@ def test_an_evicted_region_whose_process_began_with_a_new_directory_serves_on() 
     cluster.cut(2, 3)
     assert isinstance(run(cluster, 3, "XADD x 100 f v"), str)
     run(cluster, 1, "CRDT.EVICT 3.0 FORCE")
-    cluster.regions[1].sync()
+    cluster.machines[1].sync()
     cluster.heal(1, 3)
     while origin(cluster, 3) == 3:
         assert cluster.carry_one(1, 3) or cluster.carry_one(3, 1)
@@ -272,11 +272,11 @@ def test_an_eviction_that_was_logged_and_not_obeyed_is_obeyed_at_the_start() -> 
     sync_disks(cluster)
     cluster.cut(1, 2)
     run(cluster, 1, "CRDT.EVICT 2")
-    log = cluster.regions[1].log
+    log = cluster.machines[1].log
     _, kind, payload = log.read(log.last_position, 1 << 16)[-1]
     assert kind == codec.BATCH
-    cluster.regions[2].log.append([(kind, payload)])
-    cluster.regions[2].log.sync()
+    cluster.machines[2].log.append([(kind, payload)])
+    cluster.machines[2].log.sync()
     cluster.restart(2)
     assert (origin(cluster, 2), cluster.node(2).birth.predecessors()) == (258, [])
     cluster.heal(1, 2)
@@ -364,7 +364,7 @@ def test_the_log_is_kept_for_who_is_gone_up_to_a_limit(limit: int, kept: bool) -
     cluster.cut(1, 2)
     for _ in range(300):
         run(cluster, 1, f"XADD x * f {'v' * 1000}")
-    region = cluster.regions[1]
+    region = cluster.machines[1]
     region.sync()
     region.checkpoint()
     assert (region.log.first_position == 1) == kept

@@ -40,7 +40,7 @@ def test_where_all_restart_each_waits_until_all_have_its_join_on_disk() -> None:
     for number in (1, 2):
         assert run(cluster, number, f"XGROUP CREATE x g{number} 0 MKSTREAM") is None
     cluster.cut(1, 2)
-    for region in cluster.regions.values():
+    for region in cluster.machines.values():
         region.sync()
     cluster.tick(STEP_MS)
     assert admitted(cluster) == []
@@ -94,7 +94,7 @@ def test_a_region_alone_waits_for_a_peer_that_it_has_never_heard_of() -> None:
     """It may know of another process of this region."""
     cluster = Cluster(2, STRICT, absent=(2,))
     run(cluster, 1, "XADD x 100 f v")
-    cluster.regions[1].config = replace(cluster.regions[1].config, peers=("region2:1",))
+    cluster.machines[1].config = replace(cluster.machines[1].config, peers=("region2:1",))
     cluster.restart(1)
     assert run(cluster, 1, "XGROUP CREATE x g 0") is None
     live(cluster, STEP_MS)
@@ -109,12 +109,12 @@ def test_a_copy_of_a_region_alone_waits_until_its_peer_has_met_the_original() ->
     """Region 2 is new, as it seems to the copy, and region 1 has forgotten a destroy that the copy never had."""
     cluster = Cluster(3, STRICT, absent=(2, 3))
     run(cluster, 1, "XADD x 100 f v")
-    cluster.regions[1].sync()
-    known = cluster.regions[1].config
+    cluster.machines[1].sync()
+    known = cluster.machines[1].config
     copy = replace(known, name="copy", peers=("region2:1",))
-    cluster.regions[3] = Machine(copy, cluster.now_ms, cluster.regions[1].disk.copy(), starts=7)
+    cluster.machines[3] = Machine(copy, cluster.now_ms, cluster.machines[1].disk.copy(), starts=7)
     new = replace(known, name="region2", region=2, incarnation=None, peers=("region1:1",))
-    cluster.regions[2] = Machine(new, cluster.now_ms)
+    cluster.machines[2] = Machine(new, cluster.now_ms)
     cluster.node(3).peer_met("region2:1", 2)
     cluster.heal(2, 3)
     assert run(cluster, 3, "XGROUP CREATE x g 0") is None
@@ -138,7 +138,7 @@ def test_a_copy_of_a_region_alone_waits_until_its_peer_has_met_the_original() ->
 def test_a_process_that_starts_again_and_again_leaves_nothing_behind() -> None:
     cluster = Cluster(1, STRICT)
     run(cluster, 1, "XADD x 100 f v")
-    cluster.regions[1].sync()
+    cluster.machines[1].sync()
     for _ in range(5):
         cluster.restart(1)
         live(cluster, HEARTBEAT_MS)
@@ -196,7 +196,7 @@ def test_the_last_region_evicts_the_others_and_needs_nobody() -> None:
     cluster.cut(1, 2)
     cluster.lose_power(1, random.Random(0), odds=0.0)
     assert run(cluster, 1, "XGROUP CREATE x g 0 MKSTREAM") is None
-    cluster.regions[1].connect(2, cluster.now_ms)
+    cluster.machines[1].connect(2, cluster.now_ms)
     evicted = read_reply(cluster.execute(1, b"CRDT.EVICT 2".split(), 2) or b"")
     assert evicted == ["2.0", cluster.node(1).replica.applied.vector.get(2)]
     live(cluster, 2 * STEP_MS)

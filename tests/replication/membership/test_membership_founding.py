@@ -24,7 +24,7 @@ ORDERS = list(permutations([(1, 2), (1, 3), (2, 3)]))
 
 def serving_at_once(cluster: Cluster, *numbers: int) -> None:
     for number in numbers:
-        region = cluster.regions[number]
+        region = cluster.machines[number]
         region.config = replace(region.config, incarnation=0)
         region.start(cluster.now_ms)
         for peer in region.config.peers:

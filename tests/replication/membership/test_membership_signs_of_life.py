@@ -27,7 +27,7 @@ def with_newcomer(**settings: object) -> Cluster:
     """Regions 1 and 2 at work, and machine 4, which begins as region 1 with an empty directory and meets region 2."""
     cluster = Cluster(2, STRICT)
     live(cluster, 2 * HEARTBEAT_MS)
-    cluster.regions[2].config = replace(cluster.regions[2].config, **settings)  # type: ignore[arg-type]
+    cluster.machines[2].config = replace(cluster.machines[2].config, **settings)  # type: ignore[arg-type]
     cluster.add(4, 2, 1)
     sync_disks(cluster)
     return cluster
@@ -97,7 +97,7 @@ def two_that_void_each_other() -> Cluster:
     sync_disks(cluster)
     cluster.copy(1)
     cluster.twin(4, 1)
-    cluster.kill(1)
+    cluster.restart(1)
     for number in (1, 4):
         assert run(cluster, number, "XGROUP CREATE x g 0") == "OK"
     cluster.heal(1, 4)
@@ -144,7 +144,7 @@ def test_an_operator_who_knows_that_the_other_directory_is_gone_replaces_it() ->
     cluster.stop(1)
     live(cluster, 3 * TIMEOUT_MS)
     assert admitted(cluster) == []
-    region = cluster.regions[4]
+    region = cluster.machines[4]
     region.config = replace(region.config, replace=True)
     cluster.restart(4)
     assert run(cluster, 4, "XGROUP CREATE x h 0") == "OK"
@@ -156,7 +156,7 @@ def test_an_operator_who_knows_better_replaces_an_origin_at_once() -> None:
     run(cluster, 1, "XADD x 100 f v")
     live(cluster, 2 * HEARTBEAT_MS)
     cluster.add(4, 2, 1)
-    region = cluster.regions[4]
+    region = cluster.machines[4]
     region.config = replace(region.config, replace=True)
     cluster.restart(4)
     cluster.node(4).peer_met("region2:1", 2)

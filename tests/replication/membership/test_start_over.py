@@ -39,7 +39,7 @@ def run(cluster: Cluster, number: int, text: str) -> object:
 
 def are_peers(cluster: Cluster, low: int, high: int) -> bool:
     """Both are there, and no two processes of one region."""
-    found = {cluster.regions[number].config.region for number in (low, high) if number in cluster.regions}
+    found = {cluster.machines[number].config.region for number in (low, high) if number in cluster.machines}
     return len(found) == 2
 
 
@@ -47,7 +47,7 @@ def pass_time(cluster: Cluster, ticks: int = 30, cut: Collection[tuple[int, int]
     """As in production: links that were closed are dialled again, but for those that are cut."""
     for _ in range(ticks):
         cluster.tick(TICK_MS)
-        for region in cluster.regions.values():
+        for region in cluster.machines.values():
             region.sync()
         for pair in cluster.pairs:
             if pair not in cut and are_peers(cluster, *pair):
@@ -73,7 +73,7 @@ def info(cluster: Cluster, number: int) -> list[str]:
 
 
 def digests(cluster: Cluster) -> list[object]:
-    return [read_reply(cluster.execute(number, [b"CRDT.DIGEST"]) or b"") for number in cluster.regions]
+    return [read_reply(cluster.execute(number, [b"CRDT.DIGEST"]) or b"") for number in cluster.machines]
 
 
 def is_done(cluster: Cluster, number: int) -> bool:
@@ -128,21 +128,21 @@ def test_the_audit_names_the_dot_and_the_remedy() -> None:
 def test_who_starts_over_hands_over_what_only_it_has() -> None:
     cluster = cloned()
     pass_time(cluster, 60)
-    before = {number: entries(cluster, number) for number in cluster.regions}
+    before = {number: entries(cluster, number) for number in cluster.machines}
     for number in (1, 3, 4):
         start_over(cluster, number, 2)
     pass_time(cluster, 60)
-    for number in cluster.regions:
+    for number in cluster.machines:
         assert values(cluster, number) == VALUES
         known = {value: entry_id for entry_id, value in entries(cluster, number)}
         assert all(known[value] == entry_id for found in before.values() for entry_id, value in found)
     assert len(set(map(str, digests(cluster)))) == 1
     pass_time(cluster, 60)
     cluster.node(2).exchange.audit.tree = None
-    for number in cluster.regions:
+    for number in cluster.machines:
         cluster.node(number).notices.clear()
     pass_time(cluster, 60)
-    assert [text for number in cluster.regions for text, _ in cluster.node(number).notices] == []
+    assert [text for number in cluster.machines for text, _ in cluster.node(number).notices] == []
 
 
 class Story:
@@ -201,7 +201,7 @@ class Story:
     def go_on(self, steps: int) -> None:
         for _ in range(steps):
             if self.rng.random() < 0.5:
-                self.write(self.rng.choice(list(self.cluster.regions)))
+                self.write(self.rng.choice(list(self.cluster.machines)))
             else:
                 self.move()
             if self.rng.random() < 0.1:
@@ -230,8 +230,8 @@ class Story:
         before = self.cluster.node(number).start_over.count
         for at in range(TICKS_MAX):
             if at == crash_at:
-                self.crash(self.rng.choice(list(self.cluster.regions)))
-            others = [other for other in self.cluster.regions if is_done(self.cluster, other)]
+                self.crash(self.rng.choice(list(self.cluster.machines)))
+            others = [other for other in self.cluster.machines if is_done(self.cluster, other)]
             if self.rng.random() < 0.5:
                 self.write(self.rng.choice(others))
             pass_time(self.cluster, 1)
@@ -243,7 +243,7 @@ class Story:
         if self.fsync == "always":
             self.cluster.lose_power(number, self.rng)
         else:
-            self.cluster.kill(number)
+            self.cluster.restart(number)
 
     def check(self) -> None:
         pass_time(self.cluster, 60)
@@ -296,10 +296,10 @@ def test_clients_wait_until_it_is_done_and_those_that_waited_are_told() -> None:
     cluster = cluster_of()
     run(cluster, 1, "XADD x * f v")
     pass_time(cluster)
-    cluster.regions[1].connect(2, cluster.now_ms)
+    cluster.machines[1].connect(2, cluster.now_ms)
     assert cluster.execute(1, b"XREAD BLOCK 0 STREAMS x $".split(), 2) is None
     assert run(cluster, 1, "CRDT.STARTOVER 2") == "OK"
-    assert b"UNBLOCKED this region is starting over" in (cluster.regions[1].take_reply(2) or b"")
+    assert b"UNBLOCKED this region is starting over" in (cluster.machines[1].take_reply(2) or b"")
     assert "LOADING" in str(run(cluster, 1, "XADD x * f v"))
     assert "start_over:levelling with region 2" in info(cluster, 1)
     pass_time(cluster)
@@ -370,7 +370,7 @@ def started_over_torn(records: int) -> tuple[Cluster, int]:
     cluster = cloned()
     pass_time(cluster, 60, [(1, 2), (1, 3)])
     cluster.stop(4)
-    region = cluster.regions[3]
+    region = cluster.machines[3]
     perform_one, found = region._perform_one, [0]
 
     def torn(ready: Ready) -> None:
@@ -385,7 +385,7 @@ def started_over_torn(records: int) -> tuple[Cluster, int]:
     with pytest.raises(Torn):
         pass_time(cluster, 60, [(1, 2), (1, 3)])
     region._perform_one = perform_one  # type: ignore[method-assign]
-    cluster.kill(3)
+    cluster.restart(3)
     return cluster, found[0]
 
 
@@ -399,7 +399,7 @@ def test_a_crash_at_any_record_loses_nothing() -> None:
         for number in (3, 1):
             start_over(cluster, number, 2)
         pass_time(cluster, 30)
-        for number in cluster.regions:
+        for number in cluster.machines:
             assert values(cluster, number) == VALUES, (records, number)
         assert len(set(map(str, digests(cluster)))) == 1
 
@@ -412,7 +412,7 @@ def test_what_was_handed_over_and_then_removed_stays_removed_after_a_restart() -
     start_over(cluster, 3, 2)
     [gone] = [entry_id for entry_id, value in entries(cluster, 3) if value == "clone-a"]
     assert run(cluster, 3, f"XDEL x {gone}") == 1
-    cluster.kill(3)
+    cluster.restart(3)
     pass_time(cluster, 20)
     assert "clone-a" not in values(cluster, 3) and values(cluster, 2) == values(cluster, 3)
 
@@ -428,9 +428,9 @@ def test_a_restart_remembers_where_its_log_begins_again() -> None:
         assert beginning > 1
         pass_time(cluster, 20)
         if saved:
-            cluster.regions[3].checkpoint()
+            cluster.machines[3].checkpoint()
         before = entries(cluster, 3)
-        cluster.kill(3)
+        cluster.restart(3)
         assert cluster.node(3).history.beginning == beginning
         assert cluster.node(3).history.position_for(VersionVector()) is None
         assert entries(cluster, 3) == before
@@ -461,7 +461,7 @@ def test_who_hears_of_own_effects_that_it_never_made_goes_on_as_another_origin(t
     assert "audit_shared_origins:1.0" in info(cluster, 4)
     run(cluster, 4, "XADD x * f w")
     pass_time(cluster, 30)
-    assert {len(entries(cluster, number)) for number in cluster.regions} == {2}
+    assert {len(entries(cluster, number)) for number in cluster.machines} == {2}
 
 
 @CLONES
