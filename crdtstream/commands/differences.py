@@ -126,7 +126,8 @@ DIFFERENCES: Final = (
     ),
     Difference(
         ("xtrim", "xadd"),
-        "A trim with `~` drops whole nodes of `stream-node-max-entries` entries, counted from the first that is left.",
-        "There are no listpack nodes, whose borders depend on earlier removals.",
+        "A trim with `~` drops whole nodes of `stream-node-max-entries` entries, counted from the first that is left;"
+        " `stream-node-max-bytes` is accepted and has no effect.",
+        "There are no listpack nodes, whose borders depend on earlier removals and on how Redis packs an entry.",
     ),
 )

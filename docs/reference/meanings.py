@@ -25,7 +25,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "stream_node_entries_max": "Entries of a node: `MAXLEN ~` and `MINID ~` remove whole nodes only.",
         "stream_idmp_duration_s": "How long a region remembers an idempotent add, unless `XCFGSET` says otherwise.",
         "stream_idmp_entries_max": "How many idempotent adds of a producer a region remembers for each stream.",
-        "stream_node_bytes_max": "Shown to tools that ask for it; it changes nothing.",
+        "stream_node_bytes_max": "Accepted and shown to tools that ask for it; it has no effect.",
     },
     "Expiry and collection": {
         "expired_keys_max": "Keys that one tick deletes because their time has come.",
