@@ -4,11 +4,7 @@ A tree is a list of blocks in ID order. IDs and counters both ascend within a tr
 own last entry and its effects are applied in its order. Two levels and a bisection are enough where Redis uses a radix
 tree, because entries arrive at the end and leave from the head.
 
-Only the last block, the *tail*, grows. A block that stops being the tail is sealed, and stays sealed even if it becomes
-the last block again.
-
-The first block may start with `_head` entries that are already removed: a trim only raises `_head` and drops whole
-blocks, and copies nothing. Any other removal replaces the block by a new one (core/block.py). Indexes `[low, high)` are
+Only the last block, the *tail*, grows. How entries are removed is said in core/block_list.py. Indexes `[low, high)` are
 low inclusive, high exclusive; ranges of IDs and of counters include both ends.
 
 Reference: `sortedcontainers.SortedList` for two levels of lists; Redis `t_stream.c` for what a range must answer.
@@ -22,38 +18,19 @@ from itertools import pairwise
 from typing import Final
 
 from crdtstream.core.block import CHECKSUM_MODULUS, Block, add_counter_ranges
-from crdtstream.core.chain import Extent
+from crdtstream.core.block_list import DENSE_IDS, NO_TAIL, BlockList
 from crdtstream.core.entry_id import EntryId
-from crdtstream.core.slices import BLOCK_BYTES, BLOCK_ENTRIES, Slice, fits, packed
+from crdtstream.core.slices import BLOCK_BYTES, BLOCK_ENTRIES, Slice, fits
 
 # A linked slice at least this large becomes a block of its own; a smaller one is copied to the end of the tail.
 ADOPT_ENTRIES: Final = 64
 ADOPT_BYTES: Final = 8 * 1024
-# A block left smaller than this by removals is merged with the one before it.
-SPARSE_ENTRIES: Final = 64
-# From so many IDs or pieces of one block on, the block is visited as a whole.
-DENSE_IDS: Final = 8
-
-# The tail of an empty tree: sealed and never written, so `append` needs no test for None.
-_NO_TAIL: Final = Block()
-_NO_TAIL.seal()
 
 
-class EntryTree(Extent):
+class EntryTree(BlockList):
     """The entries of one origin in one stream, as blocks in ID order."""
 
-    __slots__ = ("_blocks", "_head", "_low_counters", "_low_ids", "_tail", "byte_count", "count")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-        self.byte_count = 0
-        self._blocks: list[Block] = []
-        # ID and counter of each block's first entry, even if that entry is removed.
-        self._low_ids: list[EntryId] = []
-        self._low_counters: list[int] = []
-        self._head = 0
-        self._tail = _NO_TAIL
+    __slots__ = ()
 
     # Growing
 
@@ -185,10 +162,6 @@ class EntryTree(Extent):
 
     def block_count(self) -> int:
         return len(self._blocks)
-
-    def _low_of(self, at: int) -> int:
-        """The index of the first live entry in the block at index `at`."""
-        return self._head if at == 0 else 0
 
     # Ranges
 
@@ -334,126 +307,6 @@ class EntryTree(Extent):
         at = bisect_right(self._low_counters, counter) - 1
         return 0 if at < 0 else self._rank(at, self._blocks[at].lower_bound_counter(counter + 1))
 
-    # Removing
-
-    def remove_counters(self, low: int, high: int) -> list[EntryId]:
-        """Remove the entries with counters from low to high, both inclusive; returns their IDs, ascending."""
-        first = max(bisect_right(self._low_counters, low) - 1, 0)
-        last = bisect_right(self._low_counters, high) - 1
-        if last < first:
-            return []
-        start = max(self._blocks[first].lower_bound_counter(low), self._low_of(first))
-        stop = self._blocks[last].lower_bound_counter(high + 1)
-        if start == self._blocks[first].count:
-            first, start = first + 1, 0
-        if first > last or (first == last and start >= stop):
-            return []
-        pieces = self._pieces(first, start, last, stop)
-        removed: list[EntryId] = []
-        for piece in pieces:
-            removed += piece.block.ids(piece.low, piece.high)
-        self._cut(pieces, first, last)
-        return removed
-
-    def remove_ranges(self, ranges: list[tuple[int, int]]) -> None:
-        """Remove the entries with counters in these ascending ranges; ranges within one block replace it once."""
-        end = len(ranges)
-        while end > 0:
-            # Backwards, because a removal changes the numbers of the blocks after it.
-            at = bisect_right(self._low_counters, ranges[end - 1][1]) - 1
-            start = end - 1
-            while start > 0 and at >= 0 and ranges[start][0] >= self._low_counters[at]:
-                start -= 1
-            if start < end - 1 and ranges[start][0] < self._low_counters[at]:
-                start += 1
-            if start == end - 1:
-                self.remove_counters(*ranges[start])
-            else:
-                self._punch(at, ranges[start:end])
-            end = start
-
-    def _punch(self, at: int, ranges: list[tuple[int, int]]) -> None:
-        """Remove several ranges that begin in this block and end in it."""
-        block, low = self._blocks[at], self._low_of(at)
-        kept = [Slice(block, start, stop) for start, stop in block.outside(low, ranges)]
-        self.count -= block.count - low
-        self.byte_count -= block.byte_size(low, block.count)
-        if len(kept) >= DENSE_IDS:
-            joined = block.joined([(part.low, part.high) for part in kept])
-            kept = [Slice(joined, 0, joined.count)]
-        for part in kept:
-            self.count += part.count()
-            self.byte_count += part.block.byte_size(part.low, part.high)
-        self._replace(at, at, kept)
-
-    def remove_through(self, counter: int) -> int:
-        """Remove the entries with counters up to this one, inclusive; returns how many were removed."""
-        last = bisect_right(self._low_counters, counter) - 1
-        if last < 0:
-            return 0
-        stop = self._blocks[last].lower_bound_counter(counter + 1)
-        if stop <= self._low_of(last):
-            return 0
-        return self._cut(self._pieces(0, self._head, last, stop), 0, last)
-
-    def _pieces(self, first: int, start: int, last: int, stop: int) -> list[Slice]:
-        """The slices from index `start` of block `first` to index `stop` (exclusive) of block `last`."""
-        blocks = self._blocks
-        if first == last:
-            return [Slice(blocks[first], start, stop)]
-        pieces = [Slice(blocks[first], start, blocks[first].count)]
-        pieces += [Slice(block, 0, block.count) for block in blocks[first + 1 : last]]
-        pieces.append(Slice(blocks[last], 0, stop))
-        return pieces
-
-    def _cut(self, pieces: list[Slice], first: int, last: int) -> int:
-        """Remove these pieces of the blocks `first` to `last`; returns how many entries were removed."""
-        count = 0
-        for piece in pieces:
-            count += piece.high - piece.low
-            self.byte_count -= piece.block.byte_size(piece.low, piece.high)
-        self.count -= count
-        start, stop = pieces[0].low, pieces[-1].high
-        if first == 0 and start == self._head:
-            self._cut_head(last, stop)
-        else:
-            self._cut_inside(first, start, last, stop)
-        return count
-
-    def _cut_head(self, last: int, stop: int) -> None:
-        if stop == self._blocks[last].count:
-            last, stop = last + 1, 0
-        if last:
-            self._put(0, last, [])
-        self._head = stop
-
-    def _cut_inside(self, first: int, start: int, last: int, stop: int) -> None:
-        blocks = self._blocks
-        rest = [Slice(blocks[first], self._low_of(first), start), Slice(blocks[last], stop, blocks[last].count)]
-        self._replace(first, last, rest)
-
-    def _replace(self, first: int, last: int, rest: list[Slice]) -> None:
-        """Replace these blocks by what is left of them, together with the block before if that is little."""
-        blocks = self._blocks
-        if first > 0 and 0 < sum([part.count() for part in rest]) < SPARSE_ENTRIES:
-            before = Slice(blocks[first - 1], self._low_of(first - 1), blocks[first - 1].count)
-            if before.count() <= BLOCK_ENTRIES - SPARSE_ENTRIES and before.block.byte_count < BLOCK_BYTES:
-                first -= 1
-                rest.insert(0, before)
-        if first == 0:
-            self._head = 0
-        self._put(first, last + 1, packed(rest))
-
-    def _put(self, first: int, end: int, fresh: list[Block]) -> None:
-        """Replace the blocks [first, end) by `fresh`."""
-        self._blocks[first:end] = fresh
-        self._low_ids[first:end] = [block.id_at(0) for block in fresh]
-        self._low_counters[first:end] = [block.counter_at(0) for block in fresh]
-        self._tail = self._blocks[-1] if self._blocks else _NO_TAIL
-        for block in fresh:
-            if block is not self._tail:
-                block.seal()
-
     # Checkpoints
 
     def blocks(self) -> tuple[list[Block], int, int]:
@@ -492,7 +345,7 @@ class EntryTree(Extent):
         for one, two in pairwise(blocks):
             assert one.id_at(one.count - 1) < two.id_at(0), "IDs do not ascend over blocks"
             assert one.counter_at(one.count - 1) < two.counter_at(0), "counters do not ascend over blocks"
-        assert self._tail is (blocks[-1] if blocks else _NO_TAIL), "the tail is not the last block"
+        assert self._tail is (blocks[-1] if blocks else NO_TAIL), "the tail is not the last block"
         assert all(block.sealed for block in blocks[:-1]), "a block before the tail is not sealed"
         assert 0 <= self._head <= (blocks[0].count - 1 if blocks else 0), "the first block has no live entry"
         assert self.count == sum(block.count for block in blocks) - self._head, "count is wrong"

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from crdtstream.core import entry_tree
+from crdtstream.core import block_list, entry_tree
 from crdtstream.core.block import Block, encode_entry, entry_checksum
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
 from crdtstream.core.entry_tree import EntryTree
@@ -25,11 +25,12 @@ ALL = (ID_MIN, ID_MAX)
 def _small_blocks() -> Iterator[None]:
     """Small limits, so that short examples cross many blocks."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(entry_tree, "BLOCK_ENTRIES", 8)
-        patch.setattr(entry_tree, "BLOCK_BYTES", 400)
+        for module in (entry_tree, block_list):
+            patch.setattr(module, "BLOCK_ENTRIES", 8)
+            patch.setattr(module, "BLOCK_BYTES", 400)
         patch.setattr(entry_tree, "ADOPT_ENTRIES", 3)
         patch.setattr(entry_tree, "ADOPT_BYTES", 150)
-        patch.setattr(entry_tree, "SPARSE_ENTRIES", 4)
+        patch.setattr(block_list, "SPARSE_ENTRIES", 4)
         yield
 
 

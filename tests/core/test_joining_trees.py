@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdtstream.core import entry_tree, joining
+from crdtstream.core import block_list, entry_tree, joining
 from crdtstream.core.block import Block, encode_entry
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
 from crdtstream.core.entry_tree import EntryTree
@@ -21,9 +21,10 @@ Row = tuple[EntryId, int, bytes]
 def _small_blocks() -> Iterator[None]:
     """Small limits, so that short examples cross many blocks."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(entry_tree, "BLOCK_ENTRIES", 8)
+        for module in (entry_tree, block_list):
+            patch.setattr(module, "BLOCK_ENTRIES", 8)
         patch.setattr(entry_tree, "ADOPT_ENTRIES", 3)
-        patch.setattr(entry_tree, "SPARSE_ENTRIES", 4)
+        patch.setattr(block_list, "SPARSE_ENTRIES", 4)
         yield
 
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crdtstream.config import Limits
-from crdtstream.core import entry_tree, spans
+from crdtstream.core import block_list, entry_tree, spans
 from crdtstream.core.entry_id import STRICT
 from crdtstream.replication import history as history_module
 from crdtstream.scenarios.reply import read_reply
@@ -54,9 +54,10 @@ def _small() -> Iterator[None]:
         patch.setattr(checkpoint, "SECTION_BYTES_MAX", 300)
         patch.setattr(checkpoint, "FILE_BYTES_MAX", 900)
         patch.setattr(checkpoint, "_PLACES_MAX", 2)
-        patch.setattr(entry_tree, "BLOCK_ENTRIES", 4)
+        for module in (entry_tree, block_list):
+            patch.setattr(module, "BLOCK_ENTRIES", 4)
         patch.setattr(entry_tree, "ADOPT_ENTRIES", 3)
-        patch.setattr(entry_tree, "SPARSE_ENTRIES", 1)
+        patch.setattr(block_list, "SPARSE_ENTRIES", 1)
         patch.setattr(spans, "SPAN_ENTRIES", 3)
         patch.setattr(spans, "SPARSE_ENTRIES", 1)
         yield
