@@ -21,6 +21,7 @@ from array import array
 from typing import Final
 
 from crdtstream.core.block import Block
+from crdtstream.core.block_list import BlockList
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Key
 from crdtstream.core.entry_id import U64_MAX
 from crdtstream.core.entry_tree import EntryTree
@@ -90,7 +91,8 @@ KNOWN_FIELDS: Final[dict[type, str]] = {
     IntervalSet: "_highs _lows",
     PendingEntries: "_chains _consumers _of_slot _released_to count",
     Span: "consumers delivered_ms deliveries ms seq shared",
-    EntryTree: "_blocks _head _low_counters _low_ids _tail byte_count count",
+    BlockList: "_blocks _head _low_counters _low_ids _tail byte_count count",
+    EntryTree: "",
     Block: "_counter_base _ends _joined _listed _sum _summed byte_count chunks count ms ms_base place sealed seq"
     " stored_bytes stored_count",
 }
