@@ -167,7 +167,7 @@ def unfold(batch: Batch) -> list[Row]:
         context = batch.context.copy()
         context.advance(batch.slot, counter - 1)
         rows.append(((batch.slot, counter), context, effect))
-        counter += effect.width()
+        counter += effect.width
     return rows
 
 

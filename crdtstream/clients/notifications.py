@@ -105,7 +105,7 @@ class Notifications(Observer):
         effects, facts = self._replica.opened()
         at, wide = (self._at, self._wide) if effects is self._effects else (0, 0)
         for effect in effects[at:]:
-            self._tell(effect, effect.width() - wide, quiet)
+            self._tell(effect, effect.width - wide, quiet)
             wide = 0
         for _, fact in facts[self._facts_at if facts is self._facts else 0 :]:
             self._tell_fact(fact)
@@ -115,7 +115,7 @@ class Notifications(Observer):
         """Take everything prepared so far as told."""
         self._effects, self._facts = self._replica.opened()
         self._at = max(0, len(self._effects) - 1)
-        self._wide = self._effects[-1].width() if self._effects else 0
+        self._wide = self._effects[-1].width if self._effects else 0
         self._facts_at = len(self._facts)
         self._before.clear()
 
@@ -123,7 +123,7 @@ class Notifications(Observer):
         """Tell what another region's batch changed, which was applied just now."""
         if self.on:
             for effect in batch.effects:
-                self._tell(effect, effect.width(), False)
+                self._tell(effect, effect.width, False)
             self._before.clear()
 
     def note(self, kind: int, event: bytes, key: Key) -> None:

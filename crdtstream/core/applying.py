@@ -131,7 +131,7 @@ class Applied:
         for effect in batch.effects:
             if not self._captured or self._captured.get(effect.key, 0) < position:
                 self.apply(batch.slot, counter, context, effect)
-            counter += effect.width()
+            counter += effect.width
             context.advance(batch.slot, counter - 1)
             self.vector.advance(batch.slot, counter - 1)
             if self._waiting_facts and batch.slot == self.slot:

@@ -61,13 +61,11 @@ class Position:
 class Effect:
     """A replicated fact about one key (`MemberEffect`s: about none); it uses `width` counters of its origin."""
 
-    __slots__ = ("key",)
+    __slots__ = ("key", "width")
 
     def __init__(self, key: Key) -> None:
         self.key = key
-
-    def width(self) -> int:
-        return 1
+        self.width = 1
 
 
 class EntriesAdded(Effect):
@@ -86,9 +84,12 @@ class EntriesAdded(Effect):
         self.block = block
         self.low = low
         self.high = high
+        self.width = high - low
 
-    def width(self) -> int:
-        return self.high - self.low
+    def grow(self) -> None:
+        """Add the next entry of the block, while the effect is being prepared."""
+        self.high += 1
+        self.width += 1
 
 
 class AddCounted(Effect):
@@ -257,7 +258,7 @@ class Batch:
     def check(self) -> None:
         assert self.effects, "an empty batch"
         assert self.context.get(self.slot) in (0, self.first - 1), "the context's own component is not first - 1"
-        assert sum(effect.width() for effect in self.effects) == self.last - self.first + 1, "widths do not add up"
+        assert sum(effect.width for effect in self.effects) == self.last - self.first + 1, "widths do not add up"
 
 
 class LocalFact:

@@ -115,7 +115,7 @@ class Replica:
         block = tree.append(entry_id, counter, encode_named(name, fields))
         last = effects[-1] if effects else None
         if isinstance(last, fx.EntriesAdded) and last.block is block and not self._fact_since(counter):
-            last.high += 1
+            last.grow()
         else:
             effects.append(fx.EntriesAdded(key, first, before, block, block.count - 1, block.count))
         meta.count(first, before, 1)
@@ -228,7 +228,7 @@ class Replica:
             self._first = counter
         self._effects.append(effect)
         applied.apply(applied.slot, counter, applied.vector, effect)
-        applied.vector.advance(applied.slot, counter + effect.width() - 1)
+        applied.vector.advance(applied.slot, counter + effect.width - 1)
 
     # Prepare: expiry
 

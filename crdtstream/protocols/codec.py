@@ -137,7 +137,7 @@ def decode_effects(header: BatchHeader, payload: bytes) -> Batch:
     while counter <= header.last:
         effect = read_effect(rows.next(), counter)
         effects.append(effect)
-        counter += effect.width()
+        counter += effect.width
     if counter != header.last + 1:
         raise CodecError(f"the effects take counters {header.first}..{counter - 1}, the header says ..{header.last}")
     rows.end()

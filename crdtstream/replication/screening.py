@@ -59,7 +59,7 @@ def screen_batch(batch: fx.Batch, replica: Replica) -> None:
             _refuse_unseen(effect, counter, batch, replica)
         if isinstance(effect, fx.StreamDeleted):
             tops[effect.key] = None
-        counter += effect.width()
+        counter += effect.width
 
 
 def _refuse_unseen(effect: fx.Effect, counter: int, batch: fx.Batch, replica: Replica) -> None:

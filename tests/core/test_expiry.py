@@ -97,7 +97,7 @@ class Model:
         counter = batch.first
         for effect in batch.effects:
             self.effects.append((batch.slot, counter, context.copy(), effect))
-            counter += effect.width()
+            counter += effect.width
             context.advance(batch.slot, counter - 1)
 
     def survivors(self) -> list[tuple[int, int, int]]:

@@ -119,7 +119,7 @@ def batches(draw: st.DrawFn) -> Batch:
     effects: list[Effect] = []
     for adds in draw(st.lists(st.booleans(), min_size=1, max_size=5)):
         effects.append(draw(entries_added(counter)) if adds else draw(single_effects()))
-        counter += effects[-1].width()
+        counter += effects[-1].width
     context = VersionVector(draw(st.dictionaries(slots, counters, max_size=4)) | {slot: first - 1})
     return Batch(slot, first, counter - 1, context, effects)
 
@@ -157,7 +157,7 @@ def header_bytes(*values: object) -> bytes:
 
 
 def batch_of(*effects: Effect, first: int = 1) -> Batch:
-    width = sum(effect.width() for effect in effects)
+    width = sum(effect.width for effect in effects)
     return Batch(1, first, first + width - 1, VersionVector({1: first - 1}), list(effects))
 
 
@@ -195,7 +195,7 @@ def test_decoded_blocks_begin_at_zero_and_count_up(batch: Batch) -> None:
             assert list(effect.block.counters(0, effect.block.count)) == list(
                 range(counter, counter + effect.block.count)
             )
-        counter += effect.width()
+        counter += effect.width
 
 
 @pytest.mark.parametrize("low", [0, 1, 300])
