@@ -6,64 +6,21 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from crdtstream.core import block_list, entry_tree
-from crdtstream.core.block import Block, encode_entry, entry_checksum
-from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
+from crdtstream.core.block import Block, entry_checksum
+from crdtstream.core.entry_id import ID_MAX, EntryId
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.slices import Slice
-
-Row = tuple[EntryId, int, bytes]
-
-ALL = (ID_MIN, ID_MAX)
+from tests.core.trees import ALL, Row, block_of, ranges_of, row, rows_of, small_blocks, tree_of
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _small_blocks() -> Iterator[None]:
-    """Small limits, so that short examples cross many blocks."""
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (entry_tree, block_list):
-            patch.setattr(module, "BLOCK_ENTRIES", 8)
-            patch.setattr(module, "BLOCK_BYTES", 400)
-        patch.setattr(entry_tree, "ADOPT_ENTRIES", 3)
-        patch.setattr(entry_tree, "ADOPT_BYTES", 150)
-        patch.setattr(block_list, "SPARSE_ENTRIES", 4)
+    with small_blocks():
         yield
-
-
-def row(entry_id: EntryId, counter: int, size: int = 1) -> Row:
-    return (entry_id, counter, encode_entry(entry_id, [b"f", b"v" * size]))
-
-
-def block_of(rows: list[Row]) -> Block:
-    block = Block()
-    for one in rows:
-        block.append(*one)
-    return block
-
-
-def tree_of(rows: list[Row]) -> EntryTree:
-    tree = EntryTree()
-    for one in rows:
-        tree.append(*one)
-    return tree
-
-
-def rows_of(slices: list[Slice]) -> list[Row]:
-    return [(s.block.id_at(i), s.block.counter_at(i), s.block.entry(i)) for s in slices for i in range(s.low, s.high)]
-
-
-def ranges_of(counters: list[int]) -> list[tuple[int, int]]:
-    ranges: list[tuple[int, int]] = []
-    for counter in counters:
-        if ranges and ranges[-1][1] == counter - 1:
-            ranges[-1] = (ranges[-1][0], counter)
-        else:
-            ranges.append((counter, counter))
-    return ranges
 
 
 ms_parts = st.integers(0, 90)
@@ -229,53 +186,12 @@ TreeMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=4
 TestTree = TreeMachine.TestCase
 
 
-@given(st.lists(st.integers(1, 60), unique=True, max_size=60))
-@settings(max_examples=50, deadline=None)
-def test_removing_one_by_one_leaves_no_crumbs(order: list[int]) -> None:
-    tree = tree_of([row((ms, 1), ms) for ms in range(1, 61)])
-    for counter in order:
-        assert tree.remove_counters(counter, counter) == [(counter, 1)]
-        assert tree.remove_counters(counter, counter) == []
-    tree.check()
-    assert tree.counter_ranges() == ranges_of([c for c in range(1, 61) if c not in order])
-
-
-def test_sparse_blocks_join() -> None:
-    tree = tree_of([row((ms, 1), ms) for ms in range(1, 65)])
-    for counter in range(1, 65):
-        if counter % 8 != 5:
-            tree.remove_counters(counter, counter)
-    tree.check()
-    assert tree.count == 8
-    assert len(tree.slices(*ALL, -1, reverse=False)) <= 3
-
-
 def test_counts_in_the_first_half_step_over_a_removed_head() -> None:
     tree = tree_of([row((ms, 1), ms) for ms in range(1, 65)])
     tree.remove_through(3)
     for end in range(1, 65):
         assert tree.count_in((2, 0), (end, 9)) == max(end - 3, 0)
         assert len(rows_of(tree.slices((2, 0), (end, 9), -1, reverse=True))) == max(end - 3, 0)
-
-
-def test_a_sparse_block_joins_the_live_part_of_the_first() -> None:
-    tree = tree_of([row((ms, 1), ms) for ms in range(1, 17)])
-    tree.remove_counters(2, 5)
-    tree.remove_through(1)
-    tree.remove_counters(10, 16)
-    tree.check()
-    assert tree.counter_ranges() == [(6, 9)]
-    assert len(tree.slices(*ALL, -1, reverse=False)) == 1
-
-
-def test_removing_what_is_gone_from_the_head_again() -> None:
-    tree = tree_of([row((ms, 1), ms) for ms in range(1, 17)])
-    tree.remove_through(5)
-    for counter in range(6):
-        assert tree.remove_through(counter) == 0
-        assert tree.remove_counters(0, counter) == []
-    tree.check()
-    assert tree.counter_ranges() == [(6, 16)]
 
 
 def test_what_an_append_returned_keeps_its_entries_after_a_removal() -> None:
@@ -318,15 +234,6 @@ def test_a_link_must_lie_above(rows: list[Row]) -> None:
     with pytest.raises(ValueError, match="is not above the tree"):
         tree.link(block_of(rows), 0, len(rows))
     tree.check()
-
-
-def test_trimming_the_head_copies_nothing() -> None:
-    tree = tree_of([row((ms, 1), ms) for ms in range(1, 31)])
-    before = {id(s.block) for s in tree.slices(*ALL, -1, reverse=False)}
-    assert tree.remove_through(7) == 7
-    assert tree.remove_counters(8, 9) == [(8, 1), (9, 1)]
-    assert {id(s.block) for s in tree.slices(*ALL, -1, reverse=False)} <= before
-    assert tree.first_counters(2) == [(10, 11)]
 
 
 def test_an_id_may_come_again_lower_once_all_is_removed() -> None:
