@@ -30,6 +30,7 @@ def _small_blocks() -> Iterator[None]:
         patch.setattr(entry_tree, "ADOPT_ENTRIES", 3)
         patch.setattr(entry_tree, "ADOPT_BYTES", 150)
         patch.setattr(entry_tree, "SPARSE_ENTRIES", 4)
+        patch.setattr(entry_tree, "DENSE_IDS", 2)
         yield
 
 
