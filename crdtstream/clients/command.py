@@ -138,6 +138,7 @@ class Command:
         help: tuple[str, ...] = (),
         subcommands: list[Command] | None = None,
         help_order: str = "",
+        counts_itself: bool = False,
     ) -> None:
         self.name = name
         self.function = function
@@ -158,7 +159,7 @@ class Command:
         self.multi_allowed = "no_multi" not in self.flags
         self.queued = "unqueued" not in self.flags
         self.never_slow = "skip_slowlog" in self.flags
-        self.reads_key = "readonly" in self.flags and keys.first > 0
+        self.reads_key = "readonly" in self.flags and keys.first > 0 and not counts_itself
 
     def _adopted(self, children: list[Command], help_order: str) -> dict[bytes, Command]:
         """The subcommands by their names in upper case. They get the group, and HELP gets its text."""

@@ -295,6 +295,7 @@ MEMORY = [
         usage,
         arity=-3,
         flags="readonly",
+        counts_itself=True,
         keys=keys_at(2, "RO"),
         since="4.0.0",
         summary="Estimates the memory usage of a key.",

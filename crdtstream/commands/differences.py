@@ -43,6 +43,18 @@ DIFFERENCES: Final = (
         "A delivery that waited for other regions would not be local.",
     ),
     Difference(
+        ("xread",),
+        "`XREAD BLOCK` with `$` returns what is added from then on, also below the last ID that it saw: after `DEL`, or"
+        " where `RENAME`, `COPY` or `RESTORE` put other entries under the name.",
+        "Entries of other regions arrive below that ID, and a reader that waits must not miss them.",
+    ),
+    Difference(
+        ("xreadgroup",),
+        "A reader that waits while `XGROUP SETID` moves its group back is served by the next change of the stream, in"
+        " Redis by the next entry.",
+        "Readers look again whenever their stream changes.",
+    ),
+    Difference(
         ("xgroup",),
         "A `DEL` or `XGROUP DESTROY` in another region ends a group that is created concurrently: expect `NOGROUP`.",
         "One of the two has to win everywhere, without coordination.",
@@ -101,8 +113,9 @@ DIFFERENCES: Final = (
     ),
     Difference(
         ("watch",),
-        "Changes that arrive from other regions end a transaction, too.",
-        "The keys did change.",
+        "Changes that arrive from other regions end a transaction, too, as do `XSETID` and the creation or destruction"
+        " of a group, of which Redis takes no notice.",
+        "The keys did change, and what is replicated is a change.",
     ),
     Difference(
         ("save", "bgsave", "debug"),
