@@ -166,7 +166,7 @@ class Command:
         found = {child.name.partition("|")[2].upper().encode(): child for child in children}
         for child in children:
             child.group = self.group
-        if HELP in found:
+        if HELP in found and found[HELP].function is None:
             others = help_order.upper().encode().split() or sorted(name for name in found if name != HELP)
             assert len(others) == len(children) - 1, f"{self.name}: HELP leaves some out"
             told = [self, *[found[name] for name in others], found[HELP]]

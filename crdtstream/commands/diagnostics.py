@@ -172,8 +172,10 @@ SLOWLOG = [
         syntax="[count#]",
         help=(
             "GET [<count>]",
-            "    Return the newest <count> slow commands (default: 10, -1 means all):",
-            "    id, timestamp, time in microseconds, arguments, client address, client name.",
+            "    Return top <count> entries from the slowlog (default: 10, -1 mean all).",
+            "    Entries are made of:",
+            "    id, timestamp, time in microseconds, arguments array, client IP and port,",
+            "    client name",
         ),
     ),
     help_row("slowlog", since="6.2.0", line="    Print this help."),

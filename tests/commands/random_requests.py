@@ -48,6 +48,7 @@ class Requests:
         self.open: set[int] = set()
         self.watching: set[int] = set()
         self.waiting = False
+        self.bereft: set[str] = set()
 
     # Learning
 
@@ -60,6 +61,8 @@ class Requests:
             self.watching.discard(client)
         elif name == "UNWATCH":
             self.watching.discard(client)
+        elif request[:2] == ["XGROUP", "DESTROY"]:
+            self.bereft.add(request[2])
         elif name == "WATCH" and not failed:
             self.watching.add(client)
         elif name == "XADD" and reply[0] == b"$" and isinstance(reply[1], bytes):
@@ -69,6 +72,7 @@ class Requests:
             self.know(request[-2], [text.decode() for text in texts_in(reply) if ENTRY_ID.fullmatch(text)])
         elif name in ("DEL", "UNLINK", "FLUSHALL", "EXPIREAT", "PEXPIRE") and not failed:
             self.added.difference_update(request[1:] if name in ("DEL", "UNLINK") else KEYS)
+            self.bereft.difference_update(request[1:] if name in ("DEL", "UNLINK") else ())
 
     def know(self, key: str, ids: list[str]) -> None:
         self.known[key] = [*self.known.get(key, []), *ids][-KNOWN_IDS:]
@@ -117,9 +121,11 @@ class Requests:
         rng = self.rng
         return rng.choice((*GROUPED, *GROUPED, CLOCKED)), rng.choice(GROUPS), rng.choice(CONSUMERS)
 
-    def strategy(self, client: int) -> Request:
-        """Not ACKED in a transaction: which IDs are missing then, which Redis replies otherwise to, is not known."""
-        usable = STRATEGIES[:2] if client in self.open else STRATEGIES
+    def strategy(self, client: int, key: str) -> Request:
+        """Not ACKED in a transaction: which IDs are missing then, which Redis replies otherwise to, is not known. Nor
+        after a group was destroyed, which Redis may go on counting.
+        """
+        usable = STRATEGIES[:2] if client in self.open or key in self.bereft else STRATEGIES
         return [self.rng.choice(usable)] if self.rng.random() < 0.7 else []
 
     def limit(self, key: str) -> Request:
@@ -151,8 +157,8 @@ class Requests:
         return rng.choice(
             [
                 ["XDEL", key, *ids],
-                ["XDELEX", key, *self.strategy(client), *named],
-                ["XACKDEL", key, group, *self.strategy(client), *named],
+                ["XDELEX", key, *self.strategy(client, key), *named],
+                ["XACKDEL", key, group, *self.strategy(client, key), *named],
                 ["XTRIM", key, *self.limit(key)],
                 self.delete(key) if rng.random() < 0.06 else ["XLEN", key],
             ]

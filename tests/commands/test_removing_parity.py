@@ -78,6 +78,8 @@ def test_any_requests(redis: Connection, script: list[list[str]]) -> None:
 ERRORS = """
     XDELEX | XDELEX s | XDELEX s IDS | XDELEX s IDS 1 | XDELEX s IDS 2 1-1 | XDELEX s IDS 0 1-1 | XDELEX s IDS x 1-1
     XDELEX s IDS 1 1-1 2-1 | XDELEX s KEEPREF DELREF IDS 1 1-1 | XDELEX s FOO IDS 1 1-1 | XDELEX s IDS 1 x
+    XDELEX none IDS 1 x | XDELEX none IDS 1 x FOO | XDELEX none IDS 2 x | XACKDEL none g IDS 1 x
+    XACKDEL s none IDS 1 x | XACKDEL s g IDS 1 x | XDELEX s IDS 1 x IDS 1 9-9 | XACKDEL s g IDS 2 8-8 9-9 IDS 1 9-9 | XDELEX s IDS 1 x FOO
     XDELEX none IDS 2 1-1 2-2 | XDELEX s KEEPREF | XDELEX s IDS -1 1-1 | XACKDEL | XACKDEL s g | XACKDEL s g IDS 1
     XACKDEL s g IDS 1 1-1 | XACKDEL none g IDS 1 1-1 | XACKDEL s none IDS 1 1-1 | XACKDEL s g FOO IDS 1 1-1
     XTRIM s MAXLEN 3 KEEPREF DELREF | XTRIM s MAXLEN 3 FOO | XTRIM s KEEPREF MAXLEN 3 | XTRIM s ACKED
