@@ -82,8 +82,8 @@ DIFFERENCES: Final = (
     Difference(
         ("xadd", "xtrim", "xdelex", "xackdel"),
         "`ACKED` keeps what another region's readers may hold until their acknowledgements have arrived. Of an ID that"
-        " the stream does not have nothing is kept, also where Redis replies 2 because a group has not read so far; nor is"
-        " anything for a group that was destroyed, which Redis may still count.",
+        " the stream does not have nothing is kept, also where Redis replies 2 because a group has not read so far; nor"
+        " is anything for a group that was destroyed, which Redis may still count.",
         "A region knows other regions' readers by their acknowledgements alone; what does not exist cannot be kept, and"
         " what no group is left to read need not be.",
     ),
