@@ -109,6 +109,17 @@ DIFFERENCES: Final = (
         "The region that asked for the longest life must not find the key gone.",
     ),
     Difference(
+        ("config",),
+        "Settings of Redis that have no effect here, such as `repl-timeout`, take what Redis takes and have their default"
+        " again after a restart; those that promise something, such as `maxmemory-policy`, accept only what they are.",
+        "A value that is accepted and not obeyed must not matter to anybody.",
+    ),
+    Difference(
+        ("dump",),
+        "`DUMP` writes the format of Redis 7.0: not when a consumer last received an entry, which 7.2 added.",
+        "Every Redis from 7.0 on restores it.",
+    ),
+    Difference(
         ("wait", "waitaof"),
         "Regions are counted, by what they have on disk; the first number of `WAITAOF` is for this region's own disk.",
         "There are no replicas; a write in the memory of another region may be lost with it.",
