@@ -110,8 +110,8 @@ DIFFERENCES: Final = (
     ),
     Difference(
         ("config",),
-        "Settings of Redis that have no effect here, such as `repl-timeout`, take what Redis takes and have their default"
-        " again after a restart; those that promise something, such as `maxmemory-policy`, accept only what they are.",
+        "Settings of Redis that have no effect here, such as `repl-timeout`, take what Redis takes and have their"
+        " default again after a restart; those that promise something, such as `maxmemory-policy`, accept only what they are.",
         "A value that is accepted and not obeyed must not matter to anybody.",
     ),
     Difference(

@@ -2,9 +2,9 @@
 field of `Config` and `Limits`.
 
 Our names are the fields with dashes. A setting that is read only once, at the start or when a link opens, cannot be
-changed at run time, and neither can one on which all regions must agree. Some of Redis's names have no effect here: they
-take any value that Redis takes if nobody relies on it, and otherwise the one that they have, so that a tool can write
-back what it read.
+changed at run time, and neither can one on which all regions must agree. Some of Redis's names have no effect here:
+they take any value that Redis takes if nobody relies on it, and otherwise the one that they have, so that a tool can
+write back what it read.
 
 Values are texts, as in CONFIG: memory sizes in bytes (Redis's units are accepted), flags as `yes` and `no`.
 

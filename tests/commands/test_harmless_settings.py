@@ -1,4 +1,4 @@
-"""Settings of Redis without effect here, beside a real redis-server: they take what it takes, and refuse what it does."""
+"""Settings of Redis without effect here, beside a real redis-server: they take and refuse what it does."""
 
 from __future__ import annotations
 
