@@ -111,7 +111,7 @@ DIFFERENCES: Final = (
     Difference(
         ("config",),
         "Settings of Redis that have no effect here, such as `repl-timeout`, take what Redis takes and have their"
-        " default again after a restart; those that promise something, such as `maxmemory-policy`, accept only what they are.",
+        " default again after a restart; those that promise something, such as `maxmemory-policy`, take only theirs.",
         "A value that is accepted and not obeyed must not matter to anybody.",
     ),
     Difference(

@@ -217,14 +217,11 @@ def trim_settled(context: Context, key: Key, stream: Stream, options: TrimOption
     the removal counts as an XDEL, after which `lag` may be unknown.
     """
     end = ID_MAX if options.min_id is None else previous_id(options.min_id)
-    ranges = oldest_settled(stream, end or ID_MIN, surplus, context.replica.is_alone())
-    intervals = ids_of(stream, ranges)
-    if not intervals:
+    ranges, removed = oldest_settled(stream, end or ID_MIN, surplus, context.replica.is_alone())
+    if not removed:
         return 0
-    highest = max([pieces[-1][1] for pieces in intervals.values()])
-    count = sum([stream.trees[slot].count_in(ID_MIN, highest) for slot in stream.trees])
-    removed = sum([len(stream.trees[slot].counters_between(*piece)) for slot in ranges for piece in ranges[slot]])
-    oldest = removed == count
+    highest = max([highest_of(stream.trees[slot], ranges[slot]) for slot in ranges])
+    oldest = removed == sum([stream.trees[slot].count_in(ID_MIN, highest) for slot in stream.trees])
     return context.replica.remove_entries(key, ranges, oldest, None if oldest else highest)
 
 
