@@ -65,7 +65,7 @@ def measured(bench: Bench, name: str, title: str, probe: bytes, fill: Filler | N
     return [Result(name, title, "op/s", summarize(ours), summarize(theirs))]
 
 
-def work(server: Server, repetition: int, fill: Callable[[Server, str, int], Pages], make: Maker, count: int) -> Sample:
+def work(server: Server, repetition: int, fill: Filler | None, make: Maker, count: int) -> Sample:
     keys = [f"stream:{repetition}:{at}" for at in range(STREAMS)]
     unnamed = [[b""] * PAGE for _ in range(count // PAGE)]
     scripts = [make(key, fill(server, key, count) if fill is not None else unnamed) for key in keys]
