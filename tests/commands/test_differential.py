@@ -23,7 +23,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         yield number
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(30))
 def test_some_conversations(port: int, seed: int) -> None:
     converse(port, seed, COMMANDS)
 
