@@ -101,8 +101,8 @@ DIFFERENCES: Final = (
     Difference(
         ("rename", "copy", "move", "swapdb"),
         "Entries are rewritten and groups are dropped, for at most `copy_entries_max` entries.",
-        "An entry is known to other regions by its key and its number, so it has to be written again. A group's position"
-        " and acknowledgements name the entries as they were: carried over, it would skip or repeat some.",
+        "An entry is known to other regions by its key and its number, so it has to be written again. A group's"
+        " position and acknowledgements name the entries as they were: carried over, it would skip or repeat some.",
     ),
     Difference(
         ("expire", "persist"),
