@@ -130,7 +130,8 @@ def main() -> None:
     sys.stdin.buffer.readline()
     began_s, began_cpu_s = time.monotonic(), time.process_time()
     try:
-        run(talkers, isinstance(load, Appends), load.interval_s if isinstance(load, Appends) else 0.0)
+        by_lines = isinstance(load, Appends) or load.by_lines
+        run(talkers, by_lines, load.interval_s if isinstance(load, Appends) else 0.0)
         failure = ""
     except OSError as error:
         failure = str(error)

@@ -42,11 +42,14 @@ class Appends:
 
 @dataclass(frozen=True, slots=True)
 class Exchanges:
-    """For each connection its requests, one after the other, with the size of each reply in bytes."""
+    """For each connection its requests, one after the other, with the size of each reply in bytes, or in lines where
+    numbers in it are not known in advance.
+    """
 
     port: int
     scripts: list[list[tuple[bytes, int]]]
     operations: int
+    by_lines: bool = False
 
 
 Load = Appends | Exchanges

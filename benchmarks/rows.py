@@ -17,6 +17,7 @@ from benchmarks.checkpoints import planned_restart, restart, restarts, stall
 from benchmarks.figures import Result
 from benchmarks.holds import digest, pipelines, scan
 from benchmarks.memory import memory, replayed
+from benchmarks.newer import claim, idmp, xackdel, xdelex
 from benchmarks.reads import xrange, xreadgroup
 from benchmarks.replication import catch_up, lag, throughput
 from benchmarks.servers import NO
@@ -51,6 +52,10 @@ ROWS = (
     Row("xrange-3", partial(xrange, regions=3)),
     Row("xreadgroup", partial(xreadgroup, regions=1)),
     Row("xreadgroup-3", partial(xreadgroup, regions=3)),
+    Row("xdelex", xdelex),
+    Row("xackdel", xackdel),
+    Row("xreadgroup-claim", claim),
+    Row("xadd-idmp", idmp),
     Row("blocked", blocked),
     Row("bulk-write", bulk_write),
     Row("bulk-read", bulk_read),

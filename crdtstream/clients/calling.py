@@ -1,7 +1,8 @@
 """Running one admitted command: count it, time it, reply, and turn a `CommandError` into an error reply.
 
 A command that raises counts as failed; one that dispatch did not admit is counted there, as rejected. A command that
-reads keys counts as a hit or a miss by whether the key exists when it is done. The time of a command that waits is the
+reads keys counts each as a hit or a miss by whether it exists when the command is done; some commands count by
+themselves what they look up, because they do so before they fail, or twice. The time of a command that waits is the
 time it ran, without the wait.
 
 Reference: `call` of Redis.
@@ -13,8 +14,6 @@ from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command
 from crdtstream.clients.context import CommandError, Context, Reply, Waiter
 from crdtstream.clients.monitors import feed
-from crdtstream.clients.notifications import MISS
-from crdtstream.core.effects import Key
 from crdtstream.protocols import replies
 
 
@@ -32,7 +31,7 @@ def call(context: Context, client: Client, command: Command, argv: list[bytes]) 
         reply = error_reply(context, error)
     else:
         if command.reads_key:
-            note_hit(context, (client.database, argv[command.first_key]))
+            count_look_ups(context, client, command, argv)
     if context.notifications.on:
         context.notifications.settle()
     if context.monitors:
@@ -46,12 +45,11 @@ def call(context: Context, client: Client, command: Command, argv: list[bytes]) 
     return reply
 
 
-def note_hit(context: Context, key: Key) -> None:
-    if context.replica.keyspace.peek(key) is None:
-        context.statistics.misses += 1
-        context.notifications.notify(MISS, b"keymiss", key)
-    else:
-        context.statistics.hits += 1
+def count_look_ups(context: Context, client: Client, command: Command, argv: list[bytes]) -> None:
+    last = command.keys.last
+    for name in argv[command.first_key : last + 1 if last > 0 else len(argv)]:
+        key = (client.database, name)
+        context.count_look_up(key, context.replica.keyspace.peek(key) is not None)
 
 
 def serve(context: Context, waiter: Waiter) -> Reply:

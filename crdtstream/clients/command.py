@@ -138,6 +138,7 @@ class Command:
         help: tuple[str, ...] = (),
         subcommands: list[Command] | None = None,
         help_order: str = "",
+        counts_itself: bool = False,
     ) -> None:
         self.name = name
         self.function = function
@@ -158,14 +159,14 @@ class Command:
         self.multi_allowed = "no_multi" not in self.flags
         self.queued = "unqueued" not in self.flags
         self.never_slow = "skip_slowlog" in self.flags
-        self.reads_key = "readonly" in self.flags and keys.first > 0
+        self.reads_key = "readonly" in self.flags and keys.first > 0 and not counts_itself
 
     def _adopted(self, children: list[Command], help_order: str) -> dict[bytes, Command]:
         """The subcommands by their names in upper case. They get the group, and HELP gets its text."""
         found = {child.name.partition("|")[2].upper().encode(): child for child in children}
         for child in children:
             child.group = self.group
-        if HELP in found:
+        if HELP in found and found[HELP].function is None:
             others = help_order.upper().encode().split() or sorted(name for name in found if name != HELP)
             assert len(others) == len(children) - 1, f"{self.name}: HELP leaves some out"
             told = [self, *[found[name] for name in others], found[HELP]]

@@ -17,7 +17,7 @@ from crdtstream.clients.alarms import Alarms
 from crdtstream.clients.client import Client
 from crdtstream.clients.clock import Clock
 from crdtstream.clients.cluster import Cluster
-from crdtstream.clients.notifications import Notifications
+from crdtstream.clients.notifications import MISS, Notifications
 from crdtstream.clients.parking import Parked, Parking
 from crdtstream.clients.process import About, Requests
 from crdtstream.clients.saving import Saving
@@ -33,6 +33,7 @@ from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import EntryId
 from crdtstream.core.merged_ranges import MergedRanges
 from crdtstream.core.replica import Replica
+from crdtstream.core.stream import Stream
 
 Notices = list[tuple[str, Exception | None]]
 
@@ -171,6 +172,19 @@ class Context:
 
     def key(self, client: Client, name: bytes) -> tuple[int, bytes]:
         return (client.database, name)
+
+    def look_up(self, key: Key) -> Stream | None:
+        """The stream of a key that a command reads; counts a hit or a miss, and tells the miss."""
+        stream = self.replica.keyspace.find(key)
+        self.count_look_up(key, stream is not None)
+        return stream
+
+    def count_look_up(self, key: Key, found: bool) -> None:
+        if found:
+            self.statistics.hits += 1
+        else:
+            self.statistics.misses += 1
+            self.notifications.notify(MISS, b"keymiss", key)
 
     def take_changes(self) -> list[Key]:
         """Take the keys that changed since the last call, and mark the clients that watch them."""

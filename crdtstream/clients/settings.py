@@ -9,14 +9,17 @@ from crdtstream.config import Config, Limits
 
 
 class Settings:
-    """The current settings of one region; `limits` and `password` are parts of `config` in the form that is read."""
+    """The current settings of one region; `limits` and `password` are parts of `config` in the form that is read.
+    `harmless` are values that were given to settings of Redis which have no effect here.
+    """
 
-    __slots__ = ("config", "limits", "password")
+    __slots__ = ("config", "harmless", "limits", "password")
 
     def __init__(self, config: Config) -> None:
         self.config = config
         self.limits: Limits = config.limits
         self.password = b""
+        self.harmless: dict[str, str] = {}
         self.change(config)
 
     def change(self, config: Config) -> None:

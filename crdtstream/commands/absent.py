@@ -21,6 +21,10 @@ NO_MODULES = (
 NO_SCRIPTS = "ERR this server stores streams only, it has no scripts"
 NOT_BUSY = "NOTBUSY No scripts in execution right now."
 MODES = (b"ASYNC", b"SYNC")
+BY_DEFAULT = (
+    "    When called without the optional mode argument, the behavior is determined by the",
+    "    lazyfree-lazy-user-flush configuration directive. Valid modes are:",
+)
 
 
 def no_cluster(context: Context, client: Client, argv: list[bytes]) -> Reply:
@@ -83,16 +87,47 @@ def no_library(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 # Name, arity, flags, version, syntax.
 CLUSTER_ROWS: list[tuple[str, int, str, str, str]] = [
+    ("addslots", -3, "admin stale", "3.0.0", "slot#..."),
+    ("addslotsrange", -4, "admin stale", "7.0.0", "range:(start-slot# end-slot#)..."),
+    ("bumpepoch", 2, "admin stale", "3.0.0", ""),
+    ("count-failure-reports", 3, "admin stale", "3.0.0", "node-id"),
     ("countkeysinslot", 3, "stale", "3.0.0", "slot#"),
+    ("delslots", -3, "admin stale", "3.0.0", "slot#..."),
+    ("delslotsrange", -4, "admin stale", "7.0.0", "range:(start-slot# end-slot#)..."),
+    ("failover", -2, "admin stale", "3.0.0", "[options:<FORCE | TAKEOVER>]"),
+    ("flushslots", 2, "admin stale", "3.0.0", ""),
+    ("forget", 3, "admin stale", "3.0.0", "node-id"),
     ("getkeysinslot", 4, "stale", "3.0.0", "slot# count#"),
+    ("help", 2, "loading stale", "5.0.0", ""),
     ("info", 2, "stale", "3.0.0", ""),
     ("keyslot", 3, "stale", "3.0.0", "key-name"),
     ("links", 2, "stale", "7.0.0", ""),
+    ("meet", -4, "admin stale", "3.0.0", "ip port# [cluster-bus-port#@4.0.0]"),
     ("myid", 2, "stale", "3.0.0", ""),
+    ("myshardid", 2, "stale", "7.2.0", ""),
     ("nodes", 2, "stale", "3.0.0", ""),
     ("replicas", 3, "admin stale", "5.0.0", "node-id"),
+    ("replicate", 3, "admin stale", "3.0.0", "node-id"),
     ("reset", -2, "admin noscript stale", "3.0.0", "[reset-type:<HARD | SOFT>]"),
+    ("saveconfig", 2, "admin stale", "3.0.0", ""),
+    ("set-config-epoch", 3, "admin stale", "3.0.0", "config-epoch#"),
+    (
+        "setslot",
+        -4,
+        "admin stale",
+        "3.0.0",
+        "slot# subcommand:<IMPORTING importing=node-id | MIGRATING migrating=node-id | NODE node=node-id | STABLE>",
+    ),
     ("shards", 2, "stale", "7.0.0", ""),
+    ("slaves", 3, "admin stale", "3.0.0", "node-id"),
+    (
+        "slot-stats",
+        -4,
+        "loading stale",
+        "8.2.0",
+        "filter:<SLOTSRANGE slotsrange:(start-slot# end-slot#) |"
+        " ORDERBY orderby:(metric [LIMIT limit#] [order:<ASC | DESC>])>",
+    ),
     ("slots", 2, "stale", "3.0.0", ""),
 ]
 CLUSTER = [
@@ -107,7 +142,6 @@ CLUSTER = [
     )
     for name, arity, flags, since, syntax in CLUSTER_ROWS
 ]
-CLUSTER.append(help_row("cluster", since="5.0.0", line="    Print this help; all others are refused."))
 MODULE = [
     help_row("module", since="5.0.0", line="    Print this help."),
     Command(
@@ -129,7 +163,7 @@ MODULE = [
         syntax="path [arg...]",
         help=(
             "LOAD <path> [<arg> ...]",
-            "    Load a module library from <path>.",
+            "    Load a module library from <path>, passing to it any optional arguments.",
         ),
     ),
     Command(
@@ -165,7 +199,13 @@ SCRIPT = [
         since="2.6.0",
         summary="Removes all server-side scripts from the script cache, which is empty.",
         syntax="[flush-type:<ASYNC | SYNC>@6.2.0]",
-        help=("FLUSH [ASYNC|SYNC]", "    Flush the Lua scripts cache."),
+        help=(
+            "FLUSH [ASYNC|SYNC]",
+            "    Flush the Lua scripts cache. Very dangerous on replicas.",
+            *BY_DEFAULT,
+            "    * ASYNC: Asynchronously flush the scripts cache.",
+            "    * SYNC: Synchronously flush the scripts cache.",
+        ),
     ),
     help_row("script", since="5.0.0", line="    Print this help."),
     Command(
@@ -207,7 +247,13 @@ FUNCTION = [
         since="7.0.0",
         summary="Deletes all libraries and functions: there are none.",
         syntax="[flush-type:<ASYNC | SYNC>]",
-        help=("FLUSH [ASYNC|SYNC]", "    Delete all the libraries."),
+        help=(
+            "FLUSH [ASYNC|SYNC]",
+            "    Delete all the libraries.",
+            *BY_DEFAULT,
+            "    * ASYNC: Asynchronously flush the libraries.",
+            "    * SYNC: Synchronously flush the libraries.",
+        ),
     ),
     help_row("function", since="7.0.0", line="    Print this help."),
     Command(
@@ -227,7 +273,15 @@ FUNCTION = [
         since="7.0.0",
         summary="Returns information about all libraries: there are none.",
         syntax="[LIBRARYNAME library-name-pattern] [WITHCODE]",
-        help=("LIST [LIBRARYNAME PATTERN] [WITHCODE]", "    Return general information on all the libraries."),
+        help=(
+            "LIST [LIBRARYNAME PATTERN] [WITHCODE]",
+            "    Return general information on all the libraries:",
+            "    * Library name",
+            "    * The engine used to run the Library",
+            "    * Functions list",
+            "    * Library code (if WITHCODE is given)",
+            "    It also possible to get only function that matches a pattern using LIBRARYNAME argument.",
+        ),
     ),
     Command(
         "function|load",
@@ -246,13 +300,28 @@ FUNCTION = [
         flags="noscript",
         since="7.0.0",
         summary="Returns information about a function during execution: none runs.",
-        help=("STATS", "    Return information about the current function running."),
+        help=(
+            "STATS",
+            "    Return information about the current function running:",
+            "    * Function name",
+            "    * Command used to run the function",
+            "    * Duration in MS that the function is running",
+            "    If no function is running, return nil",
+            "    In addition, returns a list of available engines.",
+        ),
     ),
 ]
 
 
-def container(name: str, group: str, since: str, summary: str, subcommands: list[Command]) -> Command:
-    return Command(name, arity=-2, since=since, group=group, summary=summary, subcommands=subcommands)
+FUNCTION_HELP_ORDER = "load delete list stats kill flush"
+
+
+def container(
+    name: str, group: str, since: str, summary: str, subcommands: list[Command], help_order: str = ""
+) -> Command:
+    return Command(
+        name, arity=-2, since=since, group=group, summary=summary, subcommands=subcommands, help_order=help_order
+    )
 
 
 def refused(name: str, flags: str) -> Command:
@@ -274,5 +343,5 @@ COMMANDS: list[Command] = [
     refused("asking", "fast"),
     container("module", "server", "4.0.0", "A container for module commands.", MODULE),
     container("script", "scripting", "2.6.0", "A container for Lua scripts management commands.", SCRIPT),
-    container("function", "scripting", "7.0.0", "A container for function commands.", FUNCTION),
+    container("function", "scripting", "7.0.0", "A container for function commands.", FUNCTION, FUNCTION_HELP_ORDER),
 ]

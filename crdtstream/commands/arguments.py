@@ -97,6 +97,10 @@ REFERENCES: Final = {b"KEEPREF": KEEPREF, b"DELREF": DELREF, b"ACKED": ACKED}
 
 def parse_numbered_ids(argv: list[bytes], at: int) -> list[EntryId]:
     """The IDs of `IDS n id...`, with IDS at `at`; as many as are said, in their order."""
+    return [parse_entry_id(text) for text in numbered_texts(argv, at)]
+
+
+def numbered_texts(argv: list[bytes], at: int) -> list[bytes]:
     if at + 1 == len(argv):
         raise CommandError(SYNTAX)
     count = integer(argv[at + 1], BAD_NUMBER_OF_IDS)
@@ -104,4 +108,4 @@ def parse_numbered_ids(argv: list[bytes], at: int) -> list[EntryId]:
         raise CommandError(BAD_NUMBER_OF_IDS)
     if count > len(argv) - at - 2:
         raise CommandError("ERR The `numids` parameter must match the number of arguments")
-    return [parse_entry_id(text) for text in argv[at + 2 : at + 2 + count]]
+    return argv[at + 2 : at + 2 + count]

@@ -16,6 +16,7 @@ from crdtstream.commands.integers import integer
 from crdtstream.commands.server import USER, check_name, printable
 from crdtstream.protocols import replies
 
+SECOND_MS = 1000
 SYNTAX_ERROR = "ERR syntax error"
 UNBLOCKED = b"UNBLOCKED client unblocked via CLIENT UNBLOCK"
 TYPES = (b"normal", b"master", b"replica", b"slave", b"pubsub")
@@ -167,19 +168,22 @@ def flags_of(client: Client) -> bytes:
 class Filter:
     """Which clients CLIENT KILL closes; None means any."""
 
-    __slots__ = ("address", "id", "kind", "local_address", "skips_caller")
+    __slots__ = ("address", "age_s", "id", "kind", "local_address", "skips_caller")
 
     def __init__(self) -> None:
         self.address: str | None = None
         self.local_address: str | None = None
         self.id: int | None = None
+        self.age_s = 0
         self.kind: bytes | None = None
         self.skips_caller = True
 
-    def matches(self, client: Client, caller: Client) -> bool:
+    def matches(self, client: Client, caller: Client, now_ms: int) -> bool:
         if client is caller and self.skips_caller:
             return False
         if self.kind is not None and type_of(client) != self.kind:
+            return False
+        if now_ms - client.connected_ms < self.age_s * SECOND_MS:
             return False
         if self.address is not None and client.address != self.address:
             return False
@@ -215,6 +219,10 @@ def add_filter(wanted: Filter, option: bytes, value: bytes) -> None:
         wanted.id = integer(value, "ERR client-id should be greater than 0")
         if wanted.id < 1:
             raise CommandError("ERR client-id should be greater than 0")
+    elif option == b"MAXAGE":
+        wanted.age_s = integer(value, "ERR maxage is not an integer or out of range")
+        if wanted.age_s < 1:
+            raise CommandError("ERR maxage should be greater than 0")
     elif option == b"TYPE":
         wanted.kind = type_named(value)
     elif option == b"ADDR":
@@ -233,7 +241,7 @@ def add_filter(wanted: Filter, option: bytes, value: bytes) -> None:
 def kill_matching(context: Context, caller: Client, wanted: Filter) -> int:
     killed = 0
     for client in context.clients.values():
-        if wanted.matches(client, caller) and not client.dropped:
+        if wanted.matches(client, caller, context.now_ms) and not client.dropped:
             if client is caller:
                 context.close(client)
             else:
@@ -287,7 +295,7 @@ CLIENT = [
         flags="loading connection",
         since="6.2.0",
         summary="Returns information about the connection.",
-        help=("INFO", "    Return information about the current connection."),
+        help=("INFO", "    Return information about the current client connection."),
     ),
     Command(
         "client|kill",
@@ -299,13 +307,27 @@ CLIENT = [
         syntax=(
             "filter:<old-format=ip:port!2.8.12 | new-format:<[ID client-id#@2.8.12] | [TYPE client-type:<NORMAL |"
             " MASTER@3.2.0 | SLAVE | REPLICA@5.0.0 | PUBSUB>@2.8.12] | [USER username] | [ADDR addr=ip:port] |"
-            " [LADDR laddr=ip:port@6.2.0] | [SKIPME skipme:<YES | NO>]>...>"
+            " [LADDR laddr=ip:port@6.2.0] | [SKIPME skipme:<YES | NO>] | [MAXAGE maxage#@7.4.0]>...>"
         ),
         help=(
             "KILL <ip:port>",
-            "    Close the connection made from <ip:port>.",
+            "    Kill connection made from <ip:port>.",
             "KILL <option> <value> [<option> <value> [...]]",
-            "    Close connections: ADDR, LADDR, ID, TYPE, USER; SKIPME (YES|NO), by default YES.",
+            "    Kill connections. Options are:",
+            "    * ADDR (<ip:port>|<unixsocket>:0)",
+            "      Kill connections made from the specified address",
+            "    * LADDR (<ip:port>|<unixsocket>:0)",
+            "      Kill connections made to specified local address",
+            "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+            "      Kill connections by type.",
+            "    * USER <username>",
+            "      Kill connections authenticated by <username>.",
+            "    * SKIPME (YES|NO)",
+            "      Skip killing current connection (default: yes).",
+            "    * ID <client-id>",
+            "      Kill connections by client id.",
+            "    * MAXAGE <maxage>",
+            "      Kill connections older than the specified age.",
         ),
     ),
     Command(
@@ -316,7 +338,12 @@ CLIENT = [
         since="2.4.0",
         summary="Lists open connections.",
         syntax="[TYPE client-type:<NORMAL | MASTER | REPLICA | PUBSUB>@5.0.0] [ID client-id#@6.2.0...]",
-        help=("LIST [TYPE <type>|ID <id> [<id> ...]]", "    Return information about client connections."),
+        help=(
+            "LIST [options ...]",
+            "    Return information about client connections. Options:",
+            "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
+            "      Return clients of specified type.",
+        ),
     ),
     Command(
         "client|no-evict",
@@ -326,7 +353,7 @@ CLIENT = [
         since="7.0.0",
         summary="Accepted and shown; nothing is evicted.",
         syntax="enabled:<ON | OFF>",
-        help=("NO-EVICT (ON|OFF), NO-TOUCH (ON|OFF)", "    Accepted and shown; nothing is evicted here."),
+        help=("NO-EVICT (ON|OFF)", "    Protect current client connection from eviction."),
     ),
     Command(
         "client|no-touch",
@@ -336,6 +363,7 @@ CLIENT = [
         since="7.2.0",
         summary="Accepted and shown.",
         syntax="enabled:<ON | OFF>",
+        help=("NO-TOUCH (ON|OFF)", "    Will not touch LRU/LFU stats when this mode is on."),
     ),
     Command(
         "client|reply",
@@ -355,7 +383,12 @@ CLIENT = [
         since="7.2.0",
         summary="Sets information specific to the client or connection.",
         syntax="attr:<LIB-NAME libname | LIB-VER libver>",
-        help=("SETINFO <option> <value>", "    Set LIB-NAME or LIB-VER, the client library's name and version."),
+        help=(
+            "SETINFO <option> <value>",
+            "    Set client meta attr. Options are:",
+            "    * LIB-NAME: the client lib name.",
+            "    * LIB-VER: the client lib version.",
+        ),
     ),
     Command(
         "client|setname",
@@ -386,5 +419,6 @@ COMMANDS: list[Command] = [
         group="connection",
         summary="A container for client connection commands.",
         subcommands=CLIENT,
+        help_order="getname id info kill list reply setname setinfo unblock no-evict no-touch",
     ),
 ]

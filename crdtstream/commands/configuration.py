@@ -14,7 +14,7 @@ from crdtstream.clients.context import CommandError, Context, Reply, Waiter, sho
 from crdtstream.clients.glob import matches, tokens_of
 from crdtstream.clients.parking import NO_DEADLINE
 from crdtstream.clients.statistics import Statistics
-from crdtstream.commands.settings import IMMUTABLE, SETTINGS, Setting, SettingError, changed
+from crdtstream.commands.settings import IMMUTABLE, SETTINGS, Setting, SettingError, changed, keep_harmless
 from crdtstream.config import ConfigError, validate_limits
 from crdtstream.protocols import replies
 
@@ -67,6 +67,7 @@ def set_values(context: Context, client: Client, argv: list[bytes]) -> Reply:
     except ConfigError as fault:
         raise CommandError(f"ERR CONFIG SET failed - {fault}") from fault
     context.reconfigure(config)
+    keep_harmless(context, values)
     return replies.OK
 
 

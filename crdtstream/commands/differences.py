@@ -43,6 +43,18 @@ DIFFERENCES: Final = (
         "A delivery that waited for other regions would not be local.",
     ),
     Difference(
+        ("xread",),
+        "`XREAD BLOCK` with `$` returns what is added from then on, also below the last ID that it saw: after `DEL`, or"
+        " where `RENAME`, `COPY` or `RESTORE` put other entries under the name.",
+        "Entries of other regions arrive below that ID, and a reader that waits must not miss them.",
+    ),
+    Difference(
+        ("xreadgroup",),
+        "A reader that waits while `XGROUP SETID` moves its group back is served by the next change of the stream, in"
+        " Redis by the next entry.",
+        "Readers look again whenever their stream changes.",
+    ),
+    Difference(
         ("xgroup",),
         "A `DEL` or `XGROUP DESTROY` in another region ends a group that is created concurrently: expect `NOGROUP`.",
         "One of the two has to win everywhere, without coordination.",
@@ -70,8 +82,10 @@ DIFFERENCES: Final = (
     Difference(
         ("xadd", "xtrim", "xdelex", "xackdel"),
         "`ACKED` keeps what another region's readers may hold until their acknowledgements have arrived. Of an ID that"
-        " the stream does not have nothing is kept, also where Redis replies 2 because a group has not read so far.",
-        "A region knows other regions' readers by their acknowledgements alone; what does not exist cannot be kept.",
+        " the stream does not have nothing is kept, also where Redis replies 2 because a group has not read so far; nor"
+        " is anything for a group that was destroyed, which Redis may still count.",
+        "A region knows other regions' readers by their acknowledgements alone; what does not exist cannot be kept, and"
+        " what no group is left to read need not be.",
     ),
     Difference(
         ("xtrim",),
@@ -87,12 +101,24 @@ DIFFERENCES: Final = (
     Difference(
         ("rename", "copy", "move", "swapdb"),
         "Entries are rewritten and groups are dropped, for at most `copy_entries_max` entries.",
-        "An entry is known to other regions by its key and its number, so it has to be written again.",
+        "An entry is known to other regions by its key and its number, so it has to be written again. A group's"
+        " position and acknowledgements name the entries as they were: carried over, it would skip or repeat some.",
     ),
     Difference(
         ("expire", "persist"),
         "Of concurrent expiries the longest wins, and `PERSIST` beats all.",
         "The region that asked for the longest life must not find the key gone.",
+    ),
+    Difference(
+        ("config",),
+        "Settings of Redis that have no effect here, such as `repl-timeout`, take what Redis takes and have their"
+        " default again after a restart; those that promise something, such as `maxmemory-policy`, take only theirs.",
+        "A value that is accepted and not obeyed must not matter to anybody.",
+    ),
+    Difference(
+        ("dump",),
+        "`DUMP` writes the format of Redis 7.0: not when a consumer last received an entry, which 7.2 added.",
+        "Every Redis from 7.0 on restores it.",
     ),
     Difference(
         ("wait", "waitaof"),
@@ -101,8 +127,9 @@ DIFFERENCES: Final = (
     ),
     Difference(
         ("watch",),
-        "Changes that arrive from other regions end a transaction, too.",
-        "The keys did change.",
+        "Changes that arrive from other regions end a transaction, too, as do `XSETID` and the creation or destruction"
+        " of a group, of which Redis takes no notice.",
+        "The keys did change, and what is replicated is a change.",
     ),
     Difference(
         ("save", "bgsave", "debug"),

@@ -212,7 +212,7 @@ def with_history(entry: bytes, idle_ms: int, deliveries: int) -> bytes:
 
 
 def readable(context: Context, key: Key, name: bytes) -> tuple[Stream, Group]:
-    stream = context.replica.keyspace.find(key)
+    stream = context.look_up(key)
     group = None if stream is None else stream.groups.get(name)
     if stream is None or group is None:
         raise CommandError(

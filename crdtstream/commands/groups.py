@@ -218,7 +218,8 @@ def xgroup_delconsumer(context: Context, client: Client, argv: list[bytes]) -> R
 
 def xack(context: Context, client: Client, argv: list[bytes]) -> Reply:
     key = (client.database, argv[1])
-    group = group_of(context, key, argv[2])
+    stream = context.look_up(key)
+    group = None if stream is None else stream.groups.get(argv[2])
     if group is None:
         return replies.ZERO
     dropped, acknowledged = group.pending.find(arguments.parse_entry_ids(argv, 3))

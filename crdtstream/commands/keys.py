@@ -21,6 +21,7 @@ from crdtstream.commands.integers import integer
 from crdtstream.core.entry_id import parse_u64
 from crdtstream.core.keyspace import DATABASES
 from crdtstream.core.replica import Replica
+from crdtstream.core.stream import Stream
 from crdtstream.protocols import replies
 
 SYNTAX_ERROR = "ERR syntax error"
@@ -133,19 +134,29 @@ def draw(context: Context, count: int) -> int:
 # OBJECT
 
 
+def examined(context: Context, client: Client, name: bytes) -> Stream | None:
+    """The stream; a miss counts, but is not told."""
+    stream = context.replica.keyspace.peek((client.database, name))
+    if stream is None:
+        context.statistics.misses += 1
+    else:
+        context.statistics.hits += 1
+    return stream
+
+
 def object_encoding(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    known = context.replica.keyspace.peek((client.database, argv[2])) is not None
+    known = examined(context, client, argv[2]) is not None
     return replies.bulk(STREAM_TYPE) if known else replies.null_bulk(client.protocol)
 
 
 def object_references(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    known = context.replica.keyspace.peek((client.database, argv[2])) is not None
+    known = examined(context, client, argv[2]) is not None
     return replies.ONE if known else replies.null_bulk(client.protocol)
 
 
 def object_idle_time(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """Seconds since a command in this region last used the key, or since the start of the process."""
-    stream = context.replica.keyspace.peek((client.database, argv[2]))
+    stream = examined(context, client, argv[2])
     if stream is None:
         return replies.null_bulk(client.protocol)
     used_ms = max(stream.used_ms, context.clock.started_ms)
@@ -153,7 +164,7 @@ def object_idle_time(context: Context, client: Client, argv: list[bytes]) -> Rep
 
 
 def object_frequency(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    if context.replica.keyspace.peek((client.database, argv[2])) is None:
+    if examined(context, client, argv[2]) is None:
         return replies.null_bulk(client.protocol)
     raise CommandError(NO_FREQUENCY)
 
@@ -193,6 +204,7 @@ OBJECT = [
         object_encoding,
         arity=3,
         flags="readonly",
+        counts_itself=True,
         keys=keys_at(2, "RO"),
         since="2.2.3",
         summary="Returns the internal encoding of a key.",
@@ -208,6 +220,7 @@ OBJECT = [
         object_frequency,
         arity=3,
         flags="readonly",
+        counts_itself=True,
         keys=keys_at(2, "RO"),
         since="4.0.0",
         summary="Returns the logarithmic access frequency counter of a key.",
@@ -224,6 +237,7 @@ OBJECT = [
         object_idle_time,
         arity=3,
         flags="readonly",
+        counts_itself=True,
         keys=keys_at(2, "RO"),
         since="2.2.3",
         summary="Returns the time since the last access to a key.",
@@ -239,6 +253,7 @@ OBJECT = [
         object_references,
         arity=3,
         flags="readonly",
+        counts_itself=True,
         keys=keys_at(2, "RO"),
         since="2.2.3",
         summary="Returns the reference count of a value of a key.",

@@ -39,7 +39,7 @@ COUNT_TOO_SMALL = "ERR COUNT must be > 0"
 
 
 def found_group(context: Context, key: Key, name: bytes) -> tuple[Stream, Group]:
-    stream = context.replica.keyspace.find(key)
+    stream = context.look_up(key)
     group = None if stream is None else stream.groups.get(name)
     if stream is None or group is None:
         raise CommandError(f"NOGROUP No such key '{shown(key[1])}' or consumer group '{shown(name)}'")
@@ -410,6 +410,7 @@ COMMANDS: list[Command] = [
         xpending,
         arity=-3,
         flags="readonly",
+        counts_itself=True,
         keys=keys_at(1, "RO access"),
         since="5.0.0",
         group="stream",

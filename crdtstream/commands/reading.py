@@ -121,6 +121,8 @@ def xread(context: Context, client: Client, argv: list[bytes]) -> Reply:
     options = parse_read(argv, context.now_ms, "xread")
     named = zip(options.keys, options.ids, strict=True)
     wanted = [wanted_of(context, (client.database, name), text) for name, text in named]
+    for one in (*wanted, *wanted):  # Redis looks up each key twice
+        context.look_up(one.key)
     reader = StreamReader(client, wanted, options)
     reply = reader.serve(context)
     if reply is None:

@@ -113,25 +113,31 @@ def ranges_of(counters: list[int]) -> list[CounterRange]:
 
 
 class NamedIds:
-    """`[KEEPREF|DELREF|ACKED] IDS n id...`, in any order."""
+    """`[KEEPREF|DELREF|ACKED] IDS n id...`, in any order; of several IDS the last counts. As in Redis, the IDs are
+    parsed only once the stream, and the group, are known to exist.
+    """
 
-    __slots__ = ("ids", "strategy")
+    __slots__ = ("count", "strategy", "texts")
 
     def __init__(self, argv: list[bytes], at: int) -> None:
         self.strategy: int | None = None
-        self.ids: list[EntryId] = []
+        self.texts: list[bytes] = []
         while at < len(argv):
             word = argv[at].upper()
-            if word == b"IDS" and not self.ids:
-                self.ids = arguments.parse_numbered_ids(argv, at)
-                at += 2 + len(self.ids)
+            if word == b"IDS":
+                self.texts = arguments.numbered_texts(argv, at)
+                at += 2 + len(self.texts)
             elif self.strategy is None and word in arguments.REFERENCES:
                 self.strategy = arguments.REFERENCES[word]
                 at += 1
             else:
                 raise CommandError(arguments.SYNTAX)
-        if not self.ids:
+        if not self.texts:
             raise CommandError(arguments.NO_IDS)
+        self.count = len(self.texts)
+
+    def ids(self) -> list[EntryId]:
+        return [arguments.parse_entry_id(text) for text in self.texts]
 
 
 def xdelex(context: Context, client: Client, argv: list[bytes]) -> Reply:
@@ -139,9 +145,9 @@ def xdelex(context: Context, client: Client, argv: list[bytes]) -> Reply:
     key = (client.database, argv[1])
     stream = context.replica.keyspace.find(key)
     if stream is None:
-        return fates_reply([NOT_FOUND] * len(named.ids))
+        return fates_reply([NOT_FOUND] * named.count)
     removal = Removal(context, stream, named.strategy or KEEPREF)
-    fates = [removal.take(entry_id) for entry_id in named.ids]
+    fates = [removal.take(entry_id) for entry_id in named.ids()]
     removal.commit(key)
     return fates_reply(fates)
 
@@ -157,14 +163,15 @@ def xackdel(context: Context, client: Client, argv: list[bytes]) -> Reply:
     stream = context.replica.keyspace.find(key)
     group = None if stream is None else stream.groups.get(argv[2])
     if stream is None or group is None:
-        return fates_reply([NOT_FOUND] * len(named.ids))
-    held = {entry_id for entry_id in named.ids if group.pending.slots_of(entry_id)}
+        return fates_reply([NOT_FOUND] * named.count)
+    ids = named.ids()
+    held = {entry_id for entry_id in ids if group.pending.slots_of(entry_id)}
     removal = Removal(context, stream, named.strategy or KEEPREF)
     if held:
         dropped, _ = group.pending.find(sorted(held))
         context.replica.record(PendingDropped(key, argv[2], dropped))
     fates: list[int] = []
-    for entry_id in named.ids:
+    for entry_id in ids:
         if entry_id not in held:
             fates.append(NOT_FOUND)
             continue
@@ -210,14 +217,11 @@ def trim_settled(context: Context, key: Key, stream: Stream, options: TrimOption
     the removal counts as an XDEL, after which `lag` may be unknown.
     """
     end = ID_MAX if options.min_id is None else previous_id(options.min_id)
-    ranges = oldest_settled(stream, end or ID_MIN, surplus, context.replica.is_alone())
-    intervals = ids_of(stream, ranges)
-    if not intervals:
+    ranges, removed = oldest_settled(stream, end or ID_MIN, surplus, context.replica.is_alone())
+    if not removed:
         return 0
-    highest = max([pieces[-1][1] for pieces in intervals.values()])
-    count = sum([stream.trees[slot].count_in(ID_MIN, highest) for slot in stream.trees])
-    removed = sum([len(stream.trees[slot].counters_between(*piece)) for slot in ranges for piece in ranges[slot]])
-    oldest = removed == count
+    highest = max([highest_of(stream.trees[slot], ranges[slot]) for slot in ranges])
+    oldest = removed == sum([stream.trees[slot].count_in(ID_MIN, highest) for slot in stream.trees])
     return context.replica.remove_entries(key, ranges, oldest, None if oldest else highest)
 
 

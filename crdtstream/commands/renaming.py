@@ -77,7 +77,7 @@ def copy(context: Context, client: Client, argv: list[bytes]) -> Reply:
     source, target = (client.database, argv[1]), (database, argv[2])
     if source == target:
         raise CommandError(SAME)
-    stream = context.replica.keyspace.find(source)
+    stream = context.look_up(source)
     if stream is None or (not replace and context.replica.keyspace.find(target) is not None):
         return replies.ZERO
     require_copyable(context, stream)

@@ -2,8 +2,9 @@
 field of `Config` and `Limits`.
 
 Our names are the fields with dashes. A setting that is read only once, at the start or when a link opens, cannot be
-changed at run time, and neither can one on which all regions must agree. Some of Redis's names have a fixed value here;
-setting that value is accepted, so that a tool can write back what it read.
+changed at run time, and neither can one on which all regions must agree. Some of Redis's names have no effect here:
+they take any value that Redis takes if nobody relies on it, and otherwise the one that they have, so that a tool can
+write back what it read.
 
 Values are texts, as in CONFIG: memory sizes in bytes (Redis's units are accepted), flags as `yes` and `no`.
 
@@ -21,6 +22,7 @@ from crdtstream.config import EVENT_LETTERS, LIMITS_MIN, Config, Limits
 from crdtstream.core.keyspace import DATABASES
 
 INTEGER_MAX = 2**63 - 1
+I32_MAX = 2**31 - 1
 IMMUTABLE = "can't set immutable config"
 MEMORY = re.compile(rb"(\d{1,19})(b|k|kb|m|mb|g|gb|)", re.IGNORECASE)
 UNITS = {b"": 1, b"b": 1, b"k": 1000, b"kb": 1 << 10, b"m": 10**6, b"mb": 1 << 20, b"g": 10**9, b"gb": 1 << 30}
@@ -68,47 +70,54 @@ LOG_LEVELS = {"debug": "debug", "verbose": "info", "notice": "info", "warning": 
 SHOWN_LEVELS = {"debug": "debug", "info": "notice", "warning": "warning", "error": "nothing"}
 
 
-# Settings of Redis that tools read and write back, and that nothing here depends on.
+# Settings of Redis that tools read and write back, on which nothing here depends and no client relies: they take what
+# Redis takes, show it, and have their default again after a restart. Name, kind, default, least, most.
+HARMLESS: tuple[tuple[str, str, str, int, int], ...] = (
+    ("activedefrag", "flag", "no", 0, 0),
+    ("active-expire-effort", "integer", "1", 1, 10),
+    ("aof-load-truncated", "flag", "yes", 0, 0),
+    ("aof-use-rdb-preamble", "flag", "yes", 0, 0),
+    ("auto-aof-rewrite-min-size", "memory", "67108864", 0, INTEGER_MAX),
+    ("auto-aof-rewrite-percentage", "integer", "100", 0, I32_MAX),
+    ("busy-reply-threshold", "integer", "5000", 0, INTEGER_MAX),
+    ("cluster-node-timeout", "integer", "15000", 0, INTEGER_MAX),
+    ("dynamic-hz", "flag", "yes", 0, 0),
+    ("hash-max-listpack-entries", "size", "512", 0, INTEGER_MAX),
+    ("lazyfree-lazy-eviction", "flag", "no", 0, 0),
+    ("lazyfree-lazy-expire", "flag", "no", 0, 0),
+    ("lazyfree-lazy-server-del", "flag", "no", 0, 0),
+    ("lazyfree-lazy-user-del", "flag", "no", 0, 0),
+    ("lazyfree-lazy-user-flush", "flag", "no", 0, 0),
+    ("list-max-listpack-size", "integer", "-2", -I32_MAX - 1, I32_MAX),
+    ("maxmemory-samples", "integer", "5", 1, 64),
+    ("no-appendfsync-on-rewrite", "flag", "no", 0, 0),
+    ("rdbcompression", "flag", "yes", 0, 0),
+    ("repl-backlog-size", "memory", "1048576", 1, INTEGER_MAX),
+    ("repl-diskless-sync", "flag", "yes", 0, 0),
+    ("repl-timeout", "integer", "60", 1, I32_MAX),
+    ("replica-read-only", "flag", "yes", 0, 0),
+    ("set-max-intset-entries", "size", "512", 0, INTEGER_MAX),
+    ("tcp-keepalive", "integer", "300", 0, I32_MAX),
+    ("tracking-table-max-keys", "size", "1000000", 0, INTEGER_MAX),
+    ("zset-max-listpack-entries", "size", "128", 0, INTEGER_MAX),
+)
+# Another name of one of these: both show one value.
+ALIASES = {
+    "list-max-ziplist-size": "list-max-listpack-size",
+    "lua-time-limit": "busy-reply-threshold",
+    "slave-read-only": "replica-read-only",
+}
+# These would promise something, or Redis cannot change them either: they accept only what they are.
 WITHOUT_EFFECT = {
-    "activedefrag": "no",
-    "active-expire-effort": "1",
-    "aof-load-truncated": "yes",
-    "aof-use-rdb-preamble": "yes",
     "appendfilename": "",
-    "auto-aof-rewrite-min-size": "67108864",
-    "auto-aof-rewrite-percentage": "100",
-    "busy-reply-threshold": "5000",
-    "cluster-node-timeout": "15000",
-    "dynamic-hz": "yes",
     "enable-module-command": "no",
-    "hash-max-listpack-entries": "512",
     "io-threads": "1",
-    "lazyfree-lazy-eviction": "no",
-    "lazyfree-lazy-expire": "no",
-    "lazyfree-lazy-server-del": "no",
-    "lazyfree-lazy-user-del": "no",
-    "lazyfree-lazy-user-flush": "no",
-    "list-max-listpack-size": "-2",
-    "list-max-ziplist-size": "-2",
-    "lua-time-limit": "5000",
-    "maxmemory-samples": "5",
     "min-replicas-max-lag": "10",
     "min-replicas-to-write": "0",
-    "no-appendfsync-on-rewrite": "no",
     "rdbchecksum": "yes",
-    "rdbcompression": "yes",
-    "repl-backlog-size": "1048576",
-    "repl-diskless-sync": "yes",
-    "repl-timeout": "60",
-    "replica-read-only": "yes",
     "replica-serve-stale-data": "yes",
-    "set-max-intset-entries": "512",
-    "slave-read-only": "yes",
     "stop-writes-on-bgsave-error": "yes",
     "tcp-backlog": "511",
-    "tcp-keepalive": "300",
-    "tracking-table-max-keys": "1000000",
-    "zset-max-listpack-entries": "128",
 }
 
 
@@ -134,7 +143,7 @@ class Setting:
 
     def shown(self, context: Context) -> str:
         if not self.field:
-            return self.value
+            return context.settings.harmless.get(ALIASES.get(self.name, self.name), self.value)
         value = getattr(context.settings.limits if self.of_limits else context.settings.config, self.field)
         if self.kind == "output":
             return f"normal {value} 0 0 slave 0 0 0 pubsub 0 0 0"
@@ -146,7 +155,7 @@ class Setting:
 
     def parse(self, text: bytes) -> object:
         """Parse a value for the field; raises SettingError."""
-        if self.kind == "integer":
+        if self.kind in ("integer", "size"):
             return bounded(self, whole_number(text))
         if self.kind == "memory":
             return bounded(self, memory_value(text))
@@ -198,6 +207,8 @@ def memory_value(text: bytes) -> int:
 
 
 def bounded(setting: Setting, value: int) -> int:
+    if value < setting.low and setting.kind == "size":
+        raise SettingError(f"argument must be greater or equal to {setting.low}")
     if not setting.low <= value <= setting.high:
         raise SettingError(f"argument must be between {setting.low} and {setting.high} inclusive")
     return value
@@ -257,7 +268,18 @@ def redis_settings() -> list[Setting]:
         fixed("daemonize", "no", False),
         fixed("enable-debug-command", "no", False),
         *[fixed(name, value) for name, value in WITHOUT_EFFECT.items()],
+        *harmless_settings(),
     ]
+
+
+def harmless_settings() -> list[Setting]:
+    found: list[Setting] = []
+    for name, kind, value, low, high in HARMLESS:
+        for called in (name, *[alias for alias, meant in ALIASES.items() if meant == name]):
+            setting = within(Setting(called, kind, ""), low, high)
+            setting.value = value
+            found.append(setting)
+    return found
 
 
 def own_settings(taken: list[str]) -> list[Setting]:
@@ -284,6 +306,13 @@ def table_of() -> dict[str, Setting]:
 
 
 SETTINGS = table_of()
+
+
+def keep_harmless(context: Context, values: list[tuple[Setting, object]]) -> None:
+    """Remember the values of settings without effect."""
+    for setting, value in values:
+        if not setting.field and setting.kind != "fixed":
+            context.settings.harmless[ALIASES.get(setting.name, setting.name)] = text_of(value)
 
 
 def changed(config: Config, values: list[tuple[Setting, object]]) -> Config:

@@ -25,7 +25,7 @@ BAD_OPTIONS = "ERR unknown subcommand or wrong number of arguments for 'STREAM'.
 
 
 def found_stream(context: Context, client: Client, name: bytes) -> Stream:
-    stream = context.replica.keyspace.find((client.database, name))
+    stream = context.look_up((client.database, name))
     if stream is None:
         raise CommandError(NO_KEY)
     return stream
@@ -228,6 +228,7 @@ XINFO = [
         xinfo_stream,
         arity=-3,
         flags="readonly",
+        counts_itself=True,
         keys=keys_at(2, "RO access"),
         since="5.0.0",
         summary="Returns information about a stream.",
@@ -239,6 +240,7 @@ XINFO = [
         xinfo_groups,
         arity=3,
         flags="readonly",
+        counts_itself=True,
         keys=keys_at(2, "RO access"),
         since="5.0.0",
         summary="Returns a list of the consumer groups of a stream.",
@@ -250,6 +252,7 @@ XINFO = [
         xinfo_consumers,
         arity=4,
         flags="readonly",
+        counts_itself=True,
         keys=keys_at(2, "RO access"),
         since="5.0.0",
         summary="Returns a list of the consumers in a consumer group.",

@@ -181,6 +181,10 @@ def named_keys(request: list[bytes]) -> tuple[Command, list[bytes]]:
     return command, found
 
 
+BY_DEFAULT = (
+    "    If no command names are given, documentation details for all",
+    "    commands are returned.",
+)
 SUBCOMMANDS = [
     Command(
         "command|count",
@@ -189,7 +193,7 @@ SUBCOMMANDS = [
         flags="loading fast",
         since="2.8.13",
         summary="Returns a count of commands.",
-        help=("COUNT", "    Return the total number of commands in this server."),
+        help=("COUNT", "    Return the total number of commands in this Redis server."),
     ),
     Command(
         "command|docs",
@@ -199,7 +203,11 @@ SUBCOMMANDS = [
         since="7.0.0",
         summary="Returns documentary information about one, multiple or all commands.",
         syntax="[command-name...]",
-        help=("DOCS [<command-name> ...]", "    Return documentation about multiple commands, by default about all."),
+        help=(
+            "DOCS [<command-name> ...]",
+            "    Return documentation details about multiple Redis commands.",
+            *BY_DEFAULT,
+        ),
     ),
     Command(
         "command|getkeys",
@@ -209,7 +217,7 @@ SUBCOMMANDS = [
         since="2.8.13",
         summary="Extracts the key names from an arbitrary command.",
         syntax="command [arg...]",
-        help=("GETKEYS <full-command>", "    Return the keys from a full command."),
+        help=("GETKEYS <full-command>", "    Return the keys from a full Redis command."),
     ),
     Command(
         "command|getkeysandflags",
@@ -221,7 +229,7 @@ SUBCOMMANDS = [
         syntax="command [arg...]",
         help=(
             "GETKEYSANDFLAGS <full-command>",
-            "    Return the keys from a full command, and the access flags of each.",
+            "    Return the keys and the access flags from a full Redis command.",
         ),
     ),
     help_row("command", since="5.0.0", flags="loading", line="    Print this help."),
@@ -233,7 +241,7 @@ SUBCOMMANDS = [
         since="2.8.13",
         summary="Returns information about one, multiple or all commands.",
         syntax="[command-name...]",
-        help=("INFO [<command-name> ...]", "    Return details about multiple commands, by default about all."),
+        help=("INFO [<command-name> ...]", "    Return details about multiple Redis commands.", *BY_DEFAULT),
     ),
     Command(
         "command|list",
@@ -243,10 +251,7 @@ SUBCOMMANDS = [
         since="7.0.0",
         summary="Returns a list of command names.",
         syntax="[FILTERBY filterby:<MODULE module-name | ACLCAT category | PATTERN pattern>]",
-        help=(
-            "LIST [FILTERBY (MODULE <name>|ACLCAT <category>|PATTERN <pattern>)]",
-            "    Return a list of all commands in this server.",
-        ),
+        help=("LIST", "    Return a list of all commands in this Redis server."),
     ),
 ]
 TELLING = Command(
@@ -257,7 +262,7 @@ TELLING = Command(
     since="2.8.13",
     group="server",
     summary="Returns detailed information about all commands.",
-    help=("(no subcommand)", "    Return details about all commands."),
+    help=("(no subcommand)", "    Return details about all Redis commands."),
     subcommands=SUBCOMMANDS,
     help_order="count list info docs getkeys getkeysandflags",
 )

@@ -17,7 +17,9 @@ Reference: `multi.c` of Redis.
 
 from __future__ import annotations
 
-from crdtstream.clients.calling import call
+from typing import Final
+
+from crdtstream.clients.calling import call, error_reply
 from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, keys_from
 from crdtstream.clients.context import CommandError, Context, Reply
@@ -25,6 +27,11 @@ from crdtstream.clients.transaction import Transaction
 from crdtstream.protocols import replies
 
 EXECABORT = "EXECABORT Transaction discarded because of previous errors."
+# What a transaction may queue and not do; the words are those of Redis.
+DENIED: Final = {
+    "monitor": "ERR MONITOR isn't allowed for DENY BLOCKING client",
+    "ssubscribe": "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client",
+}
 
 
 def multi(context: Context, client: Client, argv: list[bytes]) -> Reply:
@@ -68,12 +75,21 @@ def watched_changed(context: Context, client: Client) -> bool:
 
 def answer(context: Context, client: Client, command: Command, request: list[bytes]) -> bytes:
     """Run one command of the transaction and return its reply."""
+    if command.name in DENIED:
+        return deny(context, command)
     reply = call(context, client, command, request)
     if reply is None:
         waiter = context.unpark(client)
         assert waiter is not None, f"{command.name} neither replied nor waits"
         reply = waiter.expired(context)
     return reply
+
+
+def deny(context: Context, command: Command) -> bytes:
+    tally = context.statistics.tally(command.name)
+    tally.calls += 1
+    tally.failed += 1
+    return error_reply(context, CommandError(DENIED[command.name]))
 
 
 def watch(context: Context, client: Client, argv: list[bytes]) -> Reply:

@@ -23,9 +23,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from operator import sub
 from typing import Final
 
 from crdtstream.core.entry_id import EntryId
@@ -240,22 +241,28 @@ class Block:
         return [held[entry_id] for entry_id in ids if entry_id in held]
 
     def joined(self, pieces: list[tuple[int, int]]) -> Block:
-        """A new block of these slices [low, high), at least one."""
-        all_ms, all_seq = self.id_columns(0, self.count)
-        all_ends, data = self.ends(0, self.count), self.data()
-        ms, seq, ends = array("Q"), array("Q"), array("Q")
-        counters: list[int] = []
-        chunks: list[bytes] = []
-        size = 0
-        for low, high in pieces:
-            ms += all_ms[low:high]
-            seq += all_seq[low:high]
-            counters += self.counters(low, high)
-            start = self.start_of(low)
-            ends.extend([end - start + size for end in all_ends[low:high]])
-            chunks.append(data[start : all_ends[high - 1]])
-            size = ends[-1]
-        return Block.of_columns(ms, seq, counters, ends, b"".join(chunks))
+        """A new block of these slices [low, high), at least one, with columns as wide as they are here."""
+        ends, data = self._ends, self.data()
+        chunks = [data[ends[low - 1] if low else 0 : ends[high - 1]] for low, high in pieces]
+        gaps = gaps_between(pieces, self.count)
+        sizes = array(ends.typecode, map(sub, ends, array(ends.typecode, (0,)) + ends))
+        kept_ends = array(ends.typecode, accumulate(cut(sizes, gaps)))
+        ms, seq = cut(self.ms[:], gaps), cut(self.seq[:], gaps)
+        if not self.sealed:
+            counters = cut(array("Q", self.counters(0, self.count)), gaps)
+            return Block.of_columns(ms, seq, counters, kept_ends, b"".join(chunks))
+        base, listed = self._all_listed()
+        return Block.of_kept(self.ms_base, base, [ms, seq, cut(listed, gaps), kept_ends], b"".join(chunks))
+
+    def _all_listed(self) -> tuple[int, array[int]]:
+        """A base and a list for all counters, narrow if possible."""
+        if self._listed is not None:
+            return self._counter_base, self._listed[:]
+        first = self._counter_base
+        base = first >> _HALF_BITS << _HALF_BITS
+        if first - base + self.count > 1 << _HALF_BITS:
+            return 0, array("Q", range(first, first + self.count))
+        return base, array("I", range(first - base, first - base + self.count))
 
     def _extend_ends(self, ends: array[int], shift: int) -> None:
         if shift == 0:
@@ -299,16 +306,6 @@ class Block:
             base = base_of(self._listed)
             if base >= 0:
                 self._listed, self._counter_base = narrowed(self._listed), base
-
-    def without(self, indexes: Iterable[int]) -> Block | None:
-        """A copy without the entries at these ascending indexes; None if nothing remains."""
-        rest = Block()
-        low = 0
-        for index in indexes:
-            rest.extend(self, low, index)
-            low = index + 1
-        rest.extend(self, low, self.count)
-        return rest if rest.count else None
 
     # Reading
 
@@ -428,6 +425,7 @@ class Block:
         columns = [self.ms, self.seq, self._ends, *([] if self._listed is None else [self._listed])]
         assert all(len(column) == count for column in columns), "columns differ in length"
         assert self.sealed or all(column.typecode == "Q" for column in columns), "a block that may grow is narrow"
+        assert self._listed is None or self._counter_base % (1 << _HALF_BITS) == 0, "a base has a low half"
         ids = self.ids(0, count)
         assert all(a < b for a, b in pairwise(ids)), "IDs do not ascend"
         for column in (self.counters(0, count), self._ends):
@@ -458,6 +456,23 @@ def _add_range(ranges: list[tuple[int, int]], first: int, last: int) -> None:
         ranges[-1] = (ranges[-1][0], last)
     else:
         ranges.append((first, last))
+
+
+def gaps_between(pieces: list[tuple[int, int]], count: int) -> list[tuple[int, int]]:
+    """What of [0, count) lies outside these ascending slices, as slices [low, high), descending."""
+    gaps: list[tuple[int, int]] = []
+    for low, high in reversed(pieces):
+        gaps.append((high, count))
+        count = low
+    gaps.append((0, count))
+    return gaps
+
+
+def cut(column: array[int], gaps: list[tuple[int, int]]) -> array[int]:
+    """Remove these descending slices from the column, and return it."""
+    for low, high in gaps:
+        del column[low:high]
+    return column
 
 
 # Narrow columns: halves are copied as strided memory, in about the time of visiting one integer.

@@ -88,16 +88,20 @@ class BlockList(Extent):
     def _punch(self, at: int, ranges: list[tuple[int, int]]) -> None:
         """Remove several ranges that begin in this block and end in it."""
         block, low = self._blocks[at], self._low_of(at)
-        kept = [Slice(block, start, stop) for start, stop in block.outside(low, ranges)]
-        self.count -= block.count - low
-        self.byte_count -= block.byte_size(low, block.count)
-        if len(kept) >= DENSE_IDS:
-            joined = block.joined([(part.low, part.high) for part in kept])
+        pieces = block.outside(low, ranges)
+        kept = [Slice(block, start, stop) for start, stop in pieces]
+        if len(pieces) >= DENSE_IDS:
+            joined = block.joined(pieces)
             kept = [Slice(joined, 0, joined.count)]
-        for part in kept:
-            self.count += part.count()
-            self.byte_count += part.block.byte_size(part.low, part.high)
-        self._replace(at, at, kept)
+        left = sum([part.count() for part in kept])
+        self.count += left - block.count + low
+        self.byte_count += sum([part.block.byte_size(part.low, part.high) for part in kept])
+        self.byte_count -= block.byte_size(low, block.count)
+        if len(kept) == 1 and left >= SPARSE_ENTRIES and len(pieces) > 1:
+            self._head = self._head if at else 0
+            self._put(at, at + 1, [kept[0].block])
+        else:
+            self._replace(at, at, kept)
 
     def remove_through(self, counter: int) -> int:
         """Remove the entries with counters up to this one, inclusive; returns how many were removed."""

@@ -366,10 +366,10 @@ class PendingEntries:
         number = self._filter(consumer)
         return [] if mine is None or number is None else mine.ids(number)
 
-    def ids_within(self, slot: int, start: EntryId, end: EntryId) -> list[EntryId]:
-        """The IDs pending in this slot from start to end, both inclusive, ascending."""
+    def columns_within(self, slot: int, start: EntryId, end: EntryId) -> tuple[array[int], array[int]]:
+        """Both columns of the IDs pending in this slot from start to end, both inclusive, ascending."""
         mine = self._of_slot.get(slot)
-        return [] if mine is None else mine.ids_within(start, end)
+        return (array("Q"), array("Q")) if mine is None else mine.columns_within(start, end)
 
     def rows(
         self,

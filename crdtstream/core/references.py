@@ -76,19 +76,23 @@ def _ids_between(tree: EntryTree, piece: CounterRange) -> Interval | None:
 # ACKED
 
 
-def oldest_settled(stream: Stream, end: EntryId, count: int, alone: bool) -> dict[int, list[CounterRange]]:
-    """The counters of the `count` oldest entries up to the ID `end`, inclusive, that no group needs."""
+def oldest_settled(stream: Stream, end: EntryId, count: int, alone: bool) -> tuple[dict[int, list[CounterRange]], int]:
+    """The counters of the `count` oldest entries up to the ID `end`, inclusive, that no group needs; and how many these
+    are.
+    """
     strands: list[Strand] = []
     for slot in sorted(stream.trees):
         slices = _settled_slices(stream, slot, end, count, alone)
         if slices:
             strands.append([Part(slot, slices)])
     ranges: dict[int, list[CounterRange]] = {}
+    found = 0
     for run in merge(strands, count):
+        found += run.high - run.low
         # Between two entries that follow each other in a block lies no other live entry of this stream.
         piece = (run.block.counter_at(run.low), run.block.counter_at(run.high - 1))
         ranges.setdefault(run.slot, []).append(piece)
-    return {slot: ranges[slot] for slot in sorted(ranges)}
+    return {slot: ranges[slot] for slot in sorted(ranges)}, found
 
 
 def _settled_slices(stream: Stream, slot: int, end: EntryId, count: int, alone: bool) -> list[Slice]:
@@ -124,21 +128,27 @@ def _passed_by(group: Group, slot: int, alone: bool) -> IntervalSet:
 
 
 def _unpending(part: Slice, groups: list[Group], slot: int) -> list[Slice]:
-    """What of a slice is pending in no group."""
+    """What of a slice is pending in no group. That a group which has fallen behind holds all of it, as is usual, shows
+    without a look at any entry.
+    """
     block = part.block
     first, last = block.id_at(part.low), block.id_at(part.high - 1)
-    held = [entry_id for group in groups for entry_id in group.pending.ids_within(slot, first, last)]
+    columns = block.id_columns(part.low, part.high)
+    held: set[EntryId] = set()
+    for group in groups:
+        ms, seq = group.pending.columns_within(slot, first, last)
+        if (ms, seq) == columns:
+            return []
+        held.update(zip(ms, seq, strict=True))
     if not held:
         return [part]
     pieces: list[Slice] = []
     low = part.low
-    for entry_id in sorted(held):
-        index = block.lower_bound(entry_id)
-        if index == part.high or block.id_at(index) != entry_id:
-            continue
-        if low < index:
-            pieces.append(Slice(block, low, index))
-        low = max(low, index + 1)
+    for index, entry_id in enumerate(block.ids(part.low, part.high), part.low):
+        if entry_id in held:
+            if low < index:
+                pieces.append(Slice(block, low, index))
+            low = index + 1
     if low < part.high:
         pieces.append(Slice(block, low, part.high))
     return pieces

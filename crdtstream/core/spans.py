@@ -322,16 +322,17 @@ class SlotPending(Extent):
                 found += [span.id_at(index) for index in span.indexes_of(consumer, 0, span.count())]
         return found
 
-    def ids_within(self, start: EntryId, end: EntryId) -> list[EntryId]:
-        """The IDs from start to end, both inclusive."""
-        found: list[EntryId] = []
+    def columns_within(self, start: EntryId, end: EntryId) -> tuple[array[int], array[int]]:
+        """Milliseconds and sequence numbers of the IDs from start to end, both inclusive."""
+        ms, seq = array("Q"), array("Q")
         at = max(self.place_of(start), 0)
         while at < len(self.spans) and self.low_ids[at] <= end:
             span = self.spans[at]
             low, high = lower_bound(span.ms, span.seq, start), upper_bound(span.ms, span.seq, end)
-            found += zip(span.ms[low:high], span.seq[low:high], strict=True)
+            ms += span.ms[low:high]
+            seq += span.seq[low:high]
             at += 1
-        return found
+        return ms, seq
 
     def check(self) -> None:
         assert len(self.spans) == len(self.low_ids), "spans and low IDs differ in length"

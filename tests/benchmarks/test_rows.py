@@ -41,7 +41,7 @@ def redis_server(tmp_path: Path) -> Path:
         return Path(program)
 
 
-@pytest.mark.parametrize("name", ["xadd-1", "xreadgroup"])
+@pytest.mark.parametrize("name", ["xadd-1", "xreadgroup", "xdelex", "xackdel"])
 def test_a_row_measures_both(name: str, redis_server: Path) -> None:
     (row,) = matching(name)
     with Bench(SMALLEST, find_node(sys.executable), redis_server) as bench:
@@ -52,3 +52,12 @@ def test_a_row_measures_both(name: str, redis_server: Path) -> None:
         assert side.value > 0
         assert side.cpu_us is not None
         assert side.cpu_us > 0
+
+
+@pytest.mark.parametrize("name", ["xreadgroup-claim", "xadd-idmp"])
+def test_a_command_that_redis_lacks_is_ours_alone(name: str, redis_server: Path) -> None:
+    (row,) = matching(name)
+    with Bench(SMALLEST, find_node(sys.executable), redis_server) as bench:
+        (result,) = row.measure(bench, row.name)
+    assert result.ours.value > 0
+    assert (result.redis is None) == result.title.endswith("ours alone")

@@ -78,6 +78,22 @@ SCRIPTS = {
         2:TTL none
         2:XADD s 1-1 f v
         2:XLEN s
+        2:EXISTS none s other
+        2:TOUCH other none
+        2:XREAD STREAMS none s other 0 0 $
+        2:XINFO STREAM none
+        2:XINFO STREAM s
+        2:XPENDING none g
+        2:XGROUP CREATE s g 0
+        2:XREADGROUP GROUP g c STREAMS none >
+        2:XREADGROUP GROUP g c STREAMS s >
+        2:XACK none g 1-1
+        2:XCLAIM none g c 0 1-1
+        2:XAUTOCLAIM none g c 0 0
+        2:COPY none other
+        2:OBJECT ENCODING none
+        2:MEMORY USAGE none
+        2:XDEL none 1-1
     """,
 }
 

@@ -1,168 +1,166 @@
-"""Random stream commands for a region and a real redis-server, and what of their replies must be alike.
+"""A conversation of several clients with a region and with a real redis-server: their replies must be alike.
 
-IDs and groups are few, so that commands meet. Requests stay away from what differs on purpose
-(crdtstream/commands/differences.py); what depends on the time of the machine is compared as a shape.
+The region's clock follows IDs that the server made from its own, so that both make the same. A client whose request
+waits is left alone until both have replied to it; what it waits for is known from `CLIENT LIST`.
 """
 
 from __future__ import annotations
 
-from random import Random
+from select import select
 
-from crdtstream.scenarios.reply import ReplyError, Value, read_reply
+from crdtstream.clients.client import Client
+from tests.commands.harness import Connection, Region, as_8_says, read_reply
+from tests.commands.portraits import ENTRY_ID, SECOND_MS, Part, integers_in, parsed, portrait
+from tests.commands.random_requests import Request, Requests, named_ids
 
-KEYS = ("s", "t")
-GROUPS = ("g", "h")
-CONSUMERS = ("a", "b")
-STRATEGIES = ("KEEPREF", "DELREF", "ACKED")
-# Blocks instead of nodes, and the fields of later releases.
-OWN_FIELDS = frozenset(("radix-tree-keys", "radix-tree-nodes"))
-
-Request = list[str]
-
-
-class Requests:
-    """`last` is the highest ID that was added to each key, so that adds mostly ascend."""
-
-    def __init__(self, seed: int) -> None:
-        self._rng = Random(seed)
-        self._last = dict.fromkeys(KEYS, 0)
-
-    def draw(self) -> Request:
-        rng = self._rng
-        key, group, consumer = rng.choice(KEYS), rng.choice(GROUPS), rng.choice(CONSUMERS)
-        kind = rng.choices(
-            (self._add, self._remove, self._read, self._acknowledge, self._look, self._group), (30, 15, 20, 15, 15, 5)
-        )[0]
-        return kind(key, group, consumer)
-
-    def _id(self, key: str) -> str:
-        """An ID that is there or was, mostly."""
-        rng = self._rng
-        number = rng.randrange(max(1, self._last[key] - 12), self._last[key] + 2)
-        return rng.choice([f"{number}-{rng.randrange(2)}", str(number), "0", f"{number}-0"])
-
-    def _ids(self, key: str) -> list[str]:
-        return [self._id(key) for _ in range(self._rng.randrange(1, 4))]
-
-    def _strategy(self) -> Request:
-        return [self._rng.choice(STRATEGIES)] if self._rng.random() < 0.7 else []
-
-    def _limit(self) -> Request:
-        rng = self._rng
-        strategy = ["KEEPREF"] if rng.random() < 0.5 else []
-        bound = rng.choice(
-            [["MAXLEN", str(rng.randrange(12))], ["MINID", "=", str(max(0, max(self._last.values()) - 6))]]
-        )
-        return [*bound, *strategy]
-
-    def _add(self, key: str, group: str, consumer: str) -> Request:
-        rng = self._rng
-        if rng.random() < 0.95:
-            self._last[key] += rng.randrange(1, 3)
-        entry_id = rng.choice([f"{self._last[key]}-0", f"{self._last[key]}-1", f"{self._last[key]}-*"])
-        options = [*self._limit()] if rng.random() < 0.1 else []
-        create = ["NOMKSTREAM"] if rng.random() < 0.05 else []
-        return ["XADD", key, *create, *options, entry_id, "f", str(rng.randrange(99))]
-
-    def _remove(self, key: str, group: str, consumer: str) -> Request:
-        rng, ids = self._rng, self._ids(key)
-        named = ["IDS", str(len(ids)), *ids]
-        return rng.choice(
-            [
-                ["XDEL", key, *ids],
-                ["XDELEX", key, *self._strategy(), *named],
-                ["XACKDEL", key, group, *self._strategy(), *named],
-                ["XTRIM", key, *self._limit()],
-                ["DEL", key] if rng.random() < 0.05 else ["XLEN", key],
-            ]
-        )
-
-    def _read(self, key: str, group: str, consumer: str) -> Request:
-        rng = self._rng
-        count = ["COUNT", str(rng.randrange(1, 5))] if rng.random() < 0.8 else []
-        noack = ["NOACK"] if rng.random() < 0.1 else []
-        group_read = ["XREADGROUP", "GROUP", group, consumer, *count, *noack, "STREAMS", key]
-        return rng.choice([[*group_read, ">"], [*group_read, ">"], [*group_read, "0"], [*group_read, self._id(key)]])
-
-    def _acknowledge(self, key: str, group: str, consumer: str) -> Request:
-        ids = self._ids(key)
-        options = self._rng.choice([[], ["JUSTID"], ["FORCE"], ["RETRYCOUNT", "3"], ["FORCE", "JUSTID"]])
-        return self._rng.choice(
-            [
-                ["XACK", key, group, *ids],
-                ["XACK", key, group, *ids],
-                ["XCLAIM", key, group, consumer, "0", *ids, *options],
-                ["XAUTOCLAIM", key, group, consumer, "0", self._id(key), "COUNT", "3"],
-            ]
-        )
-
-    def _look(self, key: str, group: str, consumer: str) -> Request:
-        low, high = self._id(key), self._id(key)
-        return self._rng.choice(
-            [
-                ["XRANGE", key, low, high],
-                ["XREVRANGE", key, "+", "-", "COUNT", "3"],
-                ["XREAD", "COUNT", "4", "STREAMS", *KEYS, low, high],
-                ["XPENDING", key, group],
-                ["XPENDING", key, group, "-", "+", "10", consumer],
-                ["XINFO", "STREAM", key],
-                ["XINFO", "STREAM", key, "FULL"],
-                ["XINFO", "GROUPS", key],
-                ["XINFO", "CONSUMERS", key, group],
-                ["EXISTS", *KEYS],
-            ]
-        )
-
-    def _group(self, key: str, group: str, consumer: str) -> Request:
-        start = self._rng.choice(["0", "$", self._id(key)])
-        return self._rng.choice(
-            [
-                ["XGROUP", "CREATE", key, group, start, "MKSTREAM"],
-                ["XGROUP", "CREATE", key, group, start],
-                ["XGROUP", "SETID", key, group, start],
-                ["XGROUP", "CREATECONSUMER", key, group, consumer],
-                ["XGROUP", "DELCONSUMER", key, group, consumer],
-            ]
-        )
+PROTOCOLS = (2, 3, 2, 3)
+NODE_ENTRIES = "4"
+STILL_NEEDED = 2
+SAID_MAX = 40
 
 
-def portrait(request: Request, reply: bytes) -> object:
-    """What of a reply must be alike."""
-    value = read_reply(reply)
-    name = " ".join([request[0], *request[1:2], *request[3:4]]) if request[0] == "XINFO" else request[0]
-    if request[:2] == ["XINFO", "STREAM"] and isinstance(value, list):
-        value = without_own_fields(value)
-    timed = request[0] == "XPENDING" and len(request) > 3
-    timed = timed or request[:2] == ["XINFO", "CONSUMERS"] or name == "XINFO STREAM FULL"
-    return shape(value) if timed else value
+class Speaker:
+    """One client on both sides; `asked` is the request that it waits for, and `queued` those of its transaction."""
+
+    def __init__(self, region: Region, port: int, protocol: int) -> None:
+        self.client: Client = region.connect()
+        self.connection = Connection(port)
+        self.asked: Request | None = None
+        self.queued: list[Request] | None = None
+        self.number = int(self.connection.run("CLIENT", "ID")[1:])
+        self.client.protocol = protocol
+        self.connection.run("HELLO", protocol)
 
 
-def without_own_fields(value: list[Value]) -> list[Value]:
-    found: list[Value] = []
-    for name, item in zip(value[::2], value[1::2], strict=True):
-        if name not in OWN_FIELDS and not str(name).startswith(("idmp-", "pids-", "iids-")):
-            found += [name, item]
-    return found
+class Conversation:
+    """`control` asks the server what is not compared."""
+
+    def __init__(self, port: int, seed: int) -> None:
+        self.region, self.control, self.requests = Region(), Connection(port), Requests(seed)
+        self.control.line("FLUSHALL")
+        self.control.line(f"CONFIG SET stream-node-max-entries {NODE_ENTRIES}")
+        self.region.run("CONFIG", "SET", "stream-node-max-entries", NODE_ENTRIES)
+        self.set_clock(int(self.control.run("TIME").split(b"\r\n")[2]) * SECOND_MS)
+        self.speakers = [Speaker(self.region, port, protocol) for protocol in PROTOCOLS]
+        self.said: list[str] = []
+
+    def close(self) -> None:
+        for speaker in self.speakers:
+            speaker.connection.close()
+        self.control.close()
+
+    def set_clock(self, ms: int) -> None:
+        self.region.replica.keyspace.now_ms = max(ms, self.region.replica.keyspace.now_ms)
+
+    def step(self) -> None:
+        rng = self.requests.rng
+        free = [at for at, speaker in enumerate(self.speakers) if speaker.asked is None]
+        at = rng.choice(free)
+        self.requests.waiting = len(free) < len(self.speakers)
+        self.say(at, self.requests.draw(at, len(free) > 2 and self.speakers[at].queued is None))
+        if rng.random() < 0.1:
+            self.region.end_turn()
+
+    def say(self, at: int, request: Request) -> None:
+        speaker = self.speakers[at]
+        self.said = [*self.said[-SAID_MAX:], f"{at}: {' '.join(request)}"]
+        missing = self.missing_at(request)
+        theirs = self.ask(speaker, self.with_ids(request, False))
+        self.follow_clock(theirs)
+        ours = self.region.run(*self.with_ids(request, True), client=speaker.client)
+        assert (ours is None) == (theirs is None), (ours, theirs, self.said)
+        if ours is None or theirs is None:
+            speaker.asked = request
+        else:
+            self.compare(at, request, ours, theirs, missing)
+        self.wake()
+
+    def with_ids(self, request: Request, ours: bool) -> Request:
+        ids = {f"@{at}": str(one.client.id if ours else one.number) for at, one in enumerate(self.speakers)}
+        return [ids.get(word, word) for word in request]
+
+    def ask(self, speaker: Speaker, request: Request) -> bytes | None:
+        """The server's reply; None if the client waits."""
+        speaker.connection.send(*request)
+        if "BLOCK" in request and speaker.queued is None and self.waits(speaker):
+            return None
+        return as_8_says(read_reply(speaker.connection.stream))
+
+    def waits(self, speaker: Speaker) -> bool:
+        """Whether the server has parked the client: one or the other shows once it has read the request."""
+        while not select([speaker.connection.socket], [], [], 0)[0]:
+            if self.is_parked(speaker):
+                return True
+        return False
+
+    def is_parked(self, speaker: Speaker) -> bool:
+        return b" flags=b" in self.control.run("CLIENT", "LIST", "ID", speaker.number)
+
+    def follow_clock(self, reply: bytes | None) -> None:
+        for entry_id in ENTRY_ID.findall(reply or b""):
+            self.set_clock(int(entry_id.partition(b"-")[0]))
+
+    def wake(self) -> None:
+        """Compare what came for those who waited."""
+        for at, speaker in enumerate(self.speakers):
+            if speaker.asked is None:
+                continue
+            unblocked = [reply for client, reply in self.region.context.outbox if client is speaker.client]
+            late = unblocked or self.region.late_replies(speaker.client)
+            assert self.is_parked(speaker) == (not late), (at, late, self.said)
+            if late:
+                theirs = as_8_says(read_reply(speaker.connection.stream))
+                self.compare(at, speaker.asked, late[0], theirs, [])
+                speaker.asked = None
+        self.region.context.outbox.clear()
+
+    def missing_at(self, request: Request) -> list[bool]:
+        """With ACKED, for each ID that is named, whether the stream lacks it."""
+        if request[0] not in ("XDELEX", "XACKDEL") or "ACKED" not in map(str.upper, request):
+            return []
+        return [self.control.run("XRANGE", request[1], one, one) == b"*0\r\n" for one in named_ids(request)]
+
+    def compare(self, at: int, request: Request, ours: bytes, theirs: bytes, missing: list[bool]) -> None:
+        own, other = parsed(ours), parsed(theirs)
+        speaker = self.speakers[at]
+        pairs = [(request, own, other)]
+        if request[0] == "EXEC" and speaker.queued is not None and other[0] == b"*":
+            assert isinstance(own[1], list) and isinstance(other[1], list), (own, other, self.said)
+            pairs = list(zip(speaker.queued, own[1], other[1], strict=True))
+        for said, one, two in pairs:
+            same = portrait(said, one) == portrait(said, two) or only_kept_by_redis(one, two, missing)
+            assert same, (said, one, two, self.said)
+            self.requests.note(at, said, two)
+        self.note_transaction(speaker, request, other)
+        if request[0] == "EXEC":
+            self.requests.note(at, request, other)
+
+    def note_transaction(self, speaker: Speaker, request: Request, reply: Part) -> None:
+        if request[0] == "EXEC" or request == ["DISCARD"]:
+            speaker.queued = None
+        elif request == ["MULTI"] and speaker.queued is None:
+            speaker.queued = []
+        elif speaker.queued is not None and reply == (b"+", b"QUEUED"):
+            speaker.queued.append(request)
 
 
-def shape(value: Value) -> object:
-    if isinstance(value, list):
-        return [shape(item) for item in value]
-    return "number" if isinstance(value, int) else value
+def only_kept_by_redis(own: Part, other: Part, missing: list[bool]) -> bool:
+    """Redis may keep an entry that is not there: of an ID that the stream lacks nothing is kept here."""
+    ours, theirs = integers_in(own), integers_in(other)
+    if not len(ours) == len(theirs) == len(missing):
+        return False
+    rows = zip(ours, theirs, missing, strict=True)
+    return all(one == two or (gone and one != STILL_NEEDED and two == STILL_NEEDED) for one, two, gone in rows)
 
 
-def named_ids(request: Request) -> list[str]:
-    """The IDs that an XDELEX or XACKDEL names, complete."""
-    ids = request[request.index("IDS") + 2 :]
-    return [entry_id if "-" in entry_id else f"{entry_id}-0" for entry_id in ids]
-
-
-def alike(request: Request, ours: bytes, theirs: bytes, missing: list[bool]) -> bool:
-    """With ACKED, Redis may keep (2) an entry that is not there: `missing`, for each ID that is named."""
-    own, other = portrait(request, ours), portrait(request, theirs)
-    if missing and isinstance(own, list) and isinstance(other, list):
-        fates = zip(own, other, missing, strict=True)
-        return all(one == two or (gone and one != 2 and two == 2) for one, two, gone in fates)
-    if isinstance(own, ReplyError) and isinstance(other, ReplyError):
-        return own.text == other.text
-    return own == other
+def converse(port: int, seed: int, count: int) -> None:
+    """One conversation, from an empty keyspace on."""
+    conversation = Conversation(port, seed)
+    try:
+        for request in conversation.requests.first():
+            conversation.say(0, request)
+        for _ in range(count):
+            conversation.step()
+        conversation.region.check()
+    finally:
+        conversation.close()

@@ -188,19 +188,23 @@ def test_what_is_kept_is_the_block_again(rows: list[Row], sealed: bool, count: i
         assert rows_of(again) == rows
 
 
-@given(row_lists(), st.sets(st.integers(0, 11)))
-def test_without_makes_a_new_block(rows: list[Row], indexes: set[int]) -> None:
-    block = block_of(rows)
-    gone = sorted(index for index in indexes if index < len(rows))
-    rest = block.without(gone)
-    kept = [row for index, row in enumerate(rows) if index not in indexes]
-    assert rows_of(block) == rows
+@given(row_lists(), st.sets(st.integers(0, 11)), st.booleans(), st.sampled_from([0, 2**32 - 5, 2**32, 2**53]))
+def test_what_is_joined_is_a_block_of_its_own(rows: list[Row], gone: set[int], sealed: bool, above: int) -> None:
+    if above:
+        rows = [(entry_id, above + index, entry) for index, (entry_id, _, entry) in enumerate(rows)]
+    kept = [row for index, row in enumerate(rows) if index not in gone]
     if not kept:
-        assert rest is None
         return
-    assert rest is not None and rest is not block
+    block = block_of(rows)
+    if sealed:
+        block.seal()
+    rest = block.joined(block.outside(0, [(rows[at][1], rows[at][1]) for at in sorted(gone) if at < len(rows)]))
+    assert rows_of(block) == rows and rest is not block
     rest.check()
-    assert rows_of(rest) == kept
+    assert rows_of(rest) == kept and same_block(rest).byte_count == rest.byte_count
+    if not rest.sealed and kept[-1][0] < ID_MAX:
+        rest.append(ID_MAX, 2**63, encode_entry(ID_MAX, [b"f", b"v"]))
+        rest.check()
 
 
 @given(row_lists(), st.integers(0, 12))

@@ -106,8 +106,9 @@ def test_the_oldest_settled_entries(seed: int) -> None:
     for alone in (False, True):
         for end in (ID_MAX, (20, 0)):
             count = chosen.randrange(1, 30)
-            found = counters_in(stream, oldest_settled(stream, end, count, alone))
-            assert found == settled_one_by_one(stream, end, count, alone)
+            ranges, number = oldest_settled(stream, end, count, alone)
+            found = counters_in(stream, ranges)
+            assert found == settled_one_by_one(stream, end, count, alone) and number == sum(map(len, found.values()))
 
 
 def test_ids_of_ranges() -> None:
