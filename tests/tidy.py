@@ -30,7 +30,7 @@ LAYERS = (
     ("serving", "peers", "bulk"),
     ("node",),
     ("runtime",),
-    ("demo", "admin"),
+    ("demo", "admin", "oci"),
     ("cli",),
     ("__main__",),
 )
