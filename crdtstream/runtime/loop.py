@@ -39,6 +39,7 @@ from crdtstream.runtime.bulk_server import BulkServer
 from crdtstream.runtime.config_file import rewrite_file
 from crdtstream.runtime.grpc_transport import GrpcTransport
 from crdtstream.runtime.logging import configure_logging
+from crdtstream.runtime.partition_port import PartitionPort
 from crdtstream.runtime.saver import Saver
 from crdtstream.runtime.stopping import Stopping
 from crdtstream.runtime.unwritten import Unwritten
@@ -119,6 +120,7 @@ class Loop:
         self._server = make_port(self)
         self._transport = GrpcTransport(config, RoomyNode(self), self.schedule, now_ms, self.fail)
         self._bulk = None if config.bulk_port is None else BulkServer(config, self, now_ms)
+        self.partitions = PartitionPort(self, now_ms)
         self._settling: list[asyncio.Future[None]] = []
         self._scheduled = False
         self.failed = True
@@ -222,6 +224,7 @@ class Loop:
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._bulk is not None:
             await self._bulk.stop()
+        self.partitions.stop()
         await self._transport.stop()
         if not self.failed:
             self._stop_log()
@@ -259,8 +262,10 @@ class Loop:
             self.fail(error)
             return
         self._turn_bytes = 0
-        if self._settling and not self._unwritten.records:
-            self._tell_settled()
+        if not self._unwritten.records:
+            if self._settling:
+                self._tell_settled()
+            self.partitions.turn_ended()
         self._behind_bytes = self.node.behind_bytes()
         self._server.turn_ended()
         if self.node.is_staging():
