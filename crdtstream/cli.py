@@ -21,8 +21,8 @@ from crdtstream.migration.app import export_streams, import_streams
 from crdtstream.runtime.checking import problems_of
 from crdtstream.runtime.grpc_transport import TransportError
 from crdtstream.runtime.logging import configure_logging
-from crdtstream.runtime.loop import EdgePort, Loop, RegionFailed, now_ms
-from crdtstream.runtime.partition_port import PartitionPort
+from crdtstream.runtime.loop import Loop, RegionFailed
+from crdtstream.runtime.ports import EdgePort
 from crdtstream.runtime.resp_server import RespServer
 from crdtstream.runtime.secret_files import with_password
 from crdtstream.storage.disk import DiskError
@@ -251,7 +251,7 @@ def gateway_maker(config: Config) -> Callable[[Loop], EdgePort] | None:
     except ImportError as error:
         raise ConfigError(f"{error}: install what --oci-port needs with pip install 'crdtstream[oci]'") from error
     check(config)
-    return lambda loop: OciServer(loop.config, PartitionPort(loop, now_ms))
+    return lambda loop: OciServer(loop.config, loop.partitions)
 
 
 def check_region(config: Config) -> None:

@@ -24,7 +24,8 @@ class Limits:
     """Every bound that a user or a peer can run into.
 
     A value of 0 means unlimited for `memory_bytes_max`, `client_idle_s_max` and `log_retention_bytes`, no audit for
-    `audit_interval_ms`, and no checkpoint before a stop for `stop_checkpoint_ms_max`. A `slow_command_us` of -1 turns
+    `audit_interval_ms`, no checkpoint before a stop for `stop_checkpoint_ms_max`, and no takeover but by command for
+    `takeover_ms`. A `slow_command_us` of -1 turns
     the slow log off.
     """
 
@@ -76,6 +77,8 @@ class Limits:
     digest_entries_max: int = 1_000
     slow_command_us: int = 10_000
     slow_log_entries_max: int = 128
+    forward_timeout_ms: int = 5_000
+    takeover_ms: int = 60_000
     bulk_message_bytes: int = 1 << 20
     bulk_message_bytes_max: int = 16 << 20
     bulk_calls_max: int = 64
@@ -202,6 +205,7 @@ LIMITS_MIN = {
     "bulk_message_bytes": 1 << 10,
     "bulk_message_bytes_max": 1 << 16,
     "bulk_calls_max": 1,
+    "forward_timeout_ms": 1,
     "stream_idmp_duration_s": 1,
     "stream_idmp_entries_max": 1,
     "oci_partitions_max": 1,

@@ -18,7 +18,7 @@ class Engine(Protocol):
 
     # Documents: small replicated values that any region may write; the last writer wins, and None deletes.
 
-    async def write_document(self, kind: str, id: str, document: bytes | None) -> None: ...
+    async def write_document(self, kind: str, name: str, document: bytes | None) -> None: ...
 
     def documents(self, kind: str) -> dict[str, bytes]: ...
 
@@ -56,9 +56,9 @@ class Engine(Protocol):
         """Create the group unless it exists; then `start` is ignored. `groups_max` of 0 means no limit."""
 
     async def poll(
-        self, stream_id: str, group: str, instance: str, timeout_ms: int, bookmark: Bookmark, commit: bool
+        self, stream_id: str, group: str, instance: str, timeout_ms: int, bookmark: Bookmark, commits: bool
     ) -> Polled:
-        """Rebalance if needed, commit what the bookmark carries if `commit`, and say what the instance owns."""
+        """Rebalance if needed, commit what the bookmark carries if `commits`, and say what the instance owns."""
 
     async def commit(
         self, stream_id: str, group: str, instance: str, timeout_ms: int, bookmark: Bookmark

@@ -24,7 +24,6 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Coroutine
-from typing import Protocol
 
 import structlog
 
@@ -39,6 +38,8 @@ from crdtstream.runtime.bulk_server import BulkServer
 from crdtstream.runtime.config_file import rewrite_file
 from crdtstream.runtime.grpc_transport import GrpcTransport
 from crdtstream.runtime.logging import configure_logging
+from crdtstream.runtime.partition_port import PartitionPort
+from crdtstream.runtime.ports import ClientPort, EdgePort
 from crdtstream.runtime.saver import Saver
 from crdtstream.runtime.stopping import Stopping
 from crdtstream.runtime.unwritten import Unwritten
@@ -67,28 +68,6 @@ def now_ms() -> int:
 
 class RegionFailed(Exception):
     """The region cannot continue: its log refused an append or a sync."""
-
-
-class ClientPort(Protocol):
-    """The server of the clients that the node answers."""
-
-    async def start(self) -> str: ...
-
-    def stop(self) -> None: ...
-
-    def write(self, client_id: int, reply: bytes) -> None: ...
-
-    def close(self, client_id: int) -> None: ...
-
-    def turn_ended(self) -> None: ...
-
-
-class EdgePort(Protocol):
-    """Another port of the region, served on the same event loop."""
-
-    async def start(self) -> str: ...
-
-    async def stop(self) -> None: ...
 
 
 class RoomyNode:
@@ -132,6 +111,7 @@ class Loop:
         self._unwritten = Unwritten()
         self._server = make_port(self)
         self._transport = GrpcTransport(config, RoomyNode(self), self.schedule, now_ms, self.fail)
+        self.partitions = PartitionPort(self, now_ms)
         self._edges: dict[str, EdgePort] = {}
         if config.bulk_port is not None:
             self._edges["bulk"] = BulkServer(config, self, now_ms)
@@ -238,6 +218,7 @@ class Loop:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self.partitions.stop()
         for edge in self._edges.values():
             await edge.stop()
         await self._transport.stop()
@@ -277,8 +258,10 @@ class Loop:
             self.fail(error)
             return
         self._turn_bytes = 0
-        if self._settling and not self._unwritten.records:
-            self._tell_settled()
+        if not self._unwritten.records:
+            if self._settling:
+                self._tell_settled()
+            self.partitions.turn_ended()
         self._behind_bytes = self.node.behind_bytes()
         self._server.turn_ended()
         if self.node.is_staging():

@@ -63,6 +63,11 @@ GROUPS: dict[str, dict[str, str]] = {
         "slow_command_us": "`SLOWLOG` keeps commands that took so many microseconds; -1 for none.",
         "slow_log_entries_max": "Commands that `SLOWLOG` keeps.",
     },
+    "Partitioned streams": {
+        "forward_timeout_ms": "A call to the home region of a stream is given up after so long.",
+        "takeover_ms": "A region becomes the home of a stream if it has not been linked to the home for so long and gets"
+        " a call; 0 for never, so that only a command moves a home.",
+    },
     "Bulk port": {
         "bulk_message_bytes": "Size that a message of `Read` aims at.",
         "bulk_message_bytes_max": "Bytes of one message to the bulk port.",

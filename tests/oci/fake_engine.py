@@ -59,13 +59,13 @@ class FakeEngine:
     def now_ms(self) -> int:
         return self.time_ms
 
-    async def write_document(self, kind: str, id: str, document: bytes | None) -> None:
+    async def write_document(self, kind: str, name: str, document: bytes | None) -> None:
         self._at_home()
         rows = self.kinds.setdefault(kind, {})
         if document is None:
-            rows.pop(id, None)
+            rows.pop(name, None)
         else:
-            rows[id] = document
+            rows[name] = document
 
     def documents(self, kind: str) -> dict[str, bytes]:
         return dict(self.kinds.get(kind, {}))
@@ -158,10 +158,10 @@ class FakeEngine:
         return Bookmark(groups[group].generation, self.present, {})
 
     async def poll(
-        self, stream_id: str, group: str, instance: str, timeout_ms: int, bookmark: Bookmark, commit: bool
+        self, stream_id: str, group: str, instance: str, timeout_ms: int, bookmark: Bookmark, commits: bool
     ) -> Polled:
         found = self._member(stream_id, group, instance, timeout_ms)
-        if commit:
+        if commits:
             self._commit(found, instance, bookmark)
         positions = {}
         for partition, owner in sorted(found.owners.items()):

@@ -21,13 +21,13 @@ USER = "ocid1.user.oc1..devuser"
 
 
 def private_key(number: int = 0) -> RSAPrivateKey:
-    return made(number)
+    return made()[number]
 
 
 @cache
-def made(number: int) -> RSAPrivateKey:
+def made() -> list[RSAPrivateKey]:
     """Once, because that takes a while."""
-    return generate_private_key(65537, 2048)
+    return [generate_private_key(65537, 2048) for _ in range(2)]
 
 
 def private_pem(number: int = 0) -> str:

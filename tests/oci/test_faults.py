@@ -44,5 +44,5 @@ def test_a_seed_repeats() -> None:
 
 @pytest.mark.parametrize("rule", [b'{"probability":2}', b'{"probability":-1}', b'{"latencyMs":-1}', b'{"status":"x"}'])
 def test_rules_that_cannot_be(rule: bytes) -> None:
-    with pytest.raises(OciError, match="rules.0"):
+    with pytest.raises(OciError, match=r"rules\.0"):
         parsed(FaultRules, b'{"rules":[%s]}' % rule)

@@ -28,7 +28,7 @@ def test_what_clients_write(text: str, time_ms: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "now", "1700000000", "2026-13-01T00:00:00Z"])
 def test_what_is_no_time(text: str) -> None:
-    with pytest.raises(OciError, match="time .* is not a time: write it like") as refusal:
+    with pytest.raises(OciError, match=r"time .* is not a time: write it like") as refusal:
         milliseconds(text, "time")
     assert (refusal.value.status, refusal.value.code) == (400, "InvalidParameter")
 
