@@ -64,7 +64,13 @@ class OciServer:
         app = make_app(self._gateway, None if keys is None else keys.current)
         self._server = EmbeddedServer(
             uvicorn.Config(
-                app, lifespan="off", ws="none", log_config=None, access_log=False, timeout_graceful_shutdown=STOP_S
+                app,
+                lifespan="off",
+                ws="none",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=STOP_S,
             )
         )
         self._tasks: list[asyncio.Task[None]] = []
