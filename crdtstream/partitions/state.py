@@ -160,7 +160,8 @@ class StreamState:
         self._registers.clear()
 
     def is_empty(self) -> bool:
-        return not self._registers.names()
+        keyspace, keys = self._replica.keyspace, [partition_key(self.spec.id, at) for at in range(self.spec.partitions)]
+        return all(keyspace.find(key) is None for key in [state_key(self.spec.id), *keys])
 
     def check(self) -> None:
         self._registers.check()

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from crdtstream.core.epochs import Epoch
 from crdtstream.partitions import calls
-from crdtstream.partitions.calls import Row
 from crdtstream.partitions.values import (
     UNWRITABLE,
     Bookmark,
@@ -24,6 +23,7 @@ from crdtstream.partitions.values import (
     Stamp,
     StreamSpec,
 )
+from crdtstream.protocols.call_rows import CallRow as Row
 from crdtstream.runtime.slices import SlicedLoop, Slices
 
 # What a change adds to the log besides keys and values, about.
