@@ -125,7 +125,7 @@ async def unrouted(request: Request, error: Exception) -> Response:
 
 
 class RequestIds:
-    """Adds the ID to every response, whoever made it."""
+    """Adds the ID to every response, whoever made it, and evens the path."""
 
     def __init__(self, app: ASGIApp, random_bytes: Callable[[int], bytes]) -> None:
         self._app = app
@@ -136,6 +136,8 @@ class RequestIds:
             await self._app(scope, receive, send)
             return
         id = self._id(scope)
+        # The SDK doubles the slash of an endpoint that ends in one; a signature covers the raw path, which stays.
+        scope["path"] = "/" + scope["path"].lstrip("/")
 
         async def send_named(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -146,8 +148,7 @@ class RequestIds:
 
     def _id(self, scope: Scope) -> str:
         given = dict(scope["headers"]).get(REQUEST_ID.encode(), b"")[:CLIENT_ID_CHARACTERS_MAX].decode("latin-1")
-        parts = (given or self._hex(), self._hex(), self._hex())
-        return "/".join(part for part in parts)
+        return "/".join((given or self._hex(), self._hex(), self._hex()))
 
     def _hex(self) -> str:
         return self._random_bytes(16).hex().upper()

@@ -28,8 +28,8 @@ from crdtstream.oci.times import rfc3339
 from crdtstream.partitions.values import AT_TIME, LATEST, STARTS, Bookmark, Polled, Reservation
 
 TIMEOUT_MS: Final = 30_000
-TIMEOUT_MS_MAX: Final = 3_600_000
-NAME_CHARACTERS_MAX: Final = 256
+TIMEOUT_MS_MAX: Final = 300_000
+NAME_BYTES_MAX: Final = 256
 UUID_BYTES: Final = 16
 
 
@@ -58,8 +58,9 @@ def start_given(gateway: Gateway, start: str, time: str | None) -> tuple[str, in
 
 
 def name_given(field: str, name: str) -> str:
-    if not 1 <= len(name) <= NAME_CHARACTERS_MAX:
-        raise invalid(f"{field} must have 1 to {NAME_CHARACTERS_MAX} characters, not {len(name)}")
+    size = len(name.encode())
+    if not 1 <= size <= NAME_BYTES_MAX:
+        raise invalid(f"{field} must have 1 to {NAME_BYTES_MAX} bytes, not {size}")
     return name
 
 
