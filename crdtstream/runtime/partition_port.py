@@ -42,6 +42,10 @@ class PartitionPort:
         self._waiting: dict[int, asyncio.Future[Row]] = {}
         self.now_ms = now_ms
 
+    def move_clock(self, ahead_ms: int) -> None:
+        """Let timeouts of instances, the retention and the times of messages be so far ahead, in this region."""
+        self._streams.ahead.ms = ahead_ms
+
     def turn_ended(self) -> None:
         """Hand the replies that came since the last turn to those that wait for them."""
         for number, row in self._streams.take_replies():

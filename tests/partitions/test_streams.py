@@ -197,6 +197,19 @@ def test_what_is_left_of_a_deleted_stream_is_removed_after_a_restart_too() -> No
         assert [name for _, names in regions.node(number).names() for name in names if stream_of(name)] == []
 
 
+def test_a_clock_that_was_moved_ends_reservations_and_messages() -> None:
+    regions = Regions()
+    regions.put(1, b"a")
+    regions.join(1)
+    regions.poll(1, "A")
+    regions.streams(1).ahead.ms = 31_000
+    assert regions.poll(1, "B").positions == {0: 0, 1: 0}
+    regions.streams(1).ahead.ms = 25 * HOUR_MS
+    assert regions.put(1, b"b")[0].time_ms == regions.now_ms + 25 * HOUR_MS
+    regions.live(2_000)
+    assert regions.values(1) == [(1, b"b")]
+
+
 def test_documents_are_read_in_every_region() -> None:
     regions = Regions(2)
     regions.streams(1).write_document("pool", "p1", b"{}")
