@@ -6,6 +6,7 @@ import dataclasses
 import signal
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,7 @@ from crdtstream.runtime.checking import problems_of
 from crdtstream.runtime.grpc_transport import TransportError
 from crdtstream.runtime.logging import configure_logging
 from crdtstream.runtime.loop import Loop, RegionFailed
+from crdtstream.runtime.ports import EdgePort
 from crdtstream.runtime.resp_server import RespServer
 from crdtstream.runtime.secret_files import with_password
 from crdtstream.storage.disk import DiskError
@@ -66,6 +68,18 @@ def serve(
     bulk_bind: Annotated[str | None, typer.Option(help="Address of the bulk port.")] = None,
     bulk_port: Annotated[
         int | None, typer.Option(help="gRPC port for moving many entries; off unless given, 0 selects a free one.")
+    ] = None,
+    oci_bind: Annotated[str | None, typer.Option(help="Address of the port for clients of OCI Streaming.")] = None,
+    oci_port: Annotated[
+        int | None, typer.Option(help="HTTP port for clients of OCI Streaming; off unless given, 0 selects a free one.")
+    ] = None,
+    oci_keys: Annotated[
+        str | None, typer.Option(help="TOML file with public keys of users; without it any signature is accepted.")
+    ] = None,
+    oci_limits: Annotated[str | None, typer.Option(help="real: the limits of OCI's service; off: none.")] = None,
+    oci_dev: Annotated[bool | None, typer.Option(help="Serve /dev/clock and /dev/faults for tests.")] = None,
+    init_streams: Annotated[
+        str | None, typer.Option(help="NAME:PARTITIONS[,...]: streams for clients of OCI that a start creates.")
     ] = None,
     peer: Annotated[list[str] | None, typer.Option(help="HOST:PORT of another region; may be repeated.")] = None,
     data: Annotated[str | None, typer.Option(help="Data directory.")] = None,
@@ -219,7 +233,7 @@ def refuse_wrong_types(settings: dict[str, Any]) -> None:
 def run_region(config: Config) -> None:
     configure_logging(config)
     try:
-        loop = Loop(with_password(config), RespServer)
+        loop = Loop(with_password(config), RespServer, gateway_maker(config))
         uvloop.run(run_until_signal(loop))
     except ConfigError as error:
         fail(str(error), USAGE_ERROR)
@@ -227,8 +241,25 @@ def run_region(config: Config) -> None:
         fail(str(error), FAILURE)
 
 
+def gateway_maker(config: Config) -> Callable[[Loop], EdgePort] | None:
+    """Create the gateway for clients of OCI Streaming; raises ConfigError. None if no port is given."""
+    if config.oci_port is None:
+        return None
+    # Imported only here: the extra may not be installed, and the import takes a while.
+    try:
+        from crdtstream.oci.server import OciServer, check
+    except ImportError as error:
+        raise ConfigError(f"{error}: install what --oci-port needs with pip install 'crdtstream[oci]'") from error
+    check(config)
+    return lambda loop: OciServer(loop.config, loop.partitions)
+
+
 def check_region(config: Config) -> None:
     problems = problems_of(config)
+    try:
+        gateway_maker(config)
+    except ConfigError as error:
+        problems.append(str(error))
     for problem in problems:
         typer.echo(f"crdtstream: {problem}", err=True)
     if problems:
