@@ -30,6 +30,7 @@ from crdtstream.partitions.values import (
     UNREACHABLE,
     UNWRITABLE,
     Ahead,
+    Message,
     NewMessage,
     Refused,
     StreamSpec,
@@ -203,6 +204,18 @@ class PartitionedStreams:
             text = f"the stream {stream_id} has no partition {number}: use 0 to {len(partitions) - 1}"
             raise Refused(INVALID, text)
         return partitions[number]
+
+    def read(
+        self, stream_id: str, number: int, first: int, epoch: Epoch, count_max: int, bytes_max: int
+    ) -> tuple[list[Message], Epoch]:
+        """The messages from this next offset on, which was reached under `epoch`, and the epoch that they were read
+        under. Nothing while that epoch has not arrived here: at its offsets there may be messages that do not count.
+        """
+        partition, epochs = self.partition(stream_id, number), self._served_of(stream_id).state.epochs
+        current = epochs.current()
+        if current < epoch:
+            return [], epoch
+        return partition.read(epochs.settle(number, first, epoch), count_max, bytes_max), current
 
     # Calls
 

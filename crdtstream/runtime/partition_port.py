@@ -98,9 +98,12 @@ class PartitionPort:
     def settle(self, stream_id: str, partition: int, next_offset: int, epoch: Epoch) -> int:
         return self._streams.settle(stream_id, partition, next_offset, epoch)
 
-    async def read(self, stream_id: str, partition: int, first: int, count_max: int, bytes_max: int) -> list[Message]:
+    async def read(
+        self, stream_id: str, partition: int, first: int, epoch: Epoch, count_max: int, bytes_max: int
+    ) -> tuple[list[Message], Epoch]:
+        """The messages from a next offset on that was reached under `epoch`, and the epoch they were read under."""
         with self._slices.run():
-            found = self._streams.partition(stream_id, partition).read(first, count_max, bytes_max)
+            found = self._streams.read(stream_id, partition, first, epoch, count_max, bytes_max)
         await self._slices.await_shown()
         return found
 
