@@ -25,9 +25,6 @@ class Engine(Protocol):
     def move_clock(self, ahead_ms: int) -> None:
         """Let timeouts of instances, the retention and the times of messages be so far ahead, in this region."""
 
-    def move_clock(self, ahead_ms: int) -> None:
-        """Let timeouts of instances, the retention and the times of messages be so far ahead, in this region."""
-
     # Streams; the region that creates one becomes its home.
 
     async def create_stream(self, spec: StreamSpec) -> None: ...

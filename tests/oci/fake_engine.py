@@ -49,6 +49,7 @@ class FakeEngine:
 
     def __init__(self, time_ms: int = 1_700_000_000_000) -> None:
         self.time_ms = time_ms
+        self.ahead_ms = 0
         self.kinds: dict[str, dict[str, bytes]] = {}
         self.streams: dict[str, Stream] = {}
         self.present: Epoch = (1, 1)
