@@ -34,6 +34,30 @@ app.add_typer(admin, name="admin")
 app.command("import")(import_streams)
 app.command("export")(export_streams)
 
+# Options of `serve` that take several lines.
+BulkPort = Annotated[
+    int | None, typer.Option(help="gRPC port for moving many entries; off unless given, 0 selects a free one.")
+]
+OciBind = Annotated[str | None, typer.Option(help="Address of the port for clients of OCI Streaming.")]
+OciPort = Annotated[
+    int | None, typer.Option(help="HTTP port for clients of OCI Streaming; off unless given, 0 selects a free one.")
+]
+OciKeys = Annotated[
+    str | None, typer.Option(help="TOML file with public keys of users; without it any signature is accepted.")
+]
+OciLimits = Annotated[str | None, typer.Option(help="real: the limits of OCI's service; off: none.")]
+OciDev = Annotated[bool | None, typer.Option(help="Serve /dev/clock and /dev/faults for tests.")]
+InitStreams = Annotated[
+    str | None, typer.Option(help="NAME:PARTITIONS[,...]: streams for clients of OCI that a start creates.")
+]
+RequirePass = Annotated[
+    str | None,
+    typer.Option(envvar="CRDTSTREAM_REQUIREPASS", help="Password of the Redis port; a flag is visible in ps."),
+]
+ProtectedMode = Annotated[
+    bool | None, typer.Option(help="Reject clients from beyond loopback while no password is set.")
+]
+
 USAGE_ERROR = 2
 FAILURE = 1
 
@@ -66,21 +90,13 @@ def serve(
     replication_bind: Annotated[str | None, typer.Option(help="Address of the replication port.")] = None,
     replication_port: Annotated[int | None, typer.Option(help="gRPC port that the other regions dial.")] = None,
     bulk_bind: Annotated[str | None, typer.Option(help="Address of the bulk port.")] = None,
-    bulk_port: Annotated[
-        int | None, typer.Option(help="gRPC port for moving many entries; off unless given, 0 selects a free one.")
-    ] = None,
-    oci_bind: Annotated[str | None, typer.Option(help="Address of the port for clients of OCI Streaming.")] = None,
-    oci_port: Annotated[
-        int | None, typer.Option(help="HTTP port for clients of OCI Streaming; off unless given, 0 selects a free one.")
-    ] = None,
-    oci_keys: Annotated[
-        str | None, typer.Option(help="TOML file with public keys of users; without it any signature is accepted.")
-    ] = None,
-    oci_limits: Annotated[str | None, typer.Option(help="real: the limits of OCI's service; off: none.")] = None,
-    oci_dev: Annotated[bool | None, typer.Option(help="Serve /dev/clock and /dev/faults for tests.")] = None,
-    init_streams: Annotated[
-        str | None, typer.Option(help="NAME:PARTITIONS[,...]: streams for clients of OCI that a start creates.")
-    ] = None,
+    bulk_port: BulkPort = None,
+    oci_bind: OciBind = None,
+    oci_port: OciPort = None,
+    oci_keys: OciKeys = None,
+    oci_limits: OciLimits = None,
+    oci_dev: OciDev = None,
+    init_streams: InitStreams = None,
     peer: Annotated[list[str] | None, typer.Option(help="HOST:PORT of another region; may be repeated.")] = None,
     data: Annotated[str | None, typer.Option(help="Data directory.")] = None,
     fsync: Annotated[str | None, typer.Option(help="always, everysec or no.")] = None,
@@ -91,14 +107,9 @@ def serve(
         int | None, typer.Option(help="Any number: serve from a new data directory without waiting for peers.")
     ] = None,
     replace: Annotated[bool | None, typer.Option(help="No other process of this region runs: take over now.")] = None,
-    requirepass: Annotated[
-        str | None,
-        typer.Option(envvar="CRDTSTREAM_REQUIREPASS", help="Password of the Redis port; a flag is visible in ps."),
-    ] = None,
+    requirepass: RequirePass = None,
     requirepass_file: Annotated[str | None, typer.Option(help="File that contains the password, one line.")] = None,
-    protected_mode: Annotated[
-        bool | None, typer.Option(help="Reject clients from beyond loopback while no password is set.")
-    ] = None,
+    protected_mode: ProtectedMode = None,
     tls_certificate: Annotated[str | None, typer.Option(help="Certificate of this node (PEM file).")] = None,
     tls_key: Annotated[str | None, typer.Option(help="Its private key (PEM file).")] = None,
     tls_authority: Annotated[str | None, typer.Option(help="Authority that signs all certificates (PEM file).")] = None,

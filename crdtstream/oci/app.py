@@ -18,6 +18,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from crdtstream.config import is_loopback
 from crdtstream.oci.calls import Call, Reply
 from crdtstream.oci.errors import OciError, error_of, internal, invalid
 from crdtstream.oci.gateway import Gateway
@@ -67,6 +68,8 @@ def endpoint_of(gateway: Gateway, route: Route, keys: KeySource | None) -> Endpo
 
 
 async def answered(gateway: Gateway, route: Route, keys: KeySource | None, request: Request) -> Reply:
+    if keys is None:
+        require_local(request)
     body = await body_of(request)
     if keys is not None and route.signed:
         verify(signed_request(request, body, route.operation), keys(), gateway.engine.now_ms())
@@ -76,6 +79,13 @@ async def answered(gateway: Gateway, route: Route, keys: KeySource | None, reque
         if fault.error is not None:
             raise fault.error
     return await route.handler(gateway, call_of(request, body))
+
+
+def require_local(request: Request) -> None:
+    """Without keys, a page that a browser on this machine shows must not reach the gateway; raises OciError."""
+    if "origin" in request.headers or not is_loopback(request.url.hostname or ""):
+        text = "in development mode the gateway serves programs on this machine: call 127.0.0.1, or give --oci-keys"
+        raise OciError(403, "NotAuthorized", text)
 
 
 async def body_of(request: Request) -> bytes:

@@ -76,6 +76,6 @@ GROUPS: dict[str, dict[str, str]] = {
         "bulk_stage_idle_s_max": "Staged rows leave after so long without a call.",
     },
     "OCI gateway": {
-        "oci_partitions_max": "Partitions of all streams, where `oci-limits` is `real`; a stream beyond it is `FAILED`.",
+        "oci_partitions_max": "Partitions of all streams where `oci-limits` is `real`; a stream beyond it is `FAILED`.",
     },
 }

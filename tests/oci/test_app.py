@@ -49,6 +49,15 @@ async def test_what_is_not_served() -> None:
             assert error_of(reply) == (404, "NotFound") and "Kafka Connect" in reply.json()["message"]
 
 
+@pytest.mark.parametrize("headers", [{"origin": "https://example.net"}, {"host": "example.net"}, {"origin": "null"}])
+async def test_a_web_page_is_refused_without_keys(headers: dict[str, str]) -> None:
+    async with edge() as port:
+        body = {"name": "n", "partitions": 1, "compartmentId": COMPARTMENT}
+        assert error_of(await port.post("/streams", body, headers=headers)) == (403, "NotAuthorized")
+        assert not port.engine.streams
+        assert (await port.get("/streams", params=QUERY, headers={"host": "localhost:7301"})).status_code == 200
+
+
 async def test_what_may_succeed_later_is_503() -> None:
     async with edge() as port:
         stream = await port.made()
