@@ -22,6 +22,9 @@ class Engine(Protocol):
 
     def documents(self, kind: str) -> dict[str, bytes]: ...
 
+    def move_clock(self, ahead_ms: int) -> None:
+        """Let timeouts of instances, the retention and the times of messages be so far ahead, in this region."""
+
     # Streams; the region that creates one becomes its home.
 
     async def create_stream(self, spec: StreamSpec) -> None: ...
@@ -45,8 +48,12 @@ class Engine(Protocol):
         """A next offset of an older epoch, as far as it still holds."""
 
     async def read(
-        self, stream_id: str, partition: int, first: int, count_max: int, bytes_max: int
-    ) -> list[Message]: ...
+        self, stream_id: str, partition: int, first: int, epoch: Epoch, count_max: int, bytes_max: int
+    ) -> tuple[list[Message], Epoch]:
+        """The messages from a next offset on that was reached under `epoch`: at most `count_max`, and about `bytes_max`
+        of keys and values, but at least one if there is any; none while that epoch has not arrived in this region.
+        Also the epoch that they were read under, which is to be kept with the offset behind them.
+        """
 
     # What the home does; forwarded where that is another region.
 

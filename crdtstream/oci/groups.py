@@ -146,7 +146,10 @@ class GroupRead:
 
     async def _read(self, partition: int) -> None:
         first = self._polled.positions[partition]
-        read = await self._gateway.engine.read(self._cursor.stream_id, partition, first, self._limit, self._bytes)
+        # The bookmark keeps the epoch of the poll: it is not above the one that these are read under.
+        read, _ = await self._gateway.engine.read(
+            self._cursor.stream_id, partition, first, self._polled.epoch, self._limit, self._bytes
+        )
         if not read:
             return
         self.messages += [message_of(self._name, partition, message) for message in read]

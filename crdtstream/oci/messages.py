@@ -10,6 +10,7 @@ import binascii
 import hashlib
 from typing import Final
 
+from crdtstream.core.epochs import Epoch
 from crdtstream.oci.calls import Call, Reply, model_reply
 from crdtstream.oci.cursors import PartitionCursor
 from crdtstream.oci.errors import TOO_MANY_CODE, UNAVAILABLE_CODE, invalid, missing, too_many, unknown
@@ -183,26 +184,20 @@ def offset_given(details: CreateCursorDetails, oldest: int, following: int) -> i
 async def get_partition(gateway: Gateway, cursor: PartitionCursor, name: str, limit: int) -> Reply:
     if not gateway.quotas.allows_get(cursor.stream_id, cursor.partition, "", gateway.clock.now_ms()):
         raise too_many(f"more than {GETS_PER_S} GetMessages a second for partition {cursor.partition}: repeat it later")
-    engine = gateway.engine
-    epoch = engine.epoch(cursor.stream_id)
-    first = next_offset(gateway, cursor)
-    read = await engine.read(cursor.stream_id, cursor.partition, first, limit, GET_BYTES_MAX)
-    if read:
-        after = PartitionCursor(cursor.stream_id, cursor.partition, read[-1].offset + 1, epoch)
-    elif cursor.next_offset is None:
-        # The time may still be to come, so it is kept until a message has it.
-        after = cursor
-    else:
-        after = PartitionCursor(cursor.stream_id, cursor.partition, first, epoch)
+    first, epoch = standing(gateway, cursor)
+    read, read_under = await gateway.engine.read(cursor.stream_id, cursor.partition, first, epoch, limit, GET_BYTES_MAX)
+    # Without messages nothing moves: the cursor's time, or its epoch, may still be to come.
+    after = PartitionCursor(cursor.stream_id, cursor.partition, read[-1].offset + 1, read_under) if read else cursor
     shown = [message_of(name, cursor.partition, message) for message in read]
     return messages_reply(shown, await gateway.sealed(after))
 
 
-def next_offset(gateway: Gateway, cursor: PartitionCursor) -> int:
+def standing(gateway: Gateway, cursor: PartitionCursor) -> tuple[int, Epoch]:
+    """The next offset, and the epoch that it was reached under."""
+    if cursor.next_offset is not None:
+        return cursor.next_offset, cursor.epoch
     engine = gateway.engine
-    if cursor.next_offset is None:
-        return engine.offset_at(cursor.stream_id, cursor.partition, cursor.time_ms)
-    return engine.settle(cursor.stream_id, cursor.partition, cursor.next_offset, cursor.epoch)
+    return engine.offset_at(cursor.stream_id, cursor.partition, cursor.time_ms), engine.epoch(cursor.stream_id)
 
 
 def message_of(name: str, partition: int, message: values.Message) -> Message:

@@ -30,6 +30,7 @@ class ClockChange(Body):
 async def move_clock(gateway: Gateway, call: Call) -> Reply:
     require_tools(gateway)
     gateway.clock.ahead_ms += call.parsed(ClockChange).advance_ms
+    gateway.engine.move_clock(gateway.clock.ahead_ms)
     return json_reply({"now": rfc3339(gateway.clock.now_ms()), "aheadMs": gateway.clock.ahead_ms})
 
 

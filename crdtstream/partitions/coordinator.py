@@ -28,6 +28,7 @@ from crdtstream.partitions.values import (
     STARTS,
     UNCOMMITTED,
     UNKNOWN_GROUP,
+    Ahead,
     Bookmark,
     Polled,
     Refused,
@@ -61,12 +62,17 @@ class Membership:
 class Coordinator:
     """Serves the calls of all groups of one stream."""
 
-    __slots__ = ("_memberships", "_replica", "_state")
+    __slots__ = ("_ahead", "_memberships", "_replica", "_state")
 
-    def __init__(self, replica: Replica, state: StreamState) -> None:
+    def __init__(self, replica: Replica, state: StreamState, ahead: Ahead) -> None:
         self._replica = replica
+        self._ahead = ahead
         self._state = state
         self._memberships: dict[str, Membership] = {}
+
+    @property
+    def _now_ms(self) -> int:
+        return self._replica.keyspace.now_ms + self._ahead.ms
 
     # Calls
 
@@ -123,7 +129,7 @@ class Coordinator:
         if not 0 < timeout_ms <= TIMEOUT_MS_MAX:
             raise Refused(INVALID, f"timeoutInMs {timeout_ms} is out of range: use 1 to {TIMEOUT_MS_MAX}")
         membership = self._member_of(group)
-        membership.used_ms = self._replica.keyspace.now_ms
+        membership.used_ms = self._now_ms
         membership.ownership.call(instance, timeout_ms, membership.used_ms)
         return membership
 
@@ -136,8 +142,8 @@ class Coordinator:
         known = self._memberships.get(group)
         # Another home, or a reset by one, has moved the group since: nothing that is remembered here holds any more.
         if known is None or known.epoch != epoch or known.resets != start.resets:
-            now_ms = self._replica.keyspace.now_ms
-            known = self._memberships[group] = Membership(self._state.spec.partitions, epoch, start.resets, now_ms)
+            known = Membership(self._state.spec.partitions, epoch, start.resets, self._now_ms)
+            self._memberships[group] = known
         return known
 
     def _write_start(self, group: str, kind: str, time_ms: int, resets: int) -> None:
@@ -184,12 +190,12 @@ class Coordinator:
 
     # Upkeep
 
-    def drop_unused(self, retention_ms: int, now_ms: int) -> int:
+    def drop_unused(self, retention_ms: int) -> int:
         """Drop the groups that nobody has used for the retention; returns how many."""
         dropped = 0
         for group in self._state.groups():
             membership = self._member_of(group)
-            if now_ms - membership.used_ms > retention_ms:
+            if self._now_ms - membership.used_ms > retention_ms:
                 self._state.drop_group(group)
                 del self._memberships[group]
                 dropped += 1

@@ -21,7 +21,7 @@ from crdtstream.core.replica import Replica
 from crdtstream.core.slices import Slice
 from crdtstream.core.stream import Stream
 from crdtstream.partitions.registers import Held, stamp_of
-from crdtstream.partitions.values import Message, NewMessage, Stamp
+from crdtstream.partitions.values import Ahead, Message, NewMessage, Stamp
 
 KEY: Final = b"key"
 VALUE: Final = b"value"
@@ -33,9 +33,10 @@ MESSAGE_BYTES: Final = 64
 class Partition:
     """One partition as this region sees it, under the epochs that it knows."""
 
-    __slots__ = ("_epochs", "_key", "_replica", "number")
+    __slots__ = ("_ahead", "_epochs", "_key", "_replica", "number")
 
-    def __init__(self, replica: Replica, key: Key, number: int, epochs: Epochs) -> None:
+    def __init__(self, replica: Replica, key: Key, number: int, epochs: Epochs, ahead: Ahead) -> None:
+        self._ahead = ahead
         self._replica = replica
         self._key = key
         self.number = number
@@ -145,7 +146,7 @@ class Partition:
     def append(self, messages: list[NewMessage]) -> list[Stamp]:
         """Number these messages in the current epoch, which is this process's."""
         number = self._epochs.current()[0]
-        time_ms = max(self._replica.keyspace.now_ms, self.last_ms())
+        time_ms = max(self._replica.keyspace.now_ms + self._ahead.ms, self.last_ms())
         offset = self.next_offset()
         stamps: list[Stamp] = []
         for message in messages:

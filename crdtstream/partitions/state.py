@@ -20,7 +20,7 @@ from crdtstream.core.replica import Replica
 from crdtstream.partitions.keys import partition_key, state_key
 from crdtstream.partitions.partition import Partition
 from crdtstream.partitions.registers import Registers
-from crdtstream.partitions.values import UNCOMMITTED, StreamSpec
+from crdtstream.partitions.values import UNCOMMITTED, Ahead, StreamSpec
 
 EPOCH: Final = b"epoch/"
 GROUP: Final = b"group/"
@@ -45,10 +45,11 @@ class Start:
 class StreamState:
     """What this region knows of one stream."""
 
-    __slots__ = ("_epochs", "_partitions", "_registers", "_replica", "_version", "spec")
+    __slots__ = ("_ahead", "_epochs", "_partitions", "_registers", "_replica", "_version", "spec")
 
-    def __init__(self, replica: Replica, spec: StreamSpec) -> None:
+    def __init__(self, replica: Replica, spec: StreamSpec, ahead: Ahead) -> None:
         self.spec = spec
+        self._ahead = ahead
         self._replica = replica
         self._registers = Registers(replica, state_key(spec.id))
         self._epochs = Epochs([EpochRow((0, 0), [0] * spec.partitions)])
@@ -108,8 +109,8 @@ class StreamState:
     def partitions(self) -> list[Partition]:
         epochs = self.epochs
         if not self._partitions:
-            key, numbers = self.spec.id, range(self.spec.partitions)
-            self._partitions = [Partition(self._replica, partition_key(key, at), at, epochs) for at in numbers]
+            keys = [partition_key(self.spec.id, at) for at in range(self.spec.partitions)]
+            self._partitions = [Partition(self._replica, key, at, epochs, self._ahead) for at, key in enumerate(keys)]
         return self._partitions
 
     # Groups

@@ -29,6 +29,8 @@ from crdtstream.partitions.values import (
     UNKNOWN_STREAM,
     UNREACHABLE,
     UNWRITABLE,
+    Ahead,
+    Message,
     NewMessage,
     Refused,
     StreamSpec,
@@ -65,9 +67,9 @@ class Served:
 
     __slots__ = ("coordinator", "looked", "state")
 
-    def __init__(self, replica: Replica, spec: StreamSpec) -> None:
-        self.state = StreamState(replica, spec)
-        self.coordinator = Coordinator(replica, self.state)
+    def __init__(self, replica: Replica, spec: StreamSpec, ahead: Ahead) -> None:
+        self.state = StreamState(replica, spec, ahead)
+        self.coordinator = Coordinator(replica, self.state, ahead)
         self.looked: dict[int, object] = {}
 
 
@@ -87,6 +89,7 @@ class PartitionedStreams:
         "_served",
         "_swept",
         "_upkept_ms",
+        "ahead",
     )
 
     def __init__(self, context: Context, links: Links) -> None:
@@ -99,6 +102,7 @@ class PartitionedStreams:
         self._replies: list[tuple[int, Row]] = []
         self._began_ms = 0
         self._upkept_ms = 0
+        self.ahead = Ahead()
         self._swept = False
 
     @property
@@ -183,7 +187,7 @@ class PartitionedStreams:
             raise Refused(UNKNOWN_STREAM, f"Unknown stream {stream_id}.")
         found = self._served.get(stream_id)
         if found is None:
-            found = self._served[stream_id] = Served(self._replica, spec)
+            found = self._served[stream_id] = Served(self._replica, spec, self.ahead)
         return found
 
     # Reading, in any region
@@ -200,6 +204,18 @@ class PartitionedStreams:
             text = f"the stream {stream_id} has no partition {number}: use 0 to {len(partitions) - 1}"
             raise Refused(INVALID, text)
         return partitions[number]
+
+    def read(
+        self, stream_id: str, number: int, first: int, epoch: Epoch, count_max: int, bytes_max: int
+    ) -> tuple[list[Message], Epoch]:
+        """The messages from this next offset on, which was reached under `epoch`, and the epoch that they were read
+        under. Nothing while that epoch has not arrived here: at its offsets there may be messages that do not count.
+        """
+        partition, epochs = self.partition(stream_id, number), self._served_of(stream_id).state.epochs
+        current = epochs.current()
+        if current < epoch:
+            return [], epoch
+        return partition.read(epochs.settle(number, first, epoch), count_max, bytes_max), current
 
     # Calls
 
@@ -298,9 +314,9 @@ class PartitionedStreams:
             if served.looked.get(partition.number) != partition.stamp() and partition.has_stale():
                 self._renumber(served, partition.number)
             served.looked[partition.number] = state.partitions()[partition.number].stamp()
-            partition.trim_older(now_ms - retention_ms)
+            partition.trim_older(now_ms + self.ahead.ms - retention_ms)
         if state.is_numbering():
-            served.coordinator.drop_unused(retention_ms, now_ms)
+            served.coordinator.drop_unused(retention_ms)
             state.forget_epochs()
 
     def _renumber(self, served: Served, number: int) -> None:

@@ -49,6 +49,7 @@ class FakeEngine:
 
     def __init__(self, time_ms: int = 1_700_000_000_000) -> None:
         self.time_ms = time_ms
+        self.ahead_ms = 0
         self.kinds: dict[str, dict[str, bytes]] = {}
         self.streams: dict[str, Stream] = {}
         self.present: Epoch = (1, 1)
@@ -99,6 +100,9 @@ class FakeEngine:
     def epoch(self, stream_id: str) -> Epoch:
         return self.present
 
+    def move_clock(self, ahead_ms: int) -> None:
+        self.ahead_ms = ahead_ms
+
     def bounds(self, stream_id: str, partition: int) -> tuple[int, int]:
         stream = self._stream(stream_id)
         return stream.oldest[partition], len(stream.partitions[partition])
@@ -112,15 +116,18 @@ class FakeEngine:
             return next_offset
         return min(next_offset, self.settled.get((stream_id, partition), next_offset))
 
-    async def read(self, stream_id: str, partition: int, first: int, count_max: int, bytes_max: int) -> list[Message]:
+    async def read(
+        self, stream_id: str, partition: int, first: int, epoch: Epoch, count_max: int, bytes_max: int
+    ) -> tuple[list[Message], Epoch]:
         stream = self._stream(stream_id)
+        first = self.settle(stream_id, partition, first, epoch)
         found: list[Message] = []
         for message in stream.partitions[partition][max(first, stream.oldest[partition]) :][:count_max]:
             if found and bytes_max <= 0:
                 break
             bytes_max -= len(message.key or b"") + len(message.value)
             found.append(message)
-        return found
+        return found, self.epoch(stream_id)
 
     async def put(self, stream_id: str, messages: list[NewMessage]) -> list[Stamp]:
         self._at_home()

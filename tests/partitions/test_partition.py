@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from crdtstream.core.epochs import EpochRow, Epochs
 from crdtstream.core.replica import Replica
 from crdtstream.partitions.partition import Partition, gaps_between
-from crdtstream.partitions.values import NewMessage
+from crdtstream.partitions.values import Ahead, NewMessage
 
 KEY = (0, b"p")
 
 
 def partition(replica: Replica, *rows: EpochRow) -> Partition:
-    return Partition(replica, KEY, 0, Epochs(rows or [EpochRow((1, replica.applied.slot), [0])]))
+    return Partition(replica, KEY, 0, Epochs(rows or [EpochRow((1, replica.applied.slot), [0])]), Ahead())
 
 
 def replica_at(now_ms: int = 1_000, slot: int = 1) -> Replica:

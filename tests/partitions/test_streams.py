@@ -109,6 +109,37 @@ def test_what_both_sides_of_a_split_numbered_is_kept_and_numbered_once() -> None
     assert [one.offset for one in regions.put(1, b"e")] == [4]
 
 
+def test_a_region_reads_nothing_at_a_position_of_an_epoch_that_it_does_not_know() -> None:
+    regions = Regions(3)
+    regions.put(1, b"a")
+    regions.cut(1, 3)
+    regions.cut(2, 3)
+    regions.put(1, b"b", b"c")
+    regions.streams(2).take_over(STREAM)
+    regions.turn(2)
+    regions.sync()
+    regions.put(2, b"d")
+    epoch = regions.streams(2).epoch(STREAM)
+    assert regions.streams(3).read(STREAM, 0, 0, epoch, 10, 1 << 20) == ([], epoch)
+    regions.heal(2, 3)
+    regions.sync()
+    messages, under = regions.streams(3).read(STREAM, 0, 3, epoch, 10, 1 << 20)
+    assert ([one.value for one in messages], under) == ([b"d"], epoch)
+
+
+def test_a_position_of_an_older_epoch_is_settled_before_it_is_read() -> None:
+    regions = Regions(2)
+    regions.put(1, b"a")
+    before = regions.streams(1).epoch(STREAM)
+    regions.cut(1, 2)
+    regions.put(1, b"b", b"c")
+    regions.streams(2).take_over(STREAM)
+    regions.turn(2)
+    regions.put(2, b"d")
+    messages, under = regions.streams(2).read(STREAM, 0, 3, before, 10, 1 << 20)
+    assert ([one.value for one in messages], under) == ([b"d"], regions.streams(2).epoch(STREAM))
+
+
 def test_two_takeovers_at_once_leave_one_home() -> None:
     regions = Regions(3)
     regions.put(1, b"a")
@@ -195,6 +226,19 @@ def test_what_is_left_of_a_deleted_stream_is_removed_after_a_restart_too() -> No
     regions.live(5_000)
     for number in (1, 2):
         assert [name for _, names in regions.node(number).names() for name in names if stream_of(name)] == []
+
+
+def test_a_clock_that_was_moved_ends_reservations_and_messages() -> None:
+    regions = Regions()
+    regions.put(1, b"a")
+    regions.join(1)
+    regions.poll(1, "A")
+    regions.streams(1).ahead.ms = 31_000
+    assert regions.poll(1, "B").positions == {0: 0, 1: 0}
+    regions.streams(1).ahead.ms = 25 * HOUR_MS
+    assert regions.put(1, b"b")[0].time_ms == regions.now_ms + 25 * HOUR_MS
+    regions.live(2_000)
+    assert regions.values(1) == [(1, b"b")]
 
 
 def test_documents_are_read_in_every_region() -> None:
