@@ -8,7 +8,6 @@ cluster that the payload names. Every region knows the secrets, so a cursor is g
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import json
@@ -69,7 +68,7 @@ def unseal(text: str, secrets: Mapping[str, bytes], now_ms: int) -> Cursor:
         payload, given = decoded(payload_text), decoded(seal_text)
         fields: dict[str, Any] = json.loads(payload)
         secret = secrets[fields["secret"]]
-    except (ValueError, KeyError, TypeError, binascii.Error) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise invalid(GARBLED) from error
     if len(given) != SEAL_BYTES or not hmac.compare_digest(seal_of(payload, secret), given):
         raise invalid(GARBLED)

@@ -56,7 +56,7 @@ def token(side: str, key: Key) -> str:
 def untoken(text: str) -> tuple[str, Key]:
     try:
         side, word, id = json.loads(base64.urlsafe_b64decode(text))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise invalid(f"page {text!r} is no page of this list: use what {NEXT_PAGE} said") from error
     return side, (str(word), str(id))
 

@@ -33,7 +33,8 @@ from crdtstream.partitions.values import StreamSpec
 
 HOUR_MS: Final = 3_600_000
 NAME: Final = re.compile(r"[\w.-]{1,255}", re.ASCII)
-PARTITIONS_MAX: Final = 10_000
+# A cursor names each partition that its instance owns, and travels in a header and in a URL.
+PARTITIONS_MAX: Final = 1_000
 OVER_QUOTA: Final = "You exceeded the number of allowed partitions for your tenancy"
 WORK: Final = "opc-work-request-id"
 

@@ -91,6 +91,8 @@ def test_any_changed_byte_is_noticed(place: int, change: int) -> None:
     assert isinstance(back, GroupCursor) and back.bookmark.offsets == GROUP.bookmark.offsets
 
 
-@pytest.mark.parametrize("payload", [b"[]", b"7", b"{}", b'{"secret":[]}', b'{"secret":"three"}', b"\xff"])
+@pytest.mark.parametrize(
+    "payload", [b"[]", b"7", b"{}", b'{"secret":[]}', b'{"secret":"three"}', b"\xff", b"[" * 20_000]
+)
 def test_json_that_is_no_payload(payload: bytes) -> None:
     assert refused(f"{encoded(payload)}.{encoded(bytes(32))}") == GARBLED

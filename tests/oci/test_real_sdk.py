@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.oci.sdk import Clients, Gateway, b64, gateways, models, refused
-from tests.oci.signing import TENANCY, USER, public_pem
+from tests.oci.sdk import Clients, Gateway, b64, gateways, models, oci, refused
+from tests.oci.signing import TENANCY, USER, private_key, public_pem
 
 NO_STREAM = "ocid1.stream.oc1..no"
 
@@ -20,7 +20,8 @@ NO_STREAM = "ocid1.stream.oc1..no"
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     directory = tmp_path_factory.mktemp("signed")
     keys = directory / "keys.toml"
-    keys.write_text(f"[[user]]\ntenancy = '{TENANCY}'\nuser = '{USER}'\npublic_key = '''{public_pem()}'''\n")
+    user = f"[[user]]\ntenancy = '{TENANCY}'\nuser = '{USER}'\npublic_key = '''{public_pem()}'''\n"
+    keys.write_text(f"{user}[[session]]\ntoken = 'eyJ.a.b'\npublic_key = '''{public_pem()}'''\n")
     with gateways(directory, oci_keys=str(keys), init_streams="init:2") as (one,):
         yield one
 
@@ -159,6 +160,19 @@ def test_another_key(gateway: Gateway) -> None:
     status, code, message = refused(other.data.get_messages, "ocid1.stream.oc1..init", "c")
     assert (status, code) == (401, "NotAuthenticated") and "is not in the keys file" in message
     assert refused(other.put, "ocid1.stream.oc1..init", ("k", "v"))[:2] == (401, "NotAuthenticated")
+
+
+@pytest.mark.parametrize(("token", "status"), [("eyJ.a.b", 200), ("eyJ.a.c", 401)])
+def test_session_tokens(gateway: Gateway, token: str, status: int) -> None:
+    signer = oci.auth.signers.SecurityTokenSigner(token, private_key())
+    client = oci.streaming.StreamClient(
+        {}, signer=signer, service_endpoint=gateway.url, retry_strategy=oci.retry.NoneRetryStrategy()
+    )
+    details = models().CreateCursorDetails(partition="0", type="LATEST")
+    if status == 200:
+        assert client.create_cursor("ocid1.stream.oc1..init", details).status == 200
+    else:
+        assert refused(client.create_cursor, "ocid1.stream.oc1..init", details)[:2] == (401, "NotAuthenticated")
 
 
 @pytest.mark.parametrize("suffix", ["/", "/20180418"])

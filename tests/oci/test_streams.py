@@ -60,7 +60,7 @@ async def test_retention_is_a_day_unless_given() -> None:
         ({"name": ""}, 400, "InvalidParameter"),
         ({"name": "a b"}, 400, "InvalidParameter"),
         ({"partitions": 0}, 400, "InvalidParameter"),
-        ({"partitions": 10_001}, 400, "InvalidParameter"),
+        ({"partitions": 1_001}, 400, "InvalidParameter"),
         ({"retentionInHours": 23}, 400, "InvalidParameter"),
         ({"retentionInHours": 169}, 400, "InvalidParameter"),
     ],
