@@ -37,7 +37,7 @@ class Settings:
 
 
 class Clock:
-    """The time of the gateway: that of the region, and as far ahead of it as it was moved."""
+    """The time of the gateway: that of the region, and as far ahead of it as a test moved it."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms

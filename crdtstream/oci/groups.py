@@ -54,7 +54,7 @@ def start_given(gateway: Gateway, start: str, time: str | None) -> tuple[str, in
         raise invalid(f"type {start!r} must be one of {', '.join(STARTS)}")
     if start == AT_TIME:
         return start, time_given(time)
-    return start, gateway.engine.now_ms() if start == LATEST else 0
+    return start, gateway.clock.now_ms() if start == LATEST else 0
 
 
 def name_given(field: str, name: str) -> str:

@@ -1,7 +1,8 @@
 """Tools for tests, in development mode alone: a clock that can be moved, and injected faults.
 
-The clock is the gateway's, not the region's: cursors expire, rates refill, deleted records are forgotten and retry
-tokens end by it. Messages are numbered, groups time out and retention ends by the time of the region.
+The clock is that of the gateway and of the partitions in this region, until its process ends: by it cursors expire,
+rates refill, records and retry tokens are forgotten, messages are stamped, instances time out and retention ends. The
+Redis port and other regions keep their time.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.oci.sdk import Clients, Gateway, b64, gateways, models, oci, refused
@@ -179,6 +180,21 @@ def test_session_tokens(gateway: Gateway, token: str, status: int) -> None:
 def test_endpoints_are_written_in_several_ways(gateway: Gateway, suffix: str) -> None:
     clients = Clients(gateway.url + suffix)
     assert clients.get("ocid1.stream.oc1..init", clients.cursor("ocid1.stream.oc1..init"))[0] == []
+
+
+def test_an_instance_times_out_when_the_clock_is_moved(tmp_path: Path) -> None:
+    with gateways(tmp_path) as (one,):
+        clients = Clients(one.url)
+        stream = clients.stream("moved", 1)
+        clients.put(stream, *[(None, str(number)) for number in range(10)])
+        _, cursor = clients.get(stream, clients.group_cursor(stream, "a"), limit=4)
+        assert clients.get(stream, clients.group_cursor(stream, "b"))[0] == []
+        assert clients.get(stream, cursor, limit=2)[0] == ["4", "5"]
+        assert httpx.post(f"{one.url}/dev/clock", json={"advanceMs": 30_001}).status_code == 200
+        values, late = clients.get(stream, clients.group_cursor(stream, "b"), limit=3)
+        assert values == ["4", "5", "6"], "behind the latest commit"
+        assert httpx.post(f"{one.url}/dev/clock", json={"advanceMs": 300_000}).status_code == 200
+        assert "has expired" in refused(clients.data.get_messages, stream, late)[2]
 
 
 def test_what_was_stored_outlives_the_process(tmp_path: Path) -> None:
