@@ -56,6 +56,9 @@ class Epochs:
     def current(self) -> Epoch:
         return self.rows[-1].epoch
 
+    def knows(self, epoch: Epoch) -> bool:
+        return any(row.epoch == epoch for row in self.rows)
+
     def segments(self, partition: int) -> list[Segment]:
         """The segments of this partition by offset; the last one is of the current epoch, and is open."""
         found = self._segments.get(partition)

@@ -171,6 +171,14 @@ class PartitionedStreams:
     def epoch(self, stream_id: str) -> Epoch:
         return self._served_of(stream_id).state.epochs.current()
 
+    def knows(self, stream_id: str, epoch: Epoch) -> bool:
+        """True if that epoch has arrived here."""
+        return self._served_of(stream_id).state.epochs.knows(epoch)
+
+    def state(self, stream_id: str) -> StreamState:
+        """What is replicated of the stream besides its messages."""
+        return self._served_of(stream_id).state
+
     def settle(self, stream_id: str, partition: int, next_offset: int, epoch: Epoch) -> int:
         return self._served_of(stream_id).state.epochs.settle(partition, next_offset, epoch)
 
