@@ -117,7 +117,7 @@ class Partitioned(Watcher):
         plan, rng = self.world.plan, self.rng
         plan(0, self._create)
         for _ in range(rng.choice([1, 2, 3])):
-            plan(rng.randrange(200), self._produce, rng.choice([10, 40, 120]))
+            plan(rng.randrange(200), self._produce, rng.choice([30, 100, 300]))
         for group in self.kinds:
             for _ in range(rng.choice([1, 2, 3, 4, 6])):
                 plan(rng.randrange(600), self._come, group)
