@@ -61,9 +61,14 @@ class World(Network):
         adversary: Callable[[World], Faults],
         settings: Settings | None = None,
         recorder: Watcher | None = None,
+        partitioned: bool | None = None,
     ) -> None:
         self.rng = rng = Random(seed)
         settings = settings or draw_settings(rng)
+        streams = Random(f"partitioned {seed}")
+        drawn = streams.random() < PARTITIONED_ODDS
+        if partitioned is not None or settings.partitioned is None:
+            settings = replace(settings, partitioned=drawn if partitioned is None else partitioned)
         pairs = pairs_of(settings.topology, settings.regions)
         super().__init__(settings, START_MS, pairs, seed)
         if recorder is not None:
@@ -82,16 +87,13 @@ class World(Network):
             self.settings.id_mode,
             references if references.random() < REFERENCES_ODDS else None,
         )
-        partitioned = Random(f"partitioned {seed}")
-        drawn = partitioned.random() < PARTITIONED_ODDS
-        is_partitioned = drawn if settings.partitioned is None else settings.partitioned
-        self._forwarding = partitioned if is_partitioned else None
+        self._forwarding = streams if self.settings.partitioned else None
         self.machines = {number: self._machine(number) for number in range(1, self.settings.regions + 1)}
         if self.settings.twin:
             self._add_twin(self.settings.regions + 1)
         self._expected: dict[Key, Expected] | None = None
-        if is_partitioned:
-            self.partitioned = Partitioned(self, partitioned)
+        if self.settings.partitioned:
+            self.partitioned = Partitioned(self, streams)
 
     def _machine(self, number: int) -> Machine:
         absent = self.settings.regions if self.settings.late and number < self.settings.regions else 0
