@@ -8,6 +8,15 @@ from typing import Any, Final
 from simulations.broken_lines import Mutation
 
 STREAMS: Final[Mapping[str, Any]] = {"partitioned": True}
+# Two homes at once, often.
+DIVIDED: Final[Mapping[str, Any]] = {
+    "partitioned": True,
+    "regions": 3,
+    "topology": "mesh",
+    "faults": ("cut", "clog"),
+    "late": False,
+    "twin": "",
+}
 
 PARTITIONED = (
     Mutation(
@@ -16,7 +25,7 @@ PARTITIONED = (
         "                highest = max(highest, self.epochs.settle(partition, offset + 1, (number, origin)) - 1)\n",
         "                highest = max(highest, offset)\n",
         "skipped message",
-        focus=STREAMS,
+        focus=DIVIDED,
     ),
     Mutation(
         "silent instances stay",
@@ -64,7 +73,7 @@ PARTITIONED = (
         "        self.line = self._line_of(self.rows[-1])\n",
         "        self.line = self.rows\n",
         "one sequence",
-        focus=STREAMS,
+        focus=DIVIDED,
     ),
     Mutation(
         "stale messages are numbered again and stay",
@@ -93,8 +102,8 @@ PARTITIONED = (
     Mutation(
         "an epoch in the middle is forgotten",
         "partitions/state.py",
-        "        lowest = self.epochs.rows[0]\n        if self.epochs.is_spent(lowest, [one.oldest_offset() for one in self.partitions()]):\n",
-        "        lowest = self.epochs.rows[len(self.epochs.rows) // 2]\n        if lowest.epoch != self.epochs.current():\n",
+        "        lowest = self.epochs.rows[0]\n        oldest = [one.oldest_offset() for one in self.partitions()]\n",
+        "        lowest = self.epochs.rows[len(self.epochs.rows) // 2]\n        oldest = lowest.starts\n",
         "one sequence",
         focus=STREAMS,
     ),
@@ -152,7 +161,7 @@ PARTITIONED = (
         "        if start.epoch != epoch:\n",
         "        if start.epoch > epoch:\n",
         "commits",
-        focus=STREAMS,
+        focus=DIVIDED,
     ),
     Mutation(
         "two starts of a group are one",
@@ -160,7 +169,7 @@ PARTITIONED = (
         "        start = starts[0] if len(starts) == 1 else self._meet(group, starts)\n",
         "        start = starts[0]\n",
         "skipped message",
-        focus=STREAMS,
+        focus=DIVIDED,
     ),
     Mutation(
         "the oldest instances keep all",
@@ -209,7 +218,7 @@ PARTITIONED = (
         "    if not streams.knows(stream_id, polled.epoch):\n",
         "    if polled.epoch < (0, 0):\n",
         "skipped message",
-        focus=STREAMS,
+        focus=DIVIDED,
     ),
     Mutation(
         "an instance has read under the epoch of the home, whatever the region knew",
@@ -217,6 +226,6 @@ PARTITIONED = (
         "    return found, Bookmark(polled.generation, epoch, offsets)\n",
         "    return found, Bookmark(polled.generation, polled.epoch, offsets)\n",
         "skipped message",
-        focus=STREAMS,
+        focus=DIVIDED,
     ),
 )

@@ -101,9 +101,7 @@ class Oracle:
 
     def _is_late(self, row: Row, expiring: list[Row]) -> bool:
         dot, context, _ = row
-        return bool(expiring) and expiry_of([one for one in expiring if context.contains(*one[0])]) < self.clock_of(
-            dot
-        )
+        return bool(expiring) and expiry_of([one for one in expiring if context.contains(*one[0])]) < self.clock_of(dot)
 
     def clock_of(self, dot: Dot) -> int:
         slot, counter = dot

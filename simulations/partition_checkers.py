@@ -289,17 +289,21 @@ class CommitsRise(Checker):
         for group, membership in memberships_in(world, number).items() if state is not None else ():
             assert state is not None
             starts = state.starts_of(group)
-            if len(starts) == 1 and state.epochs.current() == membership.epoch and starts[0].name == membership.start.name:
+            if (
+                len(starts) == 1
+                and state.epochs.current() == membership.epoch
+                and starts[0].name == membership.start.name
+            ):
                 self._check_group(world, number, group, membership, state)
 
-    def _check_group(
-        self, world: Network, number: int, group: str, membership: Membership, state: StreamState
-    ) -> None:
+    def _check_group(self, world: Network, number: int, group: str, membership: Membership, state: StreamState) -> None:
         key = (number, world.machines[number].starts, group)
         epoch, name = membership.epoch, membership.start.name
         now = [state.committed(group, at, membership.start) for at in range(state.spec.partitions)]
         known_epoch, known_name, before = self._committed.get(key, (epoch, name, now))
-        if (known_epoch, known_name) == (epoch, name) and any(one < other for one, other in zip(now, before, strict=True)):
+        if (known_epoch, known_name) == (epoch, name) and any(
+            one < other for one, other in zip(now, before, strict=True)
+        ):
             self.fail(f"region {number}, {group}: committed {before}, then {now}")
         self._committed[key] = (epoch, name, now)
 

@@ -1,8 +1,8 @@
 """What a partitioned stream means, from every batch that any region has made: a second implementation.
 
-    a message is valid    if it was numbered in an epoch of the line of the highest one, below the next epoch of the line
-    the line              of an epoch is that epoch and the line of the one that its home had seen before
-    a message may go      if the retention was over by the clock of the region that removed it
+a message is valid    if it was numbered in an epoch of the line of the highest one, below the next epoch of the line
+the line              of an epoch is that epoch and the line of the one that its home had seen before
+a message may go      if the retention was over by the clock of the region that removed it
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from crdtstream.core import effects as fx
 from crdtstream.core.block import entry_fields
 from crdtstream.core.causality import Dot, VersionVector
-from crdtstream.core.epochs import Epoch
 from crdtstream.core.entry_id import EntryId
+from crdtstream.core.epochs import Epoch
 from crdtstream.partitions.keys import partition_key, state_key
 from crdtstream.partitions.values import StreamSpec
 from simulations.oracle import Oracle

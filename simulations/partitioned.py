@@ -1,8 +1,8 @@
 """The clients of a partitioned stream in a world: producers, instances of groups, operators.
 
-They call through any region that runs, wait for what comes back as long as its process lives, and stall, die, and return
-through another region with the bookmark that they had. As in the runtime, a reply counts once the turn of its machine
-is performed, and is durable if `fsync` is `always`.
+They call through any region that runs, wait for what comes back as long as its process lives, and stall, die, and
+return through another region with the bookmark that they had. As in the runtime, a reply counts once the turn of its
+machine is performed, and is durable if `fsync` is `always`.
 
 When everything is healed, producers and operators stop, nobody dies any more, and the instances go on until they have
 read everything. Then they call through the home and the regions that are linked to it: a region that is not has to take
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from crdtstream.core.epochs import Epoch
 from crdtstream.partitions import calls
 from crdtstream.partitions.calls import Row
-from crdtstream.partitions.coordinator import NUMBER_BITS, no_bookmark
+from crdtstream.partitions.coordinator import NUMBER_BITS
 from crdtstream.partitions.reading import read_polled
 from crdtstream.partitions.streams import PartitionedStreams
 from crdtstream.partitions.values import AT_TIME, STARTS, UNKNOWN_GROUP, Bookmark, Message, Polled, Refused, StreamSpec
@@ -177,7 +177,7 @@ class Partitioned(Watcher):
                 del self._pending[key]
                 self._answer(pending.done, pending.reply)
 
-    def stopping(self, world: Network, number: int, fault: str) -> None:  # noqa: ARG002 - of the Watcher protocol
+    def stopping(self, world: Network, number: int, fault: str) -> None:
         """What was asked of this process stays without a reply."""
         for key in [key for key in self._pending if key[0] == number]:
             self._answer(self._pending.pop(key).done, NO_REPLY)
@@ -190,19 +190,23 @@ class Partitioned(Watcher):
         return self.rng.choice(numbers) if numbers else None
 
     def _reaching(self, numbers: list[int]) -> list[int]:
+        """The home among these machines, and those that are linked to it. Of two processes with the number of the home
+        each would take over from the other one, so then nobody else is called.
+        """
         world = self.world
         serving = [number for number in numbers if world.machines[number].node.membership.serving()]
-        heads = [number for number in serving if self.streams_of(number).spec(STREAM) is not None]
-        if not heads:
+        holding = [number for number in serving if self.streams_of(number).ids()]
+        if not holding:
             return serving[:1]
-        head = max(heads, key=lambda number: self.streams_of(number).epoch(STREAM))
-        number, origin = self.streams_of(head).epoch(STREAM)
-        homes = [one for one in serving if world.machines[one].node.replica.applied.slot == origin]
-        if not homes:
-            return [one for one in serving if world.machines[one].config.region == self.streams_of(head).home(STREAM)]
-        twins = [one for one in world.machines if world.machines[one].config.region == world.machines[homes[0]].config.region]
-        linked = [] if len(twins) > 1 else [c.other(homes[0]) for c in world.connections_of(homes[0]) if len(c.joined) == 2]
-        return [one for one in serving if one == homes[0] or one in linked]
+        head = max(holding, key=lambda number: self.streams_of(number).epoch(STREAM))
+        _, origin = self.streams_of(head).epoch(STREAM)
+        region = self.streams_of(head).home(STREAM)
+        meant = [number for number, machine in world.machines.items() if machine.config.region == region]
+        homes = [number for number in serving if world.machines[number].node.replica.applied.slot == origin]
+        if not homes or len(meant) > 1:
+            return homes or [number for number in serving if number in meant]
+        linked = [one.other(homes[0]) for one in world.connections_of(homes[0]) if len(one.joined) == 2]
+        return [number for number in serving if number == homes[0] or number in linked]
 
     # The stream
 

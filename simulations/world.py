@@ -106,9 +106,7 @@ class World(Network):
             fsync=ALWAYS if self.settings.spares(number) else self.rng.choice(FSYNC_POLICIES),
             peers=peers,
             incarnation=0 if self._serves_at_once else None,
-            limits=draw_forwarding(
-                self._forwarding, draw_limits(self.rng, self.settings.log_retention_bytes)
-            ),
+            limits=draw_forwarding(self._forwarding, draw_limits(self.rng, self.settings.log_retention_bytes)),
         )
         wait_ms, interval_ms = self.rng.choice([0, 5, 20]), self.rng.choice([200, 1000])
         return Machine(

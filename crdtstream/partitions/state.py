@@ -97,7 +97,8 @@ class StreamState:
         the epochs before it have numbered would not count any more.
         """
         lowest = self.epochs.rows[0]
-        if self.epochs.is_spent(lowest, [one.oldest_offset() for one in self.partitions()]):
+        oldest = [one.oldest_offset() for one in self.partitions()]
+        if self.epochs.is_spent(lowest, oldest):
             self._registers.drop(EPOCH + b"%d/%d" % lowest.epoch)
 
     def is_numbering(self) -> bool:
