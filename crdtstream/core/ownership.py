@@ -19,13 +19,14 @@ NOBODY: Final = ""
 
 
 class Instance:
-    """A live member; `until_ms` is when it is removed unless it calls before."""
+    """A live member; `until_ms` is when it is removed unless it calls before, `timeout_ms` after its last call."""
 
-    __slots__ = ("owned", "until_ms")
+    __slots__ = ("owned", "timeout_ms", "until_ms")
 
     def __init__(self) -> None:
         self.owned: list[int] = []
         self.until_ms = 0
+        self.timeout_ms = 0
 
 
 class Ownership:
@@ -46,6 +47,7 @@ class Ownership:
         if instance is None:
             instance = self.instances[name] = Instance()
             moved = True
+        instance.timeout_ms = timeout_ms
         instance.until_ms = now_ms + timeout_ms
         if moved:
             self._rebalance()
@@ -65,6 +67,9 @@ class Ownership:
 
     def _drop_silent(self, caller: str, now_ms: int) -> bool:
         """Remove the instances whose time has passed; the caller itself is back in time if nobody called before."""
+        for one in self.instances.values():
+            # The clock may have been set back: nobody is silent for longer than its timeout from now on.
+            one.until_ms = min(one.until_ms, now_ms + one.timeout_ms)
         silent = [name for name, one in self.instances.items() if one.until_ms <= now_ms and name != caller]
         for name in silent:
             del self.instances[name]

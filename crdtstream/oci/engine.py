@@ -55,6 +55,13 @@ class Engine(Protocol):
         Also the epoch that they were read under, which is to be kept with the offset behind them.
         """
 
+    async def read_polled(
+        self, stream_id: str, polled: Polled, before: Bookmark, order: list[int], count_max: int, bytes_max: int
+    ) -> tuple[list[tuple[int, Message]], Bookmark]:
+        """What an instance that stood at `before` reads after its poll, of the partitions in `order`, each message with
+        its partition; and where the instance stands then.
+        """
+
     # What the home does; forwarded where that is another region.
 
     async def put(self, stream_id: str, messages: list[NewMessage]) -> list[Stamp]: ...

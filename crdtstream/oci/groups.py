@@ -20,12 +20,11 @@ from crdtstream.oci.models import (
     CreateGroupCursorDetails,
     CursorValue,
     Group,
-    Message,
     PartitionReservation,
     UpdateGroupDetails,
 )
 from crdtstream.oci.times import rfc3339
-from crdtstream.partitions.values import AT_TIME, LATEST, STARTS, Bookmark, Polled, Reservation
+from crdtstream.partitions.values import AT_TIME, LATEST, STARTS, Polled, Reservation
 
 TIMEOUT_MS: Final = 30_000
 TIMEOUT_MS_MAX: Final = 300_000
@@ -95,68 +94,24 @@ async def get_group_messages(gateway: Gateway, cursor: GroupCursor, name: str, l
     polled = await gateway.engine.poll(
         cursor.stream_id, cursor.group, cursor.instance, cursor.timeout_ms, cursor.bookmark, commit
     )
-    reading = GroupRead(gateway, cursor, polled, name, limit)
-    await reading.run()
-    if polled.positions and not reading.tried:
+    order = allowed(gateway, cursor, polled)
+    if polled.positions and not order:
         raise too_many(f"more than {GETS_PER_S} GetMessages a second for the partitions of a group: repeat it later")
-    offsets = {**({} if commit else kept(cursor.bookmark, polled)), **reading.last}
-    bookmark = Bookmark(polled.generation, polled.epoch, offsets)
-    after = replace(cursor, bookmark=bookmark, turn=reading.turn, commit_read=bool(offsets))
-    return messages_reply(reading.messages, await gateway.sealed(after))
+    read, bookmark = await gateway.engine.read_polled(
+        cursor.stream_id, polled, cursor.bookmark, order, limit, GET_BYTES_MAX
+    )
+    turn = read[-1][0] + 1 if read else cursor.turn
+    after = replace(cursor, bookmark=bookmark, turn=turn, commit_read=bool(bookmark.offsets))
+    messages = [message_of(name, partition, message) for partition, message in read]
+    return messages_reply(messages, await gateway.sealed(after))
 
 
-def kept(bookmark: Bookmark, polled: Polled) -> dict[int, int]:
-    """What was read before and is not committed, of the partitions that the instance still owns."""
-    return {
-        partition: polled.positions[partition] - 1
-        for partition in sorted(bookmark.offsets)
-        if polled.positions.get(partition, 0) > 0
-    }
-
-
-class GroupRead:
-    """Reads owned partitions in turn, until there are enough messages: `last` is the last offset of each. The next
-    read begins at `turn`, behind the partition at which this one ended.
-    """
-
-    def __init__(self, gateway: Gateway, cursor: GroupCursor, polled: Polled, name: str, limit: int) -> None:
-        self._gateway = gateway
-        self._cursor = cursor
-        self._polled = polled
-        self._name = name
-        self._limit = limit
-        self._bytes = GET_BYTES_MAX
-        self.messages: list[Message] = []
-        self.last: dict[int, int] = {}
-        self.turn = cursor.turn
-        self.tried = 0
-
-    async def run(self) -> None:
-        owned = sorted(self._polled.positions)
-        for partition in [p for p in owned if p >= self._cursor.turn] + [p for p in owned if p < self._cursor.turn]:
-            if self._limit <= 0 or self._bytes <= 0:
-                break
-            if self._allowed(partition):
-                self.tried += 1
-                await self._read(partition)
-
-    def _allowed(self, partition: int) -> bool:
-        now_ms = self._gateway.clock.now_ms()
-        return self._gateway.quotas.allows_get(self._cursor.stream_id, partition, self._cursor.group, now_ms)
-
-    async def _read(self, partition: int) -> None:
-        first = self._polled.positions[partition]
-        # The bookmark keeps the epoch of the poll: it is not above the one that these are read under.
-        read, _ = await self._gateway.engine.read(
-            self._cursor.stream_id, partition, first, self._polled.epoch, self._limit, self._bytes
-        )
-        if not read:
-            return
-        self.messages += [message_of(self._name, partition, message) for message in read]
-        self.last[partition] = read[-1].offset
-        self.turn = partition + 1
-        self._limit -= len(read)
-        self._bytes -= sum(len(message.key or b"") + len(message.value) for message in read)
+def allowed(gateway: Gateway, cursor: GroupCursor, polled: Polled) -> list[int]:
+    """The partitions to read, from the cursor's turn on and round; without those that were read too often."""
+    now_ms, quotas = gateway.clock.now_ms(), gateway.quotas
+    owned = sorted(polled.positions)
+    turned = [at for at in owned if at >= cursor.turn] + [at for at in owned if at < cursor.turn]
+    return [at for at in turned if quotas.allows_get(cursor.stream_id, at, cursor.group, now_ms)]
 
 
 # Commits and heartbeats

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from crdtstream.core.causality import Dot
 from crdtstream.core.epochs import Epoch
 from crdtstream.core.ownership import Ownership
 from crdtstream.core.replica import Replica
@@ -26,6 +27,7 @@ from crdtstream.partitions.values import (
     LIMIT,
     NO_EPOCH,
     STARTS,
+    TRIM_HORIZON,
     UNCOMMITTED,
     UNKNOWN_GROUP,
     Ahead,
@@ -39,36 +41,43 @@ NUMBER_BITS: Final = 48
 # Names are part of cursors and of registers.
 NAME_BYTES_MAX: Final = 256
 TIMEOUT_MS_MAX: Final = 300_000
+# Of a start that is not written yet.
+NO_DOT: Final[Dot] = (0, 0)
 
 
 def generation_of(resets: int, number: int) -> int:
     return (resets << NUMBER_BITS | number) << NUMBER_BITS
 
 
+def resets_of(generation: int) -> int:
+    return generation >> 2 * NUMBER_BITS
+
+
 class Membership:
-    """The instances of one group, coordinated in one epoch since one reset; `used_ms` is when any of them last
+    """The instances of one group, coordinated in one epoch since one start; `used_ms` is when any of them last
     called.
     """
 
-    __slots__ = ("epoch", "ownership", "resets", "used_ms")
+    __slots__ = ("epoch", "ownership", "start", "used_ms")
 
-    def __init__(self, partitions: int, epoch: Epoch, resets: int, now_ms: int) -> None:
+    def __init__(self, partitions: int, epoch: Epoch, start: Start, now_ms: int) -> None:
         self.epoch = epoch
-        self.resets = resets
-        self.ownership = Ownership(partitions, generation_of(resets, epoch[0]))
+        self.start = start
+        self.ownership = Ownership(partitions, generation_of(start.resets, epoch[0]))
         self.used_ms = now_ms
 
 
 class Coordinator:
     """Serves the calls of all groups of one stream."""
 
-    __slots__ = ("_ahead", "_memberships", "_replica", "_state")
+    __slots__ = ("_ahead", "_replica", "_resets", "_state", "memberships")
 
     def __init__(self, replica: Replica, state: StreamState, ahead: Ahead) -> None:
         self._replica = replica
         self._ahead = ahead
         self._state = state
-        self._memberships: dict[str, Membership] = {}
+        self._resets = 0
+        self.memberships: dict[str, Membership] = {}
 
     @property
     def _now_ms(self) -> int:
@@ -79,12 +88,13 @@ class Coordinator:
     def join(self, group: str, start: str, time_ms: int, groups_max: int) -> Bookmark:
         """Create the group, unless it exists: then `start` is ignored."""
         require_name("group", group)
-        if self._state.start_of(group) is None:
+        if not self._state.starts_of(group):
             groups = len(self._state.groups())
             if 0 < groups_max <= groups:
                 text = f"the stream has {groups} groups, and {groups_max} are allowed: use one of them"
                 raise Refused(LIMIT, text)
-            self._write_start(group, start, time_ms, 0)
+            self._forget(group)
+            self._write_start(group, start, time_ms, self._resets)
         membership = self._member_of(group)
         return Bookmark(membership.ownership.generation, membership.epoch, {})
 
@@ -109,18 +119,17 @@ class Coordinator:
 
     def reservations(self, group: str) -> list[Reservation]:
         membership = self._member_of(group)
-        ownership, resets = membership.ownership, membership.resets
+        ownership, start = membership.ownership, membership.start
         return [
-            Reservation(at, self._state.committed(group, at, resets), ownership.owners[at], ownership.until_ms(at))
+            Reservation(at, self._state.committed(group, at, start), ownership.owners[at], ownership.until_ms(at))
             for at in range(self._state.spec.partitions)
         ]
 
     def reset(self, group: str, start: str, time_ms: int) -> None:
         """Move the whole group; what was read or committed before does not count any more."""
         membership = self._member_of(group)
-        self._write_start(group, start, time_ms, membership.resets + 1)
-        membership.resets += 1
-        membership.ownership.restart(generation_of(membership.resets, membership.epoch[0]))
+        membership.start = self._write_start(group, start, time_ms, membership.start.resets + 1)
+        membership.ownership.restart(generation_of(membership.start.resets, membership.epoch[0]))
 
     # Parts
 
@@ -134,29 +143,65 @@ class Coordinator:
         return membership
 
     def _member_of(self, group: str) -> Membership:
-        start = self._state.start_of(group)
-        if start is None:
-            self._memberships.pop(group, None)
+        starts = self._state.starts_of(group)
+        if not starts:
+            self._forget(group)
             raise Refused(UNKNOWN_GROUP, f"the stream has no group {group!r}: create a group cursor first")
+        start = starts[0] if len(starts) == 1 else self._meet(group, starts)
         epoch = self._state.epochs.current()
-        known = self._memberships.get(group)
+        if start.epoch != epoch:
+            start = self._renew(group, start)
+        known = self.memberships.get(group)
         # Another home, or a reset by one, has moved the group since: nothing that is remembered here holds any more.
-        if known is None or known.epoch != epoch or known.resets != start.resets:
-            known = Membership(self._state.spec.partitions, epoch, start.resets, self._now_ms)
-            self._memberships[group] = known
+        if known is None or known.epoch != epoch or known.start.name != start.name:
+            known = Membership(self._state.spec.partitions, epoch, start, self._now_ms)
+            self.memberships[group] = known
         return known
 
-    def _write_start(self, group: str, kind: str, time_ms: int, resets: int) -> None:
+    def _write_start(self, group: str, kind: str, time_ms: int, resets: int) -> Start:
         if kind not in STARTS:
             raise Refused(INVALID, f"a group cannot start at {kind!r}: use {', '.join(STARTS)}")
         offsets = [one.next_offset() for one in self._state.partitions()] if kind == LATEST else []
-        start = Start(kind, time_ms if kind == AT_TIME else 0, offsets, self._state.epochs.current(), resets)
+        return self._write_new(group, Start(kind, time_ms if kind == AT_TIME else 0, offsets, NO_EPOCH, resets, NO_DOT))
+
+    def _write_new(self, group: str, start: Start) -> Start:
+        start.epoch, start.name = self._state.epochs.current(), self._state.new_name()
         self._state.write_start(group, start)
+        return start
+
+    def _meet(self, group: str, starts: list[Start]) -> Start:
+        """Two homes made or moved the group without knowing of each other: move it to the earlier position of each
+        partition, because what one of them has committed does not reach back to where the other one began.
+        """
+        resets = starts[0].resets + 1
+        if any(one.kind == TRIM_HORIZON for one in starts):
+            return self._write_start(group, TRIM_HORIZON, 0, resets)
+        if all(one.kind == AT_TIME for one in starts):
+            return self._write_start(group, AT_TIME, min([one.time_ms for one in starts]), resets)
+        partitions = range(self._state.spec.partitions)
+        offsets = [min([self._first(one, at) for one in starts]) for at in partitions]
+        return self._write_new(group, Start(LATEST, 0, offsets, NO_EPOCH, resets, NO_DOT))
+
+    def _renew(self, group: str, start: Start) -> Start:
+        """Write the group again in this epoch. A former home that does not know of the epoch may replace what it has
+        seen, or drop the group because nobody uses it there.
+        """
+        offsets = [self._state.epochs.settle(at, offset, start.epoch) for at, offset in enumerate(start.offsets)]
+        epoch = self._state.epochs.current()
+        renewed = Start(start.kind, start.time_ms, offsets, epoch, start.resets, start.name)
+        self._state.write_start(group, renewed)
+        for partition in range(self._state.spec.partitions):
+            offset = self._state.committed(group, partition, start)
+            if offset != UNCOMMITTED:
+                self._state.write_commit(group, partition, offset, start)
+        return renewed
 
     def _kept(self, membership: Membership, instance: str, bookmark: Bookmark) -> dict[int, int]:
         """What the bookmark says of partitions that the instance has owned ever since."""
         ownership = membership.ownership
         owned = [at for at in ownership.owned(instance) if ownership.since[at] <= bookmark.generation]
+        if not self._state.epochs.knows(bookmark.epoch) or resets_of(bookmark.generation) != membership.start.resets:
+            return {}
         return {at: self._settled(at, bookmark) for at in owned if at in bookmark.offsets}
 
     def _settled(self, partition: int, bookmark: Bookmark) -> int:
@@ -164,26 +209,26 @@ class Coordinator:
         return self._state.epochs.settle(partition, bookmark.offsets[partition] + 1, bookmark.epoch) - 1
 
     def _commit(self, group: str, membership: Membership, bookmark: Bookmark) -> None:
-        if bookmark.generation < generation_of(membership.resets, 0):
+        start = membership.start
+        if resets_of(bookmark.generation) != start.resets:
             return
         for partition in sorted(bookmark.offsets):
             if partition < self._state.spec.partitions:
                 offset = self._settled(partition, bookmark)
-                if offset > self._state.committed(group, partition, membership.resets):
-                    self._state.write_commit(group, partition, offset, membership.resets)
+                if offset > self._state.committed(group, partition, start):
+                    self._state.write_commit(group, partition, offset, start)
 
     def _next(self, group: str, membership: Membership, partition: int, kept: dict[int, int]) -> int:
         if partition in kept:
             return kept[partition] + 1
-        committed = self._state.committed(group, partition, membership.resets)
+        committed = self._state.committed(group, partition, membership.start)
         if committed != UNCOMMITTED:
             return committed + 1
-        return self._first(group, partition)
+        return self._first(membership.start, partition)
 
-    def _first(self, group: str, partition: int) -> int:
-        """Where the group begins in a partition of which it has committed nothing."""
-        start, found = self._state.start_of(group), self._state.partitions()[partition]
-        assert start is not None, "a group without a start was called"
+    def _first(self, start: Start, partition: int) -> int:
+        """Where a group begins in a partition of which it has committed nothing."""
+        found = self._state.partitions()[partition]
         if start.kind == LATEST:
             return self._state.epochs.settle(partition, start.offsets[partition], start.epoch)
         return found.offset_at(start.time_ms) if start.kind == AT_TIME else found.oldest_offset()
@@ -195,14 +240,22 @@ class Coordinator:
         dropped = 0
         for group in self._state.groups():
             membership = self._member_of(group)
+            # The clock may have been set back.
+            membership.used_ms = min(membership.used_ms, self._now_ms)
             if self._now_ms - membership.used_ms > retention_ms:
                 self._state.drop_group(group)
-                del self._memberships[group]
+                self._forget(group)
                 dropped += 1
         return dropped
 
+    def _forget(self, group: str) -> None:
+        """The group is gone. A later one of its name counts on, so that no generation comes twice."""
+        known = self.memberships.pop(group, None)
+        if known is not None:
+            self._resets = max(self._resets, known.start.resets + 1)
+
     def check(self) -> None:
-        for membership in self._memberships.values():
+        for membership in self.memberships.values():
             membership.ownership.check()
 
 

@@ -1,8 +1,8 @@
 """The state of one partitioned stream: its epochs, its groups and what they have committed, in registers.
 
-    epoch/<number>/<origin>       the first offset of each partition
+    epoch/<number>/<origin>       the epoch before it, and the first offset of each partition
     group/<name>                  where the group starts, and how often it was reset
-    commit/<partition>/<name>     the last offset that the group has processed, under which epoch and after which reset
+    commit/<partition>/<name>     the last offset that the group has processed, under which epoch and since which start
 
 The home is the region of the current epoch. Only the home writes; a region that lost the home without knowing it may
 have written too. Of the commits that are left of one partition the highest counts, as far as later epochs have left it
@@ -14,8 +14,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from crdtstream.core.causality import region_of
-from crdtstream.core.epochs import Epoch, EpochRow, Epochs
+from crdtstream.core.causality import Dot, region_of
+from crdtstream.core.epochs import NO_EPOCH, Epoch, EpochRow, Epochs
 from crdtstream.core.replica import Replica
 from crdtstream.partitions.keys import partition_key, state_key
 from crdtstream.partitions.partition import Partition
@@ -29,17 +29,19 @@ NOT_READ: Final = -1
 
 class Start:
     """Where a group begins: `kind` is TRIM_HORIZON, AT_TIME or LATEST, which has the next offsets of that moment in
-    `offsets`, under `epoch`. `resets` counts how often the group was moved; commits from before do not count.
+    `offsets`, under `epoch`. `resets` counts how often the group was moved, and `name` differs each time: commits from
+    before do not count, nor do those of another group that had the same name.
     """
 
-    __slots__ = ("epoch", "kind", "offsets", "resets", "time_ms")
+    __slots__ = ("epoch", "kind", "name", "offsets", "resets", "time_ms")
 
-    def __init__(self, kind: str, time_ms: int, offsets: list[int], epoch: Epoch, resets: int) -> None:
+    def __init__(self, kind: str, time_ms: int, offsets: list[int], epoch: Epoch, resets: int, name: Dot) -> None:
         self.kind = kind
         self.time_ms = time_ms
         self.offsets = offsets
         self.epoch = epoch
         self.resets = resets
+        self.name = name
 
 
 class StreamState:
@@ -52,7 +54,7 @@ class StreamState:
         self._ahead = ahead
         self._replica = replica
         self._registers = Registers(replica, state_key(spec.id))
-        self._epochs = Epochs([EpochRow((0, 0), [0] * spec.partitions)])
+        self._epochs = Epochs([EpochRow(NO_EPOCH, [0] * spec.partitions, NO_EPOCH)])
         self._partitions: list[Partition] = []
         self._version = NOT_READ
 
@@ -68,7 +70,7 @@ class StreamState:
 
     def _see_epochs(self, names: list[bytes]) -> None:
         rows = [self._epoch_row(name) for name in names]
-        if [row.epoch for row in rows] != [row.epoch for row in self._epochs.rows] and rows:
+        if rows and sorted([row.epoch for row in rows]) != [row.epoch for row in self._epochs.rows]:
             self._epochs = Epochs(rows)
             self._partitions = []
 
@@ -76,7 +78,8 @@ class StreamState:
         _, number, origin = name.split(b"/")
         found = self._registers.latest(name)
         assert found is not None, "an epoch without a value"
-        return EpochRow((int(number), int(origin)), json.loads(found))
+        parent, starts = json.loads(found)
+        return EpochRow((int(number), int(origin)), starts, (parent[0], parent[1]))
 
     def home(self) -> int:
         """The region of the current epoch."""
@@ -84,20 +87,20 @@ class StreamState:
 
     def raise_epoch(self) -> None:
         """Make this process the home: it numbers from what it knows to be next."""
-        numbers = [self.epochs.current()[0], *[one.top_number() for one in self.partitions()]]
+        parent = self.epochs.current()
+        numbers = [parent[0], *[one.top_number() for one in self.partitions()]]
         starts = [one.next_offset() for one in self.partitions()]
         name = EPOCH + b"%d/%d" % (max(numbers) + 1, self._replica.applied.slot)
-        self._registers.write(name, encoded(starts))
+        self._registers.write(name, encoded([list(parent), starts]))
 
     def forget_epochs(self) -> None:
-        """Forget the lowest epoch once nothing that it numbered is left. Only the lowest: without one in between,
-        stale messages of the epoch before it would count again.
+        """Forget the lowest epoch once nothing that it numbered is left. Only the lowest: without one in between, what
+        the epochs before it have numbered would not count any more.
         """
-        rows = self.epochs.rows
-        if len(rows) > 1:
-            oldest = [one.oldest_offset() for one in self.partitions()]
-            if all(start <= offset for start, offset in zip(rows[1].starts, oldest, strict=True)):
-                self._registers.drop(EPOCH + b"%d/%d" % rows[0].epoch)
+        lowest = self.epochs.rows[0]
+        oldest = [one.oldest_offset() for one in self.partitions()]
+        if self.epochs.is_spent(lowest, oldest):
+            self._registers.drop(EPOCH + b"%d/%d" % lowest.epoch)
 
     def is_numbering(self) -> bool:
         """True if this process may number messages: the epoch is its own, and above all that it used before."""
@@ -120,32 +123,36 @@ class StreamState:
         names = [name for name in self._registers.names() if name.startswith(GROUP)]
         return [name.removeprefix(GROUP).decode() for name in sorted(names) if self._registers.values(name)]
 
-    def start_of(self, group: str) -> Start | None:
-        """Where the group begins; None if there is no such group. If two homes made or moved it, the last reset
-        counts, and of equal ones the earlier position.
+    def starts_of(self, group: str) -> list[Start]:
+        """Where the group begins; nothing if there is no such group. It is more than one position if two homes have
+        made or moved it without knowing of each other; of those that were moved more or less often the last one counts.
         """
         found = [start_in(value) for value in self._registers.values(GROUP + group.encode())]
-        if not found:
-            return None
-        resets = max([one.resets for one in found])
-        return min([one for one in found if one.resets == resets], key=order_of)
+        resets = max([one.resets for one in found], default=0)
+        named = {one.name: one for one in found if one.resets == resets}
+        return [named[name] for name in sorted(named)]
 
     def write_start(self, group: str, start: Start) -> None:
-        document = [start.kind, start.time_ms, start.offsets, list(start.epoch), start.resets]
+        document = [start.kind, start.time_ms, start.offsets, list(start.epoch), start.resets, list(start.name)]
         self._registers.write(GROUP + group.encode(), encoded(document))
 
-    def committed(self, group: str, partition: int, resets: int) -> int:
-        """The last offset that the group has processed since its last reset; UNCOMMITTED if none."""
+    def new_name(self) -> Dot:
+        """A name that no other start has: the next dot of this process."""
+        applied = self._replica.applied
+        return applied.slot, applied.counter() + 1
+
+    def committed(self, group: str, partition: int, start: Start) -> int:
+        """The last offset that the group has processed since that start; UNCOMMITTED if none."""
         highest = UNCOMMITTED
         for value in self._registers.values(commit_name(group, partition)):
-            offset, number, origin, count = json.loads(value)
-            if count == resets:
+            offset, number, origin, name = json.loads(value)
+            if (name[0], name[1]) == start.name:
                 highest = max(highest, self.epochs.settle(partition, offset + 1, (number, origin)) - 1)
         return highest
 
-    def write_commit(self, group: str, partition: int, offset: int, resets: int) -> None:
+    def write_commit(self, group: str, partition: int, offset: int, start: Start) -> None:
         number, origin = self.epochs.current()
-        self._registers.write(commit_name(group, partition), encoded([offset, number, origin, resets]))
+        self._registers.write(commit_name(group, partition), encoded([offset, number, origin, list(start.name)]))
 
     def drop_group(self, group: str) -> None:
         self._registers.drop(GROUP + group.encode())
@@ -174,14 +181,8 @@ def commit_name(group: str, partition: int) -> bytes:
 
 
 def start_in(value: bytes) -> Start:
-    kind, time_ms, offsets, epoch, resets = json.loads(value)
-    return Start(kind, time_ms, offsets, (epoch[0], epoch[1]), resets)
-
-
-def order_of(start: Start) -> tuple[int, int, list[int]]:
-    """Earlier positions first: the horizon, then times, then offsets."""
-    rank = 0 if start.kind == "TRIM_HORIZON" else 1 if start.kind == "AT_TIME" else 2
-    return rank, start.time_ms, start.offsets
+    kind, time_ms, offsets, epoch, resets, name = json.loads(value)
+    return Start(kind, time_ms, offsets, (epoch[0], epoch[1]), resets, (name[0], name[1]))
 
 
 def encoded(document: Any) -> bytes:

@@ -18,7 +18,7 @@ from crdtstream.clients.context import Context
 from crdtstream.core.epochs import Epoch
 from crdtstream.core.replica import Replica
 from crdtstream.partitions import calls
-from crdtstream.partitions.coordinator import Coordinator
+from crdtstream.partitions.coordinator import Coordinator, Membership
 from crdtstream.partitions.keys import documents_key, stream_of, streams_key
 from crdtstream.partitions.partition import Partition
 from crdtstream.partitions.registers import Registers
@@ -184,6 +184,9 @@ class PartitionedStreams:
     def _served_of(self, stream_id: str) -> Served:
         spec = self.spec(stream_id)
         if spec is None:
+            # What was lost with a disk may still arrive.
+            if self._context.standing.loading:
+                self._require_writable()
             raise Refused(UNKNOWN_STREAM, f"Unknown stream {stream_id}.")
         found = self._served.get(stream_id)
         if found is None:
@@ -194,6 +197,18 @@ class PartitionedStreams:
 
     def epoch(self, stream_id: str) -> Epoch:
         return self._served_of(stream_id).state.epochs.current()
+
+    def knows(self, stream_id: str, epoch: Epoch) -> bool:
+        """True if that epoch has arrived here."""
+        return self._served_of(stream_id).state.epochs.knows(epoch)
+
+    def state(self, stream_id: str) -> StreamState:
+        """What is replicated of the stream besides its messages."""
+        return self._served_of(stream_id).state
+
+    def memberships(self, stream_id: str) -> dict[str, Membership]:
+        """The groups that this process has coordinated, by name; for checks."""
+        return self._served_of(stream_id).coordinator.memberships
 
     def settle(self, stream_id: str, partition: int, next_offset: int, epoch: Epoch) -> int:
         return self._served_of(stream_id).state.epochs.settle(partition, next_offset, epoch)
@@ -311,9 +326,12 @@ class PartitionedStreams:
     def _keep_up(self, served: Served, now_ms: int) -> None:
         state, retention_ms = served.state, served.state.spec.retention_ms
         for partition in state.partitions():
-            if served.looked.get(partition.number) != partition.stamp() and partition.has_stale():
-                self._renumber(served, partition.number)
-            served.looked[partition.number] = state.partitions()[partition.number].stamp()
+            # Another epoch makes messages stale without touching them.
+            if served.looked.get(partition.number) != (state.epochs.current(), partition.stamp()):
+                if partition.has_stale():
+                    self._renumber(served, partition.number)
+                stamp = state.partitions()[partition.number].stamp()
+                served.looked[partition.number] = (state.epochs.current(), stamp)
             partition.trim_older(now_ms + self.ahead.ms - retention_ms)
         if state.is_numbering():
             served.coordinator.drop_unused(retention_ms)

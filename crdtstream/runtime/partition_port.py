@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from crdtstream.core.epochs import Epoch
 from crdtstream.partitions import calls
+from crdtstream.partitions.reading import read_polled
 from crdtstream.partitions.values import (
     UNWRITABLE,
     Bookmark,
@@ -104,6 +105,15 @@ class PartitionPort:
         """The messages from a next offset on that was reached under `epoch`, and the epoch they were read under."""
         with self._slices.run():
             found = self._streams.read(stream_id, partition, first, epoch, count_max, bytes_max)
+        await self._slices.await_shown()
+        return found
+
+    async def read_polled(
+        self, stream_id: str, polled: Polled, before: Bookmark, order: list[int], count_max: int, bytes_max: int
+    ) -> tuple[list[tuple[int, Message]], Bookmark]:
+        """What an instance reads after its poll: see partitions/reading.py."""
+        with self._slices.run():
+            found = read_polled(self._streams, stream_id, polled, before, order, count_max, bytes_max)
         await self._slices.await_shown()
         return found
 

@@ -129,6 +129,21 @@ class FakeEngine:
             found.append(message)
         return found, self.epoch(stream_id)
 
+    async def read_polled(
+        self, stream_id: str, polled: Polled, before: Bookmark, order: list[int], count_max: int, bytes_max: int
+    ) -> tuple[list[tuple[int, Message]], Bookmark]:
+        found: list[tuple[int, Message]] = []
+        offsets = {at: position - 1 for at, position in polled.positions.items() if at in before.offsets}
+        for at in order:
+            read, _ = await self.read(
+                stream_id, at, polled.positions[at], polled.epoch, count_max - len(found), bytes_max
+            )
+            found += [(at, message) for message in read]
+            bytes_max -= sum(len(message.key or b"") + len(message.value) for message in read)
+            if read:
+                offsets[at] = read[-1].offset
+        return found, Bookmark(polled.generation, polled.epoch, offsets)
+
     async def put(self, stream_id: str, messages: list[NewMessage]) -> list[Stamp]:
         self._at_home()
         partitions = self._stream(stream_id).partitions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdtstream.core.epochs import EpochRow, Epochs
+from crdtstream.core.epochs import NO_EPOCH, EpochRow, Epochs
 from crdtstream.core.replica import Replica
 from crdtstream.partitions.partition import Partition, gaps_between
 from crdtstream.partitions.values import Ahead, NewMessage
@@ -14,7 +14,7 @@ KEY = (0, b"p")
 
 
 def partition(replica: Replica, *rows: EpochRow) -> Partition:
-    return Partition(replica, KEY, 0, Epochs(rows or [EpochRow((1, replica.applied.slot), [0])]), Ahead())
+    return Partition(replica, KEY, 0, Epochs(rows or [EpochRow((1, replica.applied.slot), [0], NO_EPOCH)]), Ahead())
 
 
 def replica_at(now_ms: int = 1_000, slot: int = 1) -> Replica:
@@ -100,7 +100,7 @@ def test_a_takeover_makes_the_tail_of_the_old_home_stale() -> None:
     put(partition(replica), b"a", b"b", b"c")
     replica.take()
     replica.become(2, 2)
-    both = partition(replica, EpochRow((1, 1), [0]), EpochRow((2, 2), [1]))
+    both = partition(replica, EpochRow((1, 1), [0], NO_EPOCH), EpochRow((2, 2), [1], (1, 1)))
     assert (both.next_offset(), both.has_stale()) == (1, True)
     assert put(both, b"new") == [1]
     assert [m.value for m in both.read(0, 10, 1 << 20)] == [b"a", b"new"]
@@ -120,7 +120,7 @@ def test_what_a_redis_client_added_is_numbered_if_it_has_a_value() -> None:
     replica.add_entry(KEY, (5_000, 2), [b"name", b"no message"])
     assert one.has_stale()
     assert one.top_number() == 5_000
-    later = partition(replica, EpochRow((1, 1), [0]), EpochRow((5_001, 1), [1]))
+    later = partition(replica, EpochRow((1, 1), [0], NO_EPOCH), EpochRow((5_001, 1), [1], (1, 1)))
     assert later.renumber(100) == 1
     assert [(m.offset, m.key, m.value) for m in later.read(0, 10, 1 << 20)] == [(0, None, b"a"), (1, b"k", b"by hand")]
     assert later.renumber(100) == 0
