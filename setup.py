@@ -18,7 +18,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 PACKAGE = Path("crdtstream")
-FOLDERS = ("core", "protocols", "clients", "commands", "replication", "bulk")
+FOLDERS = ("core", "protocols", "clients", "commands", "replication", "bulk", "partitions")
 WISH = os.environ.get("CRDTSTREAM_COMPILE", "")
 # Commands of setuptools that build what is then imported; others only ask for metadata.
 BUILDING = {"0": (), "1": ("bdist_wheel", "build_ext", "editable_wheel")}.get(WISH, ("bdist_wheel",))

@@ -34,6 +34,7 @@ from crdtstream.core.effects import Key
 from crdtstream.core.members import Members
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
+from crdtstream.partitions.streams import PartitionedStreams
 from crdtstream.peers import Neighbours
 from crdtstream.protocols import codec
 from crdtstream.protocols.log_port import LogReader
@@ -91,6 +92,8 @@ class Node:
         self.outputs = Outputs(config.fsync == ALWAYS)
         self.serving = Serving(self.context, self.replica, self.outputs, self.notices)
         self.stages = Stages()
+        self.partitions = PartitionedStreams(self.context, self.exchange)
+        self.context.cluster.homes = self.partitions
         # What the runtime works with.
         self.saving = self.context.saving
         self.statistics = self.context.statistics
@@ -345,6 +348,8 @@ class Node:
         self._set_clock(now_ms)
         self.exchange.receive(link_id, message, now_ms)
         self._live()
+        if self.exchange.forwarding.arrived:
+            self.partitions.serve_arrived()
         if self.context.parking.waiters:
             self.serving.wake()
             self.serving.wake_keyless()
@@ -381,6 +386,7 @@ class Node:
             self.serving.close_idle(limits.client_idle_s_max * 1000)
         self.stages.sweep(now_ms, limits.bulk_stage_idle_s_max * 1000)
         self.exchange.tick(now_ms)
+        self.partitions.tick(now_ms)
         self._heed_damage()
         self._live()
         # After `_live`: a region that has just become ready deletes its expired keys before it serves anything.
@@ -421,6 +427,7 @@ class Node:
             self.serving.wake_keyless()
         self._close_turn()
         records = self.turn.take()
+        self.exchange.forwarding.end_turn(self.turn.last_position)
         if self.start_over.replaced:
             # These vectors describe the state that was replaced; reporting one as durable now would be wrong.
             self._marks.clear()
@@ -475,5 +482,6 @@ class Node:
         self.exchange.check()
         self.serving.check()
         self.stages.check()
+        self.partitions.check()
         self.context.parking.check()
         self.context.watches.check()

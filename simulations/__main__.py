@@ -36,6 +36,9 @@ def one(
     duration_ms: Annotated[
         int, typer.Option(help="Duration of the first phase; a different duration is a different run.")
     ] = 0,
+    partitioned: Annotated[
+        bool | None, typer.Option(help="With or without a partitioned stream, whatever the seed says.")
+    ] = None,
     report: Annotated[Path | None, typer.Option(help="Write the space-time diagram to this HTML file.")] = None,
     shrink: Annotated[
         bool, typer.Option("--shrink", help="Print the shortest scenario with the same failure.")
@@ -46,7 +49,7 @@ def one(
         return
     drawing = Drawing() if report else None
     settings = draw_settings(Random(seed), duration_ms) if duration_ms else None
-    world = draw_world(seed, settings, drawing)
+    world = draw_world(seed, settings, drawing, partitioned)
     failure = failure_of(world)
     if report and drawing:
         report.write_text(page(model(world, drawing, failure)), encoding="utf-8")
@@ -86,6 +89,9 @@ def sweep(
     seeds: Annotated[int, typer.Option(help="Number of seeds.", min=1)] = 1000,
     first: Annotated[int, typer.Option(help="The first seed.")] = 0,
     workers: Annotated[int, typer.Option(help="Number of processes.", min=1)] = 2,
+    partitioned: Annotated[
+        bool | None, typer.Option(help="With or without a partitioned stream, whatever the seeds say.")
+    ] = None,
     spark: Annotated[str, typer.Option(help="Run the seeds on this Spark master: local[2], spark://HOST:PORT.")] = "",
     out: Annotated[
         Path, typer.Option(help="With --spark: Parquet of outcomes, with the traces of failed runs.")
@@ -95,7 +101,7 @@ def sweep(
     began_s = time.monotonic()
     swept = Swept()
     with Progress(console=console, disable=not console.is_terminal or bool(spark)) as progress:
-        outcomes = on_spark(spark, first, seeds, out) if spark else on_processes(workers, first, seeds)
+        outcomes = on_spark(spark, first, seeds, out) if spark else on_processes(workers, first, seeds, partitioned)
         for outcome in progress.track(outcomes, total=seeds, description="seeds"):
             swept.count(outcome)
             if outcome.violation:

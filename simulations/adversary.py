@@ -44,9 +44,11 @@ POWERLESS = ("power", "torn", "disk-error")
 FORGETTING = ("disk-loss", "rot", "put-back")
 
 
-def draw_world(seed: int, settings: Settings | None = None, recorder: Watcher | None = None) -> World:
-    """The world of a seed, with its adversary."""
-    return World(seed, Adversary, settings, recorder)
+def draw_world(
+    seed: int, settings: Settings | None = None, recorder: Watcher | None = None, partitioned: bool | None = None
+) -> World:
+    """The world of a seed, with its adversary; `partitioned` takes the place of what the seed says of that."""
+    return World(seed, Adversary, settings, recorder, partitioned)
 
 
 class Adversary:

@@ -13,6 +13,16 @@ from simulations.history_checkers import (
     UniqueDots,
     UniqueIds,
 )
+from simulations.partition_checkers import (
+    CommitsRise,
+    Dense,
+    KeptForRetention,
+    NoLostMessage,
+    NothingSkipped,
+    OneOwner,
+    OneSequence,
+    SilentOwner,
+)
 from simulations.state_checkers import (
     AuditsAgree,
     Convergence,
@@ -54,6 +64,14 @@ def all_checkers() -> list[Checker]:
         DeliveredAtLeastOnce(),
         Recovered(),
         AuditsAgree(),
+        OneOwner(),
+        SilentOwner(),
+        NothingSkipped(),
+        CommitsRise(),
+        NoLostMessage(),
+        OneSequence(),
+        Dense(),
+        KeptForRetention(),
     ]
 
 

@@ -32,18 +32,18 @@ class NoLostWrite(Checker):
                 continue
             seen = any(vector.contains(*added.dot) for key, vector in world.history.removals if key == added.key)
             seen = seen or any(vector.contains(*added.dot) for vector in world.expired(added.key))
-            if not seen and not self._may_be_lost(world, added.dot):
+            if not seen and not may_be_lost(world, added.dot):
                 self.fail(f"{added.key} {added.entry_id} {added.dot} of region {added.region}: answered and gone")
 
-    def _may_be_lost(self, world: Network, dot: Dot) -> bool:
-        """Return whether a loss is permitted: with a disk, or with power if the policy was not `always`."""
-        if world.vector().contains(*dot):
-            return False
-        losses = [lost for lost in world.history.lost if lost.slot == dot[0] and lost.counter < dot[1]]
-        return any(
-            lost.fault in ("disk-loss", "put-back") or (lost.loses_unsynced and lost.policy != "always")
-            for lost in losses
-        )
+
+def may_be_lost(world: Network, dot: Dot) -> bool:
+    """Return whether a loss is permitted: with a disk, or with power if the policy was not `always`."""
+    if world.vector().contains(*dot):
+        return False
+    losses = [lost for lost in world.history.lost if lost.slot == dot[0] and lost.counter < dot[1]]
+    return any(
+        lost.fault in ("disk-loss", "put-back") or (lost.loses_unsynced and lost.policy != "always") for lost in losses
+    )
 
 
 class NoLostGroup(Checker):

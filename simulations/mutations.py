@@ -21,6 +21,7 @@ from typing import Any
 
 from simulations.adversary import draw_world
 from simulations.broken_lines import MUTATIONS, Mutation
+from simulations.broken_partitions import PARTITIONED
 from simulations.checkers import all_checkers, run_checked
 from simulations.history import Violation
 from simulations.settings import Settings, draw_settings
@@ -40,6 +41,7 @@ class Catch:
     text: str
 
 
+ALL = (*MUTATIONS, *PARTITIONED)
 NOTHING = Catch(0, "", 0, "")
 NO_FOCUS: Mapping[str, Any] = MappingProxyType({})
 
@@ -83,8 +85,9 @@ def look(mutation: Mutation, folder: str, first: int, seeds_max: int) -> Catch:
 def complaint(seed: int, watcher: str = "", focus: Mapping[str, Any] = NO_FOCUS) -> tuple[str, str] | None:
     """Return the checker and its text if a run of this seed fails; with `watcher`, only that checker runs."""
     checkers = [checker for checker in all_checkers() if watcher in ("", checker.name)]
+    partitioned = bool(focus.get("partitioned"))
     try:
-        run_checked(draw_world(seed, settings_of(seed, focus)), checkers)
+        run_checked(draw_world(seed, settings_of(seed, focus), partitioned=partitioned), checkers)
     except Violation as violation:
         return (violation.checker, str(violation)) if watcher in ("", violation.checker) else None
     except Exception as error:
@@ -94,7 +97,8 @@ def complaint(seed: int, watcher: str = "", focus: Mapping[str, Any] = NO_FOCUS)
 
 def settings_of(seed: int, focus: Mapping[str, Any]) -> Settings | None:
     """Return the seed's settings with those of the focus in place of some; None leaves all to the world."""
-    return replace(draw_settings(Random(seed)), **focus) if focus else None
+    changed = {name: value for name, value in focus.items() if name != "partitioned"}
+    return replace(draw_settings(Random(seed)), **changed) if changed else None
 
 
 def hunt(first: int, seeds_max: int, watcher: str, focus: Mapping[str, Any]) -> None:
@@ -109,7 +113,7 @@ def hunt(first: int, seeds_max: int, watcher: str, focus: Mapping[str, Any]) -> 
 
 def chase_all(first: int, seeds_max: int, only: str, workers: int) -> Iterator[tuple[Mutation, Catch]]:
     """Chase every mutation whose name contains this text, several at once; yields them in their order."""
-    chosen = [mutation for mutation in MUTATIONS if only in mutation.name]
+    chosen = [mutation for mutation in ALL if only in mutation.name]
     # Threads: each waits for a process of its own.
     with ThreadPoolExecutor(workers) as pool:
         yield from zip(chosen, pool.map(lambda mutation: chase(mutation, first, seeds_max), chosen), strict=True)

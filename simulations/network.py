@@ -14,16 +14,21 @@ import heapq
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from crdtstream.core.causality import VersionVector, region_of
 from crdtstream.core.effects import Key, StreamDeleted
+from crdtstream.partitions.values import Polled
 from crdtstream.replication.wire_pb2 import Message
 from crdtstream.scenarios.reply import Value, read_replies
 from simulations.history import History, Violation
 from simulations.machine import CLIENT, Machine, Unanswered
 from simulations.oracle import Expected, Oracle
 from simulations.settings import Settings
+
+if TYPE_CHECKING:
+    from simulations.partitioned import Delivery, Instance, Partitioned
 
 START_MS = 2**33
 ASKER = 1000
@@ -92,6 +97,12 @@ class Watcher:
     def turned(self, world: Network, number: int) -> None:
         """A region has finished a turn."""
 
+    def polled(self, world: Network, instance: Instance, polled: Polled) -> None:
+        """An instance of a group knows which partitions it owns."""
+
+    def delivered(self, world: Network, delivery: Delivery) -> None:
+        """An instance of a group has read messages, or none."""
+
     def ticked(self, world: Network, number: int) -> None:
         """A region has handled a tick."""
 
@@ -143,6 +154,8 @@ class Network:
         self.disks_lost: set[int] = set()
         self.stops: dict[int, Stop] = {}
         self.machines: dict[int, Machine] = {}
+        # The clients of a partitioned stream, in worlds that have one.
+        self.partitioned: Partitioned | None = None
         self.connections: dict[int, Connection] = {}
         self._events: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
         self._planned = 0

@@ -101,13 +101,18 @@ class Oracle:
 
     def _is_late(self, row: Row, expiring: list[Row]) -> bool:
         dot, context, _ = row
-        return bool(expiring) and expiry_of([one for one in expiring if context.contains(*one[0])]) < self._clock_of(
-            dot
-        )
+        return bool(expiring) and expiry_of([one for one in expiring if context.contains(*one[0])]) < self.clock_of(dot)
 
-    def _clock_of(self, dot: Dot) -> int:
+    def clock_of(self, dot: Dot) -> int:
         slot, counter = dot
         return self._made_ms[(slot, max(first for first in self._batches[slot] if first <= counter))]
+
+    def vector(self) -> VersionVector:
+        """Everything that any region has made."""
+        vector = VersionVector()
+        for slot, batches in self._batches.items():
+            vector.advance(slot, max(batch.last for batch in batches.values()))
+        return vector
 
     def effects(self, vector: VersionVector) -> list[Row]:
         """Return the effects that the vector covers."""

@@ -6,7 +6,7 @@ every few hundred milliseconds of virtual time, and timeouts and files so small 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from crdtstream.config import Limits
@@ -37,13 +37,15 @@ TWIN_ODDS = 0.15
 COPY = "copy"
 NEWCOMER = "newcomer"
 SHORT_LOGS_ODDS = 0.3
+PARTITIONED_ODDS = 0.25
 
 
 @dataclass(frozen=True)
 class Settings:
     """The settings of a run; `profile` names what the clients do most. With `late` the last region joins while the
     others are running. A `twin` is an additional process with the number of region 1, on a copy of its disk or an empty
-    one. A `log_retention_bytes` of 0 keeps everything that members need.
+    one. A `log_retention_bytes` of 0 keeps everything that members need. `partitioned` says whether there is a
+    partitioned stream too; None lets the world draw that.
     """
 
     regions: int
@@ -61,6 +63,7 @@ class Settings:
     late: bool = False
     log_retention_bytes: int = 0
     twin: str = ""
+    partitioned: bool | None = None
 
     def spares(self, number: int) -> bool:
         """Return whether this region must be spared: with evictions, one region is never evicted and loses nothing, so
@@ -109,6 +112,13 @@ def draw_limits(rng: Random, log_retention_bytes: int = 0) -> Limits:
         log_retention_bytes=log_retention_bytes,
         transfer_keep_ms=rng.choice([300, 60_000]),
     )
+
+
+def draw_forwarding(rng: Random | None, limits: Limits) -> Limits:
+    """Draw how long a region waits for the home of a partitioned stream, if there is one."""
+    if rng is None:
+        return limits
+    return replace(limits, forward_timeout_ms=rng.choice([100, 1_000]), takeover_ms=rng.choice([0, 300, 2_000]))
 
 
 def pairs_of(topology: str, regions: int) -> list[tuple[int, int]]:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from simulations.adversary import draw_world
 from simulations.checkers import run_checked
@@ -28,8 +29,8 @@ class Outcome:
     trace: tuple[str, ...] = ()
 
 
-def run_seed(seed: int) -> Outcome:
-    world = draw_world(seed)
+def run_seed(seed: int, partitioned: bool | None = None) -> Outcome:
+    world = draw_world(seed, partitioned=partitioned)
     violation = failure_of(world)
     injected: Counter[str] = sum((machine.happened for machine in world.machines.values()), world.injected)
     trace = tuple(world.trace) if violation else ()
@@ -47,10 +48,10 @@ def failure_of(world: World) -> str:
     return ""
 
 
-def on_processes(workers: int, first: int, seeds: int) -> Iterator[Outcome]:
+def on_processes(workers: int, first: int, seeds: int, partitioned: bool | None = None) -> Iterator[Outcome]:
     """Run seeds in processes; outcomes come in the order of the seeds."""
     with ProcessPoolExecutor(workers) as pool:
-        yield from pool.map(run_seed, range(first, first + seeds), chunksize=CHUNK)
+        yield from pool.map(partial(run_seed, partitioned=partitioned), range(first, first + seeds), chunksize=CHUNK)
 
 
 class Fault:

@@ -25,7 +25,8 @@ from simulations.disk import PowerLost
 from simulations.machine import Machine
 from simulations.network import START_MS, Connection, Network, Pair, Watcher, address_of
 from simulations.oracle import Expected
-from simulations.settings import Settings, draw_limits, draw_settings, pairs_of
+from simulations.partitioned import Partitioned
+from simulations.settings import PARTITIONED_ODDS, Settings, draw_forwarding, draw_limits, draw_settings, pairs_of
 from simulations.workload import Workload
 
 TICK_MS = 50
@@ -60,9 +61,14 @@ class World(Network):
         adversary: Callable[[World], Faults],
         settings: Settings | None = None,
         recorder: Watcher | None = None,
+        partitioned: bool | None = None,
     ) -> None:
         self.rng = rng = Random(seed)
         settings = settings or draw_settings(rng)
+        streams = Random(f"partitioned {seed}")
+        drawn = streams.random() < PARTITIONED_ODDS
+        if partitioned is not None or settings.partitioned is None:
+            settings = replace(settings, partitioned=drawn if partitioned is None else partitioned)
         pairs = pairs_of(settings.topology, settings.regions)
         super().__init__(settings, START_MS, pairs, seed)
         if recorder is not None:
@@ -81,10 +87,13 @@ class World(Network):
             self.settings.id_mode,
             references if references.random() < REFERENCES_ODDS else None,
         )
+        self._forwarding = streams if self.settings.partitioned else None
         self.machines = {number: self._machine(number) for number in range(1, self.settings.regions + 1)}
         if self.settings.twin:
             self._add_twin(self.settings.regions + 1)
         self._expected: dict[Key, Expected] | None = None
+        if self.settings.partitioned:
+            self.partitioned = Partitioned(self, streams)
 
     def _machine(self, number: int) -> Machine:
         absent = self.settings.regions if self.settings.late and number < self.settings.regions else 0
@@ -97,7 +106,7 @@ class World(Network):
             fsync=ALWAYS if self.settings.spares(number) else self.rng.choice(FSYNC_POLICIES),
             peers=peers,
             incarnation=0 if self._serves_at_once else None,
-            limits=draw_limits(self.rng, self.settings.log_retention_bytes),
+            limits=draw_forwarding(self._forwarding, draw_limits(self.rng, self.settings.log_retention_bytes)),
         )
         wait_ms, interval_ms = self.rng.choice([0, 5, 20]), self.rng.choice([200, 1000])
         return Machine(
@@ -129,11 +138,16 @@ class World(Network):
         for pair in self.pairs:
             self.plan_dial(pair)
         self.adversary.begin()
+        if self.partitioned is not None:
+            self.partitioned.begin()
         end_ms = START_MS + self.settings.duration_ms
         self.run_until(lambda: self.now_ms >= end_ms, end_ms + QUIET_BOUND_MS)
         self.adversary.heal_everything()
         self.run_until(self.quiet, self.now_ms + QUIET_BOUND_MS)
         self.note(f"quiet, {self.statistics} wire {self.wire_checksum:08x}")
+
+    def quiet(self) -> bool:
+        return super().quiet() and (self.partitioned is None or self.partitioned.settled())
 
     def expected(self) -> dict[Key, Expected]:
         if self._expected is None:

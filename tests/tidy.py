@@ -27,10 +27,10 @@ LAYERS = (
     ("protocols",),
     ("clients",),
     ("commands", "replication", "storage"),
-    ("serving", "peers", "bulk"),
+    ("serving", "peers", "bulk", "partitions"),
     ("node",),
     ("runtime",),
-    ("demo", "admin"),
+    ("demo", "admin", "oci"),
     ("cli",),
     ("__main__",),
 )
@@ -46,6 +46,7 @@ PURE = frozenset(
         "peers",
         "replication",
         "bulk",
+        "partitions",
         "node",
         "scenarios",
     }
@@ -78,6 +79,7 @@ PURE_LIBRARY = frozenset(
         "heapq",
         "hmac",
         "itertools",
+        "json",
         "math",
         "operator",
         "re",

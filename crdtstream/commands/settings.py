@@ -45,6 +45,7 @@ LIVE_LIMITS = frozenset(
         "entry_bytes_max",
         "expired_keys_max",
         "expiry_takeover_ms",
+        "forward_timeout_ms",
         "heartbeat_ms",
         "log_retention_bytes",
         "memory_bytes_max",
@@ -60,6 +61,7 @@ LIVE_LIMITS = frozenset(
         "stream_node_entries_max",
         "stream_idmp_duration_s",
         "stream_idmp_entries_max",
+        "takeover_ms",
         "turn_ms_max",
         "turn_reply_bytes_max",
     )

@@ -55,6 +55,7 @@ class Exchange:
         self.birth = birth
         self.progress = self.view.progress
         self.transfers = self.view.transfers
+        self.forwarding = self.view.forwarding
         self.standing = standing
         self._settings = settings
         self._replica = replica
@@ -118,6 +119,10 @@ class Exchange:
             self._hear_deferred(heard.deferred)
         if heard.chunk is not None:
             self._accept_chunk(session.handover, heard.chunk)
+        for call in heard.calls:
+            self.forwarding.hear_call(link_id, call.number, call.payload)
+        for answer in heard.answers:
+            self.forwarding.hear_answer(link_id, answer.number, answer.payload)
 
     def _hear_birth(self, row: BirthRow) -> None:
         self.birth.hear(row.slot, row.count, self._turn)
@@ -349,6 +354,7 @@ class Exchange:
             self._left_ms[session.peer_region] = self._ticked_ms
         self.audit.leave(session.peer_origin)
         self.fetching.leave(link_id)
+        self.forwarding.leave(link_id)
         return session.peer_region
 
     def verdict(self, link_id: int) -> str | None:
@@ -397,6 +403,7 @@ class Exchange:
         self._raise_life(now_ms)
         for session in self._links.values():
             session.tick(now_ms, self._settings.limits.peer_timeout_ms)
+        self.forwarding.tick(now_ms)
         self.view.direct = self.direct_slots()
         # A stall of this process is not idle time of a transfer: count one heartbeat of it at most.
         self._tick_states(min(max(0, stalled_ms), self._settings.limits.heartbeat_ms))
@@ -425,6 +432,20 @@ class Exchange:
         if len(known) <= len(self._settings.config.peers):
             return VersionVector()
         return members.stable(self._applied.slot, self.view.durable_vector, founders, self.progress.durable_of)
+
+    # Calls
+
+    def ask(self, region: int, payload: bytes, now_ms: int) -> int:
+        """Ask that region to carry out something; returns the number of the call, whose reply `forwarding` has later.
+        Without a link the reply is None at once.
+        """
+        number = self.forwarding.next_number()
+        links = [link for link, one in self._links.items() if one.is_open and one.peer_region == region]
+        if links:
+            self.forwarding.ask(number, links[-1], payload, now_ms + self._settings.limits.forward_timeout_ms)
+        else:
+            self.forwarding.replies.append((number, None))
+        return number
 
     # For display
 
@@ -472,5 +493,6 @@ class Exchange:
         self.transfers.check()
         self.audit.check()
         self.fetching.check()
+        self.forwarding.check()
         for session in self._links.values():
             session.check()

@@ -13,7 +13,19 @@ class Heard:
     regions that it has met (founding.py). `chunk`: of the state that is fetched over this link.
     """
 
-    __slots__ = ("audit", "batches", "births", "chunk", "deferred", "has_part", "neighbours", "own_counter", "rows")
+    __slots__ = (
+        "answers",
+        "audit",
+        "batches",
+        "births",
+        "calls",
+        "chunk",
+        "deferred",
+        "has_part",
+        "neighbours",
+        "own_counter",
+        "rows",
+    )
 
     def __init__(self) -> None:
         self.own_counter = 0
@@ -26,3 +38,5 @@ class Heard:
         self.audit: wire.Audit | None = None
         self.deferred: wire.Deferred | None = None
         self.chunk: wire.Chunk | None = None
+        self.calls: list[wire.Call] = []
+        self.answers: list[wire.Call] = []

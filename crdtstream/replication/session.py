@@ -85,6 +85,7 @@ class Session:
         "_feed",
         "_heard_ms",
         "_intake",
+        "_link",
         "_neighbours_told",
         "_progress_ms",
         "_reported_bytes",
@@ -118,6 +119,7 @@ class Session:
         # The peer's applied vector at the time of its Hello.
         self.vector_then = VersionVector()
         self.opened_ms = now_ms
+        self._link = link
         self._feed = Feed(view.history, limits.window_bytes)
         self._intake = Intake(limits.batch_bytes_max)
         self.handover = Handover(self._feed, link)
@@ -205,6 +207,8 @@ class Session:
         if message.HasField("deferred"):
             heard.deferred = message.deferred
         self._take_state(message, view, heard, now_ms)
+        heard.calls.extend(message.calls)
+        heard.answers.extend(message.answers)
         return heard
 
     def _take_state(self, message: wire.Message, view: View, heard: Heard, now_ms: int) -> None:
@@ -313,6 +317,7 @@ class Session:
             message.audit.CopyFrom(audit)
         own = view.replica.applied.slot
         searching = not view.frozen and self._feed.fill(message, bytes_max, view.served_position, own)
+        view.forwarding.fill(message, self._link, bytes_max, view.served_position)
         said = searching or bool(message.ListFields())
         return self._fill_progress(message, view, said, now_ms) or said
 

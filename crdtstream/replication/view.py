@@ -6,6 +6,7 @@ from crdtstream.clients.settings import Settings
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.replica import Replica
 from crdtstream.replication.audit.audit import Audit
+from crdtstream.replication.forwarding import Forwarding
 from crdtstream.replication.history import History
 from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.progress import ProgressTable
@@ -29,6 +30,7 @@ class View:
         "direct",
         "durable_vector",
         "fetching",
+        "forwarding",
         "frozen",
         "history",
         "life",
@@ -50,6 +52,7 @@ class View:
         self.audit = audit
         self.progress = ProgressTable()
         self.transfers = Transfers()
+        self.forwarding = Forwarding()
         self.direct: list[int] = []
         self.deferrals: dict[int, int] = {}
         self.durable_vector = VersionVector()

@@ -79,6 +79,8 @@ class Message(_message.Message):
     CHUNK_FIELD_NUMBER: _builtins.int
     AUDIT_FIELD_NUMBER: _builtins.int
     DEFERRED_FIELD_NUMBER: _builtins.int
+    CALLS_FIELD_NUMBER: _builtins.int
+    ANSWERS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___Hello: ...
     @_builtins.property
@@ -103,6 +105,12 @@ class Message(_message.Message):
     def audit(self) -> Global___Audit: ...
     @_builtins.property
     def deferred(self) -> Global___Deferred: ...
+    @_builtins.property
+    def calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___Call]: ...
+    @_builtins.property
+    def answers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Call]:
+        """with the numbers of the calls that they answer"""
+
     def __init__(
         self,
         *,
@@ -118,14 +126,42 @@ class Message(_message.Message):
         chunk: Global___Chunk | None = ...,
         audit: Global___Audit | None = ...,
         deferred: Global___Deferred | None = ...,
+        calls: _abc.Iterable[Global___Call] | None = ...,
+        answers: _abc.Iterable[Global___Call] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "batches", b"batches", "chunk", b"chunk", "deferred", b"deferred", "fetch", b"fetch", "hello", b"hello", "links", b"links", "met", b"met", "offer", b"offer", "part", b"part", "progress", b"progress", "refused", b"refused"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "batches", b"batches", "chunk", b"chunk", "deferred", b"deferred", "fetch", b"fetch", "hello", b"hello", "links", b"links", "met", b"met", "offer", b"offer", "part", b"part", "progress", b"progress", "refused", b"refused"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "audit", b"audit", "batches", b"batches", "calls", b"calls", "chunk", b"chunk", "deferred", b"deferred", "fetch", b"fetch", "hello", b"hello", "links", b"links", "met", b"met", "offer", b"offer", "part", b"part", "progress", b"progress", "refused", b"refused"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Message: _TypeAlias = Message  # noqa: Y015
+
+@_typing.final
+class Call(_message.Message):
+    """What a region asks another one to carry out, or the reply (crdtstream/partitions/calls.py). A call is answered over
+    the link that it came by, or not at all.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NUMBER_FIELD_NUMBER: _builtins.int
+    PAYLOAD_FIELD_NUMBER: _builtins.int
+    number: _builtins.int
+    payload: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        number: _builtins.int = ...,
+        payload: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["number", b"number", "payload", b"payload"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Call: _TypeAlias = Call  # noqa: Y015
 
 @_typing.final
 class VectorRow(_message.Message):

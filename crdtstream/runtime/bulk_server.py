@@ -15,7 +15,7 @@ import asyncio
 import hmac
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import grpc.aio
 import structlog
@@ -25,11 +25,11 @@ from crdtstream.bulk.errors import RESOURCE_EXHAUSTED, UNAVAILABLE, BulkError, r
 from crdtstream.clients.context import Context
 from crdtstream.clients.guard import warn
 from crdtstream.config import Config, is_loopback
-from crdtstream.node import Node
 from crdtstream.runtime.bulk_calls import BulkCalls
 from crdtstream.runtime.credentials import join_address
 from crdtstream.runtime.grpc_transport import TransportError
 from crdtstream.runtime.handshake import host_of
+from crdtstream.runtime.slices import SlicedLoop, Slices
 
 STOP_S = 0.5
 UNAUTHENTICATED = "UNAUTHENTICATED"
@@ -47,29 +47,14 @@ logger = structlog.get_logger()
 ServicerContext = grpc.aio.ServicerContext[Any, Any]
 
 
-class BulkLoop(Protocol):
-    """The loop as the bulk port sees it."""
-
-    node: Node
-    failed: bool
-
-    def expect(self, arrived_bytes: int, held_bytes: int) -> None: ...
-
-    def finish_input(self) -> None: ...
-
-    async def await_settled(self) -> None: ...
-
-    def fail(self, error: Exception) -> None: ...
-
-
 class BulkServer:
     """Listens, admits calls, and runs their slices."""
 
-    def __init__(self, config: Config, loop: BulkLoop, now_ms: Callable[[], int]) -> None:
+    def __init__(self, config: Config, loop: SlicedLoop, now_ms: Callable[[], int]) -> None:
         self._config = config
         self._loop = loop
         self._node = loop.node
-        self._now_ms = now_ms
+        self._slices = Slices(loop, now_ms)
         self._stopping = False
         self._calls = 0
         self._server: grpc.aio.Server | None = None
@@ -147,39 +132,9 @@ class BulkServer:
     def slice(self, byte_count: int = 0) -> Iterator[Context]:
         """Run code between two commands; `byte_count` is roughly what it adds to the log."""
         self._require_running()
-        if byte_count:
-            self._loop.expect(0, byte_count)
-        prepared = self._begin()
-        try:
-            require_serving(self._node.context)
-            yield self._node.context
-        except BulkError:
-            raise
-        except Exception as error:
-            if self._node.replica.prepared != prepared:
-                # Memory may now differ from what a replay of the log would produce, so the region must end.
-                self._loop.fail(error)
-            raise
-        finally:
-            self._end()
-
-    def _begin(self) -> int:
-        try:
-            self._node.begin_slice(self._now_ms())
-        except Exception as error:
-            self._loop.fail(error)
-            raise
-        return self._node.replica.prepared
-
-    def _end(self) -> None:
-        if self._loop.failed:
-            return
-        try:
-            self._node.end_slice()
-        except Exception as error:
-            self._loop.fail(error)
-            raise
-        self._loop.finish_input()
+        with self._slices.run(byte_count) as context:
+            require_serving(context)
+            yield context
 
     async def pause(self) -> None:
         """Yield to the event loop."""
@@ -187,14 +142,11 @@ class BulkServer:
 
     async def await_settled(self) -> None:
         """Wait until changes made so far may be confirmed."""
-        await self._loop.await_settled()
+        await self._slices.await_settled()
 
     async def await_shown(self) -> None:
         """Wait until data read so far may be returned."""
-        if self._node.outputs.holds:
-            await self._loop.await_settled()
-        else:
-            await self.pause()
+        await self._slices.await_shown()
 
 
 def password_of(context: ServicerContext) -> bytes | None:

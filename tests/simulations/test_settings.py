@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
-from simulations.settings import draw_limits, draw_settings, pairs_of
+from simulations.settings import draw_forwarding, draw_limits, draw_settings, pairs_of
 
 
 def test_topologies() -> None:
@@ -26,3 +27,11 @@ def test_a_longer_run_can_be_drawn() -> None:
 def test_regions_differ_in_their_limits() -> None:
     rng = Random(1)
     assert len({draw_limits(rng).message_bytes for _ in range(20)}) > 1
+
+
+def test_the_limits_of_forwarding_come_from_a_source_of_their_own() -> None:
+    limits = draw_limits(Random(1))
+    assert draw_forwarding(None, limits) == limits
+    drawn = [draw_forwarding(Random(seed), limits) for seed in range(20)]
+    assert len({one.takeover_ms for one in drawn}) == 3
+    assert {replace(one, forward_timeout_ms=5_000, takeover_ms=60_000) for one in drawn} == {limits}

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -42,6 +43,26 @@ def traced(seed: int) -> list[str]:
 @pytest.mark.parametrize("seed", [1, 7, 23, 40, 61])
 def test_one_seed_gives_one_trace(seed: int) -> None:
     assert traced(seed) == traced(seed)
+
+
+# Three regions with a twin, four without; homes that change, groups that are reset, retentions that end.
+@pytest.mark.parametrize("seed", [3, 12])
+def test_one_seed_gives_one_trace_of_a_partitioned_stream(seed: int) -> None:
+    traces = []
+    for _ in range(2):
+        world = draw_world(seed, partitioned=True)
+        run_checked(world)
+        traces.append(world.trace)
+    assert traces[0] == traces[1]
+
+
+def test_a_world_without_a_partitioned_stream_runs_as_if_there_were_none() -> None:
+    """Whether there is one is drawn from a source of its own, as is all that its clients do."""
+    seeds = range(40)
+    with_one = [seed for seed in seeds if draw_world(seed).partitioned is not None]
+    assert 3 <= len(with_one) <= 20
+    for seed in seeds:
+        assert draw_world(seed, partitioned=False).settings == replace(draw_world(seed).settings, partitioned=False)
 
 
 def test_a_trace_does_not_depend_on_the_order_of_hashes() -> None:

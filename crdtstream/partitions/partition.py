@@ -1,0 +1,269 @@
+"""One partition: messages under dense offsets, as entries of one stream.
+
+    ID <epoch number>-<offset>   key <bytes>, unless the message has none   value <bytes>   time <ms>
+
+Offsets below the oldest were trimmed. Times do not fall within a partition, so a time is found by bisection. What lies
+outside of the segments (core/epochs.py) is *stale*: the home numbers it once more, at the end, and removes the old
+entry in the same turn. So a Redis client may put a message with `XADD <key> * value <bytes>`. An entry without a value
+is ignored.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crdtstream.core.block import Block, entry_fields
+from crdtstream.core.effects import CounterRange, Key
+from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, next_id, previous_id
+from crdtstream.core.entry_tree import EntryTree
+from crdtstream.core.epochs import Epochs, Segment
+from crdtstream.core.replica import Replica
+from crdtstream.core.slices import Slice
+from crdtstream.core.stream import Stream
+from crdtstream.partitions.registers import Held, stamp_of
+from crdtstream.partitions.values import Ahead, Message, NewMessage, Stamp
+
+KEY: Final = b"key"
+VALUE: Final = b"value"
+TIME: Final = b"time"
+# What a message costs beyond its key and value, about: in replies and in the log.
+MESSAGE_BYTES: Final = 64
+
+
+class Partition:
+    """One partition as this region sees it, under the epochs that it knows."""
+
+    __slots__ = ("_ahead", "_epochs", "_key", "_replica", "number")
+
+    def __init__(self, replica: Replica, key: Key, number: int, epochs: Epochs, ahead: Ahead) -> None:
+        self._ahead = ahead
+        self._replica = replica
+        self._key = key
+        self.number = number
+        self._epochs = epochs
+
+    def _stream(self) -> Stream | None:
+        return self._replica.keyspace.find(self._key)
+
+    def _segments(self) -> list[Segment]:
+        return self._epochs.segments(self.number)
+
+    # Reading
+
+    def next_offset(self) -> int:
+        """The offset of the next message to be numbered, as far as this region knows."""
+        last = self._segments()[-1]
+        stream = self._stream()
+        meta = None if stream is None else stream.metas.get(last.origin)
+        if meta is None or meta.add_id[0] != last.number:
+            return last.start
+        return max(last.start, meta.add_id[1] + 1)
+
+    def oldest_offset(self) -> int:
+        """The first offset that is still here; the next one if there is none."""
+        for segment in self._segments():
+            found = self._slices(segment, segment.start, 1)
+            if found:
+                return found[0].block.id_at(found[0].low)[1]
+        return self.next_offset()
+
+    def read(self, first: int, count_max: int, bytes_max: int) -> list[Message]:
+        """The messages from this offset on: at most `count_max`, and beyond the first one no more than about
+        `bytes_max`.
+        """
+        found: list[Message] = []
+        for segment in self._segments():
+            if segment.end > first and len(found) < count_max:
+                for piece in self._slices(segment, max(first, segment.start), count_max - len(found)):
+                    for index in range(piece.low, piece.high):
+                        message = message_at(piece.block, index)
+                        if message is None:
+                            continue
+                        bytes_max -= size_of(message)
+                        if bytes_max < 0 and found:
+                            return found
+                        found.append(message)
+        return found
+
+    def offset_at(self, time_ms: int) -> int:
+        """The offset of the first message that is not older than this time; the next offset if there is none."""
+        for segment in self._segments():
+            last = self._last(segment)
+            if last is not None and last.time_ms >= time_ms:
+                return self._bisect(segment, last.offset, time_ms)
+        return self.next_offset()
+
+    def last_ms(self) -> int:
+        """The time of the last message; 0 if there is none."""
+        for segment in reversed(self._segments()):
+            last = self._last(segment)
+            if last is not None:
+                return last.time_ms
+        return 0
+
+    def _bisect(self, segment: Segment, high: int, time_ms: int) -> int:
+        """`high` is the offset of a message at or after this time."""
+        low = segment.start
+        while low < high:
+            middle = (low + high) // 2
+            found = self._first(segment, middle)
+            if found is None or found.time_ms >= time_ms:
+                high = middle
+            else:
+                low = found.offset + 1
+        found = self._first(segment, low)
+        return low if found is None else found.offset
+
+    def _first(self, segment: Segment, offset: int) -> Message | None:
+        found = self._slices(segment, offset, 1)
+        return message_at(found[0].block, found[0].low) if found else None
+
+    def _last(self, segment: Segment) -> Message | None:
+        tree = self._tree(segment.origin)
+        if tree is None:
+            return None
+        found = tree.slices((segment.number, segment.start), (segment.number, segment.end - 1), 1, True)
+        return message_at(found[0].block, found[0].high - 1) if found else None
+
+    def _slices(self, segment: Segment, first: int, count: int) -> list[Slice]:
+        tree = self._tree(segment.origin)
+        if tree is None or first >= segment.end:
+            return []
+        return tree.slices((segment.number, first), (segment.number, segment.end - 1), count, False)
+
+    def _tree(self, origin: int) -> EntryTree | None:
+        stream = self._stream()
+        return None if stream is None else stream.trees.get(origin)
+
+    # Writing, at the home
+
+    def top_number(self) -> int:
+        """The highest epoch number that this process has used here; a new message needs one that is not below it."""
+        stream = self._stream()
+        meta = None if stream is None else stream.metas.get(self._replica.applied.slot)
+        return 0 if meta is None else meta.top()[0]
+
+    def append(self, messages: list[NewMessage]) -> list[Stamp]:
+        """Number these messages in the current epoch, which is this process's."""
+        number = self._epochs.current()[0]
+        time_ms = max(self._replica.keyspace.now_ms + self._ahead.ms, self.last_ms())
+        offset = self.next_offset()
+        stamps: list[Stamp] = []
+        for message in messages:
+            self._replica.add_entry(self._key, (number, offset), fields_of(message, time_ms))
+            stamps.append(Stamp(self.number, offset, time_ms))
+            offset += 1
+        return stamps
+
+    def trim_older(self, time_ms: int) -> int:
+        """Remove the messages from before this time; returns how many there were."""
+        offset = self.oldest_offset()
+        first = self.read(offset, 1, 0)
+        return self.trim(self.offset_at(time_ms)) if first and first[0].time_ms < time_ms else 0
+
+    def trim(self, offset: int) -> int:
+        """Remove the messages below this offset; returns how many there were."""
+        stream = self._stream()
+        if stream is None:
+            return 0
+        ranges: dict[int, list[CounterRange]] = {}
+        for segment in self._segments():
+            tree = self._tree(segment.origin)
+            end = min(offset, segment.end)
+            if tree is not None and end > segment.start:
+                within = tree.slices((segment.number, segment.start), (segment.number, end - 1), -1, False)
+                ranges[segment.origin] = [*ranges.get(segment.origin, []), *counters_of(within)]
+        return self._remove(ranges, True)
+
+    def _remove(self, ranges: dict[int, list[CounterRange]], trimmed: bool) -> int:
+        found = {slot: sorted(ranges[slot]) for slot in sorted(ranges) if ranges[slot]}
+        return self._replica.remove_entries(self._key, found, trimmed, None)
+
+    # Stale messages
+
+    def stamp(self) -> Held:
+        """Differs whenever an entry was added or removed."""
+        stream = self._stream()
+        return ([], 0) if stream is None else stamp_of(stream)
+
+    def has_stale(self) -> bool:
+        """True if there are entries outside of the segments; cheap, but entries that are not messages count too."""
+        stream = self._stream()
+        if stream is None:
+            return False
+        return any(tree.count != self._count_valid(slot, tree) for slot, tree in stream.trees.items())
+
+    def _count_valid(self, slot: int, tree: EntryTree) -> int:
+        return sum([tree.count_in(*bounds) for bounds in self._bounds_of(slot)])
+
+    def _bounds_of(self, slot: int) -> list[tuple[EntryId, EntryId]]:
+        """The IDs in this origin's tree that count, both inclusive, ascending."""
+        own = [one for one in self._segments() if one.origin == slot]
+        return sorted([((one.number, one.start), (one.number, one.end - 1)) for one in own])
+
+    def renumber(self, count_max: int) -> int:
+        """Number at most so many stale entries once more and remove them; returns how many."""
+        stream = self._stream()
+        if stream is None:
+            return 0
+        ranges: dict[int, list[CounterRange]] = {}
+        found: list[NewMessage] = []
+        for slot, piece in self._stale(stream, count_max):
+            for index in range(piece.low, piece.high):
+                message = message_at(piece.block, index)
+                if message is not None:
+                    found.append(NewMessage(self.number, message.key, message.value))
+                    counter = piece.block.counter_at(index)
+                    ranges.setdefault(slot, []).append((counter, counter))
+        self.append(found)
+        self._remove(ranges, False)
+        return len(found)
+
+    def _stale(self, stream: Stream, count_max: int) -> list[tuple[int, Slice]]:
+        """The first stale entries of every tree, in the order of their IDs within a tree."""
+        found: list[tuple[int, Slice]] = []
+        for slot, tree in sorted(stream.trees.items()):
+            for low, high in gaps_between(self._bounds_of(slot)):
+                if count_max > 0:
+                    pieces = tree.slices(low, high, count_max, False)
+                    count_max -= sum([piece.count() for piece in pieces])
+                    found += [(slot, piece) for piece in pieces]
+        return found
+
+
+def gaps_between(bounds: list[tuple[EntryId, EntryId]]) -> list[tuple[EntryId, EntryId]]:
+    """The IDs outside of these ascending intervals; all ends inclusive."""
+    gaps: list[tuple[EntryId, EntryId]] = []
+    low = ID_MIN
+    for first, last in bounds:
+        before, after = previous_id(first), next_id(last)
+        assert before is not None and after is not None, "an epoch has the first or the last of all IDs"
+        if low <= before:
+            gaps.append((low, before))
+        low = after
+    gaps.append((low, ID_MAX))
+    return gaps
+
+
+def counters_of(pieces: list[Slice]) -> list[CounterRange]:
+    """Ranges that hold the counters of these entries, and of no other live entry of their tree."""
+    return [(one.block.counter_at(one.low), one.block.counter_at(one.high - 1)) for one in pieces if one.count()]
+
+
+def fields_of(message: NewMessage, time_ms: int) -> list[bytes]:
+    keyed = [] if message.key is None else [KEY, message.key]
+    return [*keyed, VALUE, message.value, TIME, b"%d" % time_ms]
+
+
+def message_at(block: Block, index: int) -> Message | None:
+    """The message of this entry; None if it is something else. Without a time it was not numbered by a home yet."""
+    fields = entry_fields(block.entry(index))
+    named = dict(zip(fields[::2], fields[1::2], strict=True))
+    value, time_ms = named.get(VALUE), named.get(TIME, b"0")
+    if value is None or not time_ms.isdigit():
+        return None
+    return Message(block.id_at(index)[1], int(time_ms), named.get(KEY), value)
+
+
+def size_of(message: Message) -> int:
+    return len(message.value) + (0 if message.key is None else len(message.key)) + MESSAGE_BYTES

@@ -1,0 +1,423 @@
+"""The partitioned streams of one region: which there are, who is their home, and calls to them.
+
+Every partition of a stream has the same home. A call that numbers messages or concerns a group is carried out there;
+other regions forward it and read messages themselves. A process that becomes the home raises an epoch before it does
+anything else: after a restart, at a takeover, and when a client has written higher IDs by Redis commands.
+
+While the home cannot be reached, calls are refused and may be repeated. A region takes over when an operator says so,
+or when it gets a call and has not been linked to the home for `takeover_ms`. What the former home numbered without
+knowing of that is numbered again when it arrives.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Protocol
+
+from crdtstream.clients.cluster import Home
+from crdtstream.clients.context import Context
+from crdtstream.core.epochs import Epoch
+from crdtstream.core.replica import Replica
+from crdtstream.partitions import calls
+from crdtstream.partitions.coordinator import Coordinator, Membership
+from crdtstream.partitions.keys import documents_key, stream_of, streams_key
+from crdtstream.partitions.partition import Partition
+from crdtstream.partitions.registers import Registers
+from crdtstream.partitions.state import StreamState
+from crdtstream.partitions.values import (
+    INVALID,
+    MOVED,
+    UNKNOWN_STREAM,
+    UNREACHABLE,
+    UNWRITABLE,
+    Ahead,
+    Message,
+    NewMessage,
+    Refused,
+    StreamSpec,
+)
+from crdtstream.protocols.call_rows import CallRow as Row
+from crdtstream.protocols.call_rows import pack, unpack
+from crdtstream.protocols.columns import CodecError
+from crdtstream.replication.forwarding import Forwarding
+
+UPKEEP_MS: Final = 1_000
+# Stale messages that are numbered again in one step of upkeep.
+RENUMBERED_MAX: Final = 1_000
+PARTITIONS_MAX: Final = 1_000
+RETENTION_MS_MAX: Final = 1 << 47
+ID_BYTES_MAX: Final = 255
+# A forwarded call must fit into a message together with other content.
+MESSAGE_SHARE: Final = 2
+
+
+class Links(Protocol):
+    """What is asked of the exchange."""
+
+    forwarding: Forwarding
+
+    def ask(self, region: int, payload: bytes, now_ms: int) -> int: ...
+
+    def linked_ms(self, region: int, now_ms: int) -> int: ...
+
+
+class Served:
+    """One stream as this process serves it. `looked`: what each partition held when it was last found without stale
+    messages.
+    """
+
+    __slots__ = ("coordinator", "looked", "state")
+
+    def __init__(self, replica: Replica, spec: StreamSpec, ahead: Ahead) -> None:
+        self.state = StreamState(replica, spec, ahead)
+        self.coordinator = Coordinator(replica, self.state, ahead)
+        self.looked: dict[int, object] = {}
+
+
+class PartitionedStreams:
+    """All partitioned streams of the region. `submit` carries out a call or forwards it, and `take_replies` has what
+    came of it.
+    """
+
+    __slots__ = (
+        "_began_ms",
+        "_context",
+        "_documents",
+        "_index",
+        "_links",
+        "_replica",
+        "_replies",
+        "_served",
+        "_swept",
+        "_upkept_ms",
+        "ahead",
+    )
+
+    def __init__(self, context: Context, links: Links) -> None:
+        self._context = context
+        self._replica = context.replica
+        self._links = links
+        self._index = Registers(context.replica, streams_key())
+        self._documents: dict[str, Registers] = {}
+        self._served: dict[str, Served] = {}
+        self._replies: list[tuple[int, Row]] = []
+        self._began_ms = 0
+        self._upkept_ms = 0
+        self.ahead = Ahead()
+        self._swept = False
+
+    @property
+    def _now_ms(self) -> int:
+        return self._replica.keyspace.now_ms
+
+    # Documents: small values that any region may write; the last writer wins
+
+    def documents(self, kind: str) -> dict[str, bytes]:
+        found = self._documents_of(kind)
+        latest = {name.decode(): found.latest(name) for name in found.names()}
+        return {name: value for name, value in latest.items() if value is not None}
+
+    def write_document(self, kind: str, name: str, document: bytes | None) -> None:
+        self._require_writable()
+        found = self._documents_of(kind)
+        if document is None:
+            found.drop(name.encode())
+        else:
+            found.write(name.encode(), document)
+
+    def _documents_of(self, kind: str) -> Registers:
+        if kind not in self._documents:
+            self._documents[kind] = Registers(self._replica, documents_key(kind))
+        return self._documents[kind]
+
+    # Streams
+
+    def ids(self) -> list[str]:
+        return sorted([name.decode() for name in self._index.names() if self._index.values(name)])
+
+    def spec(self, stream_id: str) -> StreamSpec | None:
+        found = self._index.latest(stream_id.encode())
+        if found is None:
+            return None
+        partitions, _, retention_ms = found.partition(b" ")
+        return StreamSpec(stream_id, int(partitions), int(retention_ms))
+
+    def create(self, spec: StreamSpec) -> None:
+        """Create the stream with this process as its home."""
+        self._require_writable()
+        require_valid(spec)
+        if self.spec(spec.id) is not None:
+            raise Refused(INVALID, f"the stream {spec.id!r} exists already: choose another ID")
+        self._index.write(spec.id.encode(), b"%d %d" % (spec.partitions, spec.retention_ms))
+        self._served_of(spec.id).state.raise_epoch()
+
+    def delete(self, stream_id: str) -> None:
+        """Remove the stream, its messages and its groups."""
+        self._require_writable()
+        served = self._served_of(stream_id)
+        self._index.drop(stream_id.encode())
+        served.state.clear()
+
+    def take_over(self, stream_id: str) -> None:
+        """Make this process the home, whoever is."""
+        self._require_writable()
+        self._served_of(stream_id).state.raise_epoch()
+
+    def move_here(self, stream: bytes) -> str:
+        """As `take_over`, for CRDT.TAKEOVER: returns why that is not possible, or an empty text."""
+        try:
+            self.take_over(stream.decode(errors="replace"))
+        except Refused as refused:
+            return refused.text
+        return ""
+
+    def home(self, stream_id: str) -> int:
+        """The region that is the home; 0 while no epoch has arrived here."""
+        return self._served_of(stream_id).state.home()
+
+    def rows(self) -> list[Home]:
+        return [self._row(stream_id) for stream_id in self.ids()]
+
+    def _row(self, stream_id: str) -> Home:
+        state = self._served_of(stream_id).state
+        return Home(stream_id, state.spec.partitions, state.home(), state.epochs.current()[0])
+
+    def _served_of(self, stream_id: str) -> Served:
+        spec = self.spec(stream_id)
+        if spec is None:
+            # What was lost with a disk may still arrive.
+            if self._context.standing.loading:
+                self._require_writable()
+            raise Refused(UNKNOWN_STREAM, f"Unknown stream {stream_id}.")
+        found = self._served.get(stream_id)
+        if found is None:
+            found = self._served[stream_id] = Served(self._replica, spec, self.ahead)
+        return found
+
+    # Reading, in any region
+
+    def epoch(self, stream_id: str) -> Epoch:
+        return self._served_of(stream_id).state.epochs.current()
+
+    def knows(self, stream_id: str, epoch: Epoch) -> bool:
+        """True if that epoch has arrived here."""
+        return self._served_of(stream_id).state.epochs.knows(epoch)
+
+    def state(self, stream_id: str) -> StreamState:
+        """What is replicated of the stream besides its messages."""
+        return self._served_of(stream_id).state
+
+    def memberships(self, stream_id: str) -> dict[str, Membership]:
+        """The groups that this process has coordinated, by name; for checks."""
+        return self._served_of(stream_id).coordinator.memberships
+
+    def settle(self, stream_id: str, partition: int, next_offset: int, epoch: Epoch) -> int:
+        return self._served_of(stream_id).state.epochs.settle(partition, next_offset, epoch)
+
+    def partition(self, stream_id: str, number: int) -> Partition:
+        partitions = self._served_of(stream_id).state.partitions()
+        if not 0 <= number < len(partitions):
+            text = f"the stream {stream_id} has no partition {number}: use 0 to {len(partitions) - 1}"
+            raise Refused(INVALID, text)
+        return partitions[number]
+
+    def read(
+        self, stream_id: str, number: int, first: int, epoch: Epoch, count_max: int, bytes_max: int
+    ) -> tuple[list[Message], Epoch]:
+        """The messages from this next offset on, which was reached under `epoch`, and the epoch that they were read
+        under. Nothing while that epoch has not arrived here: at its offsets there may be messages that do not count.
+        """
+        partition, epochs = self.partition(stream_id, number), self._served_of(stream_id).state.epochs
+        current = epochs.current()
+        if current < epoch:
+            return [], epoch
+        return partition.read(epochs.settle(number, first, epoch), count_max, bytes_max), current
+
+    # Calls
+
+    def submit(self, row: Row) -> int:
+        """Carry out this call here, or forward it; returns its number, under which the reply will be."""
+        served = self._served_of(row[1])
+        home = served.state.home()
+        if home in (0, self._context.settings.config.region) or self._takes_over(home):
+            number = self._links.forwarding.next_number()
+            self._replies.append((number, [True, self._perform(served, row)]))
+            return number
+        payload = pack(row)
+        bytes_max = self._context.limits.message_bytes_max // MESSAGE_SHARE
+        if len(payload) > bytes_max:
+            text = f"a call to the home region is limited to {bytes_max} bytes: send fewer messages at once"
+            raise Refused(INVALID, text)
+        return self._links.ask(home, payload, self._now_ms)
+
+    def _takes_over(self, home: int) -> bool:
+        """True if the home has been silent for so long that this region becomes the home."""
+        after_ms = self._context.limits.takeover_ms
+        linked_ms = max(self._links.linked_ms(home, self._now_ms), self._began_ms)
+        return after_ms > 0 and self._began_ms > 0 and self._now_ms - linked_ms > after_ms
+
+    def take_replies(self) -> list[tuple[int, Row]]:
+        """The replies that came since the last call of this method, each with the number of its call."""
+        found = self._replies
+        self._replies = []
+        for number, payload in self._links.forwarding.take_replies():
+            found.append((number, NOT_REACHED if payload is None else readable(payload)))
+        return found
+
+    def serve_arrived(self) -> None:
+        """Carry out the calls that other regions have forwarded here."""
+        for call in self._links.forwarding.take_arrived():
+            self._links.forwarding.answer(call, pack(self._serve(call.payload)))
+
+    def _serve(self, payload: bytes) -> Row:
+        prepared = self._replica.prepared
+        try:
+            row = unpack(payload)
+            served = self._served_of(row[1])
+            if served.state.home() != self._context.settings.config.region:
+                raise Refused(MOVED, f"the home of the stream is region {served.state.home()} now: try again")
+            return [True, self._perform(served, row)]
+        except Refused as refused:
+            return calls.refusal_row(refused)
+        except (CodecError, IndexError, KeyError, TypeError, ValueError) as error:
+            # Rows of another form, from a peer of another version. Once something has changed, it is a fault of ours.
+            if self._replica.prepared != prepared:
+                raise
+            return [False, INVALID, f"the home region cannot read the call: {type(error).__name__}: {error}"]
+
+    def _perform(self, served: Served, row: Row) -> Any:
+        self._require_writable()
+        if not served.state.is_numbering():
+            served.state.raise_epoch()
+        operation, arguments = row[0], row[2:]
+        if operation == calls.PUT:
+            return calls.stamp_rows(put(served.state, calls.messages_in(arguments[0])))
+        return coordinate(served.coordinator, operation, arguments)
+
+    def _require_writable(self) -> None:
+        standing = self._context.standing
+        if standing.loading:
+            raise Refused(UNWRITABLE, f"this region does not serve yet: {standing.loading}")
+        if standing.memory_short:
+            raise Refused(
+                UNWRITABLE, "this region uses more memory than memory_bytes_max: remove data or raise the limit"
+            )
+        if not standing.writable:
+            raise Refused(UNWRITABLE, "the disk of this region is full: free space")
+
+    # Upkeep
+
+    def tick(self, now_ms: int) -> None:
+        """At the home: number stale messages again, remove what is older than the retention, drop unused groups."""
+        self._began_ms = min(self._began_ms or now_ms, now_ms)
+        self._upkept_ms = min(self._upkept_ms, now_ms)
+        standing = self._context.standing
+        serving = standing.writable and not standing.loading
+        if now_ms - self._upkept_ms < UPKEEP_MS or not serving:
+            return
+        if not self._swept:
+            self._sweep()
+        self._upkept_ms = now_ms
+        for stream_id in self.ids():
+            served = self._served_of(stream_id)
+            if served.state.home() == self._context.settings.config.region:
+                self._keep_up(served, now_ms)
+        self._clear_deleted()
+
+    def _keep_up(self, served: Served, now_ms: int) -> None:
+        state, retention_ms = served.state, served.state.spec.retention_ms
+        for partition in state.partitions():
+            # Another epoch makes messages stale without touching them.
+            if served.looked.get(partition.number) != (state.epochs.current(), partition.stamp()):
+                if partition.has_stale():
+                    self._renumber(served, partition.number)
+                stamp = state.partitions()[partition.number].stamp()
+                served.looked[partition.number] = (state.epochs.current(), stamp)
+            partition.trim_older(now_ms + self.ahead.ms - retention_ms)
+        if state.is_numbering():
+            served.coordinator.drop_unused(retention_ms)
+            state.forget_epochs()
+
+    def _renumber(self, served: Served, number: int) -> None:
+        if not served.state.is_numbering():
+            served.state.raise_epoch()
+        while served.state.partitions()[number].renumber(RENUMBERED_MAX) == RENUMBERED_MAX:
+            pass
+
+    def _clear_deleted(self) -> None:
+        """Remove what other regions wrote to a stream while they did not know that it was deleted."""
+        for stream_id in [one for one in sorted(self._served) if self.spec(one) is None]:
+            state = self._served[stream_id].state
+            if state.is_empty():
+                del self._served[stream_id]
+            else:
+                state.clear()
+
+    def _sweep(self) -> None:
+        """Once after a start: remove what was left of streams that were deleted. A stream is known before anything of
+        it, so one that is not known was deleted.
+        """
+        self._swept = True
+        known = set(self.ids())
+        for name in list(self._replica.keyspace.databases[0]):
+            if (stream_of(name) or "") not in known and stream_of(name) is not None:
+                self._replica.delete_stream((0, name))
+
+    def check(self) -> None:
+        for stream_id in self.ids():
+            served = self._served_of(stream_id)
+            served.state.check()
+            served.coordinator.check()
+
+
+NOT_REACHED: Final[Row] = [False, UNREACHABLE, "the home region of the stream cannot be reached: try again"]
+
+
+def put(state: StreamState, messages: list[NewMessage]) -> list[Any]:
+    """Number these messages; the stamps come in their order."""
+    by_partition: dict[int, list[int]] = {}
+    for index, message in enumerate(messages):
+        by_partition.setdefault(message.partition, []).append(index)
+    partitions = state.partitions()
+    if any(not 0 <= number < len(partitions) for number in by_partition):
+        raise Refused(INVALID, f"a message is for a partition that does not exist: use 0 to {len(partitions) - 1}")
+    stamps: list[Any] = [None] * len(messages)
+    for number, indexes in by_partition.items():
+        for index, stamp in zip(indexes, partitions[number].append([messages[at] for at in indexes]), strict=True):
+            stamps[index] = stamp
+    return stamps
+
+
+def coordinate(groups: Coordinator, operation: str, arguments: Row) -> Any:
+    """Carry out the call of an instance, or of an operator of a group."""
+    group = arguments[0]
+    if operation == calls.JOIN:
+        return calls.bookmark_row(groups.join(*arguments))
+    if operation == calls.GROUP:
+        return calls.reservation_rows(groups.reservations(group))
+    if operation == calls.RESET:
+        groups.reset(*arguments)
+        return None
+    instance, timeout_ms, bookmark = arguments[1], arguments[2], calls.bookmark_in(arguments[3])
+    if operation == calls.POLL:
+        return calls.polled_row(groups.poll(group, instance, timeout_ms, bookmark, arguments[4]))
+    if operation == calls.COMMIT:
+        return calls.bookmark_row(groups.commit(group, instance, timeout_ms, bookmark))
+    if operation == calls.HEARTBEAT:
+        return calls.bookmark_row(groups.heartbeat(group, instance, timeout_ms, bookmark))
+    raise Refused(INVALID, f"the home region does not know the call {operation!r}: it runs another version")
+
+
+def readable(payload: bytes) -> Row:
+    try:
+        return unpack(payload)
+    except CodecError as error:
+        return [False, UNREACHABLE, f"what the home region sent cannot be read: {error}"]
+
+
+def require_valid(spec: StreamSpec) -> None:
+    if not 0 < len(spec.id.encode()) <= ID_BYTES_MAX:
+        raise Refused(INVALID, f"the ID of a stream must have 1 to {ID_BYTES_MAX} bytes")
+    if not 1 <= spec.partitions <= PARTITIONS_MAX:
+        raise Refused(INVALID, f"{spec.partitions} partitions are not possible: use 1 to {PARTITIONS_MAX}")
+    if not 0 < spec.retention_ms <= RETENTION_MS_MAX:
+        raise Refused(INVALID, f"a retention of {spec.retention_ms} ms is not possible: use 1 to {RETENTION_MS_MAX}")

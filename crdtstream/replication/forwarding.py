@@ -1,0 +1,143 @@
+"""Calls between regions: a region asks another one to carry out something, over their link.
+
+A call has a number; its reply carries the same one. A reply tells of changes, so it waits until their records may be
+seen by peers, as batches do. A call ends without a reply when its link closes or its time is over; then nobody knows
+whether it was carried out. Nothing here outlives a link.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crdtstream.replication import wire_pb2 as wire
+
+# What a call or a reply costs in a message besides its payload, about.
+OVERHEAD_BYTES: Final = 16
+# Of a reply whose turn has not ended.
+UNSEALED: Final = -1
+
+
+class Queued:
+    """A payload to be sent; a reply is sent once peers may see the log up to `position`."""
+
+    __slots__ = ("number", "payload", "position")
+
+    def __init__(self, number: int, payload: bytes, position: int) -> None:
+        self.number = number
+        self.payload = payload
+        self.position = position
+
+
+class Arrived:
+    """A call of a peer, to be carried out and answered on the same link."""
+
+    __slots__ = ("link", "number", "payload")
+
+    def __init__(self, link: int, number: int, payload: bytes) -> None:
+        self.link = link
+        self.number = number
+        self.payload = payload
+
+
+class Forwarding:
+    """The calls in both directions of all links. `replies`: the number of each own call that has ended, and what came
+    back, None if nothing did.
+    """
+
+    __slots__ = ("_answers", "_calls", "_last", "_waiting", "arrived", "replies")
+
+    def __init__(self) -> None:
+        self.arrived: list[Arrived] = []
+        self.replies: list[tuple[int, bytes | None]] = []
+        self._last = 0
+        # Own calls without a reply: number -> link and deadline.
+        self._waiting: dict[int, tuple[int, int]] = {}
+        self._calls: dict[int, list[Queued]] = {}
+        self._answers: dict[int, list[Queued]] = {}
+
+    # Own calls
+
+    def next_number(self) -> int:
+        self._last += 1
+        return self._last
+
+    def ask(self, number: int, link: int, payload: bytes, deadline_ms: int) -> None:
+        self._waiting[number] = (link, deadline_ms)
+        self._calls.setdefault(link, []).append(Queued(number, payload, 0))
+
+    def hear_answer(self, link: int, number: int, payload: bytes) -> None:
+        """A reply that nobody waits for any more is dropped."""
+        if self._waiting.get(number, (-1, 0))[0] == link:
+            self._end(number, payload)
+
+    def _end(self, number: int, payload: bytes | None) -> None:
+        del self._waiting[number]
+        self.replies.append((number, payload))
+
+    def tick(self, now_ms: int) -> None:
+        for number in [number for number, (_, deadline_ms) in self._waiting.items() if deadline_ms <= now_ms]:
+            self._end(number, None)
+
+    def take_replies(self) -> list[tuple[int, bytes | None]]:
+        taken, self.replies = self.replies, []
+        return taken
+
+    # Calls of peers
+
+    def hear_call(self, link: int, number: int, payload: bytes) -> None:
+        self.arrived.append(Arrived(link, number, payload))
+
+    def take_arrived(self) -> list[Arrived]:
+        taken, self.arrived = self.arrived, []
+        return taken
+
+    def answer(self, call: Arrived, payload: bytes) -> None:
+        self._answers.setdefault(call.link, []).append(Queued(call.number, payload, UNSEALED))
+
+    def end_turn(self, position: int) -> None:
+        """What was answered in this turn may be sent once peers may see the log up to this position."""
+        for answers in self._answers.values():
+            for one in reversed(answers):
+                if one.position != UNSEALED:
+                    break
+                one.position = position
+
+    # Links
+
+    def fill(self, message: wire.Message, link: int, bytes_max: int, served_position: int) -> None:
+        """Add what may go out over this link: at least one of each kind, and about `bytes_max` together at most."""
+        for one in take_due(self._calls, link, bytes_max, served_position):
+            message.calls.add(number=one.number, payload=one.payload)
+        for one in take_due(self._answers, link, bytes_max, served_position):
+            message.answers.add(number=one.number, payload=one.payload)
+
+    def leave(self, link: int) -> None:
+        """The link is closed: what was asked over it stays without a reply."""
+        self._calls.pop(link, None)
+        self._answers.pop(link, None)
+        self.arrived = [call for call in self.arrived if call.link != link]
+        for number in [number for number, (asked, _) in self._waiting.items() if asked == link]:
+            self._end(number, None)
+
+    def check(self) -> None:
+        for link, calls in self._calls.items():
+            for one in calls:
+                assert one.number not in self._waiting or self._waiting[one.number][0] == link, "a call on two links"
+
+
+def take_due(queues: dict[int, list[Queued]], link: int, bytes_max: int, served_position: int) -> list[Queued]:
+    waiting = queues.get(link)
+    if not waiting:
+        return []
+    count = 0
+    for one in waiting:
+        bytes_max -= len(one.payload) + OVERHEAD_BYTES
+        if one.position == UNSEALED or one.position > served_position or (count and bytes_max < 0):
+            break
+        count += 1
+    due = waiting[:count]
+    if count == len(waiting):
+        del queues[link]
+    else:
+        queues[link] = waiting[count:]
+    return due

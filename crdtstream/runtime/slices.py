@@ -1,0 +1,90 @@
+"""Slices: work of other ports that runs between two commands of clients, on the region's event loop.
+
+A caller that changed something confirms it after `await_settled`, and returns what it read after `await_shown`: then it
+is in the log, and durable if `fsync` is `always`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from crdtstream.bulk.errors import BulkError
+from crdtstream.clients.context import Context
+from crdtstream.node import Node
+from crdtstream.partitions.values import Refused
+
+
+class SlicedLoop(Protocol):
+    """The loop as ports see it that work in slices."""
+
+    node: Node
+    failed: bool
+
+    def expect(self, arrived_bytes: int, held_bytes: int) -> None: ...
+
+    def finish_input(self) -> None: ...
+
+    async def await_settled(self) -> None: ...
+
+    def fail(self, error: Exception) -> None: ...
+
+
+class Slices:
+    """Runs code between two commands."""
+
+    def __init__(self, loop: SlicedLoop, now_ms: Callable[[], int]) -> None:
+        self._loop = loop
+        self._node = loop.node
+        self._now_ms = now_ms
+
+    @contextmanager
+    def run(self, byte_count: int = 0) -> Iterator[Context]:
+        """Run code between two commands; `byte_count` is roughly what it adds to the log. A refusal passes through; any
+        other error after a change ends the region.
+        """
+        if byte_count:
+            self._loop.expect(0, byte_count)
+        prepared = self._begin()
+        try:
+            yield self._node.context
+        except (BulkError, Refused):
+            raise
+        except Exception as error:
+            if self._node.replica.prepared != prepared:
+                # Memory may now differ from what a replay of the log would produce, so the region must end.
+                self._loop.fail(error)
+            raise
+        finally:
+            self._end()
+
+    def _begin(self) -> int:
+        try:
+            self._node.begin_slice(self._now_ms())
+        except Exception as error:
+            self._loop.fail(error)
+            raise
+        return self._node.replica.prepared
+
+    def _end(self) -> None:
+        if self._loop.failed:
+            return
+        try:
+            self._node.end_slice()
+        except Exception as error:
+            self._loop.fail(error)
+            raise
+        self._loop.finish_input()
+
+    async def await_settled(self) -> None:
+        """Wait until changes made so far may be confirmed."""
+        await self._loop.await_settled()
+
+    async def await_shown(self) -> None:
+        """Wait until data read so far may be returned."""
+        if self._node.outputs.holds:
+            await self._loop.await_settled()
+        else:
+            await asyncio.sleep(0)

@@ -1,0 +1,334 @@
+"""Checkers of partitioned streams: their sequences, what clients were told, and the rules of groups."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from crdtstream.core.causality import Dot
+from crdtstream.core.epochs import Epoch
+from crdtstream.core.ownership import NOBODY
+from crdtstream.partitions.coordinator import Membership
+from crdtstream.partitions.state import Start, StreamState
+from crdtstream.partitions.streams import UPKEEP_MS
+from crdtstream.partitions.values import AT_TIME, LATEST, UNCOMMITTED, Message, Polled
+from simulations.checking import Checker, Sampled
+from simulations.history_checkers import may_be_lost
+from simulations.network import Network
+from simulations.partition_oracle import Known, known_of
+from simulations.partitioned import STREAM, Delivery, Instance, Partitioned
+
+ALL = 1 << 40
+SLACK_MS = 3 * UPKEEP_MS
+
+
+def state_in(world: Network, number: int) -> StreamState | None:
+    """The stream as a region sees it, if there is one."""
+    streams = world.machines[number].node.partitions
+    return streams.state(STREAM) if world.partitioned is not None and streams.ids() else None
+
+
+def memberships_in(world: Network, number: int) -> dict[str, Membership]:
+    streams = world.machines[number].node.partitions
+    return streams.memberships(STREAM) if world.partitioned is not None and streams.ids() else {}
+
+
+def messages_of(state: StreamState, partition: int) -> list[Message]:
+    return state.partitions()[partition].read(0, ALL, ALL)
+
+
+def known_at_end(world: Network, clients: Partitioned) -> Known:
+    return known_of(world.oracle, clients.spec, world.vector())
+
+
+class OneSequence(Checker):
+    """All regions agree on the home, and on the messages of each partition and their offsets: those that the line of
+    the highest epoch numbered, without a hole, at times that do not fall. While regions differ in what they know, two
+    that know the same highest epoch never read different messages at one offset.
+    """
+
+    name = "one sequence"
+
+    def __init__(self) -> None:
+        self._read: dict[tuple[Epoch, int, int], bytes] = {}
+
+    def delivered(self, world: Network, delivery: Delivery) -> None:
+        for partition, message in delivery.messages:
+            known = self._read.setdefault((delivery.epoch, partition, message.offset), message.value)
+            if known != message.value:
+                text = f"{partition}:{message.offset} under {delivery.epoch} is {known!r}, and {message.value!r}"
+                self.fail(f"{text} in region {delivery.number}")
+        for one, other in pairwise(delivery.messages):
+            if one[0] == other[0] and (one[1].offset >= other[1].offset or one[1].time_ms > other[1].time_ms):
+                self.fail(f"region {delivery.number} reads {one[0]}:{one[1].offset} before {other[1].offset}")
+
+    def at_end(self, world: Network) -> None:
+        clients, state = world.partitioned, state_in(world, 1)
+        if clients is None or state is None:
+            return
+        known = known_at_end(world, clients)
+        for number in world.machines:
+            self._compare(world, number, self._expected(known, clients))
+
+    def _expected(self, known: Known, clients: Partitioned) -> list[list[tuple[int, bytes, int]]]:
+        found: list[list[tuple[int, bytes, int]]] = [[] for _ in range(clients.spec.partitions)]
+        for dot, one in known.numbered.items():
+            if known.lives(dot):
+                found[one.partition].append((one.entry_id[1], one.value, one.time_ms))
+        return [sorted(rows) for rows in found]
+
+    def _compare(self, world: Network, number: int, expected: list[list[tuple[int, bytes, int]]]) -> None:
+        state = state_in(world, number)
+        assert state is not None, f"region {number} does not have the stream"
+        for partition, rows in enumerate(expected):
+            held = [(one.offset, one.value, one.time_ms) for one in messages_of(state, partition)]
+            if held != rows:
+                self.fail(f"region {number} has {held} in {partition}, expected {rows}")
+            if any(one[2] > other[2] for one, other in pairwise(held)):
+                self.fail(f"region {number}, partition {partition}: times fall: {held}")
+
+
+class Dense(Checker):
+    """Every offset below the next one was given to a message; it is there unless a home removed it."""
+
+    name = "dense offsets"
+
+    def at_end(self, world: Network) -> None:
+        clients, state = world.partitioned, state_in(world, 1)
+        if clients is None or state is None:
+            return
+        known = known_at_end(world, clients)
+        given = {(one.partition, dot[0], one.entry_id) for dot, one in known.numbered.items()}
+        line = known.line()
+        for partition, found in enumerate(state.partitions()):
+            ends = [starts[partition] for _, starts in line[1:]] + [found.next_offset()]
+            for (epoch, starts), end in zip(line, ends, strict=True):
+                for offset in range(starts[partition], end):
+                    if (partition, epoch[1], (epoch[0], offset)) not in given:
+                        self.fail(f"{partition}:{offset} of epoch {epoch} was given to no message")
+
+
+class NoLostMessage(Checker):
+    """A message that was answered can be read in the end, unless it was removed for its age, or its machine lost it
+    before any other region had it.
+    """
+
+    name = "lost message"
+
+    def at_end(self, world: Network) -> None:
+        clients = world.partitioned
+        if clients is None:
+            return
+        known = known_at_end(world, clients)
+        made = known_of(world.oracle, clients.spec)
+        for value, put in clients.told.puts.items():
+            dots = known.dots.get(value, [])
+            if not put.answered or any(known.lives(dot) for dot in dots) or self._aged(known, dots):
+                continue
+            if dots or not any(may_be_lost(world, dot) for dot in made.dots.get(value, [])):
+                self.fail(f"{value!r} in {put.partition}: answered and gone, it was {dots}")
+
+    def _aged(self, known: Known, dots: list[Dot]) -> bool:
+        return any(one.trimmed for dot in dots for one in known.removals.get(dot, []))
+
+
+class KeptForRetention(Checker):
+    """No message is removed before its retention is over by the clock of the region that removes it, and none stays
+    much longer.
+    """
+
+    name = "retention"
+
+    def at_end(self, world: Network) -> None:
+        clients, state = world.partitioned, state_in(world, 1)
+        if clients is None or state is None:
+            return
+        known, retention_ms = known_at_end(world, clients), clients.spec.retention_ms
+        for dot, removals in known.removals.items():
+            one = known.numbered[dot]
+            early = [one.clock_ms for one in removals if one.clock_ms - retention_ms <= known.numbered[dot].time_ms]
+            if all(removal.trimmed for removal in removals) and len(early) == len(removals):
+                self.fail(f"{one.value!r} of {one.time_ms} was removed at {early}, before {retention_ms} ms")
+        for partition in range(clients.spec.partitions):
+            for message in messages_of(state, partition):
+                if message.time_ms < world.now_ms - retention_ms - SLACK_MS:
+                    self.fail(f"{partition}:{message.offset} of {message.time_ms} is still there")
+
+
+class OneOwner(Checker):
+    """Within an epoch and a generation no partition has two owners; every partition has one after a call, shares differ
+    by one at most, and nobody owns two while another owns none.
+    """
+
+    name = "one owner"
+
+    def __init__(self) -> None:
+        self._owned: dict[tuple[str, Epoch, int], dict[int, str]] = {}
+
+    def polled(self, world: Network, instance: Instance, polled: Polled) -> None:
+        owners = self._owned.setdefault((instance.group, polled.epoch, polled.generation), {})
+        for partition in polled.positions:
+            owner = owners.setdefault(partition, instance.name)
+            if owner != instance.name:
+                self.fail(f"{partition} of {instance.group} belongs to {owner} and {instance.name} in {polled.epoch}")
+
+    def turned(self, world: Network, number: int) -> None:
+        for group, membership in memberships_in(world, number).items():
+            ownership = membership.ownership
+            if ownership.instances:
+                self._check_shares(f"region {number}, {group}", ownership.owners, list(ownership.instances))
+
+    def _check_shares(self, where: str, owners: list[str], names: list[str]) -> None:
+        if NOBODY in owners:
+            self.fail(f"{where}: nobody owns {owners.index(NOBODY)}")
+        shares = [owners.count(name) for name in names]
+        if sum(shares) != len(owners):
+            self.fail(f"{where}: an instance that left owns a partition: {owners}, {names}")
+        if max(shares) - min(shares) > 1:
+            self.fail(f"{where}: shares of {shares}")
+
+
+class SilentOwner(Checker):
+    """After a call nobody owns a partition who was silent for longer than its timeout by the clock of the home."""
+
+    name = "silent owner"
+
+    def turned(self, world: Network, number: int) -> None:
+        clients = world.partitioned
+        if clients is None:
+            return
+        timeouts = {one.name: one.timeout_ms for one in clients.instances}
+        now_ms = world.machines[number].node.context.now_ms
+        for group, membership in memberships_in(world, number).items():
+            if membership.used_ms != now_ms:
+                continue
+            for name in membership.ownership.owners:
+                if name == NOBODY:
+                    continue
+                until_ms = membership.ownership.instances[name].until_ms
+                if not now_ms < until_ms <= now_ms + timeouts[name]:
+                    self.fail(f"region {number}, {group}: {name} stays {until_ms - now_ms} of {timeouts[name]} ms")
+
+
+class NothingSkipped(Sampled):
+    """What lies between the start of a group and its committed offset was delivered to an instance, in every region at
+    any time. In the end everything was that was sent after a group began, or that is not older than its start.
+    """
+
+    name = "skipped message"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._began_ms: dict[tuple[str, Dot], int] = {}
+
+    def turned(self, world: Network, number: int) -> None:
+        if world.partitioned is not None and world.machines[number].logged:
+            self._note_starts(world, number)
+        super().turned(world, number)
+
+    def _note_starts(self, world: Network, number: int) -> None:
+        state = state_in(world, number)
+        for group in [] if state is None else state.groups():
+            assert state is not None
+            for start in state.starts_of(group):
+                self._began_ms.setdefault((group, start.name), world.now_ms)
+
+    def look(self, world: Network, number: int) -> None:
+        clients, state = world.partitioned, state_in(world, number)
+        if clients is None or state is None:
+            return
+        for group in state.groups():
+            starts = state.starts_of(group)
+            if len(starts) == 1:
+                self._check_committed(world, number, group, starts[0])
+
+    def _check_committed(self, world: Network, number: int, group: str, start: Start) -> None:
+        clients, state = world.partitioned, state_in(world, number)
+        assert clients is not None and state is not None
+        told = clients.told.delivered.get((group, start.resets), set())
+        for partition in range(clients.spec.partitions):
+            committed = state.committed(group, partition, start)
+            first = state.epochs.settle(partition, start.offsets[partition], start.epoch) if start.offsets else 0
+            for message in messages_of(state, partition) if committed != UNCOMMITTED else []:
+                within = first <= message.offset <= committed
+                if within and message.time_ms >= start.time_ms and message.value not in told:
+                    where = f"region {number}, {group}: {partition}:{message.offset} {message.value!r}"
+                    self.fail(f"{where} lies before {committed}, and was delivered to nobody")
+
+    def at_end(self, world: Network) -> None:
+        super().at_end(world)
+        clients, state = world.partitioned, state_in(world, 1)
+        if clients is None or state is None:
+            return
+        for group in state.groups():
+            for start in state.starts_of(group):
+                self._check_all(clients, state, group, start)
+
+    def _check_all(self, clients: Partitioned, state: StreamState, group: str, start: Start) -> None:
+        told = clients.told.delivered.get((group, start.resets), set())
+        began_ms = self._began_ms.get((group, start.name), 0)
+        for partition in range(clients.spec.partitions):
+            for message in messages_of(state, partition):
+                late = start.kind == LATEST and clients.told.puts[message.value].sent_ms <= began_ms
+                early = start.kind == AT_TIME and message.time_ms < start.time_ms
+                if not late and not early and message.value not in told:
+                    self.fail(f"{group} never got {partition}:{message.offset} {message.value!r} since {start.kind}")
+
+
+class CommitsRise(Checker):
+    """What a group has committed does not fall while its home and its start stay the same. An answered reset counts,
+    and nothing from before it.
+    """
+
+    name = "commits"
+
+    def __init__(self) -> None:
+        self._committed: dict[tuple[int, int, str], tuple[Epoch, Dot, list[int]]] = {}
+
+    def turned(self, world: Network, number: int) -> None:
+        state = state_in(world, number) if world.machines[number].logged else None
+        for group, membership in memberships_in(world, number).items() if state is not None else ():
+            assert state is not None
+            starts = state.starts_of(group)
+            if (
+                len(starts) == 1
+                and state.epochs.current() == membership.epoch
+                and starts[0].name == membership.start.name
+            ):
+                self._check_group(world, number, group, membership, state)
+
+    def _check_group(self, world: Network, number: int, group: str, membership: Membership, state: StreamState) -> None:
+        key = (number, world.machines[number].starts, group)
+        epoch, name = membership.epoch, membership.start.name
+        now = [state.committed(group, at, membership.start) for at in range(state.spec.partitions)]
+        known_epoch, known_name, before = self._committed.get(key, (epoch, name, now))
+        if (known_epoch, known_name) == (epoch, name) and any(
+            one < other for one, other in zip(now, before, strict=True)
+        ):
+            self.fail(f"region {number}, {group}: committed {before}, then {now}")
+        self._committed[key] = (epoch, name, now)
+
+    def at_end(self, world: Network) -> None:
+        clients = world.partitioned
+        if clients is None:
+            return
+        made = known_of(world.oracle, clients.spec)
+        for group, count in clients.told.resets.items():
+            if count > len(made.resets.get(group.encode(), ())):
+                self.fail(f"{count} resets of {group} were answered, and the regions made {made.resets}")
+        self._compare(world, clients)
+
+    def _compare(self, world: Network, clients: Partitioned) -> None:
+        states = [state for state in [state_in(world, number) for number in world.machines] if state is not None]
+        rows = [self._row(state, clients.spec.partitions) for state in states]
+        if any(row != rows[0] for row in rows):
+            self.fail(f"regions differ: {rows}")
+
+    def _row(self, state: StreamState, partitions: int) -> list[object]:
+        """The home and the groups as a region sees them in the end."""
+        named = [(group, start) for group in state.groups() for start in state.starts_of(group)]
+        rows: list[object] = [state.home(), state.epochs.current()]
+        rows += [
+            (group, start.kind, start.resets, [state.committed(group, at, start) for at in range(partitions)])
+            for group, start in named
+        ]
+        return rows

@@ -1,0 +1,418 @@
+"""The clients of a partitioned stream in a world: producers, instances of groups, operators.
+
+They call through any region that runs, wait for what comes back as long as its process lives, and stall, die, and
+return through another region with the bookmark that they had. As in the runtime, a reply counts once the turn of its
+machine is performed, and is durable if `fsync` is `always`.
+
+When everything is healed, producers and operators stop, nobody dies any more, and the instances go on until they have
+read everything. Then they call through the home and the regions that are linked to it: a region that is not has to take
+over, whose clients the former home would take over from, and so on.
+
+All is drawn from a source of its own, so a world without these clients runs as if there were none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from crdtstream.core.epochs import Epoch
+from crdtstream.partitions import calls
+from crdtstream.partitions.coordinator import NUMBER_BITS
+from crdtstream.partitions.reading import read_polled
+from crdtstream.partitions.streams import PartitionedStreams
+from crdtstream.partitions.values import AT_TIME, STARTS, UNKNOWN_GROUP, Bookmark, Message, Polled, Refused, StreamSpec
+from crdtstream.protocols.call_rows import CallRow as Row
+from simulations.network import START_MS, Network, Watcher
+
+if TYPE_CHECKING:
+    from simulations.world import World
+
+STREAM = "s"
+FOREVER_MS = 1 << 46
+GROUPS_MAX = 50
+NO_REPLY: Row = [False, "no reply", "the process ended"]
+MISSING = (UNKNOWN_GROUP, "unknown stream")
+Done = Callable[[Row], None]
+
+
+@dataclass
+class Put:
+    """A message that was sent: at what time, and whether it was answered."""
+
+    partition: int
+    sent_ms: int
+    answered: bool = False
+
+
+@dataclass
+class Delivery:
+    """Messages that an instance has read: the region, the epoch there, and what was reset how often before."""
+
+    number: int
+    instance: Instance
+    epoch: Epoch
+    resets: int
+    messages: list[tuple[int, Message]]
+
+
+@dataclass
+class Pending:
+    """A call without a reply: at which start of which machine, and from which position of the log it counts."""
+
+    number: int
+    starts: int
+    done: Done
+    reply: Row | None = None
+    position: int = 0
+
+
+@dataclass
+class Instance:
+    """A member of a group; `at` is the machine that it calls, `bookmark` is None until it has joined. `drained` names
+    the partitions, the generation and the epoch of its last poll if that gave nothing.
+    """
+
+    group: str
+    name: str
+    at: int
+    timeout_ms: int
+    commits: bool
+    bookmark: Bookmark | None = None
+    busy: bool = False
+    gone: bool = False
+    drained: tuple[Epoch, int, frozenset[int]] | None = None
+
+
+@dataclass
+class Told:
+    """What clients were told: the ground truth of checkers."""
+
+    puts: dict[bytes, Put] = field(default_factory=dict)
+    delivered: dict[tuple[str, int], set[bytes]] = field(default_factory=dict)
+    resets: dict[str, int] = field(default_factory=dict)
+    calls: int = 0
+
+
+class Partitioned(Watcher):
+    """The clients of one stream. `kinds` says where each group begins."""
+
+    def __init__(self, world: World, rng: Random) -> None:
+        self.world = world
+        self.rng = rng
+        self.told = Told()
+        retention_ms = rng.choice([FOREVER_MS, FOREVER_MS, 900, 2_500])
+        self.spec = StreamSpec(STREAM, rng.choice([1, 2, 3, 5]), retention_ms)
+        self.kinds = {f"g{index}": rng.choice(STARTS) for index in range(rng.choice([1, 1, 2]))}
+        self.times = {group: START_MS + rng.randrange(3_000) for group in self.kinds}
+        self.operated_ms = rng.choice([0, 300, 1_000, 3_000])
+        self.instances: list[Instance] = []
+        self._pending: dict[tuple[int, int], Pending] = {}
+        self._named = 0
+        world.watch(self)
+
+    def begin(self) -> None:
+        plan, rng = self.world.plan, self.rng
+        plan(0, self._create)
+        for _ in range(rng.choice([1, 2, 3])):
+            plan(rng.randrange(200), self._produce, rng.choice([30, 100, 300]))
+        for group in self.kinds:
+            for _ in range(rng.choice([1, 2, 3, 4, 6])):
+                plan(rng.randrange(600), self._come, group)
+        if self.operated_ms:
+            plan(rng.randrange(self.operated_ms), self._operate)
+
+    @property
+    def healing(self) -> bool:
+        return self.world.adversary.healing
+
+    def streams_of(self, number: int) -> PartitionedStreams:
+        return self.world.machines[number].node.partitions
+
+    # Calls
+
+    def call(self, number: int, row: Row, done: Done) -> None:
+        self.told.calls += 1
+        self.world.note(f"{number}> {show(row)}")
+        self._slice(number, lambda: self._submit(number, row, done), done)
+
+    def _submit(self, number: int, row: Row, done: Done) -> None:
+        call = self.streams_of(number).submit(row)
+        self._pending[(number, call)] = Pending(number, self.world.machines[number].starts, done)
+
+    def _slice(self, number: int, work: Callable[[], None], done: Done) -> None:
+        """Run work between two commands, in a turn of its own; `done` hears of a refusal."""
+        self.world.act(number, lambda: self._turn(number, work, done))
+
+    def _turn(self, number: int, work: Callable[[], None], done: Done) -> None:
+        machine = self.world.machines[number]
+        machine.look_for_room()
+        machine.node.begin_slice(self.world.clock_ms(number))
+        refused: Row = []
+        try:
+            work()
+        except Refused as error:
+            refused = calls.refusal_row(error)
+        machine.node.end_slice()
+        self.world.turn(number)
+        if refused:
+            self._answer(done, refused)
+
+    def _answer(self, done: Done, reply: Row) -> None:
+        self.world.plan(0, done, reply)
+
+    def turned(self, world: Network, number: int) -> None:
+        """Take the replies that came, and hand on those that count."""
+        machine = world.machines[number]
+        for call, row in self.streams_of(number).take_replies():
+            pending = self._pending.get((number, call))
+            if pending is not None:
+                pending.reply, pending.position = row, machine.log.last_position
+        holds = machine.node.outputs.holds
+        for key, pending in list(self._pending.items()):
+            durable = not holds or pending.position <= machine.log.synced_position
+            if key[0] == number and pending.reply is not None and durable:
+                del self._pending[key]
+                self._answer(pending.done, pending.reply)
+
+    def stopping(self, world: Network, number: int, fault: str) -> None:
+        """What was asked of this process stays without a reply."""
+        for key in [key for key in self._pending if key[0] == number]:
+            self._answer(self._pending.pop(key).done, NO_REPLY)
+
+    def _region(self) -> int | None:
+        """A machine that runs; while everything is healed, the home or one that is linked to it."""
+        numbers = [number for number in sorted(self.world.machines) if self.world.runs(number)]
+        if self.healing:
+            numbers = self._reaching(numbers)
+        return self.rng.choice(numbers) if numbers else None
+
+    def _reaching(self, numbers: list[int]) -> list[int]:
+        """The home among these machines, and those that are linked to it. Of two processes with the number of the home
+        each would take over from the other one, so then nobody else is called.
+        """
+        world = self.world
+        serving = [number for number in numbers if world.machines[number].node.membership.serving()]
+        holding = [number for number in serving if self.streams_of(number).ids()]
+        if not holding:
+            return serving[:1]
+        head = max(holding, key=lambda number: self.streams_of(number).epoch(STREAM))
+        _, origin = self.streams_of(head).epoch(STREAM)
+        region = self.streams_of(head).home(STREAM)
+        meant = [number for number, machine in world.machines.items() if machine.config.region == region]
+        homes = [number for number in serving if world.machines[number].node.replica.applied.slot == origin]
+        if not homes or len(meant) > 1:
+            return homes or [number for number in serving if number in meant]
+        linked = [one.other(homes[0]) for one in world.connections_of(homes[0]) if len(one.joined) == 2]
+        return [number for number in serving if number == homes[0] or number in linked]
+
+    # The stream
+
+    def _create(self) -> None:
+        """Create the stream through a region, until one has it."""
+        number = self._region()
+        held = [one for one, machine in self.world.machines.items() if machine.up and self.streams_of(one).ids()]
+        if not held:
+            self.world.plan(100, self._create)
+            if number is not None and self.world.machines[number].node.membership.serving():
+                self.world.note(f"{number}> create {self.spec.partitions} {self.spec.retention_ms}")
+                self._slice(number, lambda: self.streams_of(number).create(self.spec), ignore)
+
+    # Producers
+
+    def _produce(self, interval_ms: int) -> None:
+        if self.healing:
+            return
+        self.world.plan(1 + self.rng.randrange(2 * interval_ms), self._produce, interval_ms)
+        number = self._region()
+        if number is not None:
+            rows = [self._message() for _ in range(self.rng.choice([1, 1, 2, 5]))]
+            for partition, _, value in rows:
+                self.told.puts[value] = Put(partition, self.world.now_ms)
+            self.call(number, [calls.PUT, STREAM, rows], lambda reply: self._was_put(rows, reply))
+
+    def _message(self) -> Row:
+        self._named += 1
+        return [self.rng.randrange(self.spec.partitions), self.rng.choice([None, b"k"]), b"m%d" % self._named]
+
+    def _was_put(self, rows: list[Row], reply: Row) -> None:
+        self.world.note(f"put {[row[2].decode() for row in rows]} = {show(reply)}")
+        for row in rows:
+            self.told.puts[row[2]].answered = bool(reply[0])
+
+    # Instances
+
+    def _come(self, group: str) -> None:
+        """A new instance joins the group."""
+        self._named += 1
+        timeout_ms = self.rng.choice([60, 200, 600, 2_000])
+        commits = self.rng.random() < 0.7
+        instance = Instance(group, f"i{self._named}", 1, timeout_ms, commits)
+        self.instances.append(instance)
+        self._move(instance)
+        self._step(instance)
+
+    def _move(self, instance: Instance) -> None:
+        instance.at = self._region() or instance.at
+
+    def _step(self, instance: Instance) -> None:
+        """What the instance does next, and when it does something again."""
+        if instance.gone:
+            return
+        rng = self.rng
+        draw = 1.0 if self.healing else rng.random()
+        stall_ms = rng.choice([300, 1_000]) if draw < 0.04 else 0
+        self.world.plan(10 + rng.randrange(120) + stall_ms, self._step, instance)
+        if draw < 0.06:
+            self._move(instance)
+        elif draw < 0.08:
+            self._die(instance)
+            return
+        if self.healing and instance.at not in self._reaching(sorted(self.world.machines)):
+            self._move(instance)
+        if not instance.busy and self.world.runs(instance.at):
+            self._ask(instance)
+
+    def _die(self, instance: Instance) -> None:
+        """Die, as the runtime of a consumer that is replaced by another one later."""
+        instance.gone = True
+        self.world.note(f"{instance.name} dies")
+        self.world.plan(self.rng.randrange(1_000), self._come, instance.group)
+
+    def _ask(self, instance: Instance) -> None:
+        instance.busy = True
+        if instance.bookmark is None:
+            kind, time_ms = self.kinds[instance.group], self.times[instance.group]
+            row: Row = [calls.JOIN, STREAM, instance.group, kind, time_ms, GROUPS_MAX]
+            self.call(instance.at, row, lambda reply: self._joined(instance, reply))
+            return
+        kind = self.rng.choice([calls.POLL] * 4 + [calls.HEARTBEAT] + [calls.COMMIT] * (1 if instance.commits else 3))
+        at, bookmark = instance.at, instance.bookmark
+        row = [kind, STREAM, instance.group, instance.name, instance.timeout_ms, calls.bookmark_row(bookmark)]
+        if kind == calls.POLL:
+            self.call(at, [*row, instance.commits], lambda reply: self._polled(instance, at, bookmark, reply))
+        else:
+            self.call(at, row, lambda reply: self._moved_on(instance, kind, reply))
+
+    def _joined(self, instance: Instance, reply: Row) -> None:
+        instance.busy = False
+        self.world.note(f"{instance.name} joins {show(reply)}")
+        if reply[0]:
+            instance.bookmark = calls.bookmark_in(reply[1])
+
+    def _moved_on(self, instance: Instance, kind: str, reply: Row) -> None:
+        instance.busy = False
+        self.world.note(f"{instance.name} {kind} {show(reply)}")
+        if reply[0]:
+            instance.bookmark = calls.bookmark_in(reply[1])
+        else:
+            self._refused(instance, reply)
+
+    def _refused(self, instance: Instance, reply: Row) -> None:
+        if reply[1] in MISSING:
+            instance.bookmark = None
+        elif self.rng.random() < 0.2:
+            self._move(instance)
+
+    def _polled(self, instance: Instance, at: int, before: Bookmark, reply: Row) -> None:
+        self.world.note(f"{instance.name} poll {show(reply)}")
+        if not reply[0]:
+            instance.busy = False
+            self._refused(instance, reply)
+            return
+        polled = calls.polled_in(reply[1])
+        self.world.tell("polled", instance, polled)
+        self.world.plan(self.rng.randrange(20), self._look, instance, at, before, polled)
+
+    def _look(self, instance: Instance, at: int, before: Bookmark, polled: Polled) -> None:
+        """Read what the poll gave, in the region that was asked."""
+        if instance.gone or not self.world.runs(at):
+            instance.busy = False
+        else:
+            self._slice(at, lambda: self._read(instance, at, before, polled), lambda _: self._free(instance))
+
+    def _free(self, instance: Instance) -> None:
+        instance.busy = False
+
+    def _read(self, instance: Instance, at: int, before: Bookmark, polled: Polled) -> None:
+        count_max = self.rng.choice([1, 4, 100])
+        order = sorted(polled.positions)
+        self.rng.shuffle(order)
+        found, after = read_polled(self.streams_of(at), STREAM, polled, before, order, count_max, 1 << 20)
+        delivery = Delivery(at, instance, after.epoch, polled.generation >> 2 * NUMBER_BITS, found)
+        self._named += 1
+        key = (at, -self._named)
+        pending = Pending(at, self.world.machines[at].starts, lambda reply: self._took(delivery, polled, after, reply))
+        # As for a call: what was read counts once it is durable under `always`.
+        pending.reply, pending.position = [True, None], self.world.machines[at].node.last_position
+        self._pending[key] = pending
+
+    def _took(self, delivery: Delivery, polled: Polled, after: Bookmark, reply: Row) -> None:
+        instance = delivery.instance
+        instance.busy = False
+        if not reply[0] or instance.gone:
+            return
+        instance.bookmark = after
+        instance.drained = None
+        knows = self.streams_of(delivery.number).knows(STREAM, polled.epoch)
+        if not delivery.messages and knows:
+            instance.drained = (polled.epoch, polled.generation, frozenset(polled.positions))
+        told = self.told.delivered.setdefault((instance.group, delivery.resets), set())
+        told.update(message.value for _, message in delivery.messages)
+        names = [f"{at}:{one.offset}={one.value.decode()}" for at, one in delivery.messages]
+        self.world.note(f"{instance.name} reads at {delivery.number} under {delivery.epoch}: {names}")
+        self.world.tell("delivered", delivery)
+
+    # Operators
+
+    def _operate(self) -> None:
+        """Take a home over, or move a group."""
+        if self.healing:
+            return
+        self.world.plan(self.rng.randrange(2 * self.operated_ms), self._operate)
+        number = self._region()
+        if number is None:
+            return
+        if self.rng.random() < 0.6:
+            self.world.note(f"{number}> take over")
+            self._slice(number, lambda: self.streams_of(number).take_over(STREAM), ignore)
+        else:
+            self._reset(number, self.rng.choice(sorted(self.kinds)))
+
+    def _reset(self, number: int, group: str) -> None:
+        kind = self.rng.choice(STARTS)
+        time_ms = self.world.now_ms - self.rng.randrange(1_000) if kind == AT_TIME else 0
+        self.call(number, [calls.RESET, STREAM, group, kind, time_ms], lambda reply: self._was_reset(group, reply))
+
+    def _was_reset(self, group: str, reply: Row) -> None:
+        self.world.note(f"reset {group} {show(reply)}")
+        if reply[0]:
+            self.told.resets[group] = self.told.resets.get(group, 0) + 1
+
+    # The end
+
+    def settled(self) -> bool:
+        """True if nothing is stale and the instances of every group have just read nothing of all partitions."""
+        if not self.streams_of(1).ids():
+            return True
+        state = self.world.machines[1].node.partitions.state(STREAM)
+        if any(one.has_stale() for one in state.partitions()):
+            return False
+        return all(self._is_drained(group, state.epochs.current()) for group in self.kinds)
+
+    def _is_drained(self, group: str, epoch: Epoch) -> bool:
+        live = [one for one in self.instances if one.group == group and not one.gone]
+        drained = [one.drained for one in live if one.drained is not None and one.drained[0] == epoch]
+        newest = max([generation for _, generation, _ in drained], default=0)
+        owned = [partitions for _, generation, partitions in drained if generation == newest]
+        return sum(map(len, owned)) == self.spec.partitions
+
+
+def ignore(reply: Row) -> None:
+    """Nobody waits for this."""
+
+
+def show(row: Any) -> str:
+    return str(row).replace(" ", "")
