@@ -89,7 +89,7 @@ def known_of(oracle: Oracle, spec: StreamSpec, vector: VersionVector | None = No
 
 def note_messages(known: Known, partition: int, slot: int, effect: fx.EntriesAdded) -> None:
     for entry_id, counter, fields in entries_of(effect):
-        one = Numbered(partition, entry_id, fields[b"value"], int(fields[b"time"]))
+        one = Numbered(partition, entry_id, fields[b"value"], int(fields.get(b"time", b"0")))
         known.numbered[(slot, counter)] = one
         known.dots.setdefault(one.value, []).append((slot, counter))
 

@@ -18,11 +18,14 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from crdtstream.core.effects import Key
+from crdtstream.core.entry_id import ID_MIN, mint
 from crdtstream.core.epochs import Epoch
 from crdtstream.partitions import calls
 from crdtstream.partitions.calls import Row
-from crdtstream.partitions.coordinator import NUMBER_BITS
+from crdtstream.partitions.keys import partition_key
 from crdtstream.partitions.reading import read_polled
+from crdtstream.partitions.state import NUMBER_BITS, StreamState
 from crdtstream.partitions.streams import PartitionedStreams
 from crdtstream.partitions.values import AT_TIME, STARTS, UNKNOWN_GROUP, Bookmark, Message, Polled, Refused, StreamSpec
 from simulations.network import START_MS, Network, Watcher
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 STREAM = "s"
 FOREVER_MS = 1 << 46
 GROUPS_MAX = 50
+CLOCK_MS_MAX = 1 << 40
 NO_REPLY: Row = [False, "no reply", "the process ended"]
 MISSING = (UNKNOWN_GROUP, "unknown stream")
 Done = Callable[[Row], None]
@@ -71,8 +75,8 @@ class Pending:
 
 @dataclass
 class Instance:
-    """A member of a group; `at` is the machine that it calls, `bookmark` is None until it has joined. `drained` names
-    the partitions, the generation and the epoch of its last poll if that gave nothing.
+    """A member of a group; `at` is the machine that it calls, `bookmark` is None until it has joined. `drained` is its
+    last poll if that gave nothing to read.
     """
 
     group: str
@@ -83,7 +87,7 @@ class Instance:
     bookmark: Bookmark | None = None
     busy: bool = False
     gone: bool = False
-    drained: tuple[Epoch, int, frozenset[int]] | None = None
+    drained: Polled | None = None
 
 
 @dataclass
@@ -227,11 +231,31 @@ class Partitioned(Watcher):
             return
         self.world.plan(1 + self.rng.randrange(2 * interval_ms), self._produce, interval_ms)
         number = self._region()
-        if number is not None:
+        if number is not None and self.rng.random() < 0.1:
+            self._add_by_redis(number)
+        elif number is not None:
             rows = [self._message() for _ in range(self.rng.choice([1, 1, 2, 5]))]
             for partition, _, value in rows:
                 self.told.puts[value] = Put(partition, self.world.now_ms)
             self.call(number, [calls.PUT, STREAM, rows], lambda reply: self._was_put(rows, reply))
+
+    def _add_by_redis(self, number: int) -> None:
+        """A client of the Redis port adds a message, with an ID of its own; it counts once the home has numbered it."""
+        partition, _, value = self._message()
+        known = self.streams_of(number).ids() and self.world.machines[number].node.membership.serving()
+        # Above an ID from a clock that is wrong by millennia no epoch has room, and an operator has to help.
+        if not known or self.world.clock_ms(number) > CLOCK_MS_MAX:
+            return
+        self.told.puts[value] = Put(partition, self.world.now_ms)
+        self.world.note(f"{number}> XADD to partition {partition}: {value.decode()}")
+        self._slice(number, lambda: self._add(number, partition_key(STREAM, partition), value), ignore)
+
+    def _add(self, number: int, key: Key, value: bytes) -> None:
+        replica = self.world.machines[number].node.replica
+        stream = replica.keyspace.find(key)
+        entry_id = mint(replica.keyspace.now_ms, ID_MIN if stream is None else stream.top, replica.lane)
+        if entry_id is not None and self.world.machines[number].node.context.standing.writable:
+            replica.add_entry(key, entry_id, [b"value", value])
 
     def _message(self) -> Row:
         self._named += 1
@@ -356,7 +380,7 @@ class Partitioned(Watcher):
         instance.drained = None
         knows = self.streams_of(delivery.number).knows(STREAM, polled.epoch)
         if not delivery.messages and knows:
-            instance.drained = (polled.epoch, polled.generation, frozenset(polled.positions))
+            instance.drained = polled
         told = self.told.delivered.setdefault((instance.group, delivery.resets), set())
         told.update(message.value for _, message in delivery.messages)
         names = [f"{at}:{one.offset}={one.value.decode()}" for at, one in delivery.messages]
@@ -398,14 +422,17 @@ class Partitioned(Watcher):
         state = self.world.machines[1].node.partitions.state(STREAM)
         if any(one.has_stale() for one in state.partitions()):
             return False
-        return all(self._is_drained(group, state.epochs.current()) for group in self.kinds)
+        return all(self._is_drained(group, state) for group in self.kinds)
 
-    def _is_drained(self, group: str, epoch: Epoch) -> bool:
+    def _is_drained(self, group: str, state: StreamState) -> bool:
+        epoch = state.epochs.current()
         live = [one for one in self.instances if one.group == group and not one.gone]
-        drained = [one.drained for one in live if one.drained is not None and one.drained[0] == epoch]
-        newest = max([generation for _, generation, _ in drained], default=0)
-        owned = [partitions for _, generation, partitions in drained if generation == newest]
-        return sum(map(len, owned)) == self.spec.partitions
+        drained = [one.drained for one in live if one.drained is not None and one.drained.epoch == epoch]
+        newest = max([polled.generation for polled in drained], default=0)
+        positions = [item for polled in drained if polled.generation == newest for item in polled.positions.items()]
+        # What was numbered again in the meantime is not read yet.
+        left = any(state.partitions()[at].read(position, 1, 1) for at, position in positions)
+        return len(positions) == self.spec.partitions and not left
 
 
 def ignore(reply: Row) -> None:

@@ -39,6 +39,8 @@ yet; `N<` is where that reply is expected. Other lines are steps:
     turn 1            run the more deeply indented commands below in one turn of region 1, without showing replies
     check NAME        the checker of that name must hold (simulations/checkers.py); `sync` must precede it
 
+A command `stream ...` is a call to a partitioned stream: see simulations/stream_calls.py.
+
 Settings come first: `regions N`, `id-mode`, `topology` (mesh, ring, line, hub), `fsync` (one for all, or one for each).
 
 Replies: `nil`, numbers and texts as they are, `! ` before an error, lists in brackets. `rewritten` returns the text
@@ -58,6 +60,7 @@ from simulations.checkers import all_checkers
 from simulations.cluster import Cluster
 from simulations.reply import read_reply, show_reply
 from simulations.settings import pairs_of
+from simulations.stream_calls import StreamCalls
 
 COMMAND = re.compile(r"^(\s*)(\d+)> (.*)$")
 ANSWER = re.compile(r"^(\s*)(\d+)<$")
@@ -92,6 +95,7 @@ class Scenario:
     def __init__(self, text: str) -> None:
         self.lines: list[Line] = []
         self.settings = {"regions": "2", "id-mode": "strict", "fsync": "everysec", "topology": "mesh", "absent": ""}
+        self._stream_calls = StreamCalls()
         self._read(text)
 
     def _read(self, text: str) -> None:
@@ -154,6 +158,8 @@ class Scenario:
         return cluster
 
     def _execute(self, cluster: Cluster, line: Line) -> list[str]:
+        if line.command.startswith("stream "):
+            return [self._stream_calls.execute(cluster, line.region, line.command.split()[1:])]
         if line.command:
             reply = cluster.execute(line.region, self._argv(line, line.command))
         else:

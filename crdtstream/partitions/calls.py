@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgpack
 
-from crdtstream.partitions.coordinator import NUMBER_BITS
+from crdtstream.partitions.state import NUMBER_BITS
 from crdtstream.partitions.values import UNREACHABLE, Bookmark, NewMessage, Polled, Refused, Reservation, Stamp
 
 PUT: Final = "put"

@@ -54,9 +54,13 @@ class Partition:
         last = self._segments()[-1]
         stream = self._stream()
         meta = None if stream is None else stream.metas.get(last.origin)
-        if meta is None or meta.add_id[0] != last.number:
+        if meta is None:
             return last.start
-        return max(last.start, meta.add_id[1] + 1)
+        if meta.add_id[0] == last.number:
+            return max(last.start, meta.add_id[1] + 1)
+        # A Redis client of the home has added an entry since.
+        numbered = self._last(last)
+        return last.start if numbered is None else numbered.offset + 1
 
     def oldest_offset(self) -> int:
         """The first offset that is still here; the next one if there is none."""
@@ -207,26 +211,23 @@ class Partition:
             return 0
         ranges: dict[int, list[CounterRange]] = {}
         found: list[NewMessage] = []
-        for slot, piece in self._stale(stream, count_max):
-            for index in range(piece.low, piece.high):
-                message = message_at(piece.block, index)
-                if message is not None:
-                    found.append(NewMessage(self.number, message.key, message.value))
-                    counter = piece.block.counter_at(index)
-                    ranges.setdefault(slot, []).append((counter, counter))
+        for slot, block, index in self._stale(stream):
+            message = message_at(block, index)
+            if message is not None and len(found) < count_max:
+                found.append(NewMessage(self.number, message.key, message.value))
+                counter = block.counter_at(index)
+                ranges.setdefault(slot, []).append((counter, counter))
         self.append(found)
         self._remove(ranges, False)
         return len(found)
 
-    def _stale(self, stream: Stream, count_max: int) -> list[tuple[int, Slice]]:
-        """The first stale entries of every tree, in the order of their IDs within a tree."""
-        found: list[tuple[int, Slice]] = []
+    def _stale(self, stream: Stream) -> list[tuple[int, Block, int]]:
+        """The stale entries of every tree, in the order of their IDs within a tree."""
+        found: list[tuple[int, Block, int]] = []
         for slot, tree in sorted(stream.trees.items()):
             for low, high in gaps_between(self._bounds_of(slot)):
-                if count_max > 0:
-                    pieces = tree.slices(low, high, count_max, False)
-                    count_max -= sum([piece.count() for piece in pieces])
-                    found += [(slot, piece) for piece in pieces]
+                for piece in tree.slices(low, high, -1, False):
+                    found += [(slot, piece.block, index) for index in range(piece.low, piece.high)]
         return found
 
 
