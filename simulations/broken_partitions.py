@@ -86,8 +86,8 @@ PARTITIONED = (
     Mutation(
         "stale messages that were added by a Redis client are left out",
         "partitions/partition.py",
-        "        for slot, block, index in self._stale(stream):\n",
-        '        for slot, block, index in self._stale(stream):\n            if b"time" not in entry_fields(block.entry(index)):\n                continue\n',
+        "            if message is not None and len(found) < count_max:\n",
+        "            if message is not None and message.time_ms and len(found) < count_max:\n",
         "lost message",
         focus=STREAMS,
     ),
