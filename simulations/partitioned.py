@@ -14,52 +14,28 @@ All is drawn from a source of its own, so a world without these clients runs as 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import ID_MIN, mint
-from crdtstream.core.epochs import Epoch
 from crdtstream.partitions import calls
 from crdtstream.partitions.calls import Row
 from crdtstream.partitions.keys import partition_key
 from crdtstream.partitions.reading import read_polled
 from crdtstream.partitions.state import NUMBER_BITS, StreamState
 from crdtstream.partitions.streams import PartitionedStreams
-from crdtstream.partitions.values import AT_TIME, STARTS, UNKNOWN_GROUP, Bookmark, Message, Polled, Refused, StreamSpec
+from crdtstream.partitions.values import AT_TIME, STARTS, UNKNOWN_GROUP, Bookmark, Polled, Refused, StreamSpec
 from simulations.network import START_MS, Network, Watcher
+from simulations.stream_clients import STREAM, Delivery, Instance, Put, StreamClients
 
-if TYPE_CHECKING:
-    from simulations.world import World
-
-STREAM = "s"
 FOREVER_MS = 1 << 46
 GROUPS_MAX = 50
 CLOCK_MS_MAX = 1 << 40
 NO_REPLY: Row = [False, "no reply", "the process ended"]
 MISSING = (UNKNOWN_GROUP, "unknown stream")
 Done = Callable[[Row], None]
-
-
-@dataclass
-class Put:
-    """A message that was sent: at what time, and whether it was answered."""
-
-    partition: int
-    sent_ms: int
-    answered: bool = False
-
-
-@dataclass
-class Delivery:
-    """Messages that an instance has read: the region, the epoch there, and what was reset how often before."""
-
-    number: int
-    instance: Instance
-    epoch: Epoch
-    resets: int
-    messages: list[tuple[int, Message]]
 
 
 @dataclass
@@ -73,46 +49,18 @@ class Pending:
     position: int = 0
 
 
-@dataclass
-class Instance:
-    """A member of a group; `at` is the machine that it calls, `bookmark` is None until it has joined. `drained` is its
-    last poll if that gave nothing to read.
-    """
-
-    group: str
-    name: str
-    at: int
-    timeout_ms: int
-    commits: bool
-    bookmark: Bookmark | None = None
-    busy: bool = False
-    gone: bool = False
-    drained: Polled | None = None
-
-
-@dataclass
-class Told:
-    """What clients were told: the ground truth of checkers."""
-
-    puts: dict[bytes, Put] = field(default_factory=dict)
-    delivered: dict[tuple[str, int], set[bytes]] = field(default_factory=dict)
-    resets: dict[str, int] = field(default_factory=dict)
-    calls: int = 0
-
-
-class Partitioned(Watcher):
+class Partitioned(StreamClients, Watcher):
     """The clients of one stream. `kinds` says where each group begins."""
 
-    def __init__(self, world: World, rng: Random) -> None:
+    def __init__(self, world: Network, rng: Random, is_healing: Callable[[], bool]) -> None:
+        retention_ms = rng.choice([FOREVER_MS, FOREVER_MS, 900, 2_500])
+        super().__init__(StreamSpec(STREAM, rng.choice([1, 2, 3, 5]), retention_ms))
         self.world = world
         self.rng = rng
-        self.told = Told()
-        retention_ms = rng.choice([FOREVER_MS, FOREVER_MS, 900, 2_500])
-        self.spec = StreamSpec(STREAM, rng.choice([1, 2, 3, 5]), retention_ms)
+        self._is_healing = is_healing
         self.kinds = {f"g{index}": rng.choice(STARTS) for index in range(rng.choice([1, 1, 2]))}
         self.times = {group: START_MS + rng.randrange(3_000) for group in self.kinds}
         self.operated_ms = rng.choice([0, 300, 1_000, 3_000])
-        self.instances: list[Instance] = []
         self._pending: dict[tuple[int, int], Pending] = {}
         self._named = 0
         world.watch(self)
@@ -130,7 +78,11 @@ class Partitioned(Watcher):
 
     @property
     def healing(self) -> bool:
-        return self.world.adversary.healing
+        return self._is_healing()
+
+    def _runs(self, number: int) -> bool:
+        machine = self.world.machines[number]
+        return machine.up and not machine.paused
 
     def streams_of(self, number: int) -> PartitionedStreams:
         return self.world.machines[number].node.partitions
@@ -188,7 +140,7 @@ class Partitioned(Watcher):
 
     def _region(self) -> int | None:
         """A machine that runs; while everything is healed, the home or one that is linked to it."""
-        numbers = [number for number in sorted(self.world.machines) if self.world.runs(number)]
+        numbers = [number for number in sorted(self.world.machines) if self._runs(number)]
         if self.healing:
             numbers = self._reaching(numbers)
         return self.rng.choice(numbers) if numbers else None
@@ -296,7 +248,7 @@ class Partitioned(Watcher):
             return
         if self.healing and instance.at not in self._reaching(sorted(self.world.machines)):
             self._move(instance)
-        if not instance.busy and self.world.runs(instance.at):
+        if not instance.busy and self._runs(instance.at):
             self._ask(instance)
 
     def _die(self, instance: Instance) -> None:
@@ -352,7 +304,7 @@ class Partitioned(Watcher):
 
     def _look(self, instance: Instance, at: int, before: Bookmark, polled: Polled) -> None:
         """Read what the poll gave, in the region that was asked."""
-        if instance.gone or not self.world.runs(at):
+        if instance.gone or not self._runs(at):
             instance.busy = False
         else:
             self._slice(at, lambda: self._read(instance, at, before, polled), lambda _: self._free(instance))

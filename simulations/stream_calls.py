@@ -21,7 +21,8 @@ from crdtstream.partitions.reading import read_polled
 from crdtstream.partitions.streams import PartitionedStreams
 from crdtstream.partitions.values import TRIM_HORIZON, Bookmark, Refused, StreamSpec
 from simulations.cluster import Cluster
-from simulations.partitioned import FOREVER_MS, STREAM
+from simulations.partitioned import FOREVER_MS
+from simulations.stream_clients import STREAM
 
 BYTES_MAX = 1 << 20
 GROUPS_MAX = 50

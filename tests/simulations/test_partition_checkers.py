@@ -28,8 +28,9 @@ from simulations.partition_checkers import (
     memberships_in,
     state_in,
 )
-from simulations.partitioned import FOREVER_MS, STREAM, Delivery, Partitioned, Put
+from simulations.partitioned import FOREVER_MS, Partitioned
 from simulations.settings import Settings
+from simulations.stream_clients import STREAM, Delivery, Put
 from simulations.world import World
 
 CALM = Settings(2, "mesh", STRICT, 900, (), 100, 1_000_000, partitioned=True)
@@ -50,7 +51,7 @@ def world() -> World:
 
 
 def clients_of(world: World) -> Partitioned:
-    assert world.partitioned is not None
+    assert isinstance(world.partitioned, Partitioned)
     return world.partitioned
 
 
