@@ -57,6 +57,7 @@ class Scale:
     started_entries: int
     spark_rows: int
     blocked_clients: int
+    gateway_messages: int
     idle_s: float
 
 
@@ -82,6 +83,7 @@ FULL = Scale(
     started_entries=200_000,
     spark_rows=1_000_000,
     blocked_clients=10_000,
+    gateway_messages=50_000,
     idle_s=5.0,
 )
 QUICK = Scale(
@@ -106,6 +108,7 @@ QUICK = Scale(
     started_entries=100_000,
     spark_rows=200_000,
     blocked_clients=10_000,
+    gateway_messages=10_000,
     idle_s=2.0,
 )
 SMALLEST = Scale(
@@ -130,6 +133,7 @@ SMALLEST = Scale(
     started_entries=2_000,
     spark_rows=2_000,
     blocked_clients=100,
+    gateway_messages=500,
     idle_s=0.2,
 )
 
@@ -191,12 +195,13 @@ class Bench:
         fsync: str = EVERYSEC,
         before: Region | None = None,
         bulk: bool = False,
+        oci_port: int = 0,
     ) -> Region:
         """Start a region. Region 1 is the one that is measured and profiled; `before` is an ended region that is
         started again.
         """
         region = before or self._new_region(number, bulk)
-        region.begin(peers, fsync)
+        region.begin(peers, fsync, oci_port)
         if self._profile is not None and number == 1:
             self._profiled_id = region.pid
         return region

@@ -15,6 +15,7 @@ from benchmarks.blocked import blocked
 from benchmarks.bulk import bulk_read, bulk_write
 from benchmarks.checkpoints import planned_restart, restart, restarts, stall
 from benchmarks.figures import Result
+from benchmarks.gateway import oci_get, oci_put
 from benchmarks.holds import digest, pipelines, scan
 from benchmarks.memory import memory, replayed
 from benchmarks.reads import xrange, xreadgroup
@@ -54,6 +55,8 @@ ROWS = (
     Row("blocked", blocked),
     Row("bulk-write", bulk_write),
     Row("bulk-read", bulk_read),
+    Row("oci-put", oci_put, needs="fastapi"),
+    Row("oci-get", oci_get, needs="fastapi"),
     Row("memory-16-byte", partial(memory, shape="16-byte")),
     Row("memory-sensor", partial(memory, shape="sensor")),
     Row("memory-1-KiB", partial(memory, shape="1-KiB")),

@@ -53,9 +53,10 @@ class Server(ServerProcess):
 class Region(Server, RegionProcess):
     """The crdtstream under measurement, or a peer of it."""
 
-    def begin(self, peers: tuple[str, ...], fsync: str) -> None:
+    def begin(self, peers: tuple[str, ...], fsync: str, oci_port: int = 0) -> None:
         allowed = tuple(range(1, REGIONS_MAX + 1))
-        self.start(*peers, cluster=CLUSTER, incarnation=0, fsync=fsync, allow_region=allowed)
+        gateway = {"oci_port": oci_port, "oci_limits": "off"} if oci_port else {}
+        self.start(*peers, cluster=CLUSTER, incarnation=0, fsync=fsync, allow_region=allowed, **gateway)
         self.await_serving()
 
 

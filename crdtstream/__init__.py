@@ -13,6 +13,7 @@ append to the log first, then reply; peers pull what was appended.
     2 clients                 connections to the Redis port, and what their commands see
       commands, replication   a function and a row for each command, by families; sessions, members, transfers, audit
       serving, bulk           requests run in turns; calls of the bulk port, a slice at a time
+      partitions              partitioned streams and their groups, which the OCI gateway serves
       storage                 log and checkpoint on a disk port, real or simulated; independent of the node above it
     3 node                    one region
     4 runtime                 asyncio turns, gRPC links, the Redis port

@@ -6,6 +6,7 @@ import dataclasses
 import signal
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,7 @@ from crdtstream.runtime.checking import problems_of
 from crdtstream.runtime.grpc_transport import TransportError
 from crdtstream.runtime.logging import configure_logging
 from crdtstream.runtime.loop import Loop, RegionFailed
+from crdtstream.runtime.ports import EdgePort
 from crdtstream.runtime.resp_server import RespServer
 from crdtstream.runtime.secret_files import with_password
 from crdtstream.storage.disk import DiskError
@@ -31,6 +33,30 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_
 app.add_typer(admin, name="admin")
 app.command("import")(import_streams)
 app.command("export")(export_streams)
+
+# Options of `serve` that take several lines.
+BulkPort = Annotated[
+    int | None, typer.Option(help="gRPC port for moving many entries; off unless given, 0 selects a free one.")
+]
+OciBind = Annotated[str | None, typer.Option(help="Address of the port for clients of OCI Streaming.")]
+OciPort = Annotated[
+    int | None, typer.Option(help="HTTP port for clients of OCI Streaming; off unless given, 0 selects a free one.")
+]
+OciKeys = Annotated[
+    str | None, typer.Option(help="TOML file with public keys of users; without it any signature is accepted.")
+]
+OciLimits = Annotated[str | None, typer.Option(help="real: the limits of OCI's service; off: none.")]
+OciDev = Annotated[bool | None, typer.Option(help="Serve /dev/clock and /dev/faults for tests.")]
+InitStreams = Annotated[
+    str | None, typer.Option(help="NAME:PARTITIONS[,...]: streams for clients of OCI that a start creates.")
+]
+RequirePass = Annotated[
+    str | None,
+    typer.Option(envvar="CRDTSTREAM_REQUIREPASS", help="Password of the Redis port; a flag is visible in ps."),
+]
+ProtectedMode = Annotated[
+    bool | None, typer.Option(help="Reject clients from beyond loopback while no password is set.")
+]
 
 USAGE_ERROR = 2
 FAILURE = 1
@@ -64,9 +90,13 @@ def serve(
     replication_bind: Annotated[str | None, typer.Option(help="Address of the replication port.")] = None,
     replication_port: Annotated[int | None, typer.Option(help="gRPC port that the other regions dial.")] = None,
     bulk_bind: Annotated[str | None, typer.Option(help="Address of the bulk port.")] = None,
-    bulk_port: Annotated[
-        int | None, typer.Option(help="gRPC port for moving many entries; off unless given, 0 selects a free one.")
-    ] = None,
+    bulk_port: BulkPort = None,
+    oci_bind: OciBind = None,
+    oci_port: OciPort = None,
+    oci_keys: OciKeys = None,
+    oci_limits: OciLimits = None,
+    oci_dev: OciDev = None,
+    init_streams: InitStreams = None,
     peer: Annotated[list[str] | None, typer.Option(help="HOST:PORT of another region; may be repeated.")] = None,
     data: Annotated[str | None, typer.Option(help="Data directory.")] = None,
     fsync: Annotated[str | None, typer.Option(help="always, everysec or no.")] = None,
@@ -77,14 +107,9 @@ def serve(
         int | None, typer.Option(help="Any number: serve from a new data directory without waiting for peers.")
     ] = None,
     replace: Annotated[bool | None, typer.Option(help="No other process of this region runs: take over now.")] = None,
-    requirepass: Annotated[
-        str | None,
-        typer.Option(envvar="CRDTSTREAM_REQUIREPASS", help="Password of the Redis port; a flag is visible in ps."),
-    ] = None,
+    requirepass: RequirePass = None,
     requirepass_file: Annotated[str | None, typer.Option(help="File that contains the password, one line.")] = None,
-    protected_mode: Annotated[
-        bool | None, typer.Option(help="Reject clients from beyond loopback while no password is set.")
-    ] = None,
+    protected_mode: ProtectedMode = None,
     tls_certificate: Annotated[str | None, typer.Option(help="Certificate of this node (PEM file).")] = None,
     tls_key: Annotated[str | None, typer.Option(help="Its private key (PEM file).")] = None,
     tls_authority: Annotated[str | None, typer.Option(help="Authority that signs all certificates (PEM file).")] = None,
@@ -219,7 +244,7 @@ def refuse_wrong_types(settings: dict[str, Any]) -> None:
 def run_region(config: Config) -> None:
     configure_logging(config)
     try:
-        loop = Loop(with_password(config), RespServer)
+        loop = Loop(with_password(config), RespServer, gateway_maker(config))
         uvloop.run(run_until_signal(loop))
     except ConfigError as error:
         fail(str(error), USAGE_ERROR)
@@ -227,8 +252,25 @@ def run_region(config: Config) -> None:
         fail(str(error), FAILURE)
 
 
+def gateway_maker(config: Config) -> Callable[[Loop], EdgePort] | None:
+    """Create the gateway for clients of OCI Streaming; raises ConfigError. None if no port is given."""
+    if config.oci_port is None:
+        return None
+    # Imported only here: the extra may not be installed, and the import takes a while.
+    try:
+        from crdtstream.oci.server import OciServer, check
+    except ImportError as error:
+        raise ConfigError(f"{error}: install what --oci-port needs with pip install 'crdtstream[oci]'") from error
+    check(config)
+    return lambda loop: OciServer(loop.config, loop.partitions)
+
+
 def check_region(config: Config) -> None:
     problems = problems_of(config)
+    try:
+        gateway_maker(config)
+    except ConfigError as error:
+        problems.append(str(error))
     for problem in problems:
         typer.echo(f"crdtstream: {problem}", err=True)
     if problems:

@@ -13,6 +13,8 @@ NO = "no"
 FSYNC_POLICIES = (ALWAYS, EVERYSEC, NO)
 NAME_CHARACTERS_MAX = 128
 INCARNATION_MAX = 255
+REAL = "real"
+OCI_LIMITS = (REAL, "off")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 EVENT_LETTERS = "Ag$lshzxeKEtmdn"
 
@@ -82,6 +84,7 @@ class Limits:
     bulk_calls_max: int = 64
     bulk_stage_bytes_max: int = 256 << 20
     bulk_stage_idle_s_max: int = 600
+    oci_partitions_max: int = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,14 @@ class Config:
     bulk_bind: str = "127.0.0.1"
     # None: no bulk port.
     bulk_port: int | None = None
+    oci_bind: str = "127.0.0.1"
+    # None: no gateway for clients of OCI Streaming.
+    oci_port: int | None = None
+    oci_keys: str = ""
+    oci_limits: str = REAL
+    # Serve the tools for tests although the limits are real.
+    oci_dev: bool = False
+    init_streams: str = ""
     peers: tuple[str, ...] = ()
     data: str = "data"
     fsync: str = EVERYSEC
@@ -142,7 +153,12 @@ def validate(config: Config) -> None:
         raise ConfigError(f"id-mode {config.id_mode!r} must be one of {', '.join(ID_MODES)}")
     if config.incarnation is not None and not 0 <= config.incarnation <= INCARNATION_MAX:
         raise ConfigError(f"incarnation {config.incarnation} must be between 0 and {INCARNATION_MAX}")
-    ports = (("port", config.port), ("replication-port", config.replication_port), ("bulk-port", config.bulk_port or 0))
+    ports = (
+        ("port", config.port),
+        ("replication-port", config.replication_port),
+        ("bulk-port", config.bulk_port or 0),
+        ("oci-port", config.oci_port or 0),
+    )
     for name, port in ports:
         if not 0 <= port <= 65535:
             raise ConfigError(f"{name} {port} must be between 0 and 65535")
@@ -159,6 +175,7 @@ def validate(config: Config) -> None:
     if config.requirepass and config.requirepass_file:
         raise ConfigError("requirepass and requirepass-file both set the password: give only one of them")
     _validate_replication(config)
+    _validate_oci(config)
     validate_limits(config.limits)
 
 
@@ -191,6 +208,7 @@ LIMITS_MIN = {
     "forward_timeout_ms": 1,
     "stream_idmp_duration_s": 1,
     "stream_idmp_entries_max": 1,
+    "oci_partitions_max": 1,
 }
 # gRPC stores the size of a message in 32 bits.
 LIMITS_MAX = {
@@ -233,6 +251,25 @@ def _validate_replication(config: Config) -> None:
         raise ConfigError(
             f"replication-bind {config.replication_bind} is not loopback: give the three TLS files,"
             " or --insecure-replication if the network itself is trusted"
+        )
+
+
+def _validate_oci(config: Config) -> None:
+    if config.oci_limits not in OCI_LIMITS:
+        raise ConfigError(f"oci-limits {config.oci_limits!r} must be one of {', '.join(OCI_LIMITS)}")
+    if config.oci_dev and config.oci_keys:
+        raise ConfigError("oci-dev serves tools without a signature, and oci-keys demands one: give only one of them")
+    if config.init_streams and config.oci_port is None:
+        raise ConfigError("init-streams belong to the gateway for OCI clients: give --oci-port too")
+    if config.oci_port is not None:
+        require_loopback_or_keys(config)
+
+
+def require_loopback_or_keys(config: Config) -> None:
+    """The development mode of the gateway, which trusts everybody, is for this machine alone. Raises ConfigError."""
+    if not config.oci_keys and not is_loopback(config.oci_bind):
+        raise ConfigError(
+            f"oci-bind {config.oci_bind} is not loopback: name the keys of its users with --oci-keys, or leave it out"
         )
 
 

@@ -93,6 +93,7 @@ class Node:
         self.serving = Serving(self.context, self.replica, self.outputs, self.notices)
         self.stages = Stages()
         self.partitions = PartitionedStreams(self.context, self.exchange)
+        self.context.cluster.homes = self.partitions
         # What the runtime works with.
         self.saving = self.context.saving
         self.statistics = self.context.statistics

@@ -15,6 +15,8 @@ explain.
     faults           the faults of a cluster, and how each is undone
     run              rounds of one fault each, and their table
     spark_kills      a Spark streaming query that is killed during its batches
+    gateway_client   a client of the OCI gateway
+    instances        instances of consumer groups of the gateway that come, stall and die
 
 Regions are started and asked by `crdtstream.processes`, as the demo does it. The package never imports anything here;
 nemesis sees regions as clients and operators do.

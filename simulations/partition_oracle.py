@@ -64,7 +64,7 @@ class Known:
             if epoch == (one.entry_id[0], dot[0]):
                 after = line[index + 1 : index + 2]
                 end = after[0][1][one.partition] if after else 1 << 60
-                return starts[one.partition] <= one.entry_id[1] < end
+                return one.time_ms > 0 and starts[one.partition] <= one.entry_id[1] < end
         return False
 
     def lives(self, dot: Dot) -> bool:

@@ -21,12 +21,12 @@ from typing import Any
 from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import ID_MIN, mint
 from crdtstream.partitions import calls
-from crdtstream.partitions.calls import Row
 from crdtstream.partitions.keys import partition_key
 from crdtstream.partitions.reading import read_polled
 from crdtstream.partitions.state import NUMBER_BITS, StreamState
 from crdtstream.partitions.streams import PartitionedStreams
 from crdtstream.partitions.values import AT_TIME, STARTS, UNKNOWN_GROUP, Bookmark, Polled, Refused, StreamSpec
+from crdtstream.protocols.call_rows import CallRow as Row
 from simulations.network import START_MS, Network, Watcher
 from simulations.stream_clients import STREAM, Delivery, Instance, Put, StreamClients
 
@@ -314,7 +314,9 @@ class Partitioned(StreamClients, Watcher):
 
     def _read(self, instance: Instance, at: int, before: Bookmark, polled: Polled) -> None:
         count_max = self.rng.choice([1, 4, 100])
-        found, after = read_polled(self.streams_of(at), STREAM, polled, before, count_max, 1 << 20)
+        order = sorted(polled.positions)
+        self.rng.shuffle(order)
+        found, after = read_polled(self.streams_of(at), STREAM, polled, before, order, count_max, 1 << 20)
         delivery = Delivery(at, instance, after.epoch, polled.generation >> 2 * NUMBER_BITS, found)
         self._named += 1
         key = (at, -self._named)

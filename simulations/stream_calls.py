@@ -16,10 +16,10 @@ from __future__ import annotations
 from typing import Any
 
 from crdtstream.partitions import calls
-from crdtstream.partitions.calls import Row
 from crdtstream.partitions.reading import read_polled
 from crdtstream.partitions.streams import PartitionedStreams
 from crdtstream.partitions.values import TRIM_HORIZON, Bookmark, Refused, StreamSpec
+from crdtstream.protocols.call_rows import CallRow as Row
 from simulations.cluster import Cluster
 from simulations.partitioned import FOREVER_MS
 from simulations.stream_clients import STREAM
@@ -75,7 +75,7 @@ class StreamCalls:
         row = [calls.POLL, STREAM, group, instance, TIMEOUT_MS, calls.bookmark_row(before), True]
         polled = calls.polled_in(self._call(cluster, number, row))
         streams = cluster.node(number).partitions
-        found, after = read_polled(streams, STREAM, polled, before, BYTES_MAX, BYTES_MAX)
+        found, after = read_polled(streams, STREAM, polled, before, sorted(polled.positions), BYTES_MAX, BYTES_MAX)
         self._bookmarks[(group, instance)] = after
         return " ".join([f"{at}/{one.offset}={one.value.decode()}" for at, one in found]) or "nothing"
 

@@ -113,6 +113,20 @@ def test_flags_override_the_file(tmp_path: Path) -> None:
     assert config.limits.clients_max == 9
 
 
+def test_check_names_what_keeps_the_gateway_from_starting(tmp_path: Path) -> None:
+    flags = ["serve", *GOOD, "--data", str(tmp_path / "data"), "--oci-port", "0", "--check"]
+    assert run(*flags, "--init-streams", "orders:4") == (0, "The settings are valid.\n")
+    code, output = run(*flags, "--init-streams", "orders")
+    assert code == FAILURE and "init-streams 'orders' must be NAME:PARTITIONS" in output
+    code, output = run(*flags, "--oci-keys", str(tmp_path / "gone"))
+    assert code == FAILURE and "the keys file" in output
+
+
+def test_the_gateway_is_imported_only_where_it_is_asked_for() -> None:
+    program = "import sys, crdtstream.cli; sys.exit(any(name in sys.modules for name in ('fastapi', 'crdtstream.oci')))"
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
+
+
 @pytest.mark.parametrize(("arguments", "expected"), [([], False), (["--replace"], True), (["--no-replace"], False)])
 def test_a_start_may_replace_another_process(
     arguments: list[str], expected: bool, monkeypatch: pytest.MonkeyPatch

@@ -23,6 +23,9 @@ TLS = {"tls_certificate": "a", "tls_key": "b", "tls_authority": "c"}
         {"port": 0, "replication_port": 65535},
         {"replication_bind": "0.0.0.0", "insecure_replication": True},
         {"replication_bind": "0.0.0.0", **TLS},
+        {"oci_port": 0, "oci_limits": "off", "oci_dev": True, "init_streams": "orders:4"},
+        {"oci_port": 7301, "oci_bind": "0.0.0.0", "oci_keys": "keys.toml"},
+        {"oci_bind": "0.0.0.0"},
     ],
 )
 def test_what_works_passes(settings: dict[str, object]) -> None:
@@ -53,6 +56,11 @@ def test_what_works_passes(settings: dict[str, object]) -> None:
         ({"peers": ("west:70000",)}, "peer 'west:70000'"),
         ({"tls_key": "b"}, "go together"),
         ({"replication_bind": "0.0.0.0"}, "not loopback"),
+        ({"oci_port": 65536}, "oci-port 65536"),
+        ({"oci_port": 0, "oci_bind": "0.0.0.0"}, "oci-bind 0.0.0.0 is not loopback"),
+        ({"oci_limits": "some"}, "oci-limits 'some' must be one of real, off"),
+        ({"oci_port": 0, "oci_keys": "f", "oci_dev": True}, "oci-dev serves tools without a signature"),
+        ({"init_streams": "orders:4"}, "give --oci-port too"),
     ],
 )
 def test_what_cannot_work_is_named(settings: dict[str, object], text: str) -> None:

@@ -27,16 +27,28 @@ LAYERS = (
     ("protocols",),
     ("clients",),
     ("commands", "replication", "storage"),
-    ("serving", "peers", "bulk"),
+    ("serving", "peers", "bulk", "partitions"),
     ("node",),
     ("runtime",),
-    ("demo", "admin"),
+    ("demo", "admin", "oci"),
     ("cli",),
     ("__main__",),
 )
 RANKS = {part: rank for rank, row in enumerate(LAYERS) for part in row}
 PURE = frozenset(
-    {"core", "config", "protocols", "clients", "commands", "serving", "peers", "replication", "bulk", "node"}
+    {
+        "core",
+        "config",
+        "protocols",
+        "clients",
+        "commands",
+        "serving",
+        "peers",
+        "replication",
+        "bulk",
+        "partitions",
+        "node",
+    }
 )
 
 # A client of the public ports in a process of its own sees nothing of a node but the bytes. What starts regions as
@@ -65,6 +77,7 @@ PURE_LIBRARY = frozenset(
         "heapq",
         "hmac",
         "itertools",
+        "json",
         "math",
         "operator",
         "re",

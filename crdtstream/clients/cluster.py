@@ -138,10 +138,31 @@ class Neighbours(Protocol):
         """How many earlier origins the region of this one had; -1 if that is not known."""
 
 
+class Home:
+    """A partitioned stream: the region that is its home, 0 if that is not known yet, and the number of its epoch."""
+
+    __slots__ = ("epoch", "partitions", "region", "stream")
+
+    def __init__(self, stream: str, partitions: int, region: int, epoch: int) -> None:
+        self.stream = stream
+        self.partitions = partitions
+        self.region = region
+        self.epoch = epoch
+
+
+class Homes(Protocol):
+    """The homes of partitioned streams (partitions/streams.py)."""
+
+    def rows(self) -> list[Home]: ...
+
+    def move_here(self, stream: bytes) -> str:
+        """Make this region the home; returns the reason if that is not possible, else an empty text."""
+
+
 class Cluster:
     """The ports of one region; those that are None have nothing behind them, as in a test of commands alone."""
 
-    __slots__ = ("admission", "audit", "neighbours", "progress", "retention", "start_over")
+    __slots__ = ("admission", "audit", "homes", "neighbours", "progress", "retention", "start_over")
 
     def __init__(self, progress: Progress, neighbours: Neighbours) -> None:
         self.progress = progress
@@ -150,3 +171,4 @@ class Cluster:
         self.retention: Retention | None = None
         self.audit: Audit | None = None
         self.start_over: StartOver | None = None
+        self.homes: Homes | None = None

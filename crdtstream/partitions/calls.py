@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import msgpack
-
 from crdtstream.partitions.state import NUMBER_BITS
-from crdtstream.partitions.values import UNREACHABLE, Bookmark, NewMessage, Polled, Refused, Reservation, Stamp
+from crdtstream.partitions.values import Bookmark, NewMessage, Polled, Refused, Reservation, Stamp
+from crdtstream.protocols.call_rows import CallRow as Row
 
 PUT: Final = "put"
 JOIN: Final = "join"
@@ -23,24 +22,7 @@ HEARTBEAT: Final = "heartbeat"
 GROUP: Final = "group"
 RESET: Final = "reset"
 
-Row = list[Any]
 MASK: Final = (1 << NUMBER_BITS) - 1
-
-
-def pack(row: Row) -> bytes:
-    packed: bytes = msgpack.packb(row)
-    return packed
-
-
-def unpack(payload: bytes) -> Row:
-    """Raises Refused if a peer sent something else than a row."""
-    try:
-        row = msgpack.unpackb(payload)
-    except (ValueError, msgpack.UnpackException) as error:
-        raise Refused(UNREACHABLE, f"what another region sent cannot be read: {error}") from error
-    if not isinstance(row, list) or not row:
-        raise Refused(UNREACHABLE, "what another region sent is not a row")
-    return row
 
 
 def refusal_row(refused: Refused) -> Row:

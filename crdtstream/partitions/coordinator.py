@@ -30,6 +30,7 @@ from crdtstream.partitions.values import (
     TRIM_HORIZON,
     UNCOMMITTED,
     UNKNOWN_GROUP,
+    Ahead,
     Bookmark,
     Polled,
     Refused,
@@ -68,13 +69,18 @@ class Membership:
 class Coordinator:
     """Serves the calls of all groups of one stream."""
 
-    __slots__ = ("_replica", "_resets", "_state", "memberships")
+    __slots__ = ("_ahead", "_replica", "_resets", "_state", "memberships")
 
-    def __init__(self, replica: Replica, state: StreamState) -> None:
+    def __init__(self, replica: Replica, state: StreamState, ahead: Ahead) -> None:
         self._replica = replica
+        self._ahead = ahead
         self._state = state
         self._resets = 0
         self.memberships: dict[str, Membership] = {}
+
+    @property
+    def _now_ms(self) -> int:
+        return self._replica.keyspace.now_ms + self._ahead.ms
 
     # Calls
 
@@ -131,7 +137,7 @@ class Coordinator:
         if not 0 < timeout_ms <= TIMEOUT_MS_MAX:
             raise Refused(INVALID, f"timeoutInMs {timeout_ms} is out of range: use 1 to {TIMEOUT_MS_MAX}")
         membership = self._member_of(group)
-        membership.used_ms = self._replica.keyspace.now_ms
+        membership.used_ms = self._now_ms
         membership.ownership.call(instance, timeout_ms, membership.used_ms)
         return membership
 
@@ -147,8 +153,8 @@ class Coordinator:
         known = self.memberships.get(group)
         # Another home, or a reset by one, has moved the group since: nothing that is remembered here holds any more.
         if known is None or known.epoch != epoch or known.start.name != start.name:
-            now_ms = self._replica.keyspace.now_ms
-            known = self.memberships[group] = Membership(self._state.spec.partitions, epoch, start, now_ms)
+            known = Membership(self._state.spec.partitions, epoch, start, self._now_ms)
+            self.memberships[group] = known
         return known
 
     def _write_start(self, group: str, kind: str, time_ms: int, resets: int) -> Start:
@@ -228,14 +234,14 @@ class Coordinator:
 
     # Upkeep
 
-    def drop_unused(self, retention_ms: int, now_ms: int) -> int:
+    def drop_unused(self, retention_ms: int) -> int:
         """Drop the groups that nobody has used for the retention; returns how many."""
         dropped = 0
         for group in self._state.groups():
             membership = self._member_of(group)
             # The clock may have been set back.
-            membership.used_ms = min(membership.used_ms, now_ms)
-            if now_ms - membership.used_ms > retention_ms:
+            membership.used_ms = min(membership.used_ms, self._now_ms)
+            if self._now_ms - membership.used_ms > retention_ms:
                 self._state.drop_group(group)
                 self._forget(group)
                 dropped += 1

@@ -24,6 +24,14 @@ def state_key(stream_id: str) -> Key:
     return (0, PREFIX + b"state:" + stream_id.encode())
 
 
+def stream_of(name: bytes) -> str | None:
+    """The stream that the state or the messages under this name belong to; None for other names."""
+    kind, _, rest = name.removeprefix(PREFIX).partition(b":")
+    if not name.startswith(PREFIX) or kind not in (b"state", b"messages"):
+        return None
+    return (rest if kind == b"state" else rest.rpartition(b":")[0]).decode(errors="replace")
+
+
 def partition_key(stream_id: str, partition: int) -> Key:
     """The messages of one partition."""
     return (0, PREFIX + b"messages:%b:%d" % (stream_id.encode(), partition))

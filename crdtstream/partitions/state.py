@@ -20,7 +20,7 @@ from crdtstream.core.replica import Replica
 from crdtstream.partitions.keys import partition_key, state_key
 from crdtstream.partitions.partition import Partition
 from crdtstream.partitions.registers import Registers
-from crdtstream.partitions.values import UNCOMMITTED, UNWRITABLE, Refused, StreamSpec
+from crdtstream.partitions.values import UNCOMMITTED, UNWRITABLE, Ahead, Refused, StreamSpec
 
 EPOCH: Final = b"epoch/"
 GROUP: Final = b"group/"
@@ -50,10 +50,11 @@ class Start:
 class StreamState:
     """What this region knows of one stream."""
 
-    __slots__ = ("_epochs", "_partitions", "_registers", "_replica", "_version", "spec")
+    __slots__ = ("_ahead", "_epochs", "_partitions", "_registers", "_replica", "_version", "spec")
 
-    def __init__(self, replica: Replica, spec: StreamSpec) -> None:
+    def __init__(self, replica: Replica, spec: StreamSpec, ahead: Ahead) -> None:
         self.spec = spec
+        self._ahead = ahead
         self._replica = replica
         self._registers = Registers(replica, state_key(spec.id))
         self._epochs = Epochs([EpochRow(NO_EPOCH, [0] * spec.partitions, NO_EPOCH)])
@@ -116,15 +117,17 @@ class StreamState:
     def is_numbering(self) -> bool:
         """True if this process may number messages: the epoch is its own, and above all that it used before."""
         number, origin = self.epochs.current()
-        return origin == self._replica.applied.slot and all(one.top_number() <= number for one in self.partitions())
+        return origin == self._replica.applied.slot and all(
+            one.top_number() <= number and one.is_sound() for one in self.partitions()
+        )
 
     # Partitions
 
     def partitions(self) -> list[Partition]:
         epochs = self.epochs
         if not self._partitions:
-            key, numbers = self.spec.id, range(self.spec.partitions)
-            self._partitions = [Partition(self._replica, partition_key(key, at), at, epochs) for at in numbers]
+            keys = [partition_key(self.spec.id, at) for at in range(self.spec.partitions)]
+            self._partitions = [Partition(self._replica, key, at, epochs, self._ahead) for at, key in enumerate(keys)]
         return self._partitions
 
     # Groups
@@ -179,7 +182,8 @@ class StreamState:
         self._registers.clear()
 
     def is_empty(self) -> bool:
-        return not self._registers.names()
+        keyspace, keys = self._replica.keyspace, [partition_key(self.spec.id, at) for at in range(self.spec.partitions)]
+        return all(keyspace.find(key) is None for key in [state_key(self.spec.id), *keys])
 
     def check(self) -> None:
         self._registers.check()

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from typing import Any, Final, Protocol
 
+from crdtstream.clients.cluster import Home
 from crdtstream.clients.context import Context
 from crdtstream.core.epochs import Epoch
 from crdtstream.core.replica import Replica
 from crdtstream.partitions import calls
-from crdtstream.partitions.calls import Row
 from crdtstream.partitions.coordinator import Coordinator, Membership
-from crdtstream.partitions.keys import documents_key, streams_key
+from crdtstream.partitions.keys import documents_key, stream_of, streams_key
 from crdtstream.partitions.partition import Partition
 from crdtstream.partitions.registers import Registers
 from crdtstream.partitions.state import StreamState
@@ -29,10 +29,15 @@ from crdtstream.partitions.values import (
     UNKNOWN_STREAM,
     UNREACHABLE,
     UNWRITABLE,
+    Ahead,
+    Message,
     NewMessage,
     Refused,
     StreamSpec,
 )
+from crdtstream.protocols.call_rows import CallRow as Row
+from crdtstream.protocols.call_rows import pack, unpack
+from crdtstream.protocols.columns import CodecError
 from crdtstream.replication.forwarding import Forwarding
 
 UPKEEP_MS: Final = 1_000
@@ -62,9 +67,9 @@ class Served:
 
     __slots__ = ("coordinator", "looked", "state")
 
-    def __init__(self, replica: Replica, spec: StreamSpec) -> None:
-        self.state = StreamState(replica, spec)
-        self.coordinator = Coordinator(replica, self.state)
+    def __init__(self, replica: Replica, spec: StreamSpec, ahead: Ahead) -> None:
+        self.state = StreamState(replica, spec, ahead)
+        self.coordinator = Coordinator(replica, self.state, ahead)
         self.looked: dict[int, object] = {}
 
 
@@ -82,7 +87,9 @@ class PartitionedStreams:
         "_replica",
         "_replies",
         "_served",
+        "_swept",
         "_upkept_ms",
+        "ahead",
     )
 
     def __init__(self, context: Context, links: Links) -> None:
@@ -95,6 +102,8 @@ class PartitionedStreams:
         self._replies: list[tuple[int, Row]] = []
         self._began_ms = 0
         self._upkept_ms = 0
+        self.ahead = Ahead()
+        self._swept = False
 
     @property
     def _now_ms(self) -> int:
@@ -153,9 +162,24 @@ class PartitionedStreams:
         self._require_writable()
         self._served_of(stream_id).state.raise_epoch()
 
+    def move_here(self, stream: bytes) -> str:
+        """As `take_over`, for CRDT.TAKEOVER: returns why that is not possible, or an empty text."""
+        try:
+            self.take_over(stream.decode(errors="replace"))
+        except Refused as refused:
+            return refused.text
+        return ""
+
     def home(self, stream_id: str) -> int:
         """The region that is the home; 0 while no epoch has arrived here."""
         return self._served_of(stream_id).state.home()
+
+    def rows(self) -> list[Home]:
+        return [self._row(stream_id) for stream_id in self.ids()]
+
+    def _row(self, stream_id: str) -> Home:
+        state = self._served_of(stream_id).state
+        return Home(stream_id, state.spec.partitions, state.home(), state.epochs.current()[0])
 
     def _served_of(self, stream_id: str) -> Served:
         spec = self.spec(stream_id)
@@ -166,7 +190,7 @@ class PartitionedStreams:
             raise Refused(UNKNOWN_STREAM, f"Unknown stream {stream_id}.")
         found = self._served.get(stream_id)
         if found is None:
-            found = self._served[stream_id] = Served(self._replica, spec)
+            found = self._served[stream_id] = Served(self._replica, spec, self.ahead)
         return found
 
     # Reading, in any region
@@ -196,6 +220,18 @@ class PartitionedStreams:
             raise Refused(INVALID, text)
         return partitions[number]
 
+    def read(
+        self, stream_id: str, number: int, first: int, epoch: Epoch, count_max: int, bytes_max: int
+    ) -> tuple[list[Message], Epoch]:
+        """The messages from this next offset on, which was reached under `epoch`, and the epoch that they were read
+        under. Nothing while that epoch has not arrived here: at its offsets there may be messages that do not count.
+        """
+        partition, epochs = self.partition(stream_id, number), self._served_of(stream_id).state.epochs
+        current = epochs.current()
+        if current < epoch:
+            return [], epoch
+        return partition.read(epochs.settle(number, first, epoch), count_max, bytes_max), current
+
     # Calls
 
     def submit(self, row: Row) -> int:
@@ -206,7 +242,7 @@ class PartitionedStreams:
             number = self._links.forwarding.next_number()
             self._replies.append((number, [True, self._perform(served, row)]))
             return number
-        payload = calls.pack(row)
+        payload = pack(row)
         bytes_max = self._context.limits.message_bytes_max // MESSAGE_SHARE
         if len(payload) > bytes_max:
             text = f"a call to the home region is limited to {bytes_max} bytes: send fewer messages at once"
@@ -230,19 +266,19 @@ class PartitionedStreams:
     def serve_arrived(self) -> None:
         """Carry out the calls that other regions have forwarded here."""
         for call in self._links.forwarding.take_arrived():
-            self._links.forwarding.answer(call, calls.pack(self._serve(call.payload)))
+            self._links.forwarding.answer(call, pack(self._serve(call.payload)))
 
     def _serve(self, payload: bytes) -> Row:
         prepared = self._replica.prepared
         try:
-            row = calls.unpack(payload)
+            row = unpack(payload)
             served = self._served_of(row[1])
             if served.state.home() != self._context.settings.config.region:
                 raise Refused(MOVED, f"the home of the stream is region {served.state.home()} now: try again")
             return [True, self._perform(served, row)]
         except Refused as refused:
             return calls.refusal_row(refused)
-        except (IndexError, KeyError, TypeError, ValueError) as error:
+        except (CodecError, IndexError, KeyError, TypeError, ValueError) as error:
             # Rows of another form, from a peer of another version. Once something has changed, it is a fault of ours.
             if self._replica.prepared != prepared:
                 raise
@@ -278,6 +314,8 @@ class PartitionedStreams:
         serving = standing.writable and not standing.loading
         if now_ms - self._upkept_ms < UPKEEP_MS or not serving:
             return
+        if not self._swept:
+            self._sweep()
         self._upkept_ms = now_ms
         for stream_id in self.ids():
             served = self._served_of(stream_id)
@@ -294,9 +332,9 @@ class PartitionedStreams:
                     self._renumber(served, partition.number)
                 stamp = state.partitions()[partition.number].stamp()
                 served.looked[partition.number] = (state.epochs.current(), stamp)
-            partition.trim_older(now_ms - retention_ms)
+            partition.trim_older(now_ms + self.ahead.ms - retention_ms)
         if state.is_numbering():
-            served.coordinator.drop_unused(retention_ms, now_ms)
+            served.coordinator.drop_unused(retention_ms)
             state.forget_epochs()
 
     def _renumber(self, served: Served, number: int) -> None:
@@ -315,6 +353,16 @@ class PartitionedStreams:
                 del self._served[stream_id]
             else:
                 state.clear()
+
+    def _sweep(self) -> None:
+        """Once after a start: remove what was left of streams that were deleted. A stream is known before anything of
+        it, so one that is not known was deleted.
+        """
+        self._swept = True
+        known = set(self.ids())
+        for name in list(self._replica.keyspace.databases[0]):
+            if (stream_of(name) or "") not in known and stream_of(name) is not None:
+                self._replica.delete_stream((0, name))
 
     def check(self) -> None:
         for stream_id in self.ids():
@@ -363,9 +411,9 @@ def coordinate(groups: Coordinator, operation: str, arguments: Row) -> Any:
 
 def readable(payload: bytes) -> Row:
     try:
-        return calls.unpack(payload)
-    except Refused as refused:
-        return calls.refusal_row(refused)
+        return unpack(payload)
+    except CodecError as error:
+        return [False, UNREACHABLE, f"what the home region sent cannot be read: {error}"]
 
 
 def require_valid(spec: StreamSpec) -> None:

@@ -31,6 +31,17 @@ Epoch = tuple[int, int]
 NO_EPOCH: Final[Epoch] = (0, 0)
 
 
+class Ahead:
+    """How far the clock of partitioned streams is ahead of the region's: 0, unless somebody who tests programs moved
+    it.
+    """
+
+    __slots__ = ("ms",)
+
+    def __init__(self) -> None:
+        self.ms = 0
+
+
 class Refused(Exception):
     """A call that could not be carried out; nothing was changed. `code` is one of the reasons above, and the text says
     what is wrong and what to do.

@@ -24,7 +24,6 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Coroutine
-from typing import Protocol
 
 import structlog
 
@@ -40,6 +39,7 @@ from crdtstream.runtime.config_file import rewrite_file
 from crdtstream.runtime.grpc_transport import GrpcTransport
 from crdtstream.runtime.logging import configure_logging
 from crdtstream.runtime.partition_port import PartitionPort
+from crdtstream.runtime.ports import ClientPort, EdgePort
 from crdtstream.runtime.saver import Saver
 from crdtstream.runtime.stopping import Stopping
 from crdtstream.runtime.unwritten import Unwritten
@@ -70,20 +70,6 @@ class RegionFailed(Exception):
     """The region cannot continue: its log refused an append or a sync."""
 
 
-class ClientPort(Protocol):
-    """The server of the clients that the node answers."""
-
-    async def start(self) -> str: ...
-
-    def stop(self) -> None: ...
-
-    def write(self, client_id: int, reply: bytes) -> None: ...
-
-    def close(self, client_id: int) -> None: ...
-
-    def turn_ended(self) -> None: ...
-
-
 class RoomyNode:
     """The node as links see it; messages from peers reserve disk space as client requests do."""
 
@@ -105,12 +91,18 @@ class RoomyNode:
 
 
 class Loop:
-    """The node of one region on an event loop; `make_port` creates the server for its clients.
+    """The node of one region on an event loop; `make_port` creates the server for its clients, `make_gateway` the one
+    for clients of OCI Streaming.
 
     `failed` is true until the start is in the log, and again after a failure: nothing is appended while it is true.
     """
 
-    def __init__(self, config: Config, make_port: Callable[[Loop], ClientPort]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        make_port: Callable[[Loop], ClientPort],
+        make_gateway: Callable[[Loop], EdgePort] | None = None,
+    ) -> None:
         self.config = config
         self.node = Node(config, now_ms())
         self._introduce()
@@ -119,8 +111,12 @@ class Loop:
         self._unwritten = Unwritten()
         self._server = make_port(self)
         self._transport = GrpcTransport(config, RoomyNode(self), self.schedule, now_ms, self.fail)
-        self._bulk = None if config.bulk_port is None else BulkServer(config, self, now_ms)
         self.partitions = PartitionPort(self, now_ms)
+        self._edges: dict[str, EdgePort] = {}
+        if config.bulk_port is not None:
+            self._edges["bulk"] = BulkServer(config, self, now_ms)
+        if make_gateway is not None:
+            self._edges["oci"] = make_gateway(self)
         self._settling: list[asyncio.Future[None]] = []
         self._scheduled = False
         self.failed = True
@@ -185,7 +181,7 @@ class Loop:
         self.failed = False
         address = await self._server.start()
         await self._transport.start()
-        bulk = {} if self._bulk is None else {"bulk": await self._bulk.start()}
+        edges = {name: await edge.start() for name, edge in self._edges.items()}
         self._tasks = [
             running.create_task(self._guard(work)) for work in (self._tick(), self._sync(), self._saver.run())
         ]
@@ -193,7 +189,7 @@ class Loop:
         self._addresses = {
             "redis": address,
             "replication": f"{self.config.replication_bind}:{self._transport.port}",
-            **bulk,
+            **edges,
         }
         logger.info("listening", region=self.config.name, **self._addresses)
         self._tell()
@@ -222,9 +218,9 @@ class Loop:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._bulk is not None:
-            await self._bulk.stop()
         self.partitions.stop()
+        for edge in self._edges.values():
+            await edge.stop()
         await self._transport.stop()
         if not self.failed:
             self._stop_log()

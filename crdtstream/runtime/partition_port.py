@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from crdtstream.core.epochs import Epoch
 from crdtstream.partitions import calls
-from crdtstream.partitions.calls import Row
+from crdtstream.partitions.reading import read_polled
 from crdtstream.partitions.values import (
     UNWRITABLE,
     Bookmark,
@@ -24,6 +24,7 @@ from crdtstream.partitions.values import (
     Stamp,
     StreamSpec,
 )
+from crdtstream.protocols.call_rows import CallRow as Row
 from crdtstream.runtime.slices import SlicedLoop, Slices
 
 # What a change adds to the log besides keys and values, about.
@@ -41,6 +42,10 @@ class PartitionPort:
         self._streams = loop.node.partitions
         self._waiting: dict[int, asyncio.Future[Row]] = {}
         self.now_ms = now_ms
+
+    def move_clock(self, ahead_ms: int) -> None:
+        """Let timeouts of instances, the retention and the times of messages be so far ahead, in this region."""
+        self._streams.ahead.ms = ahead_ms
 
     def turn_ended(self) -> None:
         """Hand the replies that came since the last turn to those that wait for them."""
@@ -94,9 +99,21 @@ class PartitionPort:
     def settle(self, stream_id: str, partition: int, next_offset: int, epoch: Epoch) -> int:
         return self._streams.settle(stream_id, partition, next_offset, epoch)
 
-    async def read(self, stream_id: str, partition: int, first: int, count_max: int, bytes_max: int) -> list[Message]:
+    async def read(
+        self, stream_id: str, partition: int, first: int, epoch: Epoch, count_max: int, bytes_max: int
+    ) -> tuple[list[Message], Epoch]:
+        """The messages from a next offset on that was reached under `epoch`, and the epoch they were read under."""
         with self._slices.run():
-            found = self._streams.partition(stream_id, partition).read(first, count_max, bytes_max)
+            found = self._streams.read(stream_id, partition, first, epoch, count_max, bytes_max)
+        await self._slices.await_shown()
+        return found
+
+    async def read_polled(
+        self, stream_id: str, polled: Polled, before: Bookmark, order: list[int], count_max: int, bytes_max: int
+    ) -> tuple[list[tuple[int, Message]], Bookmark]:
+        """What an instance reads after its poll: see partitions/reading.py."""
+        with self._slices.run():
+            found = read_polled(self._streams, stream_id, polled, before, order, count_max, bytes_max)
         await self._slices.await_shown()
         return found
 

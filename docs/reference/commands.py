@@ -41,6 +41,8 @@ EXPLAINED = {
     "crdt.members": "operations.md#members",
     "crdt.regions": "operations.md#links",
     "crdt.startover": "recovery.md#cloned-memory",
+    "crdt.homes": "oci.md#homes",
+    "crdt.takeover": "oci.md#homes",
     "crdt.vector": "operations.md#comparing-regions",
 }
 HEAD = """\

@@ -65,8 +65,8 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Partitioned streams": {
         "forward_timeout_ms": "A call to the home region of a stream is given up after so long.",
-        "takeover_ms": "A region becomes the home of a stream if it has not been linked to the home for so long and gets"
-        " a call; 0 for never, so that only a command moves a home.",
+        "takeover_ms": "A region that gets a call becomes the home of a stream if it was not linked to the home for so"
+        " long; 0 for never: a command alone moves a home.",
     },
     "Bulk port": {
         "bulk_message_bytes": "Size that a message of `Read` aims at.",
@@ -74,5 +74,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "bulk_calls_max": "Calls at once.",
         "bulk_stage_bytes_max": "Bytes of staged rows, of all clients together.",
         "bulk_stage_idle_s_max": "Staged rows leave after so long without a call.",
+    },
+    "OCI gateway": {
+        "oci_partitions_max": "Partitions of all streams where `oci-limits` is `real`; a stream beyond it is `FAILED`.",
     },
 }

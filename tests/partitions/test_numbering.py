@@ -64,6 +64,28 @@ def test_a_message_of_a_redis_client_is_numbered_behind_the_others(home: Cluster
     assert held(home) == [(0, b"a"), (1, b"b"), (2, b"c"), (3, b"e"), (4, b"d")]
 
 
+@pytest.mark.parametrize("offset", [3, 70_000])
+def test_an_id_of_a_redis_client_among_those_of_the_home(home: Cluster, offset: int) -> None:
+    """As after a message of a Redis client, when the clock reaches the number of the epoch that followed it."""
+    number = state(home).epochs.current()[0]
+    add(home, (number, offset), b"value", b"d")
+    add(home, (number, offset + 1), b"value", b"e")
+    assert [offset for offset, _ in held(home)] == [0, 1, 2]
+    assert put(home, b"f") == [3]
+    upkeep(home)
+    assert held(home)[3:] == [(3, b"f"), (4, b"d"), (5, b"e")]
+
+
+def test_an_id_among_those_of_the_home_is_numbered_although_nobody_puts(home: Cluster) -> None:
+    add(home, (state(home).epochs.current()[0], 9), b"value", b"d")
+    upkeep(home)
+    assert held(home)[3:] == [(3, b"d")]
+    home.restart(1)
+    add(home, (state(home).epochs.current()[0] + 1, 9), b"value", b"e")
+    upkeep(home)
+    assert held(home)[3:] == [(3, b"d"), (4, b"e")]
+
+
 def test_entries_that_are_no_messages_hold_nothing_up(home: Cluster) -> None:
     for index in range(1_200):
         home.node(1).replica.add_entry(KEY, (1 << 40, index), [b"other", b"field"])

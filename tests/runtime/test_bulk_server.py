@@ -14,6 +14,7 @@ import structlog
 from crdtstream.bulk import bulk_pb2 as bulk
 from crdtstream.bulk.writing import add_slice
 from crdtstream.config import Limits
+from crdtstream.runtime.bulk_server import BulkServer
 from crdtstream.runtime.loop import RegionFailed
 from crdtstream.storage.disk import RealDisk
 from tests.bulk.columns import Fields, entries_of, message_of
@@ -193,8 +194,8 @@ async def test_a_call_ends_at_its_deadline(tmp_path: Path) -> None:
                 yield message_of(rows(1))
 
         await refused(port.stub.Write(endless(), timeout=0.3), grpc.StatusCode.DEADLINE_EXCEEDED, "")
-        server = port.region.loop._bulk
-        assert server is not None
+        server = port.region.loop._edges["bulk"]
+        assert isinstance(server, BulkServer)
         await until(lambda: server._calls == 0, "the call is over")
         assert (await port.write(message_of(rows(1)))).added == 1
 
@@ -203,8 +204,8 @@ async def test_a_call_that_is_given_up_ends(tmp_path: Path) -> None:
     async with serving(tmp_path) as port:
         call = port.stub.Write()
         await call.write(message_of(rows(1)))
-        server = port.region.loop._bulk
-        assert server is not None
+        server = port.region.loop._edges["bulk"]
+        assert isinstance(server, BulkServer)
         await until(lambda: server._calls == 1, "the call is in")
         call.cancel()
         await until(lambda: server._calls == 0, "the call is over")
