@@ -14,7 +14,6 @@ import heapq
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from zlib import crc32
 
 from crdtstream.core.causality import VersionVector, region_of
@@ -26,9 +25,7 @@ from simulations.history import History, Violation
 from simulations.machine import CLIENT, Machine, Unanswered
 from simulations.oracle import Expected, Oracle
 from simulations.settings import Settings
-
-if TYPE_CHECKING:
-    from simulations.partitioned import Delivery, Instance, Partitioned
+from simulations.stream_clients import Delivery, Instance, StreamClients
 
 START_MS = 2**33
 ASKER = 1000
@@ -155,7 +152,7 @@ class Network:
         self.stops: dict[int, Stop] = {}
         self.machines: dict[int, Machine] = {}
         # The clients of a partitioned stream, in worlds that have one.
-        self.partitioned: Partitioned | None = None
+        self.partitioned: StreamClients | None = None
         self.connections: dict[int, Connection] = {}
         self._events: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
         self._planned = 0

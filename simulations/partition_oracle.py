@@ -64,7 +64,7 @@ class Known:
             if epoch == (one.entry_id[0], dot[0]):
                 after = line[index + 1 : index + 2]
                 end = after[0][1][one.partition] if after else 1 << 60
-                return starts[one.partition] <= one.entry_id[1] < end
+                return one.time_ms > 0 and starts[one.partition] <= one.entry_id[1] < end
         return False
 
     def lives(self, dot: Dot) -> bool:
@@ -89,7 +89,7 @@ def known_of(oracle: Oracle, spec: StreamSpec, vector: VersionVector | None = No
 
 def note_messages(known: Known, partition: int, slot: int, effect: fx.EntriesAdded) -> None:
     for entry_id, counter, fields in entries_of(effect):
-        one = Numbered(partition, entry_id, fields[b"value"], int(fields[b"time"]))
+        one = Numbered(partition, entry_id, fields[b"value"], int(fields.get(b"time", b"0")))
         known.numbered[(slot, counter)] = one
         known.dots.setdefault(one.value, []).append((slot, counter))
 

@@ -14,48 +14,28 @@ All is drawn from a source of its own, so a world without these clients runs as 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from crdtstream.core.epochs import Epoch
+from crdtstream.core.effects import Key
+from crdtstream.core.entry_id import ID_MIN, mint
 from crdtstream.partitions import calls
-from crdtstream.partitions.coordinator import NUMBER_BITS
+from crdtstream.partitions.keys import partition_key
 from crdtstream.partitions.reading import read_polled
+from crdtstream.partitions.state import NUMBER_BITS, StreamState
 from crdtstream.partitions.streams import PartitionedStreams
-from crdtstream.partitions.values import AT_TIME, STARTS, UNKNOWN_GROUP, Bookmark, Message, Polled, Refused, StreamSpec
+from crdtstream.partitions.values import AT_TIME, STARTS, UNKNOWN_GROUP, Bookmark, Polled, Refused, StreamSpec
 from crdtstream.protocols.call_rows import CallRow as Row
 from simulations.network import START_MS, Network, Watcher
+from simulations.stream_clients import STREAM, Delivery, Instance, Put, StreamClients
 
-if TYPE_CHECKING:
-    from simulations.world import World
-
-STREAM = "s"
 FOREVER_MS = 1 << 46
 GROUPS_MAX = 50
+CLOCK_MS_MAX = 1 << 40
 NO_REPLY: Row = [False, "no reply", "the process ended"]
 MISSING = (UNKNOWN_GROUP, "unknown stream")
 Done = Callable[[Row], None]
-
-
-@dataclass
-class Put:
-    """A message that was sent: at what time, and whether it was answered."""
-
-    partition: int
-    sent_ms: int
-    answered: bool = False
-
-
-@dataclass
-class Delivery:
-    """Messages that an instance has read: the region, the epoch there, and what was reset how often before."""
-
-    number: int
-    instance: Instance
-    epoch: Epoch
-    resets: int
-    messages: list[tuple[int, Message]]
 
 
 @dataclass
@@ -69,46 +49,18 @@ class Pending:
     position: int = 0
 
 
-@dataclass
-class Instance:
-    """A member of a group; `at` is the machine that it calls, `bookmark` is None until it has joined. `drained` names
-    the partitions, the generation and the epoch of its last poll if that gave nothing.
-    """
-
-    group: str
-    name: str
-    at: int
-    timeout_ms: int
-    commits: bool
-    bookmark: Bookmark | None = None
-    busy: bool = False
-    gone: bool = False
-    drained: tuple[Epoch, int, frozenset[int]] | None = None
-
-
-@dataclass
-class Told:
-    """What clients were told: the ground truth of checkers."""
-
-    puts: dict[bytes, Put] = field(default_factory=dict)
-    delivered: dict[tuple[str, int], set[bytes]] = field(default_factory=dict)
-    resets: dict[str, int] = field(default_factory=dict)
-    calls: int = 0
-
-
-class Partitioned(Watcher):
+class Partitioned(StreamClients, Watcher):
     """The clients of one stream. `kinds` says where each group begins."""
 
-    def __init__(self, world: World, rng: Random) -> None:
+    def __init__(self, world: Network, rng: Random, is_healing: Callable[[], bool]) -> None:
+        retention_ms = rng.choice([FOREVER_MS, FOREVER_MS, 900, 2_500])
+        super().__init__(StreamSpec(STREAM, rng.choice([1, 2, 3, 5]), retention_ms))
         self.world = world
         self.rng = rng
-        self.told = Told()
-        retention_ms = rng.choice([FOREVER_MS, FOREVER_MS, 900, 2_500])
-        self.spec = StreamSpec(STREAM, rng.choice([1, 2, 3, 5]), retention_ms)
+        self._is_healing = is_healing
         self.kinds = {f"g{index}": rng.choice(STARTS) for index in range(rng.choice([1, 1, 2]))}
         self.times = {group: START_MS + rng.randrange(3_000) for group in self.kinds}
         self.operated_ms = rng.choice([0, 300, 1_000, 3_000])
-        self.instances: list[Instance] = []
         self._pending: dict[tuple[int, int], Pending] = {}
         self._named = 0
         world.watch(self)
@@ -126,7 +78,11 @@ class Partitioned(Watcher):
 
     @property
     def healing(self) -> bool:
-        return self.world.adversary.healing
+        return self._is_healing()
+
+    def _runs(self, number: int) -> bool:
+        machine = self.world.machines[number]
+        return machine.up and not machine.paused
 
     def streams_of(self, number: int) -> PartitionedStreams:
         return self.world.machines[number].node.partitions
@@ -184,7 +140,7 @@ class Partitioned(Watcher):
 
     def _region(self) -> int | None:
         """A machine that runs; while everything is healed, the home or one that is linked to it."""
-        numbers = [number for number in sorted(self.world.machines) if self.world.runs(number)]
+        numbers = [number for number in sorted(self.world.machines) if self._runs(number)]
         if self.healing:
             numbers = self._reaching(numbers)
         return self.rng.choice(numbers) if numbers else None
@@ -227,11 +183,31 @@ class Partitioned(Watcher):
             return
         self.world.plan(1 + self.rng.randrange(2 * interval_ms), self._produce, interval_ms)
         number = self._region()
-        if number is not None:
+        if number is not None and self.rng.random() < 0.1:
+            self._add_by_redis(number)
+        elif number is not None:
             rows = [self._message() for _ in range(self.rng.choice([1, 1, 2, 5]))]
             for partition, _, value in rows:
                 self.told.puts[value] = Put(partition, self.world.now_ms)
             self.call(number, [calls.PUT, STREAM, rows], lambda reply: self._was_put(rows, reply))
+
+    def _add_by_redis(self, number: int) -> None:
+        """A client of the Redis port adds a message, with an ID of its own; it counts once the home has numbered it."""
+        partition, _, value = self._message()
+        known = self.streams_of(number).ids() and self.world.machines[number].node.membership.serving()
+        # Above an ID from a clock that is wrong by millennia no epoch has room, and an operator has to help.
+        if not known or self.world.clock_ms(number) > CLOCK_MS_MAX:
+            return
+        self.told.puts[value] = Put(partition, self.world.now_ms)
+        self.world.note(f"{number}> XADD to partition {partition}: {value.decode()}")
+        self._slice(number, lambda: self._add(number, partition_key(STREAM, partition), value), ignore)
+
+    def _add(self, number: int, key: Key, value: bytes) -> None:
+        replica = self.world.machines[number].node.replica
+        stream = replica.keyspace.find(key)
+        entry_id = mint(replica.keyspace.now_ms, ID_MIN if stream is None else stream.top, replica.lane)
+        if entry_id is not None and self.world.machines[number].node.context.standing.writable:
+            replica.add_entry(key, entry_id, [b"value", value])
 
     def _message(self) -> Row:
         self._named += 1
@@ -272,7 +248,7 @@ class Partitioned(Watcher):
             return
         if self.healing and instance.at not in self._reaching(sorted(self.world.machines)):
             self._move(instance)
-        if not instance.busy and self.world.runs(instance.at):
+        if not instance.busy and self._runs(instance.at):
             self._ask(instance)
 
     def _die(self, instance: Instance) -> None:
@@ -328,7 +304,7 @@ class Partitioned(Watcher):
 
     def _look(self, instance: Instance, at: int, before: Bookmark, polled: Polled) -> None:
         """Read what the poll gave, in the region that was asked."""
-        if instance.gone or not self.world.runs(at):
+        if instance.gone or not self._runs(at):
             instance.busy = False
         else:
             self._slice(at, lambda: self._read(instance, at, before, polled), lambda _: self._free(instance))
@@ -358,7 +334,7 @@ class Partitioned(Watcher):
         instance.drained = None
         knows = self.streams_of(delivery.number).knows(STREAM, polled.epoch)
         if not delivery.messages and knows:
-            instance.drained = (polled.epoch, polled.generation, frozenset(polled.positions))
+            instance.drained = polled
         told = self.told.delivered.setdefault((instance.group, delivery.resets), set())
         told.update(message.value for _, message in delivery.messages)
         names = [f"{at}:{one.offset}={one.value.decode()}" for at, one in delivery.messages]
@@ -400,14 +376,17 @@ class Partitioned(Watcher):
         state = self.world.machines[1].node.partitions.state(STREAM)
         if any(one.has_stale() for one in state.partitions()):
             return False
-        return all(self._is_drained(group, state.epochs.current()) for group in self.kinds)
+        return all(self._is_drained(group, state) for group in self.kinds)
 
-    def _is_drained(self, group: str, epoch: Epoch) -> bool:
+    def _is_drained(self, group: str, state: StreamState) -> bool:
+        epoch = state.epochs.current()
         live = [one for one in self.instances if one.group == group and not one.gone]
-        drained = [one.drained for one in live if one.drained is not None and one.drained[0] == epoch]
-        newest = max([generation for _, generation, _ in drained], default=0)
-        owned = [partitions for _, generation, partitions in drained if generation == newest]
-        return sum(map(len, owned)) == self.spec.partitions
+        drained = [one.drained for one in live if one.drained is not None and one.drained.epoch == epoch]
+        newest = max([polled.generation for polled in drained], default=0)
+        positions = [item for polled in drained if polled.generation == newest for item in polled.positions.items()]
+        # What was numbered again in the meantime is not read yet.
+        left = any(state.partitions()[at].read(position, 1, 1) for at, position in positions)
+        return len(positions) == self.spec.partitions and not left
 
 
 def ignore(reply: Row) -> None:

@@ -1,6 +1,7 @@
 """Plays scenario texts on simulated machines: every step of the format (crdtstream/scenarios/text.py).
 
-What the texts say happens at once, and structures are checked after each line.
+What the texts say happens at once, and structures are checked after each line. A command `stream ...` is a call to a
+partitioned stream: see simulations/stream_calls.py.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from crdtstream.scenarios.text import CARRIES, CHECKS, WAITS, Line, ScenarioErro
 from simulations.checkers import all_checkers
 from simulations.cluster import Cluster
 from simulations.settings import pairs_of
+from simulations.stream_calls import StreamCalls
 
 KEYS_MAX = 1_000
 CHECKERS = [checker.name for checker in all_checkers()]
@@ -37,12 +39,12 @@ class Scenario(ScenarioText):
         return name
 
     def run(self) -> Cluster:
-        cluster = self.cluster()
+        cluster, stream_calls = self.cluster(), StreamCalls()
         made: dict[int, int] = {}
         for line in self.lines:
             if line.expected is not None:
                 before = own_counter(cluster, line.region)
-                line.actual = self._execute(cluster, line)
+                line.actual = self._execute(cluster, line, stream_calls)
                 made[line.region] = own_counter(cluster, line.region) - before
             elif line.turn is not None:
                 cluster.execute_turn(line.region, [self._argv(line, command) for command in line.turn])
@@ -53,7 +55,9 @@ class Scenario(ScenarioText):
             cluster.check()
         return cluster
 
-    def _execute(self, cluster: Cluster, line: Line) -> list[str]:
+    def _execute(self, cluster: Cluster, line: Line, stream_calls: StreamCalls) -> list[str]:
+        if line.command.startswith("stream "):
+            return [stream_calls.execute(cluster, line.region, line.command.split()[1:])]
         if line.command:
             reply = cluster.execute(line.region, self._argv(line, line.command))
         else:

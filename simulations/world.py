@@ -92,8 +92,9 @@ class World(Network):
         if self.settings.twin:
             self._add_twin(self.settings.regions + 1)
         self._expected: dict[Key, Expected] | None = None
+        self._clients: Partitioned | None = None
         if self.settings.partitioned:
-            self.partitioned = Partitioned(self, streams)
+            self.partitioned = self._clients = Partitioned(self, streams, lambda: self.adversary.healing)
 
     def _machine(self, number: int) -> Machine:
         absent = self.settings.regions if self.settings.late and number < self.settings.regions else 0
@@ -138,8 +139,8 @@ class World(Network):
         for pair in self.pairs:
             self.plan_dial(pair)
         self.adversary.begin()
-        if self.partitioned is not None:
-            self.partitioned.begin()
+        if self._clients is not None:
+            self._clients.begin()
         end_ms = START_MS + self.settings.duration_ms
         self.run_until(lambda: self.now_ms >= end_ms, end_ms + QUIET_BOUND_MS)
         self.adversary.heal_everything()
@@ -147,7 +148,7 @@ class World(Network):
         self.note(f"quiet, {self.statistics} wire {self.wire_checksum:08x}")
 
     def quiet(self) -> bool:
-        return super().quiet() and (self.partitioned is None or self.partitioned.settled())
+        return super().quiet() and (self._clients is None or self._clients.settled())
 
     def expected(self) -> dict[Key, Expected]:
         if self._expected is None:

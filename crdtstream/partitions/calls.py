@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from crdtstream.partitions.coordinator import NUMBER_BITS
+from crdtstream.partitions.state import NUMBER_BITS
 from crdtstream.partitions.values import Bookmark, NewMessage, Polled, Refused, Reservation, Stamp
 from crdtstream.protocols.call_rows import CallRow as Row
 

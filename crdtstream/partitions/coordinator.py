@@ -19,7 +19,7 @@ from crdtstream.core.causality import Dot
 from crdtstream.core.epochs import Epoch
 from crdtstream.core.ownership import Ownership
 from crdtstream.core.replica import Replica
-from crdtstream.partitions.state import Start, StreamState
+from crdtstream.partitions.state import NUMBER_BITS, Start, StreamState
 from crdtstream.partitions.values import (
     AT_TIME,
     INVALID,
@@ -37,7 +37,6 @@ from crdtstream.partitions.values import (
     Reservation,
 )
 
-NUMBER_BITS: Final = 48
 # Names are part of cursors and of registers.
 NAME_BYTES_MAX: Final = 256
 TIMEOUT_MS_MAX: Final = 300_000

@@ -28,12 +28,14 @@ VALUE: Final = b"value"
 TIME: Final = b"time"
 # What a message costs beyond its key and value, about: in replies and in the log.
 MESSAGE_BYTES: Final = 64
+# How far the last message is looked for among entries that are none, before all are visited.
+TAIL_ENTRIES: Final = 64
 
 
 class Partition:
     """One partition as this region sees it, under the epochs that it knows."""
 
-    __slots__ = ("_ahead", "_epochs", "_key", "_replica", "number")
+    __slots__ = ("_ahead", "_epochs", "_key", "_replica", "_sound", "number")
 
     def __init__(self, replica: Replica, key: Key, number: int, epochs: Epochs, ahead: Ahead) -> None:
         self._ahead = ahead
@@ -41,6 +43,7 @@ class Partition:
         self._key = key
         self.number = number
         self._epochs = epochs
+        self._sound = ID_MIN
 
     def _stream(self) -> Stream | None:
         return self._replica.keyspace.find(self._key)
@@ -55,9 +58,29 @@ class Partition:
         last = self._segments()[-1]
         stream = self._stream()
         meta = None if stream is None else stream.metas.get(last.origin)
-        if meta is None or meta.add_id[0] != last.number:
+        if meta is None:
             return last.start
-        return max(last.start, meta.add_id[1] + 1)
+        if meta.add_id[0] == last.number and self.is_sound():
+            return max(last.start, meta.add_id[1] + 1)
+        # A Redis client of the home has added an entry since.
+        numbered = self._last(last)
+        return last.start if numbered is None else numbered.offset + 1
+
+    def is_sound(self) -> bool:
+        """False if the last entry of the current epoch is not a message of its home: a Redis client of the home can add
+        one whose ID lies among those that the home gives.
+        """
+        last = self._segments()[-1]
+        tail = self._tail(last, 1)
+        return not tail or tail[0].block.id_at(tail[0].high - 1) == self._sound or self._last_is_numbered(last)
+
+    def _last_is_numbered(self, segment: Segment) -> bool:
+        piece = self._tail(segment, 1)[0]
+        if numbered_at(piece.block, piece.high - 1) is None:
+            return False
+        # Kept, because every call at the home asks.
+        self._sound = piece.block.id_at(piece.high - 1)
+        return True
 
     def oldest_offset(self) -> int:
         """The first offset that is still here; the next one if there is none."""
@@ -76,7 +99,7 @@ class Partition:
             if segment.end > first and len(found) < count_max:
                 for piece in self._slices(segment, max(first, segment.start), count_max - len(found)):
                     for index in range(piece.low, piece.high):
-                        message = message_at(piece.block, index)
+                        message = numbered_at(piece.block, index)
                         if message is None:
                             continue
                         bytes_max -= size_of(message)
@@ -116,14 +139,23 @@ class Partition:
 
     def _first(self, segment: Segment, offset: int) -> Message | None:
         found = self._slices(segment, offset, 1)
-        return message_at(found[0].block, found[0].low) if found else None
+        return numbered_at(found[0].block, found[0].low) if found else None
 
     def _last(self, segment: Segment) -> Message | None:
+        """The last message that the home has numbered."""
+        for count in (1, TAIL_ENTRIES, -1):
+            tail = self._tail(segment, count)
+            found = [numbered_at(piece.block, index) for piece in tail for index in range(piece.low, piece.high)]
+            numbered = [one for one in found if one is not None]
+            if numbered:
+                return max(numbered, key=offset_of)
+        return None
+
+    def _tail(self, segment: Segment, count: int) -> list[Slice]:
         tree = self._tree(segment.origin)
         if tree is None:
-            return None
-        found = tree.slices((segment.number, segment.start), (segment.number, segment.end - 1), 1, True)
-        return message_at(found[0].block, found[0].high - 1) if found else None
+            return []
+        return tree.slices((segment.number, segment.start), (segment.number, segment.end - 1), count, True)
 
     def _slices(self, segment: Segment, first: int, count: int) -> list[Slice]:
         tree = self._tree(segment.origin)
@@ -191,7 +223,9 @@ class Partition:
         stream = self._stream()
         if stream is None:
             return False
-        return any(tree.count != self._count_valid(slot, tree) for slot, tree in stream.trees.items())
+        return not self.is_sound() or any(
+            tree.count != self._count_valid(slot, tree) for slot, tree in stream.trees.items()
+        )
 
     def _count_valid(self, slot: int, tree: EntryTree) -> int:
         return sum([tree.count_in(*bounds) for bounds in self._bounds_of(slot)])
@@ -208,26 +242,23 @@ class Partition:
             return 0
         ranges: dict[int, list[CounterRange]] = {}
         found: list[NewMessage] = []
-        for slot, piece in self._stale(stream, count_max):
-            for index in range(piece.low, piece.high):
-                message = message_at(piece.block, index)
-                if message is not None:
-                    found.append(NewMessage(self.number, message.key, message.value))
-                    counter = piece.block.counter_at(index)
-                    ranges.setdefault(slot, []).append((counter, counter))
+        for slot, block, index in self._stale(stream):
+            message = message_at(block, index)
+            if message is not None and len(found) < count_max:
+                found.append(NewMessage(self.number, message.key, message.value))
+                counter = block.counter_at(index)
+                ranges.setdefault(slot, []).append((counter, counter))
         self.append(found)
         self._remove(ranges, False)
         return len(found)
 
-    def _stale(self, stream: Stream, count_max: int) -> list[tuple[int, Slice]]:
-        """The first stale entries of every tree, in the order of their IDs within a tree."""
-        found: list[tuple[int, Slice]] = []
+    def _stale(self, stream: Stream) -> list[tuple[int, Block, int]]:
+        """The stale entries of every tree, in the order of their IDs within a tree."""
+        found: list[tuple[int, Block, int]] = []
         for slot, tree in sorted(stream.trees.items()):
             for low, high in gaps_between(self._bounds_of(slot)):
-                if count_max > 0:
-                    pieces = tree.slices(low, high, count_max, False)
-                    count_max -= sum([piece.count() for piece in pieces])
-                    found += [(slot, piece) for piece in pieces]
+                for piece in tree.slices(low, high, -1, False):
+                    found += [(slot, piece.block, index) for index in range(piece.low, piece.high)]
         return found
 
 
@@ -263,6 +294,16 @@ def message_at(block: Block, index: int) -> Message | None:
     if value is None or not time_ms.isdigit():
         return None
     return Message(block.id_at(index)[1], int(time_ms), named.get(KEY), value)
+
+
+def numbered_at(block: Block, index: int) -> Message | None:
+    """The message of this entry, if a home has numbered it: then it has a time."""
+    message = message_at(block, index)
+    return message if message is not None and message.time_ms > 0 else None
+
+
+def offset_of(message: Message) -> int:
+    return message.offset
 
 
 def size_of(message: Message) -> int:

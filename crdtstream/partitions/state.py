@@ -20,11 +20,14 @@ from crdtstream.core.replica import Replica
 from crdtstream.partitions.keys import partition_key, state_key
 from crdtstream.partitions.partition import Partition
 from crdtstream.partitions.registers import Registers
-from crdtstream.partitions.values import UNCOMMITTED, Ahead, StreamSpec
+from crdtstream.partitions.values import UNCOMMITTED, UNWRITABLE, Ahead, Refused, StreamSpec
 
 EPOCH: Final = b"epoch/"
 GROUP: Final = b"group/"
 NOT_READ: Final = -1
+# Epochs are part of generations (coordinator.py), which have room for so much.
+NUMBER_BITS: Final = 48
+NUMBER_MAX: Final = (1 << NUMBER_BITS) - 1
 
 
 class Start:
@@ -88,10 +91,19 @@ class StreamState:
     def raise_epoch(self) -> None:
         """Make this process the home: it numbers from what it knows to be next."""
         parent = self.epochs.current()
-        numbers = [parent[0], *[one.top_number() for one in self.partitions()]]
         starts = [one.next_offset() for one in self.partitions()]
-        name = EPOCH + b"%d/%d" % (max(numbers) + 1, self._replica.applied.slot)
+        number = self._top_number() + 1
+        if number > NUMBER_MAX:
+            raise Refused(UNWRITABLE, "a client has added an ID that leaves no room above it: restart this region")
+        name = EPOCH + b"%d/%d" % (number, self._replica.applied.slot)
         self._registers.write(name, encoded([list(parent), starts]))
+
+    def _top_number(self) -> int:
+        return max([self.epochs.current()[0], *[one.top_number() for one in self.partitions()]])
+
+    def can_raise(self) -> bool:
+        """False if a Redis client has added an ID here above which no epoch has room."""
+        return self._top_number() < NUMBER_MAX
 
     def forget_epochs(self) -> None:
         """Forget the lowest epoch once nothing that it numbered is left. Only the lowest: without one in between, what
@@ -105,7 +117,9 @@ class StreamState:
     def is_numbering(self) -> bool:
         """True if this process may number messages: the epoch is its own, and above all that it used before."""
         number, origin = self.epochs.current()
-        return origin == self._replica.applied.slot and all(one.top_number() <= number for one in self.partitions())
+        return origin == self._replica.applied.slot and all(
+            one.top_number() <= number and one.is_sound() for one in self.partitions()
+        )
 
     # Partitions
 

@@ -339,6 +339,8 @@ class PartitionedStreams:
 
     def _renumber(self, served: Served, number: int) -> None:
         if not served.state.is_numbering():
+            if not served.state.can_raise():
+                return
             served.state.raise_epoch()
         while served.state.partitions()[number].renumber(RENUMBERED_MAX) == RENUMBERED_MAX:
             pass

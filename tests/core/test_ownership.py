@@ -153,7 +153,7 @@ class OwnershipRules(RuleBasedStateMachine):
         self.ownership.restart((1 << 40) + self.ownership.generation)
 
     @invariant()
-    def rules(self) -> None:
+    def shares_are_balanced(self) -> None:
         self.ownership.check()
         if not self.until_ms:
             return

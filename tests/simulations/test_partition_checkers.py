@@ -28,8 +28,9 @@ from simulations.partition_checkers import (
     memberships_in,
     state_in,
 )
-from simulations.partitioned import FOREVER_MS, STREAM, Delivery, Partitioned, Put
+from simulations.partitioned import FOREVER_MS, Partitioned
 from simulations.settings import Settings
+from simulations.stream_clients import STREAM, Delivery, Put
 from simulations.world import World
 
 CALM = Settings(2, "mesh", STRICT, 900, (), 100, 1_000_000, partitioned=True)
@@ -50,7 +51,7 @@ def world() -> World:
 
 
 def clients_of(world: World) -> Partitioned:
-    assert world.partitioned is not None
+    assert isinstance(world.partitioned, Partitioned)
     return world.partitioned
 
 
@@ -166,12 +167,17 @@ def test_shares_that_are_wrong(world: World, owners: list[str], text: str) -> No
 
 @pytest.mark.parametrize("stays_ms", [0, 1 << 30])
 def test_an_owner_who_stays(world: World, stays_ms: int) -> None:
-    home = home_of(world)
-    membership = next(iter(memberships_in(world, home).values()))
-    membership.used_ms = world.machines[home].node.context.now_ms
-    owner = membership.ownership.owners[0]
-    membership.ownership.instances[owner].until_ms = membership.used_ms + stays_ms
-    complains(SilentOwner(), lambda: SilentOwner().turned(world, home), f"{owner} stays")
+    home, clients = home_of(world), clients_of(world)
+    ownership = next(iter(memberships_in(world, home).values())).ownership
+    now_ms = world.machines[home].node.context.now_ms
+    SilentOwner().turned(world, home)
+    for index in range(2):
+        clients.instances.append(replace(clients.instances[0], name=f"caller{index}", timeout_ms=100))
+        ownership.call(f"caller{index}", 100, now_ms)
+    SilentOwner().turned(world, home)
+    ownership.instances["caller0"].until_ms = now_ms + stays_ms
+    assert "caller0" in ownership.owners
+    complains(SilentOwner(), lambda: SilentOwner().turned(world, home), "caller0 stays")
 
 
 def test_a_message_that_was_delivered_to_nobody(world: World) -> None:

@@ -1,0 +1,67 @@
+"""What the clients of a partitioned stream are, and what they were told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from crdtstream.core.epochs import Epoch
+from crdtstream.partitions.values import Bookmark, Message, Polled, StreamSpec
+
+STREAM: Final = "s"
+
+
+@dataclass
+class Put:
+    """A message that was sent: at what time, and whether it was answered."""
+
+    partition: int
+    sent_ms: int
+    answered: bool = False
+
+
+@dataclass
+class Delivery:
+    """Messages that an instance has read: the region, the epoch there, and what was reset how often before."""
+
+    number: int
+    instance: Instance
+    epoch: Epoch
+    resets: int
+    messages: list[tuple[int, Message]]
+
+
+@dataclass
+class Instance:
+    """A member of a group; `at` is the machine that it calls, `bookmark` is None until it has joined. `drained` is its
+    last poll if that gave nothing to read.
+    """
+
+    group: str
+    name: str
+    at: int
+    timeout_ms: int
+    commits: bool
+    bookmark: Bookmark | None = None
+    busy: bool = False
+    gone: bool = False
+    drained: Polled | None = None
+
+
+@dataclass
+class Told:
+    """What clients were told: the ground truth of checkers."""
+
+    puts: dict[bytes, Put] = field(default_factory=dict)
+    delivered: dict[tuple[str, int], set[bytes]] = field(default_factory=dict)
+    resets: dict[str, int] = field(default_factory=dict)
+    calls: int = 0
+
+
+class StreamClients:
+    """The clients of one stream as checkers see them."""
+
+    def __init__(self, spec: StreamSpec) -> None:
+        self.spec = spec
+        self.told = Told()
+        self.instances: list[Instance] = []
