@@ -28,8 +28,9 @@ class Source(Protocol):
 
 def read_reply(data: bytes) -> Value:
     """Parse the only reply in `data`."""
-    [value] = read_replies(data)
-    return value
+    values = read_replies(data)
+    assert len(values) == 1, f"more than one reply: {data!r}" if values else "no reply"
+    return values[0]
 
 
 def read_replies(data: bytes) -> list[Value]:
