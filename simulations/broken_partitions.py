@@ -65,6 +65,7 @@ PARTITIONED = (
         "        self.line = self._line_of(self.rows[-1])\n",
         "        self.line = self.rows\n",
         "one sequence",
+        alone=True,
         focus=DIVIDED,
     ),
     Mutation(
@@ -72,7 +73,7 @@ PARTITIONED = (
         "partitions/partition.py",
         "        self.append(found)\n        self._remove(ranges, False)\n",
         "        self.append(found)\n",
-        "crash",
+        "convergence",
         focus=STREAMS,
     ),
     Mutation(
@@ -88,7 +89,7 @@ PARTITIONED = (
         "partitions/partition.py",
         "            if message is not None and len(found) < count_max:\n",
         "            if message is not None and message.time_ms and len(found) < count_max:\n",
-        "lost message",
+        "convergence",
         focus=STREAMS,
     ),
     Mutation(
@@ -227,5 +228,21 @@ PARTITIONED = (
         "    return found, Bookmark(polled.generation, polled.epoch, offsets)\n",
         "skipped message",
         focus=DIVIDED,
+    ),
+    Mutation(
+        "an instance reads on behind a message that its region lacks",
+        "partitions/reading.py",
+        "    while count < len(messages) and messages[count].offset == first + count:\n",
+        "    while count < len(messages):\n",
+        "skipped message",
+        focus=DIVIDED,
+    ),
+    Mutation(
+        "an ID of a Redis client among those of the home is a message",
+        "partitions/partition.py",
+        "    return message if message is not None and message.time_ms > 0 else None\n",
+        "    return message\n",
+        "one sequence",
+        focus=STREAMS,
     ),
 )

@@ -218,6 +218,10 @@ class Coordinator:
                     self._state.write_commit(group, partition, offset, start)
 
     def _next(self, group: str, membership: Membership, partition: int, kept: dict[int, int]) -> int:
+        """Where the instance reads on: at a message that is here, because it must not pass one that is missing."""
+        return self._state.partitions()[partition].present_from(self._behind(group, membership, partition, kept))
+
+    def _behind(self, group: str, membership: Membership, partition: int, kept: dict[int, int]) -> int:
         if partition in kept:
             return kept[partition] + 1
         committed = self._state.committed(group, partition, membership.start)

@@ -116,6 +116,15 @@ class Partition:
                 return self._bisect(segment, last.offset, time_ms)
         return self.next_offset()
 
+    def present_from(self, offset: int) -> int:
+        """The first offset from this one on that is here; this one if there is none."""
+        for segment in self._segments():
+            if segment.end > offset:
+                found = self._slices(segment, max(offset, segment.start), 1)
+                if found:
+                    return found[0].block.id_at(found[0].low)[1]
+        return offset
+
     def last_ms(self) -> int:
         """The time of the last message; 0 if there is none."""
         for segment in reversed(self._segments()):

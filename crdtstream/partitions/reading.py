@@ -19,6 +19,9 @@ def read_polled(
     """The messages of the instance's partitions, those in `order` alone and in that order, and where it stands behind
     them; `before` is where it stood when it polled. A region that does not know the epoch of the home yet has nothing
     to say.
+
+    Reading ends where a message is missing. The home may still have it: it was numbered again by another home, or
+    removed for its age, and this region may forget that. Once the home knows, it gives a position behind it.
     """
     epoch = streams.epoch(stream_id)
     found: list[tuple[int, Message]] = []
@@ -28,12 +31,23 @@ def read_polled(
     firsts = {at: streams.settle(stream_id, at, polled.positions[at], polled.epoch) for at in sorted(polled.positions)}
     for partition in order:
         if bytes_max > 0:
-            read = streams.partition(stream_id, partition).read(firsts[partition], count_max - len(found), bytes_max)
+            first = firsts[partition]
+            read = unbroken(
+                streams.partition(stream_id, partition).read(first, count_max - len(found), bytes_max), first
+            )
             found += [(partition, message) for message in read]
             bytes_max -= sum([size_of(message) for message in read])
             if read:
                 offsets[partition] = read[-1].offset
-    for partition, first in firsts.items():
+    for partition, position in firsts.items():
         if partition in before.offsets and partition not in offsets:
-            offsets[partition] = first - 1
+            offsets[partition] = position - 1
     return found, Bookmark(polled.generation, epoch, offsets)
+
+
+def unbroken(messages: list[Message], first: int) -> list[Message]:
+    """Those that follow each other from this offset on."""
+    count = 0
+    while count < len(messages) and messages[count].offset == first + count:
+        count += 1
+    return messages[:count]
