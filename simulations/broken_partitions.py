@@ -82,6 +82,7 @@ PARTITIONED = (
         "        self.append(found)\n        self._remove(ranges, False)\n",
         "        self._remove(ranges, False)\n",
         "lost message",
+        alone=True,
         focus=STREAMS,
     ),
     Mutation(
@@ -105,7 +106,7 @@ PARTITIONED = (
         "partitions/state.py",
         "        lowest = self.epochs.rows[0]\n        oldest = [one.oldest_offset() for one in self.partitions()]\n",
         "        lowest = self.epochs.rows[len(self.epochs.rows) // 2]\n        oldest = lowest.starts\n",
-        "one sequence",
+        "skipped message",
         focus=STREAMS,
     ),
     Mutation(
@@ -201,7 +202,11 @@ PARTITIONED = (
         "messages go before the retention is over",
         "partitions/streams.py",
         "            partition.trim_older(now_ms + self.ahead.ms - retention_ms)\n",
+<<<<<<< HEAD
         "            partition.trim_older(now_ms + self.ahead.ms - retention_ms // 2)\n",
+=======
+        "            partition.trim_older(now_ms - retention_ms // 2)\n",
+>>>>>>> wt-sim
         "retention",
         focus=STREAMS,
     ),

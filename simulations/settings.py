@@ -63,7 +63,7 @@ class Settings:
     late: bool = False
     log_retention_bytes: int = 0
     twin: str = ""
-    partitioned: bool | None = None
+    partitioned: bool | None = False
 
     def spares(self, number: int) -> bool:
         """Return whether this region must be spared: with evictions, one region is never evicted and loses nothing, so
@@ -96,6 +96,7 @@ def draw_settings(rng: Random, duration_ms: int = 3_000) -> Settings:
         late=rng.random() < LATE_ODDS,
         log_retention_bytes=rng.choice([1, 1 << 12, 1 << 13]) if short_logs else 0,
         twin=rng.choice([COPY, COPY, NEWCOMER]) if rng.random() < TWIN_ODDS else "",
+        partitioned=None,
     )
 
 

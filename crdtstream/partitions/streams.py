@@ -41,6 +41,7 @@ from crdtstream.protocols.columns import CodecError
 from crdtstream.replication.forwarding import Forwarding
 
 UPKEEP_MS: Final = 1_000
+UPKEEPS_AWAITED: Final = 2
 # Stale messages that are numbered again in one step of upkeep.
 RENUMBERED_MAX: Final = 1_000
 PARTITIONS_MAX: Final = 1_000
@@ -62,15 +63,16 @@ class Links(Protocol):
 
 class Served:
     """One stream as this process serves it. `looked`: what each partition held when it was last found without stale
-    messages.
+    messages. `awaited`: at how many upkeeps in a row it had some, and another process of the region was the home.
     """
 
-    __slots__ = ("coordinator", "looked", "state")
+    __slots__ = ("awaited", "coordinator", "looked", "state")
 
     def __init__(self, replica: Replica, spec: StreamSpec, ahead: Ahead) -> None:
         self.state = StreamState(replica, spec, ahead)
         self.coordinator = Coordinator(replica, self.state, ahead)
         self.looked: dict[int, object] = {}
+        self.awaited = 0
 
 
 class PartitionedStreams:
@@ -325,25 +327,34 @@ class PartitionedStreams:
 
     def _keep_up(self, served: Served, now_ms: int) -> None:
         state, retention_ms = served.state, served.state.spec.retention_ms
+        awaits = False
         for partition in state.partitions():
             # Another epoch makes messages stale without touching them.
             if served.looked.get(partition.number) != (state.epochs.current(), partition.stamp()):
-                if partition.has_stale():
-                    self._renumber(served, partition.number)
+                if partition.has_stale() and not self._renumber(served, partition.number):
+                    awaits = True
+                    continue
                 stamp = state.partitions()[partition.number].stamp()
                 served.looked[partition.number] = (state.epochs.current(), stamp)
+        served.awaited = served.awaited + 1 if awaits else 0
+        for partition in state.partitions():
             partition.trim_older(now_ms + self.ahead.ms - retention_ms)
         if state.is_numbering():
             served.coordinator.drop_unused(retention_ms)
             state.forget_epochs()
 
-    def _renumber(self, served: Served, number: int) -> None:
+    def _renumber(self, served: Served, number: int) -> bool:
+        """Number the stale messages of this partition again; false if that has to wait. What another process of this
+        region has numbered last is usually its former life. It may be alive: then it is given the time to do it, or
+        both would make stale what the other one does, for ever.
+        """
         if not served.state.is_numbering():
-            if not served.state.can_raise():
-                return
+            if served.awaited < UPKEEPS_AWAITED or not served.state.can_raise():
+                return False
             served.state.raise_epoch()
         while served.state.partitions()[number].renumber(RENUMBERED_MAX) == RENUMBERED_MAX:
             pass
+        return True
 
     def _clear_deleted(self) -> None:
         """Remove what other regions wrote to a stream while they did not know that it was deleted."""

@@ -10,7 +10,7 @@ from crdtstream.node import Node
 from crdtstream.partitions import calls
 from crdtstream.partitions.keys import partition_key
 from crdtstream.partitions.state import NUMBER_MAX, StreamState
-from crdtstream.partitions.streams import UPKEEP_MS, PartitionedStreams
+from crdtstream.partitions.streams import UPKEEP_MS, UPKEEPS_AWAITED, PartitionedStreams
 from crdtstream.partitions.values import UNWRITABLE, Refused, StreamSpec
 from simulations.cluster import Cluster
 
@@ -52,8 +52,8 @@ def add(cluster: Cluster, entry_id: EntryId, *fields: bytes) -> None:
 
 
 def upkeep(cluster: Cluster) -> None:
-    cluster.tick(UPKEEP_MS)
-    cluster.tick(UPKEEP_MS)
+    for _ in range(UPKEEPS_AWAITED + 2):
+        cluster.tick(UPKEEP_MS)
 
 
 def test_a_message_of_a_redis_client_is_numbered_behind_the_others(home: Cluster) -> None:
@@ -125,3 +125,15 @@ def test_a_stream_that_may_still_arrive_is_not_unknown() -> None:
     with pytest.raises(Refused) as caught:
         node.partitions.home("s")
     assert caught.value.code == UNWRITABLE
+
+
+def test_a_process_gives_another_one_of_its_region_the_time_to_number(home: Cluster) -> None:
+    """Both would find the same messages stale, and make stale what the other one has numbered, at every upkeep."""
+    home.restart(1)
+    before = state(home).epochs.current()
+    add(home, (1 << 40, 0), b"value", b"d")
+    for _ in range(UPKEEPS_AWAITED):
+        home.tick(UPKEEP_MS)
+        assert state(home).epochs.current() == before
+    upkeep(home)
+    assert state(home).epochs.current() > before and held(home)[3:] == [(3, b"d")]

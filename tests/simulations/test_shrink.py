@@ -21,7 +21,9 @@ from simulations.workload import KEYS
 from simulations.world import World
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-SETTINGS = Settings(3, "mesh", "strict", 2_000, (), fault_interval_ms=100, command_interval_ms=60, profile="deletes")
+SETTINGS = Settings(
+    3, "mesh", "strict", 2_000, (), fault_interval_ms=100, command_interval_ms=60, profile="deletes", partitioned=False
+)
 FAULTS = ("cut", "kill", "power", "disk-full", "pause", "slow")
 
 

@@ -23,14 +23,15 @@ from simulations.world import TICK_MS, World
 TRACE = """
 import sys
 from simulations.adversary import draw_world
-world = draw_world({})
+world = draw_world({}, partitioned=False)
 world.run()
 sys.stdout.write("\\n".join(world.trace))
 """
 
 
 def checked(seed: int) -> World:
-    world = draw_world(seed)
+    """A world of streams and groups alone, for which the seeds below were chosen."""
+    world = draw_world(seed, partitioned=False)
     run_checked(world)
     return world
 
@@ -82,7 +83,12 @@ def test_seeds_differ() -> None:
 @pytest.mark.parametrize("tens", range(100, 300, 10))
 def test_invariants_hold(tens: int) -> None:
     for seed in range(tens, tens + 10):
-        run_checked(draw_world(seed))
+        checked(seed)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_invariants_hold_beside_a_partitioned_stream(seed: int) -> None:
+    run_checked(draw_world(seed, partitioned=True))
 
 
 @pytest.mark.parametrize(
@@ -100,7 +106,7 @@ def test_invariants_hold(tens: int) -> None:
     ],
 )
 def test_invariants_hold_where_a_long_sweep_once_found_that_they_did_not(seed: int) -> None:
-    run_checked(draw_world(seed))
+    checked(seed)
 
 
 @pytest.mark.parametrize("seed", range(5))
