@@ -74,6 +74,7 @@ class Limits:
     digest_entries_max: int = 1_000
     slow_command_us: int = 10_000
     slow_log_entries_max: int = 128
+    acl_log_entries_max: int = 128
     bulk_message_bytes: int = 1 << 20
     bulk_message_bytes_max: int = 16 << 20
     bulk_calls_max: int = 64
@@ -105,6 +106,7 @@ class Config:
     replace: bool = False
     requirepass: str = ""
     requirepass_file: str = ""
+    aclfile: str = ""
     protected_mode: bool = True
     tls_certificate: str = ""
     tls_key: str = ""

@@ -49,7 +49,7 @@ class Serving:
     # Connections
 
     def connect(self, client_id: int, address: str, now_ms: int) -> Client:
-        client = Client(client_id, address, now_ms, not self._context.settings.password)
+        client = Client(client_id, address, now_ms, self._context.users.default)
         self._context.clients[client_id] = client
         self._context.statistics.connections += 1
         return client

@@ -9,18 +9,19 @@ from crdtstream.config import Config, Limits
 
 
 class Settings:
-    """The current settings of one region; `limits` and `password` are parts of `config` in the form that is read."""
+    """The current settings of one region; `limits` is the part of `config` that is read most."""
 
-    __slots__ = ("config", "limits", "password")
+    __slots__ = ("config", "limits")
 
     def __init__(self, config: Config) -> None:
         self.config = config
         self.limits: Limits = config.limits
-        self.password = b""
-        self.change(config)
 
     def change(self, config: Config) -> None:
         """Go on with these settings; what cannot change while a region runs is the same in them."""
         self.config = config
         self.limits = config.limits
-        self.password = config.requirepass.encode("utf-8", "surrogateescape")
+
+    def password(self) -> bytes:
+        """The password of the default user as the settings say it; empty: it needs none."""
+        return self.config.requirepass.encode("utf-8", "surrogateescape")

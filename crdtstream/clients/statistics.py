@@ -25,6 +25,9 @@ class Tally:
 class Statistics:
     __slots__ = (
         "connections",
+        "denied_channels",
+        "denied_commands",
+        "denied_keys",
         "denied_passwords",
         "errors",
         "hits",
@@ -40,6 +43,9 @@ class Statistics:
         self.connections = 0
         self.rejected_connections = 0
         self.denied_passwords = 0
+        self.denied_commands = 0
+        self.denied_keys = 0
+        self.denied_channels = 0
         self.http_clients = 0
         self.output_disconnections = 0
         self.errors: dict[str, int] = {}

@@ -174,6 +174,9 @@ def statistics_fields(context: Context) -> list[Field]:
         ("total_error_replies", sum(statistics.errors.values())),
         ("client_output_buffer_limit_disconnections", statistics.output_disconnections),
         ("acl_access_denied_auth", statistics.denied_passwords),
+        ("acl_access_denied_cmd", statistics.denied_commands),
+        ("acl_access_denied_key", statistics.denied_keys),
+        ("acl_access_denied_channel", statistics.denied_channels),
         ("http_clients_closed", statistics.http_clients),
     ]
 
@@ -335,6 +338,7 @@ COMMANDS: list[Command] = [
         info,
         arity=-1,
         flags="loading",
+        categories="dangerous",
         since="1.0.0",
         group="server",
         summary="Returns information and statistics about the server.",

@@ -28,6 +28,7 @@ UNITS = {b"": 1, b"b": 1, b"k": 1000, b"kb": 1 << 10, b"m": 10**6, b"mb": 1 << 2
 # Limits that take effect at once, because they are read whenever they are needed.
 LIVE_LIMITS = frozenset(
     (
+        "acl_log_entries_max",
         "audit_entries_max",
         "audit_interval_ms",
         "auth_failure_delay_ms",
@@ -249,6 +250,7 @@ def redis_settings() -> list[Setting]:
         fixed("dbfilename", "", False),
         within(Setting("slowlog-log-slower-than", "integer", "slow_command_us"), -1, INTEGER_MAX),
         Setting("slowlog-max-len", "integer", "slow_log_entries_max"),
+        Setting("acllog-max-len", "integer", "acl_log_entries_max"),
         fixed("latency-monitor-threshold", "0"),
         fixed("latency-tracking", "no"),
         Setting("notify-keyspace-events", "events", "notify_keyspace_events"),

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from crdtstream.config import Config, ConfigError
+from crdtstream.runtime.acl_file import read_users
 from crdtstream.runtime.credentials import read_credentials, split_address
 from crdtstream.runtime.secret_files import replication_secret, with_password
 from crdtstream.storage.checkpoint import MANIFEST
@@ -22,7 +23,13 @@ from crdtstream.storage.restore import read_manifest
 
 def problems_of(config: Config) -> list[str]:
     """Return one line for each problem; none if the region can start."""
-    files: tuple[Callable[[Config], object], ...] = (with_password, replication_secret, read_credentials, load_tls)
+    files: tuple[Callable[[Config], object], ...] = (
+        with_password,
+        replication_secret,
+        read_users,
+        read_credentials,
+        load_tls,
+    )
     found: list[str] = []
     for check in files:
         try:

@@ -28,13 +28,14 @@ from typing import Protocol
 
 import structlog
 
+from crdtstream.clients.process import AclFile
 from crdtstream.clients.statistics import Stopwatch
 from crdtstream.config import ALWAYS, EVERYSEC, Config
 from crdtstream.node import Node, Ready
 from crdtstream.replication.membership.chronicle import READY
 from crdtstream.replication.turn import Record
 from crdtstream.replication.wire_pb2 import Message
-from crdtstream.runtime import process
+from crdtstream.runtime import acl_file, process
 from crdtstream.runtime.bulk_server import BulkServer
 from crdtstream.runtime.config_file import rewrite_file
 from crdtstream.runtime.grpc_transport import GrpcTransport
@@ -141,6 +142,8 @@ class Loop:
         about.process_id = os.getpid()
         about.run_id = secrets.token_hex(RUN_ID_BYTES)
         about.system_bytes = process.system_bytes()
+        self.node.context.random_bytes = secrets.token_bytes
+        acl_file.load_users(self.node.context)
         self.node.observe(*process.usage())
 
     def _open_storage(self) -> tuple[Log, Checkpointer]:
@@ -302,8 +305,17 @@ class Loop:
         if requests.rewrite:
             self.node.config_rewritten(rewrite_file(context.settings.config))
             self.schedule()
+        if requests.acl:
+            self._use_acl_file(requests.acl, context.settings.config.aclfile)
         if requests.stop and (requests.stop_at_once or self._stopping.task is None):
             self.stop(requests.stop_at_once)
+
+    def _use_acl_file(self, wanted: list[AclFile], path: str) -> None:
+        for request in wanted:
+            acl_file.perform(request, path)
+        wanted.clear()
+        self.node.serving.wake_keyless()
+        self.schedule()
 
     def _tell(self) -> None:
         """Log notices, news and membership events; `serving` follows the event `ready`, once the ports listen."""

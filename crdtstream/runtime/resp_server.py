@@ -102,7 +102,7 @@ class RespServer:
     def parser(self) -> RequestParser:
         limits = self._node.limits
         return RequestParser(
-            authenticated=not self._node.settings.config.requirepass,
+            authenticated=not self._node.context.users.requires_login(),
             bulk_bytes_max=limits.bulk_bytes_max,
             arguments_max=limits.arguments_max,
             query_bytes_max=limits.query_bytes_max,
@@ -132,7 +132,7 @@ class RespServer:
         if len(self._connections) >= self._clients_max:
             return CLIENTS_MAX
         host = peer_name(transport).rpartition(":")[0].strip("[]")
-        if config.protected_mode and not config.requirepass and not is_loopback(host):
+        if config.protected_mode and self._node.context.users.default.nopass and not is_loopback(host):
             return PROTECTED
         return b""
 
