@@ -17,6 +17,7 @@ from crdtstream.admin.app import app as admin
 from crdtstream.config import LIMITS_MIN, Config, ConfigError, Limits, validate
 from crdtstream.demo.run import run_demo
 from crdtstream.migration.app import export_streams, import_streams
+from crdtstream.runtime import core_log
 from crdtstream.runtime.checking import problems_of
 from crdtstream.runtime.grpc_transport import TransportError
 from crdtstream.runtime.logging import configure_logging
@@ -60,13 +61,27 @@ def serve(
     region: Annotated[int | None, typer.Option(help="Number of the region, 1 to 255, unique in the cluster.")] = None,
     cluster: Annotated[str | None, typer.Option(help="Name of the cluster, the same in all regions.")] = None,
     bind: Annotated[str | None, typer.Option(help="Address of the Redis port.")] = None,
-    port: Annotated[int | None, typer.Option(help="Redis port; 0 selects a free one.")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Redis port; 0 selects a free one, or none if there is a TLS port.")
+    ] = None,
+    tls_port: Annotated[int | None, typer.Option(help="Redis port with TLS; off unless given.")] = None,
+    tls_auth_clients: Annotated[
+        str | None, typer.Option(help="Whether clients of TLS ports need a certificate: yes, no or optional.")
+    ] = None,
+    tls_cert_file: Annotated[
+        str | None, typer.Option(help="Certificate of the TLS ports for clients, if not that of replication (PEM).")
+    ] = None,
+    tls_key_file: Annotated[str | None, typer.Option(help="Its private key (PEM file).")] = None,
+    tls_ca_cert_file: Annotated[
+        str | None, typer.Option(help="Authority of the certificates of clients, if not that of replication (PEM).")
+    ] = None,
     replication_bind: Annotated[str | None, typer.Option(help="Address of the replication port.")] = None,
     replication_port: Annotated[int | None, typer.Option(help="gRPC port that the other regions dial.")] = None,
     bulk_bind: Annotated[str | None, typer.Option(help="Address of the bulk port.")] = None,
     bulk_port: Annotated[
         int | None, typer.Option(help="gRPC port for moving many entries; off unless given, 0 selects a free one.")
     ] = None,
+    bulk_tls: Annotated[bool | None, typer.Option(help="TLS on the bulk port, as on the TLS port.")] = None,
     peer: Annotated[list[str] | None, typer.Option(help="HOST:PORT of another region; may be repeated.")] = None,
     data: Annotated[str | None, typer.Option(help="Data directory.")] = None,
     fsync: Annotated[str | None, typer.Option(help="always, everysec or no.")] = None,
@@ -82,6 +97,9 @@ def serve(
         typer.Option(envvar="CRDTSTREAM_REQUIREPASS", help="Password of the Redis port; a flag is visible in ps."),
     ] = None,
     requirepass_file: Annotated[str | None, typer.Option(help="File that contains the password, one line.")] = None,
+    aclfile: Annotated[
+        str | None, typer.Option(help="File with users, read at the start, and by ACL LOAD and ACL SAVE.")
+    ] = None,
     protected_mode: Annotated[
         bool | None, typer.Option(help="Reject clients from beyond loopback while no password is set.")
     ] = None,
@@ -217,6 +235,7 @@ def refuse_wrong_types(settings: dict[str, Any]) -> None:
 
 
 def run_region(config: Config) -> None:
+    core_log.capture(config)
     configure_logging(config)
     try:
         loop = Loop(with_password(config), RespServer)
@@ -242,6 +261,7 @@ async def run_until_signal(loop: Loop) -> None:
     running = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         running.add_signal_handler(number, loop.stop)
+    running.add_signal_handler(signal.SIGHUP, loop.reload)
     await loop.run()
 
 

@@ -187,7 +187,7 @@ def test_an_address_that_is_not_here_is_named(tmp_path: Path) -> None:
 
 def test_a_host_that_nobody_knows_is_not_a_port_in_use() -> None:
     error = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-    assert why(error) == "Name or service not known; choose another --bind"
+    assert why(error, "--port") == "Name or service not known; choose another --bind"
 
 
 def test_a_data_directory_of_another_region_is_refused(tmp_path: Path, taken_port: int) -> None:

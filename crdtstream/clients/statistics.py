@@ -34,6 +34,7 @@ class Statistics:
         "http_clients",
         "misses",
         "output_disconnections",
+        "refused_handshakes",
         "rejected_connections",
         "samples",
         "tallies",
@@ -42,6 +43,7 @@ class Statistics:
     def __init__(self) -> None:
         self.connections = 0
         self.rejected_connections = 0
+        self.refused_handshakes = 0
         self.denied_passwords = 0
         self.denied_commands = 0
         self.denied_keys = 0

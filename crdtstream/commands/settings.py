@@ -137,6 +137,8 @@ class Setting:
         if not self.field:
             return self.value
         value = getattr(context.settings.limits if self.of_limits else context.settings.config, self.field)
+        if self.kind == "client file":
+            return context.settings.config.client_files()[CLIENT_FILES.index(self.field)]
         if self.kind == "output":
             return f"normal {value} 0 0 slave 0 0 0 pubsub 0 0 0"
         if self.kind == "loglevel":
@@ -220,6 +222,7 @@ def fixed(name: str, value: str, settable: bool = True) -> Setting:
     return setting
 
 
+CLIENT_FILES = ("tls_cert_file", "tls_key_file", "tls_ca_cert_file")
 LIMIT_NAMES = frozenset(field.name for field in dataclasses.fields(Limits))
 
 
@@ -241,6 +244,7 @@ def redis_settings() -> list[Setting]:
         Setting("loglevel", "loglevel", "log_level"),
         fixed("logfile", "", False),
         Setting("port", "integer", "port", False),
+        *[Setting(field.replace("_", "-"), "client file", field, False) for field in CLIENT_FILES],
         Setting("bind", "text", "bind", False),
         Setting("dir", "text", "data", False),
         fixed("databases", str(DATABASES), False),

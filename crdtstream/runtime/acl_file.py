@@ -61,3 +61,9 @@ def perform(request: AclFile, path: str) -> None:
         reason = f"Error loading ACLs, opening file '{path}': {error.strerror or error}"
         logger.warning(f"the ACL file failed: {what} it", file=path, reason=error.strerror or str(error))
         request.end(b"", reason)
+
+
+def perform_all(requests: list[AclFile], path: str) -> None:
+    for request in requests:
+        perform(request, path)
+    requests.clear()

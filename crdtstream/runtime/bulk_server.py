@@ -5,8 +5,8 @@ client is read when the previous one is done, and the next message to a client i
 sent, so a slow client costs no memory. A call ends between two slices at its deadline, or when the client cancels it.
 
 A call that changes data replies once the changes are in the log, and durable if `fsync` is `always`; data that it
-returns is then durable too. Passwords and protected mode work as on the Redis port (`clients/guard.py`). The port does
-not encrypt.
+returns is then durable too. Users, passwords and protected mode work as on the Redis port (`clients/guard.py`). With
+`bulk_tls` the port encrypts, and asks for certificates as the TLS port does.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from crdtstream.clients.guard import warn
 from crdtstream.config import Config, is_loopback
 from crdtstream.node import Node
 from crdtstream.runtime.bulk_calls import BulkCalls
+from crdtstream.runtime.certificates import Certificates
 from crdtstream.runtime.credentials import join_address
 from crdtstream.runtime.grpc_transport import TransportError
 from crdtstream.runtime.handshake import host_of
@@ -72,11 +73,14 @@ class BulkLoop(Protocol):
 class BulkServer:
     """Listens, admits calls, and runs their slices."""
 
-    def __init__(self, config: Config, loop: BulkLoop, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, config: Config, loop: BulkLoop, now_ms: Callable[[], int], certificates: Certificates | None = None
+    ) -> None:
         self._config = config
         self._loop = loop
         self._node = loop.node
         self._now_ms = now_ms
+        self._certificates = certificates if config.bulk_tls else None
         self._stopping = False
         self._calls = 0
         self._server: grpc.aio.Server | None = None
@@ -87,12 +91,17 @@ class BulkServer:
         bulk_pb2_grpc.add_BulkServicer_to_server(BulkCalls(self, self._node.stages), self._server)
         address = join_address(self._config.bulk_bind, self._config.bulk_port or 0)
         try:
-            port = self._server.add_insecure_port(address)
+            port = self._listen(self._server, address)
         except RuntimeError as error:
             reason = f"cannot listen for bulk calls on {address}: {error}; choose another --bulk-port"
             raise TransportError(reason) from error
         await self._server.start()
         return join_address(self._config.bulk_bind, port)
+
+    def _listen(self, server: grpc.aio.Server, address: str) -> int:
+        if self._certificates is None:
+            return server.add_insecure_port(address)
+        return server.add_secure_port(address, self._certificates.server())
 
     async def stop(self) -> None:
         """Stop: calls end at their next slice, and those that wait for their client end after `STOP_S`."""

@@ -28,18 +28,19 @@ from typing import Protocol
 
 import structlog
 
-from crdtstream.clients.process import AclFile
 from crdtstream.clients.statistics import Stopwatch
 from crdtstream.config import ALWAYS, EVERYSEC, Config
 from crdtstream.node import Node, Ready
 from crdtstream.replication.membership.chronicle import READY
 from crdtstream.replication.turn import Record
-from crdtstream.replication.wire_pb2 import Message
 from crdtstream.runtime import acl_file, process
 from crdtstream.runtime.bulk_server import BulkServer
+from crdtstream.runtime.certificates import Renewal
 from crdtstream.runtime.config_file import rewrite_file
+from crdtstream.runtime.credentials import read_client_credentials
 from crdtstream.runtime.grpc_transport import GrpcTransport
 from crdtstream.runtime.logging import configure_logging
+from crdtstream.runtime.roomy_node import RoomyNode
 from crdtstream.runtime.saver import Saver
 from crdtstream.runtime.stopping import Stopping
 from crdtstream.runtime.unwritten import Unwritten
@@ -73,7 +74,7 @@ class RegionFailed(Exception):
 class ClientPort(Protocol):
     """The server of the clients that the node answers."""
 
-    async def start(self) -> str: ...
+    async def start(self) -> dict[str, str]: ...
 
     def stop(self) -> None: ...
 
@@ -82,26 +83,6 @@ class ClientPort(Protocol):
     def close(self, client_id: int) -> None: ...
 
     def turn_ended(self) -> None: ...
-
-
-class RoomyNode:
-    """The node as links see it; messages from peers reserve disk space as client requests do."""
-
-    def __init__(self, loop: Loop) -> None:
-        self._loop = loop
-        self._node = loop.node
-        self.link_opened = loop.node.link_opened
-        self.link_closed = loop.node.link_closed
-        self.outgoing = loop.node.outgoing
-        self.peer_met = loop.node.peer_met
-        self.peer_failed = loop.node.peer_failed
-        self.welcomes = loop.node.welcomes
-        self.link_verdict = loop.node.link_verdict
-
-    def receive(self, link_id: int, message: Message, now_ms: int) -> None:
-        if not self._loop.failed:
-            self._loop.expect(0, message.ByteSize())
-            self._node.receive(link_id, message, now_ms)
 
 
 class Loop:
@@ -117,12 +98,17 @@ class Loop:
         self._disk = RealDisk(config.data)
         self._log, self._checkpointer = self._open_storage()
         self._unwritten = Unwritten()
+        self.certificates = read_client_credentials(config)
         self._server = make_port(self)
-        self._transport = GrpcTransport(config, RoomyNode(self), self.schedule, now_ms, self.fail)
-        self._bulk = None if config.bulk_port is None else BulkServer(config, self, now_ms)
+        self._transport = GrpcTransport(
+            config, RoomyNode(self.node, self.expect, lambda: self.failed), self.schedule, now_ms, self.fail
+        )
+        self._bulk = None if config.bulk_port is None else BulkServer(config, self, now_ms, self.certificates)
+        used = [each for each in (self.certificates, self._transport.certificates) if each is not None]
+        self._renewal = Renewal(used)
         self._settling: list[asyncio.Future[None]] = []
         self._scheduled = False
-        self.failed = True
+        self.failed: bool = True
         self._turn_bytes = 0
         self._behind_bytes = 0
         self._room_needed = 0
@@ -184,7 +170,7 @@ class Loop:
         self.node.start(self._log, secrets.randbits(SEED_BITS), now_ms())
         self._sync_now()
         self.failed = False
-        address = await self._server.start()
+        addresses = await self._server.start()
         await self._transport.start()
         bulk = {} if self._bulk is None else {"bulk": await self._bulk.start()}
         self._tasks = [
@@ -192,7 +178,7 @@ class Loop:
         ]
         self.schedule()
         self._addresses = {
-            "redis": address,
+            **addresses,
             "replication": f"{self.config.replication_bind}:{self._transport.port}",
             **bulk,
         }
@@ -213,6 +199,10 @@ class Loop:
             self._end()
         else:
             self._stopping.ask(at_once)
+
+    def reload(self) -> None:
+        """Read the files of certificates again."""
+        self._renewal.reload()
 
     def _end(self) -> None:
         if self._ended is not None and not self._ended.done():
@@ -306,16 +296,11 @@ class Loop:
             self.node.config_rewritten(rewrite_file(context.settings.config))
             self.schedule()
         if requests.acl:
-            self._use_acl_file(requests.acl, context.settings.config.aclfile)
+            acl_file.perform_all(requests.acl, context.settings.config.aclfile)
+            self.node.serving.wake_keyless()
+            self.schedule()
         if requests.stop and (requests.stop_at_once or self._stopping.task is None):
             self.stop(requests.stop_at_once)
-
-    def _use_acl_file(self, wanted: list[AclFile], path: str) -> None:
-        for request in wanted:
-            acl_file.perform(request, path)
-        wanted.clear()
-        self.node.serving.wake_keyless()
-        self.schedule()
 
     def _tell(self) -> None:
         """Log notices, news and membership events; `serving` follows the event `ready`, once the ports listen."""
@@ -438,6 +423,7 @@ class Loop:
             self.node.observe(*process.usage())
             self.node.reseed(secrets.randbits(SEED_BITS))
             self.node.tick(now_ms())
+            self._renewal.follow(time.monotonic())
             self._follow_config()
             self._tell_damage()
             self.schedule()
