@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import signal
 import sys
 import tomllib
@@ -34,6 +35,8 @@ app.command("import")(import_streams)
 app.command("export")(export_streams)
 
 USAGE_ERROR = 2
+# There is no flag for the password, because ps would show it.
+PASSWORD_VARIABLE = "CRDTSTREAM_REQUIREPASS"
 FAILURE = 1
 
 
@@ -54,6 +57,36 @@ def core_kind() -> str:
     return "interpreted core" if node.__file__.endswith(".py") else "compiled core"
 
 
+# Options of `serve` that take more than a line.
+Port = Annotated[int | None, typer.Option(help="Redis port; 0 selects a free one, or none if there is a TLS port.")]
+TlsAuthClients = Annotated[
+    str | None, typer.Option(help="Whether clients of TLS ports need a certificate: yes, no or optional.")
+]
+TlsCertFile = Annotated[
+    str | None, typer.Option(help="Certificate of the TLS ports for clients, if not that of replication (PEM).")
+]
+TlsCaCertFile = Annotated[
+    str | None, typer.Option(help="Authority of the certificates of clients, if not that of replication (PEM).")
+]
+BulkPort = Annotated[
+    int | None, typer.Option(help="gRPC port for moving many entries; off unless given, 0 selects a free one.")
+]
+IdMode = Annotated[str | None, typer.Option(help="strict, semi-strict or liberal; the same in all regions.")]
+Incarnation = Annotated[
+    int | None, typer.Option(help="Any number: serve from a new data directory without waiting for peers.")
+]
+Aclfile = Annotated[str | None, typer.Option(help="File with users, read at the start, and by ACL LOAD and ACL SAVE.")]
+ProtectedMode = Annotated[
+    bool | None, typer.Option(help="Reject clients from beyond loopback while no password is set.")
+]
+AllowRegion = Annotated[
+    list[int] | None, typer.Option(help="Region that may connect without being a peer, by number; may be repeated.")
+]
+ReplicationSecretFile = Annotated[
+    str | None, typer.Option(help="File that contains the secret shared by all regions, one line.")
+]
+
+
 @app.command()
 def serve(
     config: Annotated[Path | None, typer.Option(help="TOML file with settings; flags override it.")] = None,
@@ -61,58 +94,32 @@ def serve(
     region: Annotated[int | None, typer.Option(help="Number of the region, 1 to 255, unique in the cluster.")] = None,
     cluster: Annotated[str | None, typer.Option(help="Name of the cluster, the same in all regions.")] = None,
     bind: Annotated[str | None, typer.Option(help="Address of the Redis port.")] = None,
-    port: Annotated[
-        int | None, typer.Option(help="Redis port; 0 selects a free one, or none if there is a TLS port.")
-    ] = None,
+    port: Port = None,
     tls_port: Annotated[int | None, typer.Option(help="Redis port with TLS; off unless given.")] = None,
-    tls_auth_clients: Annotated[
-        str | None, typer.Option(help="Whether clients of TLS ports need a certificate: yes, no or optional.")
-    ] = None,
-    tls_cert_file: Annotated[
-        str | None, typer.Option(help="Certificate of the TLS ports for clients, if not that of replication (PEM).")
-    ] = None,
+    tls_auth_clients: TlsAuthClients = None,
+    tls_cert_file: TlsCertFile = None,
     tls_key_file: Annotated[str | None, typer.Option(help="Its private key (PEM file).")] = None,
-    tls_ca_cert_file: Annotated[
-        str | None, typer.Option(help="Authority of the certificates of clients, if not that of replication (PEM).")
-    ] = None,
+    tls_ca_cert_file: TlsCaCertFile = None,
     replication_bind: Annotated[str | None, typer.Option(help="Address of the replication port.")] = None,
     replication_port: Annotated[int | None, typer.Option(help="gRPC port that the other regions dial.")] = None,
     bulk_bind: Annotated[str | None, typer.Option(help="Address of the bulk port.")] = None,
-    bulk_port: Annotated[
-        int | None, typer.Option(help="gRPC port for moving many entries; off unless given, 0 selects a free one.")
-    ] = None,
+    bulk_port: BulkPort = None,
     bulk_tls: Annotated[bool | None, typer.Option(help="TLS on the bulk port, as on the TLS port.")] = None,
     peer: Annotated[list[str] | None, typer.Option(help="HOST:PORT of another region; may be repeated.")] = None,
     data: Annotated[str | None, typer.Option(help="Data directory.")] = None,
     fsync: Annotated[str | None, typer.Option(help="always, everysec or no.")] = None,
-    id_mode: Annotated[
-        str | None, typer.Option(help="strict, semi-strict or liberal; the same in all regions.")
-    ] = None,
-    incarnation: Annotated[
-        int | None, typer.Option(help="Any number: serve from a new data directory without waiting for peers.")
-    ] = None,
+    id_mode: IdMode = None,
+    incarnation: Incarnation = None,
     replace: Annotated[bool | None, typer.Option(help="No other process of this region runs: take over now.")] = None,
-    requirepass: Annotated[
-        str | None,
-        typer.Option(envvar="CRDTSTREAM_REQUIREPASS", help="Password of the Redis port; a flag is visible in ps."),
-    ] = None,
     requirepass_file: Annotated[str | None, typer.Option(help="File that contains the password, one line.")] = None,
-    aclfile: Annotated[
-        str | None, typer.Option(help="File with users, read at the start, and by ACL LOAD and ACL SAVE.")
-    ] = None,
-    protected_mode: Annotated[
-        bool | None, typer.Option(help="Reject clients from beyond loopback while no password is set.")
-    ] = None,
+    aclfile: Aclfile = None,
+    protected_mode: ProtectedMode = None,
     tls_certificate: Annotated[str | None, typer.Option(help="Certificate of this node (PEM file).")] = None,
     tls_key: Annotated[str | None, typer.Option(help="Its private key (PEM file).")] = None,
     tls_authority: Annotated[str | None, typer.Option(help="Authority that signs all certificates (PEM file).")] = None,
     insecure_replication: Annotated[bool | None, typer.Option(help="Replicate without TLS beyond loopback.")] = None,
-    allow_region: Annotated[
-        list[int] | None, typer.Option(help="Region that may connect without being a peer, by number; may be repeated.")
-    ] = None,
-    replication_secret_file: Annotated[
-        str | None, typer.Option(help="File that contains the secret shared by all regions, one line.")
-    ] = None,
+    allow_region: AllowRegion = None,
+    replication_secret_file: ReplicationSecretFile = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Check settings, files, peers and data directory, and exit: 0 if all work.")
@@ -122,6 +129,8 @@ def serve(
     given = dict(locals())
     unlike = ("config", "peer", "allow_region", "check")
     flags = {key: value for key, value in given.items() if key not in unlike and value is not None}
+    if PASSWORD_VARIABLE in os.environ:
+        flags["requirepass"] = os.environ[PASSWORD_VARIABLE]
     if peer:
         flags["peers"] = tuple(peer)
     if allow_region:

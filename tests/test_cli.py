@@ -128,8 +128,12 @@ def test_the_password_may_come_from_the_environment(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(cli, "run_region", seen.append)
     monkeypatch.setenv("CRDTSTREAM_REQUIREPASS", "secret")
     assert run("serve", *GOOD)[0] == 0
-    assert run("serve", *GOOD, "--requirepass", "other")[0] == 0
-    assert [config.requirepass for config in seen] == ["secret", "other"]
+    assert [config.requirepass for config in seen] == ["secret"]
+
+
+def test_the_password_may_not_be_an_argument() -> None:
+    code, output = run("serve", *GOOD, "--requirepass", "secret")
+    assert code == USAGE_ERROR and "--requirepass-file" in output
 
 
 def test_regions_that_are_allowed_are_numbers(tmp_path: Path) -> None:
@@ -143,8 +147,9 @@ def test_regions_that_are_allowed_are_numbers(tmp_path: Path) -> None:
             load_config(file, {})
 
 
-def test_two_passwords_are_refused() -> None:
-    code, output = run("serve", *GOOD, "--requirepass", "a", "--requirepass-file", "b")
+def test_two_passwords_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRDTSTREAM_REQUIREPASS", "a")
+    code, output = run("serve", *GOOD, "--requirepass-file", "b")
     assert code == USAGE_ERROR and "give only one of them" in output
 
 

@@ -120,7 +120,7 @@ class SettingError(ValueError):
 class Setting:
     """One name of CONFIG. `field` is the field of `Limits` or `Config` behind it; empty for a fixed value."""
 
-    __slots__ = ("choices", "field", "high", "kind", "low", "name", "of_limits", "settable", "value")
+    __slots__ = ("choices", "field", "high", "kind", "low", "name", "of_limits", "secret", "settable", "value")
 
     def __init__(self, name: str, kind: str, field: str, settable: bool = True) -> None:
         self.name = name
@@ -132,6 +132,8 @@ class Setting:
         self.high = INTEGER_MAX
         self.choices: tuple[str, ...] = ()
         self.value = ""
+        # CONFIG GET does not show it.
+        self.secret = False
 
     def shown(self, context: Context) -> str:
         if not self.field:
@@ -216,6 +218,11 @@ def chosen(setting: Setting, *choices: str) -> Setting:
     return setting
 
 
+def secret(setting: Setting) -> Setting:
+    setting.secret = True
+    return setting
+
+
 def fixed(name: str, value: str, settable: bool = True) -> Setting:
     setting = Setting(name, "fixed", "", settable)
     setting.value = value
@@ -232,7 +239,7 @@ def redis_settings() -> list[Setting]:
         fixed("maxmemory-policy", "noeviction"),
         within(Setting("maxclients", "integer", "clients_max"), 1, 2**32 - 1),
         within(Setting("timeout", "integer", "client_idle_s_max"), 0, 2**31 - 1),
-        Setting("requirepass", "text", "requirepass"),
+        secret(Setting("requirepass", "text", "requirepass")),
         Setting("protected-mode", "flag", "protected_mode"),
         Setting("stream-node-max-entries", "integer", "stream_node_entries_max"),
         Setting("stream-node-max-bytes", "memory", "stream_node_bytes_max"),
