@@ -129,6 +129,10 @@ class Config:
     config_file: str = ""
     limits: Limits = field(default_factory=Limits)
 
+    def has_client_tls(self) -> bool:
+        """True if a port for clients has TLS."""
+        return bool(self.tls_port) or self.bulk_tls
+
     def client_files(self) -> tuple[str, str, str]:
         """Certificate, key and authority of the ports for clients: their own, or else those of replication."""
         authority = self.tls_ca_cert_file or self.tls_authority
@@ -264,7 +268,7 @@ def _validate_tls(config: Config) -> None:
     if bool(config.tls_cert_file) != bool(config.tls_key_file):
         raise ConfigError("tls-cert-file and tls-key-file go together: give both or none")
     name = "tls-port" if config.tls_port else "bulk-tls"
-    if not config.tls_port and not config.bulk_tls:
+    if not config.has_client_tls():
         return
     certificate, _, authority = config.client_files()
     if not certificate:

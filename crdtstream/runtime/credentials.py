@@ -22,7 +22,7 @@ def read_credentials(config: Config) -> Certificates | None:
 
 def read_client_credentials(config: Config) -> Certificates | None:
     """Those of the ports for clients. Return None if none of them has TLS; raises ConfigError for unusable files."""
-    if not config.tls_port and not config.bulk_tls:
+    if not config.has_client_tls():
         return None
     return Certificates(*config.client_files(), config.tls_auth_clients)
 

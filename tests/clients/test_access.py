@@ -78,3 +78,9 @@ def test_refusals_are_counted(region: Region) -> None:
     for name in ("cmd", "key", "channel"):
         assert b"acl_access_denied_%b:1\r\n" % name.encode() in info
     assert (region.line("CLIENT LIST ID 2") or b"").count(b" cmd=publish user=b ") == 1
+
+
+def test_clients_of_a_user_are_killed_by_its_name(region: Region) -> None:
+    client = as_b(region)
+    assert region.line("CLIENT KILL USER b") == b":1\r\n"
+    assert client.dropped and not region.client.closing
