@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import signal
 import sys
 import tomllib
@@ -18,6 +19,7 @@ from crdtstream.admin.app import app as admin
 from crdtstream.config import LIMITS_MIN, Config, ConfigError, Limits, validate
 from crdtstream.demo.run import run_demo
 from crdtstream.migration.app import export_streams, import_streams
+from crdtstream.runtime import core_log
 from crdtstream.runtime.checking import problems_of
 from crdtstream.runtime.grpc_transport import TransportError
 from crdtstream.runtime.logging import configure_logging
@@ -34,31 +36,9 @@ app.add_typer(admin, name="admin")
 app.command("import")(import_streams)
 app.command("export")(export_streams)
 
-# Options of `serve` that take several lines.
-BulkPort = Annotated[
-    int | None, typer.Option(help="gRPC port for moving many entries; off unless given, 0 selects a free one.")
-]
-OciBind = Annotated[str | None, typer.Option(help="Address of the port for clients of OCI Streaming.")]
-OciPort = Annotated[
-    int | None, typer.Option(help="HTTP port for clients of OCI Streaming; off unless given, 0 selects a free one.")
-]
-OciKeys = Annotated[
-    str | None, typer.Option(help="TOML file with public keys of users; without it any signature is accepted.")
-]
-OciLimits = Annotated[str | None, typer.Option(help="real: the limits of OCI's service; off: none.")]
-OciDev = Annotated[bool | None, typer.Option(help="Serve /dev/clock and /dev/faults for tests.")]
-InitStreams = Annotated[
-    str | None, typer.Option(help="NAME:PARTITIONS[,...]: streams for clients of OCI that a start creates.")
-]
-RequirePass = Annotated[
-    str | None,
-    typer.Option(envvar="CRDTSTREAM_REQUIREPASS", help="Password of the Redis port; a flag is visible in ps."),
-]
-ProtectedMode = Annotated[
-    bool | None, typer.Option(help="Reject clients from beyond loopback while no password is set.")
-]
-
 USAGE_ERROR = 2
+# There is no flag for the password, because ps would show it.
+PASSWORD_VARIABLE = "CRDTSTREAM_REQUIREPASS"
 FAILURE = 1
 
 
@@ -79,6 +59,48 @@ def core_kind() -> str:
     return "interpreted core" if node.__file__.endswith(".py") else "compiled core"
 
 
+# Options of `serve` that take more than a line.
+Port = Annotated[int | None, typer.Option(help="Redis port; 0 selects a free one, or none if there is a TLS port.")]
+TlsAuthClients = Annotated[
+    str | None, typer.Option(help="Whether clients of TLS ports need a certificate: yes, no or optional.")
+]
+TlsCertFile = Annotated[
+    str | None, typer.Option(help="Certificate of the TLS ports for clients, if not that of replication (PEM).")
+]
+TlsCaCertFile = Annotated[
+    str | None, typer.Option(help="Authority of the certificates of clients, if not that of replication (PEM).")
+]
+BulkPort = Annotated[
+    int | None, typer.Option(help="gRPC port for moving many entries; off unless given, 0 selects a free one.")
+]
+OciBind = Annotated[str | None, typer.Option(help="Address of the port for clients of OCI Streaming.")]
+OciPort = Annotated[
+    int | None, typer.Option(help="HTTP port for clients of OCI Streaming; off unless given, 0 selects a free one.")
+]
+OciKeys = Annotated[
+    str | None, typer.Option(help="TOML file with public keys of users; without it any signature is accepted.")
+]
+OciLimits = Annotated[str | None, typer.Option(help="real: the limits of OCI's service; off: none.")]
+OciDev = Annotated[bool | None, typer.Option(help="Serve /dev/clock and /dev/faults for tests.")]
+InitStreams = Annotated[
+    str | None, typer.Option(help="NAME:PARTITIONS[,...]: streams for clients of OCI that a start creates.")
+]
+IdMode = Annotated[str | None, typer.Option(help="strict, semi-strict or liberal; the same in all regions.")]
+Incarnation = Annotated[
+    int | None, typer.Option(help="Any number: serve from a new data directory without waiting for peers.")
+]
+Aclfile = Annotated[str | None, typer.Option(help="File with users, read at the start, and by ACL LOAD and ACL SAVE.")]
+ProtectedMode = Annotated[
+    bool | None, typer.Option(help="Reject clients from beyond loopback while no password is set.")
+]
+AllowRegion = Annotated[
+    list[int] | None, typer.Option(help="Region that may connect without being a peer, by number; may be repeated.")
+]
+ReplicationSecretFile = Annotated[
+    str | None, typer.Option(help="File that contains the secret shared by all regions, one line.")
+]
+
+
 @app.command()
 def serve(
     config: Annotated[Path | None, typer.Option(help="TOML file with settings; flags override it.")] = None,
@@ -86,7 +108,12 @@ def serve(
     region: Annotated[int | None, typer.Option(help="Number of the region, 1 to 255, unique in the cluster.")] = None,
     cluster: Annotated[str | None, typer.Option(help="Name of the cluster, the same in all regions.")] = None,
     bind: Annotated[str | None, typer.Option(help="Address of the Redis port.")] = None,
-    port: Annotated[int | None, typer.Option(help="Redis port; 0 selects a free one.")] = None,
+    port: Port = None,
+    tls_port: Annotated[int | None, typer.Option(help="Redis port with TLS; off unless given.")] = None,
+    tls_auth_clients: TlsAuthClients = None,
+    tls_cert_file: TlsCertFile = None,
+    tls_key_file: Annotated[str | None, typer.Option(help="Its private key (PEM file).")] = None,
+    tls_ca_cert_file: TlsCaCertFile = None,
     replication_bind: Annotated[str | None, typer.Option(help="Address of the replication port.")] = None,
     replication_port: Annotated[int | None, typer.Option(help="gRPC port that the other regions dial.")] = None,
     bulk_bind: Annotated[str | None, typer.Option(help="Address of the bulk port.")] = None,
@@ -97,29 +124,22 @@ def serve(
     oci_limits: OciLimits = None,
     oci_dev: OciDev = None,
     init_streams: InitStreams = None,
+    bulk_tls: Annotated[bool | None, typer.Option(help="TLS on the bulk port, as on the TLS port.")] = None,
     peer: Annotated[list[str] | None, typer.Option(help="HOST:PORT of another region; may be repeated.")] = None,
     data: Annotated[str | None, typer.Option(help="Data directory.")] = None,
     fsync: Annotated[str | None, typer.Option(help="always, everysec or no.")] = None,
-    id_mode: Annotated[
-        str | None, typer.Option(help="strict, semi-strict or liberal; the same in all regions.")
-    ] = None,
-    incarnation: Annotated[
-        int | None, typer.Option(help="Any number: serve from a new data directory without waiting for peers.")
-    ] = None,
+    id_mode: IdMode = None,
+    incarnation: Incarnation = None,
     replace: Annotated[bool | None, typer.Option(help="No other process of this region runs: take over now.")] = None,
-    requirepass: RequirePass = None,
     requirepass_file: Annotated[str | None, typer.Option(help="File that contains the password, one line.")] = None,
+    aclfile: Aclfile = None,
     protected_mode: ProtectedMode = None,
     tls_certificate: Annotated[str | None, typer.Option(help="Certificate of this node (PEM file).")] = None,
     tls_key: Annotated[str | None, typer.Option(help="Its private key (PEM file).")] = None,
     tls_authority: Annotated[str | None, typer.Option(help="Authority that signs all certificates (PEM file).")] = None,
     insecure_replication: Annotated[bool | None, typer.Option(help="Replicate without TLS beyond loopback.")] = None,
-    allow_region: Annotated[
-        list[int] | None, typer.Option(help="Region that may connect without being a peer, by number; may be repeated.")
-    ] = None,
-    replication_secret_file: Annotated[
-        str | None, typer.Option(help="File that contains the secret shared by all regions, one line.")
-    ] = None,
+    allow_region: AllowRegion = None,
+    replication_secret_file: ReplicationSecretFile = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Check settings, files, peers and data directory, and exit: 0 if all work.")
@@ -129,6 +149,8 @@ def serve(
     given = dict(locals())
     unlike = ("config", "peer", "allow_region", "check")
     flags = {key: value for key, value in given.items() if key not in unlike and value is not None}
+    if PASSWORD_VARIABLE in os.environ:
+        flags["requirepass"] = os.environ[PASSWORD_VARIABLE]
     if peer:
         flags["peers"] = tuple(peer)
     if allow_region:
@@ -242,6 +264,7 @@ def refuse_wrong_types(settings: dict[str, Any]) -> None:
 
 
 def run_region(config: Config) -> None:
+    core_log.capture(config)
     configure_logging(config)
     try:
         loop = Loop(with_password(config), RespServer, gateway_maker(config))
@@ -284,6 +307,7 @@ async def run_until_signal(loop: Loop) -> None:
     running = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         running.add_signal_handler(number, loop.stop)
+    running.add_signal_handler(signal.SIGHUP, loop.reload)
     await loop.run()
 
 

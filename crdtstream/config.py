@@ -10,6 +10,9 @@ from crdtstream.core.entry_id import ID_MODES, STRICT
 ALWAYS = "always"
 EVERYSEC = "everysec"
 NO = "no"
+YES = "yes"
+OPTIONAL = "optional"
+TLS_CLIENTS = (YES, NO, OPTIONAL)
 FSYNC_POLICIES = (ALWAYS, EVERYSEC, NO)
 NAME_CHARACTERS_MAX = 128
 INCARNATION_MAX = 255
@@ -79,6 +82,7 @@ class Limits:
     slow_log_entries_max: int = 128
     forward_timeout_ms: int = 5_000
     takeover_ms: int = 60_000
+    acl_log_entries_max: int = 128
     bulk_message_bytes: int = 1 << 20
     bulk_message_bytes_max: int = 16 << 20
     bulk_calls_max: int = 64
@@ -119,10 +123,18 @@ class Config:
     replace: bool = False
     requirepass: str = ""
     requirepass_file: str = ""
+    aclfile: str = ""
     protected_mode: bool = True
     tls_certificate: str = ""
     tls_key: str = ""
     tls_authority: str = ""
+    # 0: no TLS port.
+    tls_port: int = 0
+    tls_cert_file: str = ""
+    tls_key_file: str = ""
+    tls_ca_cert_file: str = ""
+    tls_auth_clients: str = YES
+    bulk_tls: bool = False
     insecure_replication: bool = False
     allowed_regions: tuple[int, ...] = ()
     replication_secret_file: str = ""
@@ -130,6 +142,17 @@ class Config:
     notify_keyspace_events: str = ""
     config_file: str = ""
     limits: Limits = field(default_factory=Limits)
+
+    def has_client_tls(self) -> bool:
+        """True if a port for clients has TLS."""
+        return bool(self.tls_port) or self.bulk_tls
+
+    def client_files(self) -> tuple[str, str, str]:
+        """Certificate, key and authority of the ports for clients: their own, or else those of replication."""
+        authority = self.tls_ca_cert_file or self.tls_authority
+        if self.tls_cert_file:
+            return self.tls_cert_file, self.tls_key_file, authority
+        return self.tls_certificate, self.tls_key, authority
 
 
 class ConfigError(ValueError):
@@ -158,6 +181,7 @@ def validate(config: Config) -> None:
         ("replication-port", config.replication_port),
         ("bulk-port", config.bulk_port or 0),
         ("oci-port", config.oci_port or 0),
+        ("tls-port", config.tls_port),
     )
     for name, port in ports:
         if not 0 <= port <= 65535:
@@ -176,6 +200,7 @@ def validate(config: Config) -> None:
         raise ConfigError("requirepass and requirepass-file both set the password: give only one of them")
     _validate_replication(config)
     _validate_oci(config)
+    _validate_tls(config)
     validate_limits(config.limits)
 
 
@@ -271,6 +296,27 @@ def require_loopback_or_keys(config: Config) -> None:
         raise ConfigError(
             f"oci-bind {config.oci_bind} is not loopback: name the keys of its users with --oci-keys, or leave it out"
         )
+
+
+def _validate_tls(config: Config) -> None:
+    """The ports for clients."""
+    if config.tls_auth_clients not in TLS_CLIENTS:
+        raise ConfigError(f"tls-auth-clients {config.tls_auth_clients!r} must be one of {', '.join(TLS_CLIENTS)}")
+    if bool(config.tls_cert_file) != bool(config.tls_key_file):
+        raise ConfigError("tls-cert-file and tls-key-file go together: give both or none")
+    name = "tls-port" if config.tls_port else "bulk-tls"
+    if not config.has_client_tls():
+        return
+    certificate, _, authority = config.client_files()
+    if not certificate:
+        raise ConfigError(f"{name} needs a certificate: give tls-cert-file and tls-key-file, or those of replication")
+    if config.tls_auth_clients != NO and not authority:
+        raise ConfigError(
+            f"{name} checks the certificates of clients and has no authority for that: give tls-ca-cert-file, or"
+            " tls-auth-clients no"
+        )
+    if config.tls_port and config.tls_port == config.port:
+        raise ConfigError(f"tls-port and port are both {config.port}: give two ports, or port 0 for TLS alone")
 
 
 def is_loopback(address: str) -> bool:

@@ -49,7 +49,7 @@ class Serving:
     # Connections
 
     def connect(self, client_id: int, address: str, now_ms: int) -> Client:
-        client = Client(client_id, address, now_ms, not self._context.settings.password)
+        client = Client(client_id, address, now_ms, self._context.users.default)
         self._context.clients[client_id] = client
         self._context.statistics.connections += 1
         return client
@@ -123,17 +123,21 @@ class Serving:
         limits = self._context.settings.limits
         now_ns = self._context.stopwatch.read()
         opened = self._turn.open_share(now_ns, limits.turn_reply_bytes_max, limits.turn_ms_max)
-        return opened or not client.authenticated
+        return opened or self._is_stranger(client)
 
     def _has_more(self, client: Client) -> bool:
-        """True if the client may run another request now. One that is not authenticated may always go on, because it
-        can start nothing long, and its requests depend on the result of AUTH.
+        """True if the client may run another request now. One that has to log in may always go on, because it can
+        start nothing long, and its requests depend on the result of AUTH.
         """
-        return self._turn.has_more(self._context.stopwatch.mark_ns) or not client.authenticated
+        return self._turn.has_more(self._context.stopwatch.mark_ns) or self._is_stranger(client)
+
+    def _is_stranger(self, client: Client) -> bool:
+        """True if the client has to log in before anything else."""
+        return not client.authenticated and self._context.users.requires_login()
 
     def _queue(self, client: Client, argv: list[bytes]) -> None:
         name, limit = "query_bytes_max", self._context.settings.limits.query_bytes_max
-        if not client.authenticated and limit > STRANGER_BYTES_MAX:
+        if limit > STRANGER_BYTES_MAX and self._is_stranger(client):
             name, limit = "what a client without a password may send", STRANGER_BYTES_MAX
         client.backlog_bytes += sum(map(len, argv)) + REQUEST_BYTES
         if client.backlog_bytes <= limit:

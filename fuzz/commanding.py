@@ -136,7 +136,8 @@ class Story:
         if client.closing or client.parked:
             self.region.context.unpark(client)
             self.region.context.end_transaction(client)
-            client = self.clients[at] = self.region.connect(authenticated=not self.region.context.settings.password)
+            known = not self.region.context.users.requires_login()
+            client = self.clients[at] = self.region.connect(authenticated=known)
         return client
 
     def portrait(self) -> list[Any]:

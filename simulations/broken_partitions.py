@@ -202,11 +202,7 @@ PARTITIONED = (
         "messages go before the retention is over",
         "partitions/streams.py",
         "            partition.trim_older(now_ms + self.ahead.ms - retention_ms)\n",
-<<<<<<< HEAD
         "            partition.trim_older(now_ms + self.ahead.ms - retention_ms // 2)\n",
-=======
-        "            partition.trim_older(now_ms - retention_ms // 2)\n",
->>>>>>> wt-sim
         "retention",
         focus=STREAMS,
     ),

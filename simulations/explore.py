@@ -331,7 +331,7 @@ def execute(replica: Replica, argv: list[bytes]) -> None:
     """Run a command as the node does, without what a node adds: nothing is refused or waits."""
     ports = Cluster(ProgressTable(), Nobody())
     context = Context(Settings(CONFIG), Standing(), replica, ports, [], NOW_MS)
-    reply = dispatch(context, Client(1, "127.0.0.1:0", NOW_MS, True), argv)
+    reply = dispatch(context, Client(1, "127.0.0.1:0", NOW_MS, context.users.default), argv)
     assert reply is not None and not reply.startswith(b"-"), (argv, reply)
 
 

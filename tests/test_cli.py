@@ -142,8 +142,12 @@ def test_the_password_may_come_from_the_environment(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(cli, "run_region", seen.append)
     monkeypatch.setenv("CRDTSTREAM_REQUIREPASS", "secret")
     assert run("serve", *GOOD)[0] == 0
-    assert run("serve", *GOOD, "--requirepass", "other")[0] == 0
-    assert [config.requirepass for config in seen] == ["secret", "other"]
+    assert [config.requirepass for config in seen] == ["secret"]
+
+
+def test_the_password_may_not_be_an_argument() -> None:
+    code, output = run("serve", *GOOD, "--requirepass", "secret")
+    assert code == USAGE_ERROR and "--requirepass-file" in output
 
 
 def test_regions_that_are_allowed_are_numbers(tmp_path: Path) -> None:
@@ -157,8 +161,9 @@ def test_regions_that_are_allowed_are_numbers(tmp_path: Path) -> None:
             load_config(file, {})
 
 
-def test_two_passwords_are_refused() -> None:
-    code, output = run("serve", *GOOD, "--requirepass", "a", "--requirepass-file", "b")
+def test_two_passwords_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRDTSTREAM_REQUIREPASS", "a")
+    code, output = run("serve", *GOOD, "--requirepass-file", "b")
     assert code == USAGE_ERROR and "give only one of them" in output
 
 
@@ -201,7 +206,7 @@ def test_an_address_that_is_not_here_is_named(tmp_path: Path) -> None:
 
 def test_a_host_that_nobody_knows_is_not_a_port_in_use() -> None:
     error = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-    assert why(error) == "Name or service not known; choose another --bind"
+    assert why(error, "--port") == "Name or service not known; choose another --bind"
 
 
 def test_a_data_directory_of_another_region_is_refused(tmp_path: Path, taken_port: int) -> None:

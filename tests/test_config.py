@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -104,3 +105,29 @@ def test_limits_keep_their_order(limits: Limits, text: str) -> None:
 )
 def test_loopback(address: str, expected: bool) -> None:
     assert is_loopback(address) is expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"tls_port": 1}, "tls-port needs a certificate"),
+        ({"bulk_tls": True}, "bulk-tls needs a certificate"),
+        ({"tls_cert_file": "c"}, "tls-cert-file and tls-key-file go together"),
+        ({"tls_port": 1, "tls_cert_file": "c", "tls_key_file": "k"}, "give tls-ca-cert-file, or tls-auth-clients no"),
+        ({"tls_auth_clients": "maybe"}, "must be one of yes, no, optional"),
+        ({"tls_port": 70_000}, "tls-port 70000 must be between"),
+    ],
+)
+def test_tls_of_clients(settings: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        validate(Config("east", 1, "c", **settings))
+
+
+def test_clients_see_the_certificate_of_replication_or_another() -> None:
+    shared = Config("east", 1, "c", tls_certificate="c", tls_key="k", tls_authority="a", tls_port=1)
+    validate(shared)
+    assert shared.client_files() == ("c", "k", "a")
+    own = replace(shared, tls_cert_file="x", tls_key_file="y")
+    assert own.client_files() == ("x", "y", "a")
+    assert replace(own, tls_ca_cert_file="z").client_files() == ("x", "y", "z")
+    validate(replace(Config("east", 1, "c"), tls_port=1, tls_cert_file="x", tls_key_file="y", tls_auth_clients="no"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import redis
@@ -16,16 +17,35 @@ from crdtstream.admin.comparison import Answer
 TIMEOUT_S = 5.0
 
 
+@dataclass(frozen=True)
+class Access:
+    """What a region asks for: user and password, and on a TLS port authority, certificate and key, as files."""
+
+    user: str | None = None
+    password: str | None = None
+    authority: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """For a client of redis-py. An authority means TLS."""
+        found: dict[str, Any] = {"username": self.user, "password": self.password}
+        if self.authority:
+            files = {"ssl_ca_certs": self.authority, "ssl_certfile": self.certificate, "ssl_keyfile": self.key}
+            found.update(ssl=True, **files)
+        return found
+
+
 class Region:
     """The Redis port of one region."""
 
-    def __init__(self, address: str, password: str | None, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, address: str, access: Access, timeout_s: float = TIMEOUT_S) -> None:
         host, _, port = address.rpartition(":")
         self.name = address
         self._client: Any = redis.Redis(
             host=host.strip("[]"),
             port=int(port),
-            password=password,
+            **access.arguments(),
             socket_timeout=timeout_s,
             socket_connect_timeout=timeout_s,
             decode_responses=False,
@@ -56,8 +76,8 @@ class Region:
 class Regions:
     """Several regions, queried at once."""
 
-    def __init__(self, addresses: Sequence[str], password: str | None) -> None:
-        self._regions = [Region(address, password) for address in addresses]
+    def __init__(self, addresses: Sequence[str], access: Access) -> None:
+        self._regions = [Region(address, access) for address in addresses]
         self._pool = ThreadPoolExecutor(max(1, len(self._regions)))
         list(self._pool.map(Region.introduce, self._regions))
 

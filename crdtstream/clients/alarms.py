@@ -34,8 +34,9 @@ class Alarm:
 class Alarms:
     """The alarms of one region."""
 
-    __slots__ = ("http", "passwords")
+    __slots__ = ("handshakes", "http", "passwords")
 
     def __init__(self) -> None:
+        self.handshakes = Alarm()
         self.http = Alarm()
         self.passwords = Alarm()

@@ -10,6 +10,8 @@ Reference: `call` of Redis.
 
 from __future__ import annotations
 
+from crdtstream.clients.access import require_rights
+from crdtstream.clients.acl.log import TOP_LEVEL
 from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command
 from crdtstream.clients.context import CommandError, Context, Reply, Waiter
@@ -39,7 +41,7 @@ def call(context: Context, client: Client, command: Command, argv: list[bytes]) 
     took_ns = context.stopwatch.read() - began_ns
     tally.took_ns += took_ns
     if reply is None:
-        client.request, client.took_ns = argv, took_ns
+        client.request, client.command, client.took_ns = argv, command, took_ns
     elif took_ns >= context.slow_log.least_ns and not command.never_slow:
         context.log_slow(client, argv, took_ns)
     return reply
@@ -54,12 +56,14 @@ def count_look_ups(context: Context, client: Client, command: Command, argv: lis
 
 def serve(context: Context, waiter: Waiter) -> Reply:
     """Let a waiting client try again; returns the reply, or None if it goes on waiting. The time counts as time of the
-    command in which it waits.
+    command in which it waits. As in Redis, its user must still be allowed what it asked for.
     """
     client = waiter.client
     tally = context.statistics.tally(client.last_command)
     began_ns = context.stopwatch.read()
     try:
+        if waiter.keys and not client.unrestricted and client.command is not None:
+            require_rights(context, client, client.command, client.request, TOP_LEVEL)
         reply = waiter.serve(context)
     except CommandError as error:
         tally.failed += 1

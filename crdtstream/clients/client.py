@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
+from crdtstream.clients.acl.user import User
+from crdtstream.clients.command import Command
 from crdtstream.clients.transaction import Transaction
 from crdtstream.core.effects import Key
 
@@ -16,8 +18,11 @@ Topics = dict[bytes, None]
 
 
 class Client:
-    """One connection to the Redis port. While the client waits, `request` is the request it waits in, which has run for
-    `took_ns` so far.
+    """One connection to the Redis port. While the client waits, `request` is the request it waits in, of `command`,
+    which has run for `took_ns` so far.
+
+    `user` is whose rights it has, the default user's before it has authenticated. `unrestricted` is true if it may do
+    everything, so that no request has to be checked (access.py keeps it up to date).
 
     `backlog` holds the requests received after that one, or beyond the client's share of the turn. `farewell` is the
     last reply (empty: none); once it is set, the connection closes as soon as the backlog is done.
@@ -31,6 +36,7 @@ class Client:
         "backlog",
         "backlog_bytes",
         "closing",
+        "command",
         "connected_ms",
         "database",
         "dropped",
@@ -54,18 +60,22 @@ class Client:
         "took_ns",
         "topics",
         "transaction",
+        "unrestricted",
+        "user",
         "watch_failed",
         "watched",
         "written_counter",
     )
 
-    def __init__(self, client_id: int, address: str, now_ms: int, authenticated: bool) -> None:
+    def __init__(self, client_id: int, address: str, now_ms: int, user: User) -> None:
         self.id = client_id
         self.address = address
         self.local_address = ""
         self.connected_ms = now_ms
         self.last_ms = now_ms
-        self.authenticated = authenticated
+        self.user = user
+        self.authenticated = user.nopass and user.enabled
+        self.unrestricted = self.authenticated and user.unrestricted
         self.database = 0
         self.protocol = 2
         self.name = b""
@@ -77,6 +87,7 @@ class Client:
         self.no_touch = False
         self.parked = False
         self.request: list[bytes] = []
+        self.command: Command | None = None
         self.took_ns = 0
         self.closing = False
         self.dropped = False

@@ -16,6 +16,10 @@ over its limit), `loading` (allowed before this region serves), `no_auth` (allow
 after MULTI), `unqueued` (runs at once after MULTI), `skip_slowlog` (never in the slow log itself, though commands that
 it runs may be). All other flags are only reported; a `readonly` command that names a key also counts keyspace hits.
 
+The ACL categories follow from flags and group, as in Redis; `categories` replaces what follows from the group.
+`matching` are those by which rules find the row: its own, and those of its container.
+`channels` says which arguments are channels that the caller publishes to or listens to.
+
 Reference: Redis `COMMAND INFO`, `COMMAND DOCS`, and its commands' JSON files.
 """
 
@@ -52,9 +56,54 @@ FLAGS: Final = frozenset(
         "write",
     )
 )
+# In the order in which Redis tells them. Those of other data types have no command here; rules may name them.
+CATEGORIES: Final = (
+    "keyspace",
+    "read",
+    "write",
+    "set",
+    "sortedset",
+    "list",
+    "hash",
+    "string",
+    "bitmap",
+    "hyperloglog",
+    "geo",
+    "stream",
+    "pubsub",
+    "admin",
+    "fast",
+    "slow",
+    "blocking",
+    "dangerous",
+    "connection",
+    "transaction",
+    "scripting",
+)
+OF_FLAGS: Final = {
+    "write": ("write",),
+    "readonly": ("read",),
+    "admin": ("admin", "dangerous"),
+    "pubsub": ("pubsub",),
+    "fast": ("fast",),
+    "blocking": ("blocking",),
+}
+OF_GROUPS: Final = {
+    "generic": "keyspace",
+    "stream": "stream",
+    "connection": "connection",
+    "transactions": "transaction",
+    "scripting": "scripting",
+}
 GROUPS: Final = ("cluster", "connection", "generic", "pubsub", "scripting", "server", "stream", "transactions")
 HELP: Final = b"HELP"
 HELP_SUMMARY = "Returns helpful text about the different subcommands."
+
+
+# What a user needs for a key, as bits.
+READ: Final = 1
+WRITE: Final = 2
+NOT_A_KEY: Final = -1
 
 
 class Keys:
@@ -68,15 +117,63 @@ class Keys:
     (insert) or removed (delete). What is found like a key, and is none, is a `not_key`.
     """
 
-    __slots__ = ("first", "flags", "keyword", "keyword_from", "last", "step")
+    __slots__ = ("first", "flags", "keyword", "keyword_from", "last", "needs", "options", "step")
 
-    def __init__(self, first: int, last: int, flags: Iterable[str], keyword: str = "", keyword_from: int = 0) -> None:
+    def __init__(
+        self,
+        first: int,
+        last: int,
+        flags: Iterable[str],
+        keyword: str = "",
+        keyword_from: int = 0,
+        options: dict[bytes, int] | None = None,
+    ) -> None:
         self.first = first
         self.last = last
         self.step = 1 if first else 0
         self.flags = [text.split() for text in flags]
+        self.needs = [needs_of(words) for words in self.flags]
         self.keyword = keyword.encode()
         self.keyword_from = keyword_from
+        self.options = options or {}
+
+    def positions(self, request: list[bytes]) -> range:
+        """Where the keys of this request are; none if the keyword is missing."""
+        if self.keyword:
+            return self._behind_keyword(request)
+        if self.first == 0:
+            return range(0)
+        last = self.last if self.last >= 0 else len(request) + self.last
+        return range(self.first, min(last + 1, len(request)))
+
+    def _behind_keyword(self, request: list[bytes]) -> range:
+        """The first half of the arguments behind the keyword. Options before it are skipped with their values, because
+        a value may read like the keyword; what is no option ends the search, as it ends the command.
+        """
+        at = 1
+        while at < len(request):
+            word = request[at].upper()
+            if word == self.keyword:
+                return range(at + 1, at + 1 + (len(request) - at - 1) // 2)
+            values = self.options.get(word, -1)
+            if values < 0:
+                break
+            at += 1 + values
+        return range(0)
+
+    def need_at(self, index: int) -> int:
+        """What a user needs for the key with this index among those of a request: READ, WRITE, both, or nothing."""
+        return self.needs[min(index, len(self.needs) - 1)]
+
+
+def needs_of(flags: list[str]) -> int:
+    """What the flags of a key ask of a user. A key whose value is neither used nor changed only has to be among those
+    that the user may name.
+    """
+    if "not_key" in flags:
+        return NOT_A_KEY
+    changed = "insert" in flags or "delete" in flags or "update" in flags
+    return (READ if "access" in flags else 0) | (WRITE if changed else 0)
 
 
 NO_KEYS: Final = Keys(0, 0, ())
@@ -92,9 +189,32 @@ def keys_from(first: int, flags: str) -> Keys:
     return Keys(first, -1, (flags,))
 
 
-def keys_after(keyword: str, start: int, flags: str) -> Keys:
-    """The first half of the arguments after a keyword, which stands at this position or later."""
-    return Keys(0, 0, (flags,), keyword, start)
+def keys_after(keyword: str, start: int, flags: str, options: dict[bytes, int]) -> Keys:
+    """The first half of the arguments after a keyword, which stands at this position or later. `options` may stand
+    before it, each with so many values.
+    """
+    return Keys(0, 0, (flags,), keyword, start, options)
+
+
+class Channels:
+    """Which arguments are channels that the caller publishes or listens to: from 1 to `last`, which is negative if it
+    counts from the end, and 0 without any. A pattern is among what a user may listen to only literally.
+    """
+
+    __slots__ = ("are_patterns", "last")
+
+    def __init__(self, last: int, are_patterns: bool = False) -> None:
+        self.last = last
+        self.are_patterns = are_patterns
+
+    def positions(self, request: list[bytes]) -> range:
+        return range(1, 1 + self.last if self.last >= 0 else len(request) + 1 + self.last)
+
+
+NO_CHANNELS: Final = Channels(0)
+CHANNEL_AT_1: Final = Channels(1)
+CHANNELS_FROM_1: Final = Channels(-1)
+PATTERNS_FROM_1: Final = Channels(-1, are_patterns=True)
 
 
 class Command:
@@ -104,7 +224,10 @@ class Command:
         "arguments",
         "arity",
         "auth_needed",
+        "categories",
+        "channels",
         "denies_oom",
+        "explicit_categories",
         "first_key",
         "flags",
         "function",
@@ -112,6 +235,7 @@ class Command:
         "help",
         "keys",
         "loading_allowed",
+        "matching",
         "multi_allowed",
         "name",
         "never_slow",
@@ -131,6 +255,8 @@ class Command:
         arity: int,
         flags: str = "",
         keys: Keys = NO_KEYS,
+        channels: Channels = NO_CHANNELS,
+        categories: str = "",
         since: str = "",
         group: str = "",
         summary: str = "",
@@ -151,7 +277,14 @@ class Command:
         self.summary = summary
         self.arguments = arguments_of(syntax)
         self.help = help
+        self.channels = channels
+        self.explicit_categories = categories.split()
         self.subcommands = None if subcommands is None else self._adopted(subcommands, help_order)
+        self.categories = self._categories()
+        self.matching = frozenset(self.categories)
+        for child in [] if subcommands is None else subcommands:
+            # As in Redis, a rule on a category of the container covers its subcommands.
+            child.matching = frozenset(child.categories) | self.matching
         self.writes = "write" in self.flags
         self.loading_allowed = "loading" in self.flags
         self.auth_needed = "no_auth" not in self.flags
@@ -166,12 +299,24 @@ class Command:
         found = {child.name.partition("|")[2].upper().encode(): child for child in children}
         for child in children:
             child.group = self.group
+            child.categories = child._categories()
         if HELP in found and found[HELP].function is None:
             others = help_order.upper().encode().split() or sorted(name for name in found if name != HELP)
             assert len(others) == len(children) - 1, f"{self.name}: HELP leaves some out"
             told = [self, *[found[name] for name in others], found[HELP]]
             found[HELP].function = showing(help_reply(self.name, [line for row in told for line in row.help]))
         return found
+
+    def _categories(self) -> list[str]:
+        """The ACL categories, in their order. The group of a container counts for its subcommands only."""
+        found = [category for flag in self.flags for category in OF_FLAGS.get(flag, ())]
+        if "fast" not in self.flags:
+            found.append("slow")
+        if self.explicit_categories:
+            found += self.explicit_categories
+        elif self.subcommands is None and self.group in OF_GROUPS:
+            found.append(OF_GROUPS[self.group])
+        return [category for category in CATEGORIES if category in found]
 
     def accepts(self, count: int) -> bool:
         """True if the number of arguments, including the name, matches the arity."""
@@ -181,6 +326,7 @@ class Command:
         assert self.name == self.name.lower(), f"{self.name} is not lower case"
         assert self.function is not None or self.subcommands, f"{self.name} has neither a function nor subcommands"
         assert FLAGS.issuperset(self.flags), f"{self.name} has an unknown flag"
+        assert set(CATEGORIES).issuperset(self.explicit_categories), f"{self.name} has an unknown category"
         assert self.summary.endswith(".") and self.since and self.group in GROUPS, f"{self.name} is not documented"
         for name, child in (self.subcommands or {}).items():
             assert child.name == f"{self.name}|{name.decode().lower()}", f"{child.name} is listed under {self.name}"
@@ -190,9 +336,16 @@ class Command:
 # HELP
 
 
-def help_row(container: str, since: str, flags: str = "loading stale", line: str = "    Print this help.") -> Command:
+def help_row(
+    container: str,
+    since: str,
+    flags: str = "loading stale",
+    line: str = "    Print this help.",
+    categories: str = "",
+) -> Command:
     """The subcommand HELP of a container, which gives it its function."""
-    return Command(f"{container}|help", arity=2, flags=flags, since=since, summary=HELP_SUMMARY, help=("HELP", line))
+    name, help = f"{container}|help", ("HELP", line)
+    return Command(name, arity=2, flags=flags, categories=categories, since=since, summary=HELP_SUMMARY, help=help)
 
 
 def help_reply(name: str, lines: Iterable[str]) -> bytes:

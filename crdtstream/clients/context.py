@@ -10,9 +10,11 @@ only through `close` or the outbox.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 from mypy_extensions import mypyc_attr
 
+from crdtstream.clients.acl.users import Users
 from crdtstream.clients.alarms import Alarms
 from crdtstream.clients.client import Client
 from crdtstream.clients.clock import Clock
@@ -94,6 +96,7 @@ class Context:
         "outbox",
         "parking",
         "pubsub",
+        "random_bytes",
         "ranges",
         "replica",
         "requests",
@@ -103,6 +106,7 @@ class Context:
         "standing",
         "statistics",
         "stopwatch",
+        "users",
         "watches",
     )
 
@@ -116,6 +120,8 @@ class Context:
         self.notices = notices
         self.clock = Clock(replica.keyspace, now_ms)
         self.clients: dict[int, Client] = {}
+        self.users = Users()
+        self.users.require_password(settings.password())
         self.ranges = MergedRanges(settings.limits.merged_ranges_bytes_max)
         self.parking: Parking[Waiter] = Parking()
         self.watches = Watches()
@@ -127,6 +133,8 @@ class Context:
         self.statistics = Statistics()
         self.alarms = Alarms()
         self.stopwatch = Stopwatch()
+        # Random bytes for ACL GENPASS; the runtime lends them.
+        self.random_bytes: Callable[[int], bytes] | None = None
         self.slow_log = SlowLog()
         self.digests: list[Digesting] = []
         self.requests = Requests()
@@ -146,11 +154,25 @@ class Context:
 
     def reconfigure(self, config: Config) -> None:
         """Apply settings that may change while the region runs."""
+        before = self.settings.password()
         self.settings.change(config)
+        if self.settings.password() != before:
+            self.users.require_password(self.settings.password())
+            self.recognise_all()
+        self.users.log.limit(config.limits.acl_log_entries_max)
         self.ranges.limit(config.limits.merged_ranges_bytes_max)
         self.slow_log.limit(config.limits.slow_command_us, config.limits.slow_log_entries_max)
         self.notifications.configure(config.notify_keyspace_events)
         self.measure_memory()
+
+    def recognise_all(self) -> None:
+        """Users have changed: note which clients may do everything."""
+        for client in self.clients.values():
+            self.recognise(client)
+
+    def recognise(self, client: Client) -> None:
+        may_speak = client.authenticated or not self.users.requires_login()
+        client.unrestricted = may_speak and client.user.unrestricted
 
     def observe(self, memory_bytes: int, cpu_user_s: float, cpu_system_s: float) -> None:
         """Record what the process uses now."""

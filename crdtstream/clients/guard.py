@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from crdtstream.clients.access import note_refusal
+from crdtstream.clients.acl.log import AUTH, IN_MULTI, TOP_LEVEL
 from crdtstream.clients.alarms import Alarm
 from crdtstream.clients.calling import error_reply
 from crdtstream.clients.client import Client
@@ -55,11 +57,12 @@ class DeniedWaiter(Waiter):
         return error_reply(context, CommandError(WRONGPASS))
 
 
-def deny(context: Context, client: Client) -> Reply:
+def deny(context: Context, client: Client, command: bytes, username: bytes) -> Reply:
     """Reject a wrong password, after a delay. The wait does not count against `blocked_clients_max`: at that limit, the
     delayed error would be replaced by an immediate one.
     """
-    context.statistics.denied_passwords += 1
+    within = TOP_LEVEL if client.transaction is None else IN_MULTI
+    note_refusal(context, client, AUTH, within, command, username)
     warn(context, context.alarms.passwords, f"client {client.id} ({client.address}) sent a wrong user or password")
     delay_ms = context.limits.auth_failure_delay_ms
     if not delay_ms:

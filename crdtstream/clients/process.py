@@ -26,17 +26,35 @@ class About:
         self.cpu_system_s = 0.0
 
 
-class Requests:
-    """What commands request from the runtime, besides checkpoints (saving.py): writing the settings to their file
-    (`rewrite`), and a clean stop (`stop`), without a checkpoint before it (`stop_at_once`).
+class AclFile:
+    """A request to read the ACL file, or to write `text` into it, if that is not None. When it is `done`, `text` is
+    what was read, or `failure` says why that did not work.
     """
 
-    __slots__ = ("rewrite", "rewrite_failure", "stop", "stop_at_once")
+    __slots__ = ("done", "failure", "text")
+
+    def __init__(self, text: bytes | None) -> None:
+        self.text = text
+        self.done = False
+        self.failure = ""
+
+    def end(self, text: bytes, failure: str) -> None:
+        self.text, self.failure, self.done = text, failure, True
+
+
+class Requests:
+    """What commands request from the runtime, besides checkpoints (saving.py): writing the settings to their file
+    (`rewrite`), reading or writing the ACL file (`acl`), and a clean stop (`stop`), without a checkpoint before it
+    (`stop_at_once`).
+    """
+
+    __slots__ = ("acl", "rewrite", "rewrite_failure", "stop", "stop_at_once")
 
     def __init__(self) -> None:
         self.rewrite = False
         # Why the settings could not be written the last time; empty if they were.
         self.rewrite_failure = ""
+        self.acl: list[AclFile] = []
         self.stop = False
         self.stop_at_once = False
 

@@ -9,21 +9,22 @@ from crdtstream.config import Config, Limits
 
 
 class Settings:
-    """The current settings of one region; `limits` and `password` are parts of `config` in the form that is read.
-    `harmless` are values that were given to settings of Redis which have no effect here.
+    """The current settings of one region; `limits` is the part of `config` that is read most. `harmless` are values of
+    settings of Redis that have no effect here.
     """
 
-    __slots__ = ("config", "harmless", "limits", "password")
+    __slots__ = ("config", "harmless", "limits")
 
     def __init__(self, config: Config) -> None:
         self.config = config
         self.limits: Limits = config.limits
-        self.password = b""
         self.harmless: dict[str, str] = {}
-        self.change(config)
 
     def change(self, config: Config) -> None:
         """Go on with these settings; what cannot change while a region runs is the same in them."""
         self.config = config
         self.limits = config.limits
-        self.password = config.requirepass.encode("utf-8", "surrogateescape")
+
+    def password(self) -> bytes:
+        """The password of the default user as the settings say it; empty: it needs none."""
+        return self.config.requirepass.encode("utf-8", "surrogateescape")

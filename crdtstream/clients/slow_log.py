@@ -16,6 +16,7 @@ ARGUMENT_BYTES_MAX: Final = 128
 REDACTED: Final = b"(redacted)"
 OFF: Final = -1
 SECRET_SETTING: Final = b"requirepass"
+SECRET_SUBCOMMANDS: Final = (b"SETUSER", b"GETUSER", b"DELUSER")
 NEVER_NS: Final = 1 << 61
 
 
@@ -76,7 +77,7 @@ def shortened(argument: bytes) -> bytes:
 
 
 def redacted(argv: list[bytes]) -> list[bytes]:
-    """The arguments with the credentials of AUTH, HELLO AUTH and CONFIG SET replaced."""
+    """The arguments with the credentials of AUTH, HELLO AUTH, CONFIG SET and ACL replaced."""
     secret = secrets_of(argv)
     return [REDACTED if at in secret else argument for at, argument in enumerate(argv)]
 
@@ -86,6 +87,8 @@ def secrets_of(argv: list[bytes]) -> list[int]:
     name = argv[0].upper()
     if name == b"AUTH":
         return list(range(1, len(argv)))
+    if name == b"ACL" and len(argv) > 1 and argv[1].upper() in SECRET_SUBCOMMANDS:
+        return list(range(2, len(argv)))
     if name == b"CONFIG" and argv[1].upper() == b"SET":
         return [at + 1 for at in range(2, len(argv), 2) if argv[at].lower() == SECRET_SETTING]
     if name == b"HELLO":

@@ -25,12 +25,16 @@ class Tally:
 class Statistics:
     __slots__ = (
         "connections",
+        "denied_channels",
+        "denied_commands",
+        "denied_keys",
         "denied_passwords",
         "errors",
         "hits",
         "http_clients",
         "misses",
         "output_disconnections",
+        "refused_handshakes",
         "rejected_connections",
         "samples",
         "tallies",
@@ -39,7 +43,11 @@ class Statistics:
     def __init__(self) -> None:
         self.connections = 0
         self.rejected_connections = 0
+        self.refused_handshakes = 0
         self.denied_passwords = 0
+        self.denied_commands = 0
+        self.denied_keys = 0
+        self.denied_channels = 0
         self.http_clients = 0
         self.output_disconnections = 0
         self.errors: dict[str, int] = {}

@@ -1,19 +1,20 @@
 """CLIENT: list and name connections, and close or unblock other clients.
 
 A client is closed through the context, and the node performs that after the turn; the reply to an unblocked client goes
-to the outbox. A client is described by one line in Redis's format; figures that only a C server has (file descriptor,
-buffers) are 0.
+to the outbox.
 
-Reference: `clientCommand` and `catClientInfoString` of Redis.
+Reference: `clientCommand` of Redis.
 """
 
 from __future__ import annotations
 
+from crdtstream.clients.acl.user import User
 from crdtstream.clients.client import REPLIES_OFF, REPLIES_ON, REPLIES_SKIP_NEXT, Client
 from crdtstream.clients.command import Command, help_row
 from crdtstream.clients.context import CommandError, Context, Reply, shown
+from crdtstream.clients.description import line_of
 from crdtstream.commands.integers import integer
-from crdtstream.commands.server import USER, check_name, printable
+from crdtstream.commands.server import check_name, printable
 from crdtstream.protocols import replies
 
 SECOND_MS = 1000
@@ -81,7 +82,7 @@ def set_reply_mode(context: Context, client: Client, argv: list[bytes]) -> Reply
 
 
 def list_clients(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    lines = [line_of(context, one) for one in chosen(context, argv)]
+    lines = [line_of(context.now_ms, one) + b"\n" for one in chosen(context, argv)]
     return replies.verbatim(b"".join(lines), client.protocol)
 
 
@@ -111,55 +112,7 @@ def type_of(client: Client) -> bytes:
 
 
 def show_self(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    return replies.verbatim(line_of(context, client), client.protocol)
-
-
-def line_of(context: Context, client: Client) -> bytes:
-    age_s = max(0, context.now_ms - client.connected_ms) // 1000
-    idle_s = max(0, context.now_ms - client.last_ms) // 1000
-    channels, patterns, shards = client.topics
-    return (
-        b"id=%d addr=%b laddr=%b fd=0 name=%b age=%d idle=%d flags=%b db=%d sub=%d psub=%d ssub=%d multi=%d watch=%d"
-        b" qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd=%b user=%b"
-        b" redir=-1 resp=%d lib-name=%b lib-ver=%b io-thread=0 tot-net-in=0 tot-net-out=0 tot-cmds=0\n"
-    ) % (
-        client.id,
-        client.address.encode(),
-        client.local_address.encode(),
-        client.name,
-        age_s,
-        idle_s,
-        flags_of(client),
-        client.database,
-        len(channels),
-        len(patterns),
-        len(shards),
-        -1 if client.transaction is None else len(client.transaction.requests),
-        len(client.watched),
-        client.last_command.encode() or b"NULL",
-        USER,
-        client.protocol,
-        client.lib_name,
-        client.lib_version,
-    )
-
-
-def flags_of(client: Client) -> bytes:
-    flags = [
-        flag
-        for flag, held in (
-            (b"b", client.parked),
-            (b"c", client.closing),
-            (b"d", client.watch_failed),
-            (b"e", client.no_evict),
-            (b"O", client.monitoring),
-            (b"P", client.subscribed),
-            (b"T", client.no_touch),
-            (b"x", client.transaction is not None),
-        )
-        if held
-    ]
-    return b"".join(flags) or b"N"
+    return replies.verbatim(line_of(context.now_ms, client) + b"\n", client.protocol)
 
 
 # KILL and UNBLOCK
@@ -168,7 +121,7 @@ def flags_of(client: Client) -> bytes:
 class Filter:
     """Which clients CLIENT KILL closes; None means any."""
 
-    __slots__ = ("address", "age_s", "id", "kind", "local_address", "skips_caller")
+    __slots__ = ("address", "age_s", "id", "kind", "local_address", "skips_caller", "user")
 
     def __init__(self) -> None:
         self.address: str | None = None
@@ -176,6 +129,7 @@ class Filter:
         self.id: int | None = None
         self.age_s = 0
         self.kind: bytes | None = None
+        self.user: User | None = None
         self.skips_caller = True
 
     def matches(self, client: Client, caller: Client, now_ms: int) -> bool:
@@ -188,6 +142,8 @@ class Filter:
         if self.address is not None and client.address != self.address:
             return False
         if self.local_address is not None and client.local_address != self.local_address:
+            return False
+        if self.user is not None and client.user is not self.user:
             return False
         return self.id is None or client.id == self.id
 
@@ -202,19 +158,19 @@ def kill(context: Context, client: Client, argv: list[bytes]) -> Reply:
         if not kill_matching(context, client, wanted):
             raise CommandError("ERR No such client")
         return replies.OK
-    return replies.integer(kill_matching(context, client, parse_filter(argv)))
+    return replies.integer(kill_matching(context, client, parse_filter(context, argv)))
 
 
-def parse_filter(argv: list[bytes]) -> Filter:
+def parse_filter(context: Context, argv: list[bytes]) -> Filter:
     wanted = Filter()
     for i in range(2, len(argv), 2):
         if i + 1 == len(argv):
             raise CommandError(SYNTAX_ERROR)
-        add_filter(wanted, argv[i].upper(), argv[i + 1])
+        add_filter(context, wanted, argv[i].upper(), argv[i + 1])
     return wanted
 
 
-def add_filter(wanted: Filter, option: bytes, value: bytes) -> None:
+def add_filter(context: Context, wanted: Filter, option: bytes, value: bytes) -> None:
     if option == b"ID":
         wanted.id = integer(value, "ERR client-id should be greater than 0")
         if wanted.id < 1:
@@ -230,7 +186,8 @@ def add_filter(wanted: Filter, option: bytes, value: bytes) -> None:
     elif option == b"LADDR":
         wanted.local_address = shown(value)
     elif option == b"USER":
-        if value != USER:
+        wanted.user = context.users.get(value)
+        if wanted.user is None:
             raise CommandError(f"ERR No such user '{shown(value)}'")
     elif option == b"SKIPME" and value.upper() in (b"YES", b"NO"):
         wanted.skips_caller = value.upper() == b"YES"

@@ -22,7 +22,9 @@ WILD = b"*?[\\"
 
 
 def get(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    """CONFIG GET: each setting once; a setting requested by its full name is returned in the caller's spelling."""
+    """CONFIG GET: each setting once; a setting requested by its full name is returned in the caller's spelling. A
+    secret can be set, and is never shown.
+    """
     found: dict[str, bytes] = {}
     for pattern in argv[2:]:
         for name in matching(pattern.lower()):
@@ -37,9 +39,9 @@ def get(context: Context, client: Client, argv: list[bytes]) -> Reply:
 def matching(pattern: bytes) -> list[str]:
     if not any(byte in WILD for byte in pattern):
         name = shown(pattern)
-        return [name] if name in SETTINGS else []
+        return [name] if name in SETTINGS and not SETTINGS[name].secret else []
     tokens = tokens_of(pattern)
-    return [name for name in SETTINGS if matches(tokens, name.encode())]
+    return [name for name, setting in SETTINGS.items() if not setting.secret and matches(tokens, name.encode())]
 
 
 def set_values(context: Context, client: Client, argv: list[bytes]) -> Reply:

@@ -142,8 +142,24 @@ DIFFERENCES: Final = (
         "Messages have no history that another region could catch up with.",
     ),
     Difference(
+        ("config", "auth"),
+        "`CONFIG GET` does not show `requirepass`. A wrong password is answered after `auth_failure_delay_ms`.",
+        "Secrets are in no reply, log or metric; guessing has to be slow.",
+    ),
+    Difference(
+        ("acl",),
+        "Users are kept by `aclfile` alone, not by `CONFIG REWRITE`. Without a default user in that file it is as"
+        " `requirepass` says. A username is not empty; the log of refusals keeps 1,024 bytes of what a client sent.",
+        "A file whose default user was forgotten must not open the region; what anybody can send is bounded.",
+    ),
+    Difference(
+        ("xreadgroup", "xread"),
+        "Options are skipped to find the keys that a user needs rights for, so a group named `STREAMS` hides none.",
+        "Redis takes the first word `STREAMS` for the keyword.",
+    ),
+    Difference(
         ("role", "cluster", "module", "script", "function"),
-        "Every region is a master without replicas; there are no cluster mode, no modules, no scripts and no ACLs.",
+        "Every region is a master without replicas; there are no cluster mode, no modules and no scripts.",
         "Regions are linked by their own protocol, and scripts would need a bound on time and memory.",
     ),
     Difference(

@@ -1,8 +1,8 @@
 """Dispatch of one request: find its command, reject it if it cannot run now, run it, reply, count.
 
-The checks are made in Redis's order: unknown command, number of arguments, authentication, transaction, memory, disk,
-subscriptions, loading. A rejected request changes nothing and counts as rejected. After MULTI, a command that could
-run is queued instead.
+The checks are made in Redis's order: unknown command, number of arguments, authentication, transaction, rights of the
+user, memory, disk, subscriptions, loading. A rejected request changes nothing and counts as rejected. After MULTI, a
+command that could run is queued instead.
 
 After a write the client's `written_counter` covers everything that the write made here, so that WAIT knows what to wait
 for; a group left dirty by the write may still add one acknowledgement at the end of the turn.
@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from crdtstream.clients.access import require_rights
+from crdtstream.clients.acl.log import IN_MULTI, TOP_LEVEL
 from crdtstream.clients.calling import call, error_reply
 from crdtstream.clients.client import REPLIES_OFF, REPLIES_ON, REPLIES_SKIP_NEXT, Client
 from crdtstream.clients.command import Command
@@ -62,10 +64,10 @@ def dispatch(context: Context, client: Client, argv: list[bytes]) -> Reply:
             or standing.loading
             or not standing.writable
             or client.subscribed
-            or not client.authenticated
+            or not client.unrestricted
             or not command.accepts(len(argv))
         ):
-            admit(context, client, command, len(argv))
+            admit(context, client, command, argv)
     except CommandError as error:
         if command is None and is_http(argv):
             return hang_up(context, client)
@@ -110,13 +112,13 @@ def unknown_command(argv: list[bytes]) -> str:
     return f"ERR unknown command '{shown(argv[0][:SHOWN_BYTES])}'{told}"
 
 
-def admit(context: Context, client: Client, command: Command, count: int) -> None:
+def admit(context: Context, client: Client, command: Command, argv: list[bytes]) -> None:
     """Raise if this command may not run now, or may not be queued. EXEC needs what its queued commands need; after
     MULTI nothing is queued while memory is over its limit.
     """
-    if not command.accepts(count):
+    if not command.accepts(len(argv)):
         raise CommandError(f"ERR wrong number of arguments for '{command.name}' command")
-    if not client.authenticated and command.auth_needed:
+    if not client.authenticated and command.auth_needed and context.users.requires_login():
         raise CommandError(NOAUTH)
     writes, denies_oom = command.writes, command.denies_oom
     transaction = client.transaction
@@ -126,6 +128,8 @@ def admit(context: Context, client: Client, command: Command, count: int) -> Non
         denies_oom = command.queued
         if command.name == EXEC:
             writes, denies_oom = transaction.writes, transaction.denies_oom
+    if not client.unrestricted:
+        require_rights(context, client, command, argv, TOP_LEVEL if transaction is None else IN_MULTI)
     standing = context.standing
     if standing.memory_short and denies_oom:
         raise CommandError(OOM)

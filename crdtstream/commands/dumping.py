@@ -236,6 +236,7 @@ COMMANDS: list[Command] = [
         restore,
         arity=-4,
         flags="write denyoom",
+        categories="keyspace dangerous",
         keys=keys_at(1, "OW update"),
         since="2.6.0",
         group="generic",

@@ -17,7 +17,7 @@ from crdtstream.commands import arguments
 from crdtstream.commands.groups import attend, group_of, live_entry
 from crdtstream.commands.integers import I64_MAX
 from crdtstream.commands.lag import entries_read_after
-from crdtstream.commands.read_options import NO_CLAIM, ReadOptions, Room, parse_read
+from crdtstream.commands.read_options import NO_CLAIM, READ_OPTIONS, ReadOptions, Room, parse_read
 from crdtstream.commands.reading import size_of, stream_header, streams_header
 from crdtstream.core import effects as fx
 from crdtstream.core.delivery import Delivery
@@ -263,7 +263,7 @@ COMMANDS: list[Command] = [
         xreadgroup,
         arity=-7,
         flags="write blocking",
-        keys=keys_after("STREAMS", 4, "RO access"),
+        keys=keys_after("STREAMS", 4, "RO access", READ_OPTIONS),
         since="5.0.0",
         group="stream",
         summary="Returns new or historical messages from a stream for a consumer in a group.",

@@ -57,7 +57,7 @@ def server_fields(context: Context) -> list[Field]:
         ("arch_bits", 64),
         ("process_id", about.process_id),
         ("run_id", about.run_id),
-        ("tcp_port", context.settings.config.port),
+        ("tcp_port", context.settings.config.port or context.settings.config.tls_port),
         ("server_time_usec", context.now_ms * 1000),
         ("uptime_in_seconds", uptime_ms // SECOND_MS),
         ("uptime_in_days", uptime_ms // DAY_MS),
@@ -174,6 +174,10 @@ def statistics_fields(context: Context) -> list[Field]:
         ("total_error_replies", sum(statistics.errors.values())),
         ("client_output_buffer_limit_disconnections", statistics.output_disconnections),
         ("acl_access_denied_auth", statistics.denied_passwords),
+        ("acl_access_denied_cmd", statistics.denied_commands),
+        ("acl_access_denied_key", statistics.denied_keys),
+        ("acl_access_denied_channel", statistics.denied_channels),
+        ("tls_handshakes_refused", statistics.refused_handshakes),
         ("http_clients_closed", statistics.http_clients),
     ]
 
@@ -335,6 +339,7 @@ COMMANDS: list[Command] = [
         info,
         arity=-1,
         flags="loading",
+        categories="dangerous",
         since="1.0.0",
         group="server",
         summary="Returns information and statistics about the server.",

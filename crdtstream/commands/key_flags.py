@@ -15,22 +15,10 @@ from crdtstream.protocols import replies
 
 
 def keys_of(command: Command, request: list[bytes]) -> list[bytes]:
-    keys = command.keys
-    if keys.keyword:
-        return keys_behind(keys.keyword, request)
-    if keys.first == 0:
-        return []
-    last = keys.last if keys.last >= 0 else len(request) + keys.last
-    return request[keys.first : last + 1]
-
-
-def keys_behind(keyword: bytes, request: list[bytes]) -> list[bytes]:
-    """The keys of XREAD and XREADGROUP: the first half of the arguments after STREAMS."""
-    for i in range(1, len(request)):
-        if request[i].upper() == keyword:
-            named_part = request[i + 1 :]
-            return named_part[: len(named_part) // 2]
-    raise CommandError("ERR Invalid arguments specified for command")
+    positions = command.keys.positions(request)
+    if command.keys.keyword and not positions:
+        raise CommandError("ERR Invalid arguments specified for command")
+    return [request[at] for at in positions]
 
 
 def flagged(command: Command, keys: list[bytes], protocol: int) -> bytes:

@@ -209,6 +209,7 @@ COMMANDS: list[Command] = [
         last_save,
         arity=1,
         flags="loading stale fast",
+        categories="admin dangerous",
         since="1.0.0",
         group="server",
         summary="Returns the Unix timestamp of the last checkpoint.",

@@ -14,7 +14,15 @@ Reference: `pubsub.c` of Redis.
 from __future__ import annotations
 
 from crdtstream.clients.client import REPLIES_ON, Client
-from crdtstream.clients.command import Command, help_row, keys_at, keys_from
+from crdtstream.clients.command import (
+    CHANNEL_AT_1,
+    CHANNELS_FROM_1,
+    PATTERNS_FROM_1,
+    Command,
+    help_row,
+    keys_at,
+    keys_from,
+)
 from crdtstream.clients.context import CommandError, Context, Reply, shown
 from crdtstream.clients.glob import matches, tokens_of
 from crdtstream.clients.subscriptions import CHANNEL, PATTERN, SHARD
@@ -203,6 +211,7 @@ COMMANDS: list[Command] = [
         publish,
         arity=3,
         flags="pubsub loading stale fast",
+        channels=CHANNEL_AT_1,
         since="2.0.0",
         group="pubsub",
         summary="Posts a message to a channel of this region.",
@@ -213,6 +222,7 @@ COMMANDS: list[Command] = [
         publish_shard,
         arity=3,
         flags="pubsub loading stale fast",
+        channels=CHANNEL_AT_1,
         keys=keys_at(1, "not_key"),
         since="7.0.0",
         group="pubsub",
@@ -224,6 +234,7 @@ COMMANDS: list[Command] = [
         subscribe,
         arity=-2,
         flags="pubsub noscript loading stale",
+        channels=CHANNELS_FROM_1,
         since="2.0.0",
         group="pubsub",
         summary="Listens for messages published to channels.",
@@ -234,6 +245,7 @@ COMMANDS: list[Command] = [
         subscribe_patterns,
         arity=-2,
         flags="pubsub noscript loading stale",
+        channels=PATTERNS_FROM_1,
         since="2.0.0",
         group="pubsub",
         summary="Listens for messages published to channels that match one or more patterns.",
@@ -244,6 +256,7 @@ COMMANDS: list[Command] = [
         subscribe_shards,
         arity=-2,
         flags="pubsub noscript loading stale",
+        channels=CHANNELS_FROM_1,
         keys=keys_from(1, "not_key"),
         since="7.0.0",
         group="pubsub",

@@ -7,6 +7,8 @@ Reference: `xreadCommand` of Redis.
 
 from __future__ import annotations
 
+from typing import Final
+
 from crdtstream.clients.context import CommandError
 from crdtstream.commands.arguments import COUNT_ALL, SYNTAX
 from crdtstream.commands.integers import deadline, integer
@@ -15,6 +17,18 @@ NO_MAXIMUM = -1
 NO_CLAIM = -1
 # The smallest entry: `*2 $3 0-1 *2 $0 "" $0 ""`.
 ENTRY_BYTES_MIN = 29
+
+
+# The options, and how many values each has: those of a request stand before its keys, and take their words.
+READ_OPTIONS: Final = {
+    b"BLOCK": 1,
+    b"CLAIM": 1,
+    b"COUNT": 1,
+    b"GROUP": 2,
+    b"MAXCOUNT": 1,
+    b"MAXSIZE": 1,
+    b"NOACK": 0,
+}
 
 
 class ReadOptions:

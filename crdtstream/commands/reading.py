@@ -12,7 +12,7 @@ from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, keys_after
 from crdtstream.clients.context import CommandError, Context, Reply, Waiter
 from crdtstream.commands import arguments
-from crdtstream.commands.read_options import ReadOptions, Room, parse_read
+from crdtstream.commands.read_options import READ_OPTIONS, ReadOptions, Room, parse_read
 from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import ID_MAX, EntryId, next_id
 from crdtstream.core.seen import Seen
@@ -153,7 +153,7 @@ COMMANDS: list[Command] = [
         xread,
         arity=-4,
         flags="readonly blocking",
-        keys=keys_after("STREAMS", 1, "RO access"),
+        keys=keys_after("STREAMS", 1, "RO access", READ_OPTIONS),
         since="5.0.0",
         group="stream",
         summary="Returns messages from multiple streams with IDs greater than the ones requested.",

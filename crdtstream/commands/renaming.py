@@ -230,6 +230,7 @@ COMMANDS: list[Command] = [
         swap_databases,
         arity=3,
         flags="write denyoom fast",
+        categories="keyspace dangerous",
         since="4.0.0",
         group="server",
         summary="Swaps two databases, key by key.",

@@ -8,8 +8,8 @@ Reference: `helloCommand`, `authCommand`, `resetCommand` and `waitCommand` of Re
 
 from __future__ import annotations
 
-from hashlib import blake2b
-
+from crdtstream.clients.access import log_in, log_out
+from crdtstream.clients.acl.users import DEFAULT
 from crdtstream.clients.client import REPLIES_ON, Client
 from crdtstream.clients.command import Command
 from crdtstream.clients.context import CommandError, Context, Reply, Waiter, shown
@@ -20,7 +20,6 @@ from crdtstream.core.keyspace import DATABASES
 from crdtstream.protocols import replies
 
 REDIS_VERSION = b"8.10.0"
-USER = b"default"
 NO_PASSWORD_SET = (
     "ERR AUTH <password> called without any password configured for the default user."
     " Are you sure your configuration is correct?"
@@ -73,7 +72,7 @@ def reset(context: Context, client: Client, argv: list[bytes]) -> Reply:
     client.name = b""
     client.reply_mode = REPLIES_ON
     client.no_evict = client.no_touch = False
-    client.authenticated = not context.settings.password
+    log_out(context, client)
     return replies.simple(b"RESET")
 
 
@@ -84,18 +83,14 @@ def authenticate(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """AUTH [user] password."""
     if len(argv) > 3:
         raise CommandError("ERR syntax error")
-    if len(argv) == 2 and not context.settings.password:
+    if len(argv) == 2 and context.users.default.nopass:
         raise CommandError(NO_PASSWORD_SET)
-    if not knows_password(context, argv[1] if len(argv) == 3 else USER, argv[-1]):
-        return deny(context, client)
-    client.authenticated = True
+    name = argv[1] if len(argv) == 3 else DEFAULT
+    user = context.users.authenticate(name, argv[-1])
+    if user is None:
+        return deny(context, client, argv[0], name)
+    log_in(context, client, user)
     return replies.OK
-
-
-def knows_password(context: Context, user: bytes, password: bytes) -> bool:
-    """Compare digests, so that timing reveals nothing about the password; if none is set, any password is accepted."""
-    expected = context.settings.password
-    return user == USER and (not expected or blake2b(password).digest() == blake2b(expected).digest())
 
 
 def hello(context: Context, client: Client, argv: list[bytes]) -> Reply:
@@ -107,10 +102,11 @@ def hello(context: Context, client: Client, argv: list[bytes]) -> Reply:
             raise CommandError("NOPROTO unsupported protocol version")
     credentials, name = hello_options(argv)
     if credentials:
-        if not knows_password(context, credentials[0], credentials[1]):
-            return deny(context, client)
-        client.authenticated = True
-    if not client.authenticated:
+        user = context.users.authenticate(credentials[0], credentials[1])
+        if user is None:
+            return deny(context, client, argv[0], credentials[0])
+        log_in(context, client, user)
+    if not client.authenticated and context.users.requires_login():
         raise CommandError(HELLO_NOAUTH)
     if name is not None:
         client.name = name
@@ -336,6 +332,7 @@ COMMANDS: list[Command] = [
         wait,
         arity=3,
         flags="blocking",
+        categories="connection",
         since="3.0.0",
         group="generic",
         summary="Blocks until other regions have the connection's writes on their disks.",
@@ -346,6 +343,7 @@ COMMANDS: list[Command] = [
         wait_durable,
         arity=4,
         flags="blocking",
+        categories="connection",
         since="7.2.0",
         group="generic",
         summary="Blocks until this region and others have the connection's writes on their disks.",
@@ -356,6 +354,7 @@ COMMANDS: list[Command] = [
         role,
         arity=1,
         flags="noscript loading stale fast",
+        categories="admin dangerous",
         since="2.8.12",
         group="server",
         summary="Returns the replication role: a master without replicas.",

@@ -30,6 +30,7 @@ UNITS = {b"": 1, b"b": 1, b"k": 1000, b"kb": 1 << 10, b"m": 10**6, b"mb": 1 << 2
 # Limits that take effect at once, because they are read whenever they are needed.
 LIVE_LIMITS = frozenset(
     (
+        "acl_log_entries_max",
         "audit_entries_max",
         "audit_interval_ms",
         "auth_failure_delay_ms",
@@ -130,7 +131,7 @@ class SettingError(ValueError):
 class Setting:
     """One name of CONFIG. `field` is the field of `Limits` or `Config` behind it; empty for a fixed value."""
 
-    __slots__ = ("choices", "field", "high", "kind", "low", "name", "of_limits", "settable", "value")
+    __slots__ = ("choices", "field", "high", "kind", "low", "name", "of_limits", "secret", "settable", "value")
 
     def __init__(self, name: str, kind: str, field: str, settable: bool = True) -> None:
         self.name = name
@@ -142,11 +143,15 @@ class Setting:
         self.high = INTEGER_MAX
         self.choices: tuple[str, ...] = ()
         self.value = ""
+        # CONFIG GET does not show it.
+        self.secret = False
 
     def shown(self, context: Context) -> str:
         if not self.field:
             return context.settings.harmless.get(ALIASES.get(self.name, self.name), self.value)
         value = getattr(context.settings.limits if self.of_limits else context.settings.config, self.field)
+        if self.kind == "client file":
+            return context.settings.config.client_files()[CLIENT_FILES.index(self.field)]
         if self.kind == "output":
             return f"normal {value} 0 0 slave 0 0 0 pubsub 0 0 0"
         if self.kind == "loglevel":
@@ -226,12 +231,18 @@ def chosen(setting: Setting, *choices: str) -> Setting:
     return setting
 
 
+def secret(setting: Setting) -> Setting:
+    setting.secret = True
+    return setting
+
+
 def fixed(name: str, value: str, settable: bool = True) -> Setting:
     setting = Setting(name, "fixed", "", settable)
     setting.value = value
     return setting
 
 
+CLIENT_FILES = ("tls_cert_file", "tls_key_file", "tls_ca_cert_file")
 LIMIT_NAMES = frozenset(field.name for field in dataclasses.fields(Limits))
 
 
@@ -241,7 +252,7 @@ def redis_settings() -> list[Setting]:
         fixed("maxmemory-policy", "noeviction"),
         within(Setting("maxclients", "integer", "clients_max"), 1, 2**32 - 1),
         within(Setting("timeout", "integer", "client_idle_s_max"), 0, 2**31 - 1),
-        Setting("requirepass", "text", "requirepass"),
+        secret(Setting("requirepass", "text", "requirepass")),
         Setting("protected-mode", "flag", "protected_mode"),
         Setting("stream-node-max-entries", "integer", "stream_node_entries_max"),
         Setting("stream-node-max-bytes", "memory", "stream_node_bytes_max"),
@@ -253,6 +264,7 @@ def redis_settings() -> list[Setting]:
         Setting("loglevel", "loglevel", "log_level"),
         fixed("logfile", "", False),
         Setting("port", "integer", "port", False),
+        *[Setting(field.replace("_", "-"), "client file", field, False) for field in CLIENT_FILES],
         Setting("bind", "text", "bind", False),
         Setting("dir", "text", "data", False),
         fixed("databases", str(DATABASES), False),
@@ -262,6 +274,7 @@ def redis_settings() -> list[Setting]:
         fixed("dbfilename", "", False),
         within(Setting("slowlog-log-slower-than", "integer", "slow_command_us"), -1, INTEGER_MAX),
         Setting("slowlog-max-len", "integer", "slow_log_entries_max"),
+        Setting("acllog-max-len", "integer", "acl_log_entries_max"),
         fixed("latency-monitor-threshold", "0"),
         fixed("latency-tracking", "no"),
         Setting("notify-keyspace-events", "events", "notify_keyspace_events"),

@@ -16,6 +16,7 @@ from crdtstream.clients.context import CommandError, Context, Reply
 from crdtstream.clients.glob import matches, tokens_of
 from crdtstream.commands import (
     absent,
+    acl,
     clients,
     configuration,
     diagnostics,
@@ -42,6 +43,7 @@ from crdtstream.commands import (
     streams,
     transactions,
 )
+from crdtstream.commands.catalogue import CATALOGUE
 from crdtstream.commands.documents import documents
 from crdtstream.commands.key_flags import flagged, keys_of, specifications
 from crdtstream.protocols import replies
@@ -61,16 +63,6 @@ TOLD_FLAGS = (
     "no_multi",
     "movablekeys",
 )
-CATEGORIES = {
-    "write": b"@write",
-    "readonly": b"@read",
-    "admin": b"@admin",
-    "blocking": b"@blocking",
-    "fast": b"@fast",
-    "connection": b"@connection",
-    "pubsub": b"@pubsub",
-    "transaction": b"@transaction",
-}
 
 
 def count(context: Context, client: Client, argv: list[bytes]) -> Reply:
@@ -92,7 +84,7 @@ def filtered(kind: bytes, value: bytes) -> list[Command]:
         tokens = tokens_of(value.lower())
         return [command for command in COMMANDS if matches(tokens, command.name.encode())]
     if kind == b"ACLCAT":
-        return [command for command in COMMANDS if b"@" + value.lower() in categories(command)]
+        return [command for command in COMMANDS if value.lower().decode("latin-1") in command.categories]
     if kind == b"MODULE":
         return []
     raise CommandError("ERR syntax error")
@@ -103,22 +95,13 @@ def describe_named(context: Context, client: Client, argv: list[bytes]) -> Reply
         return describe_all(context, client, argv)
     rows: list[bytes] = []
     for name in argv[2:]:
-        command = named(name)
+        command = CATALOGUE.named(name)
         rows.append(replies.null_bulk(client.protocol) if command is None else described(command, client.protocol))
     return replies.array(rows)
 
 
 def describe_all(context: Context, client: Client, argv: list[bytes]) -> Reply:
     return replies.array([described(command, client.protocol) for command in COMMANDS])
-
-
-def named(name: bytes) -> Command | None:
-    """The command with a full name such as `xadd` or `xgroup|create`."""
-    parent, bar, child = name.upper().partition(b"|")
-    command = TABLE.get(parent)
-    if command is None or not bar:
-        return command
-    return (command.subcommands or {}).get(child)
 
 
 def described(command: Command, protocol: int) -> bytes:
@@ -133,7 +116,7 @@ def described(command: Command, protocol: int) -> bytes:
             replies.integer(command.keys.first),
             replies.integer(command.keys.last),
             replies.integer(command.keys.step),
-            replies.unordered([b"+%b\r\n" % name for name in categories(command)], protocol),
+            replies.unordered([b"+@%b\r\n" % name.encode() for name in command.categories], protocol),
             replies.unordered([], protocol),
             specifications(command.keys, protocol),
             replies.unordered(children, protocol),
@@ -141,18 +124,11 @@ def described(command: Command, protocol: int) -> bytes:
     )
 
 
-def categories(command: Command) -> list[bytes]:
-    found = [CATEGORIES[flag] for flag in command.flags if flag in CATEGORIES]
-    if command.name.startswith("x"):
-        found.append(b"@stream")
-    return found if "fast" in command.flags else [*found, b"@slow"]
-
-
 def tell(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """COMMAND DOCS: for all commands, or for those of the named commands that exist."""
     found = COMMANDS
     if len(argv) > 2:
-        found = [command for command in map(named, argv[2:]) if command is not None]
+        found = [command for command in map(CATALOGUE.named, argv[2:]) if command is not None]
     return documents(found, client.protocol)
 
 
@@ -191,7 +167,8 @@ SUBCOMMANDS = [
         "command|count",
         count,
         arity=2,
-        flags="loading fast",
+        flags="loading",
+        categories="connection",
         since="2.8.13",
         summary="Returns a count of commands.",
         help=("COUNT", "    Return the total number of commands in this Redis server."),
@@ -201,6 +178,7 @@ SUBCOMMANDS = [
         tell,
         arity=-2,
         flags="loading",
+        categories="connection",
         since="7.0.0",
         summary="Returns documentary information about one, multiple or all commands.",
         syntax="[command-name...]",
@@ -215,6 +193,7 @@ SUBCOMMANDS = [
         key_names,
         arity=-4,
         flags="loading",
+        categories="connection",
         since="2.8.13",
         summary="Extracts the key names from an arbitrary command.",
         syntax="command [arg...]",
@@ -225,6 +204,7 @@ SUBCOMMANDS = [
         key_names_and_flags,
         arity=-3,
         flags="loading",
+        categories="connection",
         since="7.0.0",
         summary="Extracts the key names and access flags for an arbitrary command.",
         syntax="command [arg...]",
@@ -233,12 +213,13 @@ SUBCOMMANDS = [
             "    Return the keys and the access flags from a full Redis command.",
         ),
     ),
-    help_row("command", since="5.0.0", flags="loading", line="    Print this help."),
+    help_row("command", since="5.0.0", flags="loading", line="    Print this help.", categories="connection"),
     Command(
         "command|info",
         describe_named,
         arity=-2,
         flags="loading",
+        categories="connection",
         since="2.8.13",
         summary="Returns information about one, multiple or all commands.",
         syntax="[command-name...]",
@@ -249,6 +230,7 @@ SUBCOMMANDS = [
         list_names,
         arity=-2,
         flags="loading",
+        categories="connection",
         since="7.0.0",
         summary="Returns a list of command names.",
         syntax="[FILTERBY filterby:<MODULE module-name | ACLCAT category | PATTERN pattern>]",
@@ -260,6 +242,7 @@ TELLING = Command(
     describe_all,
     arity=-1,
     flags="loading",
+    categories="connection",
     since="2.8.13",
     group="server",
     summary="Returns detailed information about all commands.",
@@ -294,6 +277,7 @@ COMMANDS: list[Command] = [
     *homes.COMMANDS,
     *importing.COMMANDS,
     *absent.COMMANDS,
+    *acl.COMMANDS,
     TELLING,
 ]
 
@@ -310,3 +294,4 @@ def table_of(commands: list[Command]) -> dict[bytes, Command]:
 
 
 TABLE: Final = table_of(COMMANDS)
+CATALOGUE.fill(COMMANDS)

@@ -19,6 +19,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from crdtstream.clients.access import note_denial
+from crdtstream.clients.acl.checks import CHANNEL, COMMAND, KEY, denial_of
+from crdtstream.clients.acl.log import IN_MULTI
 from crdtstream.clients.calling import call, error_reply
 from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, keys_from
@@ -26,6 +29,15 @@ from crdtstream.clients.context import CommandError, Context, Reply
 from crdtstream.clients.transaction import Transaction
 from crdtstream.protocols import replies
 
+NOPERM = (
+    "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no"
+    " longer allowed for the following reason: "
+)
+REASONS = {
+    COMMAND: "no permission to execute the command or subcommand",
+    KEY: "no permission to touch the specified keys",
+    CHANNEL: "no permission to access one of the channels used as arguments",
+}
 EXECABORT = "EXECABORT Transaction discarded because of previous errors."
 # What a transaction may queue and not do; the words are those of Redis.
 DENIED: Final = {
@@ -74,7 +86,11 @@ def watched_changed(context: Context, client: Client) -> bool:
 
 
 def answer(context: Context, client: Client, command: Command, request: list[bytes]) -> bytes:
-    """Run one command of the transaction and return its reply."""
+    """Run one command of the transaction and return its reply. The user's rights may have changed since MULTI."""
+    denial = None if client.unrestricted else denial_of(client.user, command, request)
+    if denial is not None:
+        note_denial(context, client, command, request, denial, IN_MULTI)
+        return error_reply(context, CommandError(NOPERM + REASONS[denial.kind]))
     if command.name in DENIED:
         return deny(context, command)
     reply = call(context, client, command, request)

@@ -58,6 +58,12 @@ def integer(value: int) -> bytes:
     return b":%d\r\n" % value
 
 
+def double(value: float, protocol: int) -> bytes:
+    """A number with a fraction; text in protocol 2."""
+    text = repr(value).removesuffix(".0").encode()
+    return b",%b\r\n" % text if protocol == RESP3 else bulk(text)
+
+
 def bulk(value: bytes) -> bytes:
     size = len(value)
     if size < TABLE_SIZE:

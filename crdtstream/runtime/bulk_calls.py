@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from typing import Any, Protocol
 
@@ -23,9 +23,10 @@ from crdtstream.bulk.errors import (
 )
 from crdtstream.bulk.frontiers import Advancing, Frontier, frontiers_of
 from crdtstream.bulk.heads import Names, OriginHead, Pieces, heads_of
-from crdtstream.bulk.ledger import forget_ledger
+from crdtstream.bulk.ledger import forget_ledger, key_of
 from crdtstream.bulk.publishing import Publishing
 from crdtstream.bulk.reading import Interval, Portion, portion_after, require_applied
+from crdtstream.bulk.rights import ACKNOWLEDGING, ADDING, CREATING, FRONTIERS, HEADS, READING, Caller
 from crdtstream.bulk.rows import SLICE_BYTES, Rows, identify, place, rows_of
 from crdtstream.bulk.writing import Added, add_slice
 from crdtstream.clients.context import CommandError, Context
@@ -48,7 +49,7 @@ ServicerContext = grpc.aio.ServicerContext[Any, Any]
 class BulkPort(Protocol):
     """The server as its calls see it."""
 
-    def call(self, context: ServicerContext) -> AbstractAsyncContextManager[None]: ...
+    def call(self, context: ServicerContext) -> AbstractAsyncContextManager[Caller]: ...
 
     def slice(self, byte_count: int = 0) -> AbstractContextManager[Context]: ...
 
@@ -97,13 +98,14 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
     # Reading
 
     async def Heads(self, request: bulk.HeadsRequest, context: ServicerContext) -> AsyncIterator[bulk.StreamHead]:
-        async with self._port.call(context):
+        async with self._port.call(context) as caller:
             names = Names(request.database, list(request.streams), request.pattern)
+            self._require(caller, HEADS, request.streams)
             before_ms = request.before_ms if request.HasField("before_ms") else None
             positions = {one.stream: seqs_of(one.seqs) for one in request.positions}
             while not names.ended:
                 with self._port.slice() as region:
-                    keys = names.next(region)
+                    keys = [key for key in names.next(region) if caller.may(HEADS, key[1])]
                 for low in range(0, len(keys), HEADS_A_SLICE):
                     part = keys[low : low + HEADS_A_SLICE]
                     with self._port.slice() as region:
@@ -113,7 +115,8 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
                         yield bulk.StreamHead(stream=name, origins=[head_message(head) for head in heads])
 
     async def Split(self, request: bulk.SplitRequest, context: ServicerContext) -> bulk.SplitReply:
-        async with self._port.call(context):
+        async with self._port.call(context) as caller:
+            self._require(caller, HEADS, [request.interval.stream])
             interval = interval_of(request.database, request.interval)
             split = Pieces(
                 interval.key, interval.slot, interval.after, interval.through, request.entries, request.pieces_max
@@ -127,7 +130,8 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
             return bulk.SplitReply(through=split.ends, entries=split.counts)
 
     async def Read(self, request: bulk.ReadRequest, context: ServicerContext) -> AsyncIterator[bulk.Entries]:
-        async with self._port.call(context):
+        async with self._port.call(context) as caller:
+            self._require(caller, READING, [one.stream for one in request.intervals])
             intervals = [interval_of(request.database, one) for one in request.intervals]
             with self._port.slice() as region:
                 for interval in intervals:
@@ -146,11 +150,12 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
     async def Frontiers(
         self, request: bulk.FrontiersRequest, context: ServicerContext
     ) -> AsyncIterator[bulk.GroupFrontier]:
-        async with self._port.call(context):
+        async with self._port.call(context) as caller:
             names = Names(request.database, list(request.streams), request.pattern)
+            self._require(caller, FRONTIERS, request.streams)
             while not names.ended:
                 with self._port.slice() as region:
-                    keys = names.next(region)
+                    keys = [key for key in names.next(region) if caller.may(FRONTIERS, key[1])]
                 for low in range(0, len(keys), HEADS_A_SLICE):
                     with self._port.slice() as region:
                         found = [one for key in keys[low : low + HEADS_A_SLICE] for one in frontiers_of(region, key)]
@@ -161,9 +166,10 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
     # Writing
 
     async def Write(self, request_iterator: AsyncIterator[bulk.Rows], context: ServicerContext) -> bulk.Written:
-        async with self._port.call(context):
+        async with self._port.call(context) as caller:
             added = Added()
             async for message in request_iterator:
+                self._require(caller, ADDING, message.streams)
                 rows = await self._checked(message)
                 await self._add(rows, added)
             await self._port.await_settled()
@@ -172,10 +178,11 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
             )
 
     async def Stage(self, request_iterator: AsyncIterator[bulk.StagedRows], context: ServicerContext) -> bulk.Staged:
-        async with self._port.call(context):
+        async with self._port.call(context) as caller:
             stage: staging.Stage | None = None
             try:
                 async for message in request_iterator:
+                    self._require(caller, ADDING, message.rows.streams)
                     if stage is None:
                         with self._port.slice() as region:
                             stage = self._stages.begin(
@@ -213,7 +220,8 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
             await self._port.pause()
 
     async def Publish(self, request: bulk.PublishRequest, context: ServicerContext) -> bulk.Published:
-        async with self._port.call(context), self._turns.of(request.application):
+        async with self._port.call(context) as caller, self._turns.of(request.application):
+            self._require(caller, ADDING, [key_of(request.application)[1]])
             publishing = Publishing(request.application, request.batch)
             with self._port.slice() as region:
                 going_on = publishing.begin(region, self._stages, list(request.stages))
@@ -230,7 +238,8 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
             )
 
     async def Discard(self, request: bulk.DiscardRequest, context: ServicerContext) -> bulk.Discarded:
-        async with self._port.call(context):
+        async with self._port.call(context) as caller:
+            self._require(caller, ADDING, [key_of(request.application)[1]])
             stages = self._stages.drop_batch(request.application, request.batch)
             if request.ledger:
                 await self._forget(request)
@@ -245,7 +254,11 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
     # Acknowledging
 
     async def Advance(self, request: bulk.AdvanceRequest, context: ServicerContext) -> bulk.Advanced:
-        async with self._port.call(context):
+        async with self._port.call(context) as caller:
+            streams = [one.stream for one in request.positions]
+            self._require(caller, ACKNOWLEDGING, streams)
+            if request.create:
+                self._require(caller, CREATING, streams)
             advance = Advancing(request.group, request.consumer.encode() or CONSUMER, positions_of(request))
             if request.create:
                 await self._create(advance)
@@ -256,6 +269,10 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
                 await self._port.pause()
             await self._port.await_settled()
             return bulk.Advanced(entries=advance.entries)
+
+    def _require(self, caller: Caller, request: list[bytes], names: Iterable[bytes]) -> None:
+        with self._port.slice() as region:
+            caller.require(region, request, names)
 
     async def _create(self, advance: Advancing) -> None:
         """Create the group as XGROUP CREATE does, waiting until this region's origin is admitted."""

@@ -5,14 +5,13 @@ client is read when the previous one is done, and the next message to a client i
 sent, so a slow client costs no memory. A call ends between two slices at its deadline, or when the client cancels it.
 
 A call that changes data replies once the changes are in the log, and durable if `fsync` is `always`; data that it
-returns is then durable too. Passwords and protected mode work as on the Redis port (`clients/guard.py`). The port does
-not encrypt.
+returns is then durable too. Users, passwords and protected mode work as on the Redis port (`clients/guard.py`). With
+`bulk_tls` the port encrypts, and asks for certificates as the TLS port does.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -22,10 +21,15 @@ import structlog
 
 from crdtstream.bulk import bulk_pb2_grpc
 from crdtstream.bulk.errors import RESOURCE_EXHAUSTED, UNAVAILABLE, BulkError, require_serving
+from crdtstream.bulk.rights import Caller, note
+from crdtstream.clients.acl.log import AUTH
+from crdtstream.clients.acl.user import User
+from crdtstream.clients.acl.users import DEFAULT
 from crdtstream.clients.context import Context
 from crdtstream.clients.guard import warn
 from crdtstream.config import Config, is_loopback
 from crdtstream.runtime.bulk_calls import BulkCalls
+from crdtstream.runtime.certificates import Certificates
 from crdtstream.runtime.credentials import join_address
 from crdtstream.runtime.grpc_transport import TransportError
 from crdtstream.runtime.handshake import host_of
@@ -34,8 +38,12 @@ from crdtstream.runtime.slices import SlicedLoop, Slices
 STOP_S = 0.5
 UNAUTHENTICATED = "UNAUTHENTICATED"
 PASSWORD = ("password", "password-bin")
-NO_PASSWORD = "the bulk port has a password: send it in the metadata `password`, or `password-bin` if it is not ASCII"
-WRONG_PASSWORD = "the password in the metadata is wrong"
+USER = ("user", "user-bin")
+NO_PASSWORD = (
+    "the bulk port has a password: send it in the metadata `password`, or `password-bin` if it is not ASCII, and in"
+    " `user` whose it is, unless it is that of the user `default`"
+)
+WRONG_PASSWORD = "the user or the password in the metadata is wrong, or the user is off"
 PROTECTED = (
     "this region is in protected mode because no password is set, and accepts loopback connections only: set"
     " requirepass, or disable protected mode with --no-protected-mode if the network itself is trusted"
@@ -50,11 +58,14 @@ ServicerContext = grpc.aio.ServicerContext[Any, Any]
 class BulkServer:
     """Listens, admits calls, and runs their slices."""
 
-    def __init__(self, config: Config, loop: SlicedLoop, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, config: Config, loop: SlicedLoop, now_ms: Callable[[], int], certificates: Certificates | None = None
+    ) -> None:
         self._config = config
         self._loop = loop
         self._node = loop.node
         self._slices = Slices(loop, now_ms)
+        self._certificates = certificates if config.bulk_tls else None
         self._stopping = False
         self._calls = 0
         self._server: grpc.aio.Server | None = None
@@ -65,12 +76,17 @@ class BulkServer:
         bulk_pb2_grpc.add_BulkServicer_to_server(BulkCalls(self, self._node.stages), self._server)
         address = join_address(self._config.bulk_bind, self._config.bulk_port or 0)
         try:
-            port = self._server.add_insecure_port(address)
+            port = self._listen(self._server, address)
         except RuntimeError as error:
             reason = f"cannot listen for bulk calls on {address}: {error}; choose another --bulk-port"
             raise TransportError(reason) from error
         await self._server.start()
         return join_address(self._config.bulk_bind, port)
+
+    def _listen(self, server: grpc.aio.Server, address: str) -> int:
+        if self._certificates is None:
+            return server.add_insecure_port(address)
+        return server.add_secure_port(address, self._certificates.server())
 
     async def stop(self) -> None:
         """Stop: calls end at their next slice, and those that wait for their client end after `STOP_S`."""
@@ -81,12 +97,11 @@ class BulkServer:
     # Calls
 
     @asynccontextmanager
-    async def call(self, context: ServicerContext) -> AsyncIterator[None]:
+    async def call(self, context: ServicerContext) -> AsyncIterator[Caller]:
         """Run one call from admission to end; an error inside becomes its gRPC status."""
         self._calls += 1
         try:
-            await self._admit(context)
-            yield
+            yield await self._admit(context)
         except BulkError as refusal:
             await context.abort(getattr(grpc.StatusCode, refusal.code), refusal.text)
         except (asyncio.CancelledError, grpc.aio.AbortError, GeneratorExit):
@@ -97,28 +112,33 @@ class BulkServer:
         finally:
             self._calls -= 1
 
-    async def _admit(self, context: ServicerContext) -> None:
+    async def _admit(self, context: ServicerContext) -> Caller:
         node = self._node.context
         if self._calls > node.limits.bulk_calls_max:
             text = f"more than bulk_calls_max = {node.limits.bulk_calls_max} calls at once: try again later"
             raise BulkError(RESOURCE_EXHAUSTED, text)
         host = host_of(context.peer())
-        if node.settings.password:
-            await self._authenticate(context, host)
-        elif node.settings.config.protected_mode and not is_loopback(host):
+        if node.settings.config.protected_mode and node.users.default.nopass and not is_loopback(host):
             raise BulkError(UNAUTHENTICATED, PROTECTED)
+        user = await self._authenticate(context, host)
         self._require_running()
         require_serving(node)
+        return Caller(user, host)
 
-    async def _authenticate(self, context: ServicerContext, host: str) -> None:
-        given = password_of(context)
+    async def _authenticate(self, context: ServicerContext, host: str) -> User:
+        """The user whose name and password the metadata has; without a password, the default user if it needs none."""
         node = self._node.context
-        if given is None:
-            raise BulkError(UNAUTHENTICATED, NO_PASSWORD)
-        if hmac.compare_digest(given, node.settings.password):
-            return
-        node.statistics.denied_passwords += 1
-        warn(node, node.alarms.passwords, f"a bulk call from {host} gave a wrong password")
+        name, password = metadatum(context, USER), metadatum(context, PASSWORD)
+        if name is None and (password is None or node.users.default.nopass):
+            if node.users.requires_login():
+                raise BulkError(UNAUTHENTICATED, NO_PASSWORD)
+            return node.users.default
+        given = name or DEFAULT
+        user = node.users.authenticate(given, password or b"")
+        if user is not None:
+            return user
+        note(node, AUTH, b"bulk", given, host)
+        warn(node, node.alarms.passwords, f"a bulk call from {host} gave a wrong user or password")
         await asyncio.sleep(node.limits.auth_failure_delay_ms / 1000)
         raise BulkError(UNAUTHENTICATED, WRONG_PASSWORD)
 
@@ -149,9 +169,10 @@ class BulkServer:
         await self._slices.await_shown()
 
 
-def password_of(context: ServicerContext) -> bytes | None:
+def metadatum(context: ServicerContext, names: tuple[str, str]) -> bytes | None:
+    """The first of these in the metadata of a call."""
     for name, value in context.invocation_metadata() or ():
-        if name in PASSWORD:
+        if name in names:
             return value if isinstance(value, bytes) else value.encode("utf-8", "surrogateescape")
     return None
 

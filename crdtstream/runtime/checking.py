@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import socket
-import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from crdtstream.config import Config, ConfigError
-from crdtstream.runtime.credentials import read_credentials, split_address
+from crdtstream.runtime.acl_file import read_users
+from crdtstream.runtime.credentials import read_client_credentials, read_credentials, split_address
 from crdtstream.runtime.secret_files import replication_secret, with_password
 from crdtstream.storage.checkpoint import MANIFEST
 from crdtstream.storage.disk import DiskError, RealDisk
@@ -22,7 +22,13 @@ from crdtstream.storage.restore import read_manifest
 
 def problems_of(config: Config) -> list[str]:
     """Return one line for each problem; none if the region can start."""
-    files: tuple[Callable[[Config], object], ...] = (with_password, replication_secret, read_credentials, load_tls)
+    files: tuple[Callable[[Config], object], ...] = (
+        with_password,
+        replication_secret,
+        read_users,
+        read_credentials,
+        read_client_credentials,
+    )
     found: list[str] = []
     for check in files:
         try:
@@ -30,21 +36,6 @@ def problems_of(config: Config) -> list[str]:
         except ConfigError as error:
             found.append(str(error))
     return list(dict.fromkeys([*found, *unresolved(config), *directory_problems(config.data)]))
-
-
-def load_tls(config: Config) -> None:
-    """Check that certificate, key and authority can be loaded, and that certificate and key match."""
-    files = (config.tls_certificate, config.tls_key, config.tls_authority)
-    if not all(Path(file).is_file() for file in files):
-        return
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    used = f"certificate {files[0]} and key {files[1]}"
-    try:
-        context.load_cert_chain(files[0], files[1], password="")
-        used = f"authority {files[2]}"
-        context.load_verify_locations(files[2])
-    except OSError as error:
-        raise ConfigError(f"the TLS {used} cannot be used: {error}") from error
 
 
 def unresolved(config: Config) -> Iterator[str]:

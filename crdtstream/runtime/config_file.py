@@ -25,7 +25,7 @@ def rewrite_file(config: Config) -> str:
     path = Path(config.config_file)
     try:
         text = rewritten(path.read_text(encoding="utf-8"), config)
-        replace_file(path, text)
+        replace_file(path, text.encode("utf-8"))
     except OSError as error:
         return error.strerror or str(error)
     except ValueError as error:
@@ -33,12 +33,13 @@ def rewrite_file(config: Config) -> str:
     return ""
 
 
-def replace_file(path: Path, text: str) -> None:
+def replace_file(path: Path, content: bytes) -> None:
+    """Replace a file atomically and durably; it keeps its mode. Only its owner may read a new one."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with draft.open("w", encoding="utf-8") as file:
-            os.fchmod(file.fileno(), path.stat().st_mode & 0o777)
-            file.write(text)
+        with draft.open("wb") as file:
+            os.fchmod(file.fileno(), path.stat().st_mode & 0o777 if path.exists() else 0o600)
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)

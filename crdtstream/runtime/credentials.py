@@ -1,4 +1,4 @@
-"""The credentials of the replication port: TLS with certificates of one authority on both sides, or loopback only.
+"""The certificates of the ports. Replication: TLS with certificates of one authority on both sides, or loopback only.
 
 Replication in plain text beyond this machine is refused at the start, whichever side dials, unless the configuration
 declares the network itself trusted.
@@ -6,45 +6,25 @@ declares the network itself trusted.
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import grpc
-
 from crdtstream.config import Config, ConfigError, is_loopback
+from crdtstream.runtime.certificates import Certificates
 
 
-class Credentials:
-    """A certificate with its key, and the authority that issued the certificates of both sides."""
-
-    __slots__ = ("_authority", "_certificate", "_key")
-
-    def __init__(self, certificate: bytes, key: bytes, authority: bytes) -> None:
-        self._certificate = certificate
-        self._key = key
-        self._authority = authority
-
-    def server(self) -> grpc.ServerCredentials:
-        return grpc.ssl_server_credentials(
-            [(self._key, self._certificate)], root_certificates=self._authority, require_client_auth=True
-        )
-
-    def channel(self) -> grpc.ChannelCredentials:
-        return grpc.ssl_channel_credentials(self._authority, self._key, self._certificate)
-
-
-def read_credentials(config: Config) -> Credentials | None:
-    """Return None without TLS; raises ConfigError for missing files or for plain text beyond loopback."""
+def read_credentials(config: Config) -> Certificates | None:
+    """Those of replication. Return None without TLS; raises ConfigError for files that cannot be used, and for plain
+    text beyond loopback.
+    """
     if not config.tls_certificate:
         _refuse_exposure(config)
         return None
-    return Credentials(_read(config.tls_certificate), _read(config.tls_key), _read(config.tls_authority))
+    return Certificates(config.tls_certificate, config.tls_key, config.tls_authority)
 
 
-def _read(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise ConfigError(f"the TLS file {path} cannot be read: {error.strerror}") from error
+def read_client_credentials(config: Config) -> Certificates | None:
+    """Those of the ports for clients. Return None if none of them has TLS; raises ConfigError for unusable files."""
+    if not config.has_client_tls():
+        return None
+    return Certificates(*config.client_files(), config.tls_auth_clients)
 
 
 def _refuse_exposure(config: Config) -> None:

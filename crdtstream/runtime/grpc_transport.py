@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
@@ -29,6 +30,7 @@ from crdtstream.runtime.credentials import join_address, read_credentials, split
 from crdtstream.runtime.handshake import Answers, Handshake, Refused, host_of
 from crdtstream.runtime.link import LOST, Link, LinkNode, LinkSettings, reason_of
 from crdtstream.runtime.newcomers import Newcomer, Newcomers
+from crdtstream.runtime.probing import objection
 
 LINKS_MAX = 1024
 STOP_S = 1.0
@@ -36,6 +38,9 @@ ENVELOPE_BYTES = 64 << 10
 SUPERSEDED = "another stream links the same two regions"
 DISPLACED_MAX = 3
 CONTEST_MS = 60_000
+OBJECTION_S = 30.0
+# What gRPC says if a peer answers and the handshake fails.
+CLOSED = re.compile("closed|handshake|reset", re.IGNORECASE)
 CONTESTED = (
     "this process is already linked and keeps linking again: two configured peer addresses lead to it; remove one of"
     " them"
@@ -61,7 +66,7 @@ class GrpcTransport:
     ) -> None:
         limits = config.limits
         self._config = config
-        self._credentials = read_credentials(config)
+        self.certificates = read_credentials(config)
         self._settings = LinkSettings(
             node=node,
             now_ms=now_ms,
@@ -82,6 +87,7 @@ class GrpcTransport:
         self._peers: dict[int, Link] = {}
         self._told: dict[str, str] = {}
         self._unreached_s: dict[str, float] = {}
+        self._objections: dict[str, tuple[float, str]] = {}
         self._contests: dict[int, tuple[int, int]] = {}
         self._last_id = 0
         self._stopping = False
@@ -100,9 +106,9 @@ class GrpcTransport:
     def _listen(self, server: grpc.aio.Server) -> int:
         address = join_address(self._config.replication_bind, self._config.replication_port)
         try:
-            if self._credentials is None:
+            if self.certificates is None:
                 return server.add_insecure_port(address)
-            return server.add_secure_port(address, self._credentials.server())
+            return server.add_secure_port(address, self.certificates.server())
         except RuntimeError as error:
             raise TransportError(
                 f"cannot listen for other regions on {address}: {error}; choose another --replication-port"
@@ -282,7 +288,7 @@ class GrpcTransport:
                 self._note_unreached(peer, "no answer")
                 return None
             except LOST as error:
-                self._note_unreached(peer, reason_of(error))
+                self._note_unreached(peer, await self._explained(peer, reason_of(error)))
                 return None
             self._told.pop(peer, None)
             self._unreached_s.pop(peer, None)
@@ -293,6 +299,17 @@ class GrpcTransport:
             if link.reason != SUPERSEDED:
                 self._settings.node.peer_failed(peer, link.reason)
             return link
+
+    async def _explained(self, peer: str, reason: str) -> str:
+        """The reason, or what is wrong with a certificate where gRPC does not tell; asked for once in a while."""
+        if self.certificates is None or not CLOSED.search(reason):
+            return reason
+        now_s = asyncio.get_running_loop().time()
+        asked_s, known = self._objections.get(peer, (now_s - OBJECTION_S, ""))
+        if now_s - asked_s >= OBJECTION_S:
+            known = await objection(self.certificates, *split_address(peer))
+            self._objections[peer] = (now_s, known)
+        return known or reason
 
     def _note_unreached(self, peer: str, reason: str) -> None:
         """Note a failed dial. When regions start or restart, some are late, so only a lasting failure is logged as a
@@ -308,9 +325,9 @@ class GrpcTransport:
 
     def _channel(self, peer: str) -> grpc.aio.Channel:
         address = join_address(*split_address(peer))
-        if self._credentials is None:
+        if self.certificates is None:
             return grpc.aio.insecure_channel(address, options=self._options)
-        return grpc.aio.secure_channel(address, self._credentials.channel(), options=self._options)
+        return grpc.aio.secure_channel(address, self.certificates.channel(), options=self._options)
 
 
 class _Servicer(wire_grpc.ReplicationServicer):

@@ -32,14 +32,16 @@ from crdtstream.config import ALWAYS, EVERYSEC, Config
 from crdtstream.node import Node, Ready
 from crdtstream.replication.membership.chronicle import READY
 from crdtstream.replication.turn import Record
-from crdtstream.replication.wire_pb2 import Message
-from crdtstream.runtime import process
+from crdtstream.runtime import acl_file, process
 from crdtstream.runtime.bulk_server import BulkServer
+from crdtstream.runtime.certificates import Renewal
 from crdtstream.runtime.config_file import rewrite_file
+from crdtstream.runtime.credentials import read_client_credentials
 from crdtstream.runtime.grpc_transport import GrpcTransport
 from crdtstream.runtime.logging import configure_logging
 from crdtstream.runtime.partition_port import PartitionPort
 from crdtstream.runtime.ports import ClientPort, EdgePort
+from crdtstream.runtime.roomy_node import RoomyNode
 from crdtstream.runtime.saver import Saver
 from crdtstream.runtime.stopping import Stopping
 from crdtstream.runtime.unwritten import Unwritten
@@ -70,26 +72,6 @@ class RegionFailed(Exception):
     """The region cannot continue: its log refused an append or a sync."""
 
 
-class RoomyNode:
-    """The node as links see it; messages from peers reserve disk space as client requests do."""
-
-    def __init__(self, loop: Loop) -> None:
-        self._loop = loop
-        self._node = loop.node
-        self.link_opened = loop.node.link_opened
-        self.link_closed = loop.node.link_closed
-        self.outgoing = loop.node.outgoing
-        self.peer_met = loop.node.peer_met
-        self.peer_failed = loop.node.peer_failed
-        self.welcomes = loop.node.welcomes
-        self.link_verdict = loop.node.link_verdict
-
-    def receive(self, link_id: int, message: Message, now_ms: int) -> None:
-        if not self._loop.failed:
-            self._loop.expect(0, message.ByteSize())
-            self._node.receive(link_id, message, now_ms)
-
-
 class Loop:
     """The node of one region on an event loop; `make_port` creates the server for its clients, `make_gateway` the one
     for clients of OCI Streaming.
@@ -109,17 +91,22 @@ class Loop:
         self._disk = RealDisk(config.data)
         self._log, self._checkpointer = self._open_storage()
         self._unwritten = Unwritten()
+        self.certificates = read_client_credentials(config)
         self._server = make_port(self)
-        self._transport = GrpcTransport(config, RoomyNode(self), self.schedule, now_ms, self.fail)
+        self._transport = GrpcTransport(
+            config, RoomyNode(self.node, self.expect, lambda: self.failed), self.schedule, now_ms, self.fail
+        )
+        used = [each for each in (self.certificates, self._transport.certificates) if each is not None]
+        self._renewal = Renewal(used)
         self.partitions = PartitionPort(self, now_ms)
         self._edges: dict[str, EdgePort] = {}
         if config.bulk_port is not None:
-            self._edges["bulk"] = BulkServer(config, self, now_ms)
+            self._edges["bulk"] = BulkServer(config, self, now_ms, self.certificates)
         if make_gateway is not None:
             self._edges["oci"] = make_gateway(self)
         self._settling: list[asyncio.Future[None]] = []
         self._scheduled = False
-        self.failed = True
+        self.failed: bool = True
         self._turn_bytes = 0
         self._behind_bytes = 0
         self._room_needed = 0
@@ -139,6 +126,8 @@ class Loop:
         about.process_id = os.getpid()
         about.run_id = secrets.token_hex(RUN_ID_BYTES)
         about.system_bytes = process.system_bytes()
+        self.node.context.random_bytes = secrets.token_bytes
+        acl_file.load_users(self.node.context)
         self.node.observe(*process.usage())
 
     def _open_storage(self) -> tuple[Log, Checkpointer]:
@@ -179,7 +168,7 @@ class Loop:
         self.node.start(self._log, secrets.randbits(SEED_BITS), now_ms())
         self._sync_now()
         self.failed = False
-        address = await self._server.start()
+        addresses = await self._server.start()
         await self._transport.start()
         edges = {name: await edge.start() for name, edge in self._edges.items()}
         self._tasks = [
@@ -187,7 +176,7 @@ class Loop:
         ]
         self.schedule()
         self._addresses = {
-            "redis": address,
+            **addresses,
             "replication": f"{self.config.replication_bind}:{self._transport.port}",
             **edges,
         }
@@ -208,6 +197,10 @@ class Loop:
             self._end()
         else:
             self._stopping.ask(at_once)
+
+    def reload(self) -> None:
+        """Read the files of certificates again."""
+        self._renewal.reload()
 
     def _end(self) -> None:
         if self._ended is not None and not self._ended.done():
@@ -302,6 +295,10 @@ class Loop:
         requests = context.requests
         if requests.rewrite:
             self.node.config_rewritten(rewrite_file(context.settings.config))
+            self.schedule()
+        if requests.acl:
+            acl_file.perform_all(requests.acl, context.settings.config.aclfile)
+            self.node.serving.wake_keyless()
             self.schedule()
         if requests.stop and (requests.stop_at_once or self._stopping.task is None):
             self.stop(requests.stop_at_once)
@@ -427,6 +424,7 @@ class Loop:
             self.node.observe(*process.usage())
             self.node.reseed(secrets.randbits(SEED_BITS))
             self.node.tick(now_ms())
+            self._renewal.follow(time.monotonic())
             self._follow_config()
             self._tell_damage()
             self.schedule()

@@ -11,14 +11,17 @@ import errno
 import os
 import resource
 import socket
+from collections.abc import Callable
 from typing import cast
 
 import structlog
 
+from crdtstream.clients.guard import warn
 from crdtstream.config import is_loopback
 from crdtstream.protocols import replies
 from crdtstream.protocols.requests import ProtocolError, RequestParser
 from crdtstream.runtime.loop import Loop, RegionFailed, now_ms
+from crdtstream.runtime.tls_port import TlsPort
 from crdtstream.runtime.unread import Unread
 
 PROTECTED = (
@@ -43,14 +46,20 @@ class Connection(asyncio.Protocol):
         self._parser = server.parser()
         self.id = 0
         self.transport: asyncio.Transport | None = None
+        self._early = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         self.id = self._server.accept(self)
+        if self._early and self.id:
+            self._server.feed(self, self._parser, self._early)
+        self._early = b""
 
     def data_received(self, data: bytes) -> None:
         if self.id:
             self._server.feed(self, self._parser, data)
+        elif self.transport is None:
+            self._early += data  # it came with the end of a TLS handshake
 
     def eof_received(self) -> bool:
         """Handle the client's end of input: it may still read, so the connection closes after the replies to its
@@ -58,7 +67,8 @@ class Connection(asyncio.Protocol):
         """
         if self.id:
             self._server.end_input(self.id)
-        return bool(self.id)
+        # A TLS connection has no direction of its own to keep open.
+        return bool(self.id) and not self._server.is_encrypted(self)
 
     def connection_lost(self, _error: Exception | None) -> None:
         if self.id:
@@ -77,24 +87,45 @@ class RespServer:
         self._unread = Unread(self._unread_of)
         self._next_id = 0
         self._clients_max = self._clients_asked = loop.config.limits.clients_max
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
+        self._tls: TlsPort | None = None
 
-    async def start(self) -> str:
-        """Listen; return the address."""
-        running = asyncio.get_running_loop()
+    async def start(self) -> dict[str, str]:
+        """Listen; return the addresses, `redis` and `redis_tls`."""
         config = self._node.settings.config
         self._clients_max = clients_within_files(config.limits.clients_max)
-        address = f"{config.bind}:{config.port}"
+        addresses: dict[str, str] = {}
+        if config.port or not config.tls_port:
+            addresses["redis"] = await self._listen(lambda: Connection(self), config.port, "--port")
+        if config.tls_port:
+            assert self._loop.certificates is not None, "a TLS port has certificates"
+            self._tls = TlsPort(self._loop.certificates.server_context(), lambda: Connection(self), self._refuse_tls)
+            addresses["redis_tls"] = await self._listen(self._tls.protocol, config.tls_port, "--tls-port")
+        return addresses
+
+    async def _listen(self, make: Callable[[], asyncio.Protocol], port: int, setting: str) -> str:
+        bind = self._node.settings.config.bind
         try:
-            make = running.create_server(lambda: Connection(self), config.bind, config.port, backlog=BACKLOG)
-            self._server = await make
+            server = await asyncio.get_running_loop().create_server(make, bind, port, backlog=BACKLOG)
         except OSError as error:
-            raise RegionFailed(f"cannot listen for clients on {address}: {why(error)}") from error
-        return f"{config.bind}:{self._server.sockets[0].getsockname()[1]}"
+            raise RegionFailed(f"cannot listen for clients on {bind}:{port}: {why(error, setting)}") from error
+        self._servers.append(server)
+        return f"{bind}:{server.sockets[0].getsockname()[1]}"
+
+    def _refuse_tls(self, transport: asyncio.Transport, reason: str) -> None:
+        context = self._node.context
+        context.statistics.refused_handshakes += 1
+        warn(context, context.alarms.handshakes, f"TLS client {peer_name(transport)} refused: {reason}")
+        self._loop.schedule()
+
+    def is_encrypted(self, connection: Connection) -> bool:
+        return connection.transport is not None and connection.transport.get_extra_info("ssl_object") is not None
 
     def stop(self) -> None:
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
+        if self._tls is not None:
+            self._tls.stop()
         for connection in list(self._connections.values()):
             if connection.transport is not None:
                 connection.transport.close()
@@ -102,7 +133,7 @@ class RespServer:
     def parser(self) -> RequestParser:
         limits = self._node.limits
         return RequestParser(
-            authenticated=not self._node.settings.config.requirepass,
+            authenticated=not self._node.context.users.requires_login(),
             bulk_bytes_max=limits.bulk_bytes_max,
             arguments_max=limits.arguments_max,
             query_bytes_max=limits.query_bytes_max,
@@ -132,7 +163,7 @@ class RespServer:
         if len(self._connections) >= self._clients_max:
             return CLIENTS_MAX
         host = peer_name(transport).rpartition(":")[0].strip("[]")
-        if config.protected_mode and not config.requirepass and not is_loopback(host):
+        if config.protected_mode and self._node.context.users.default.nopass and not is_loopback(host):
             return PROTECTED
         return b""
 
@@ -245,12 +276,12 @@ class RespServer:
             asyncio.get_running_loop().call_later(LINGER_S, self._linger, transport, left_bytes)
 
 
-def why(error: OSError) -> str:
+def why(error: OSError, setting: str) -> str:
     """Say why the address cannot be used and which setting to change."""
     if isinstance(error, socket.gaierror):
         return f"{error.strerror}; choose another --bind"
     reason = os.strerror(error.errno) if error.errno else str(error)
-    return f"{reason}; choose another {'--bind' if error.errno == errno.EADDRNOTAVAIL else '--port'}"
+    return f"{reason}; choose another {'--bind' if error.errno == errno.EADDRNOTAVAIL else setting}"
 
 
 def clients_within_files(clients_max: int) -> int:

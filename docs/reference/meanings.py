@@ -16,6 +16,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "turn_reply_bytes_max": "A turn of the region ends after so many bytes of replies.",
         "turn_ms_max": "A turn of the region ends after so many milliseconds of commands.",
         "auth_failure_delay_ms": "A wrong password is answered after this time; 0 for at once.",
+        "acl_log_entries_max": "Entries of `ACL LOG`.",
         "admission_wait_ms": "How long `XGROUP CREATE` waits until its region is admitted, then `TRYAGAIN`.",
     },
     "Memory": {

@@ -53,6 +53,10 @@ can be changed while the region runs: by `CONFIG SET`, under the same name with 
 TABLE = "| limit | default | live | meaning |\n|---|---|---|---|\n"
 RENAMED = {"peer": "peers", "allow_region": "allowed_regions"}
 WITHOUT_FLAG = {
+    "requirepass": (
+        "Password of the user `default`. `CONFIG GET` does not show it. Variable `CRDTSTREAM_REQUIREPASS`; there is no"
+        " flag, because `ps` would show it."
+    ),
     "notify_keyspace_events": (
         "[Events](clients.md#keyspace-notifications) that clients may subscribe to, in Redis's letters."
     ),

@@ -45,7 +45,7 @@ def test_keys() -> None:
         keys_at(1, "RO"),
         keys_at(2, "RM", "OW update"),
         keys_from(1, "RM"),
-        keys_after("S", 4, "RO"),
+        keys_after("S", 4, "RO", {}),
     )
     assert [(keys.first, keys.last, keys.step) for keys in (one, two, rest, later)] == [
         (1, 1, 1),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crdtstream.config import Limits
-from tests.commands.harness import Region, guarded_region
+from tests.commands.harness import Region, guarded_region, require_password
 
 WRONGPASS = b"-WRONGPASS invalid username-password pair or user is disabled.\r\n"
 
@@ -74,7 +74,7 @@ def test_a_wrong_password_is_counted_and_told_without_it(guarded: Region) -> Non
 
 def test_a_wrong_password_takes_no_place_of_those_that_may_wait() -> None:
     region = Region(limits=Limits(auth_failure_delay_ms=1_000, blocked_clients_max=0))
-    region.context.settings.password = b"secret"
+    require_password(region, "secret")
     assert region.line("AUTH wrong") is None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crdtstream.clients.acl.users import open_user
 from crdtstream.clients.client import Client
 from crdtstream.clients.context import Context, Waiter
 from crdtstream.clients.parking import Parking
@@ -23,7 +24,7 @@ class Idle(Waiter):
 
 
 def waiter(client_id: int, keys: list[tuple[int, bytes]], deadline_ms: int) -> Idle:
-    return Idle(Client(client_id, "", 0, True), keys, deadline_ms)
+    return Idle(Client(client_id, "", 0, open_user()), keys, deadline_ms)
 
 
 nothing: st.SearchStrategy[set[tuple[int, bytes]]] = st.just(set())
@@ -59,7 +60,7 @@ def test_parking_is_a_list_of_waiters(steps: list[tuple[str, int, set[tuple[int,
 
 def test_a_client_that_waits_again_has_its_new_deadline() -> None:
     parking = Parking[Idle]()
-    client = Client(1, "", 0, True)
+    client = Client(1, "", 0, open_user())
     parking.park(Idle(client, [], 5))
     parking.leave(1)
     parking.park(Idle(client, [], 9))

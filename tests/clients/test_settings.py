@@ -10,8 +10,8 @@ from crdtstream.config import Config, Limits
 
 def test_a_change_is_seen_in_all_forms() -> None:
     settings = Settings(Config("east", 1, "shop"))
-    assert (settings.limits, settings.password) == (Limits(), b"")
+    assert (settings.limits, settings.password()) == (Limits(), b"")
     changed = replace(settings.config, requirepass="s\udcff", limits=Limits(heartbeat_ms=7))
     settings.change(changed)
     assert settings.config is changed
-    assert (settings.limits.heartbeat_ms, settings.password) == (7, b"s\xff")
+    assert (settings.limits.heartbeat_ms, settings.password()) == (7, b"s\xff")

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crdtstream.clients.acl.users import open_user
 from crdtstream.clients.client import Client
 from crdtstream.clients.subscriptions import CHANNEL, KINDS, PATTERN, SHARD, Subscriptions
 
@@ -23,7 +24,7 @@ def fits(kind: int, name: bytes, channel: bytes) -> bool:
 @given(STEPS)
 def test_model(steps: list[tuple[str, int, int, bytes]]) -> None:
     registry = Subscriptions()
-    clients = [Client(number, "", 0, True) for number in range(3)]
+    clients = [Client(number, "", 0, open_user()) for number in range(3)]
     model: set[tuple[int, int, bytes]] = set()
     for what, number, kind, name in steps:
         if what == "add":

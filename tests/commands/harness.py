@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from crdtstream.clients.access import log_out
 from crdtstream.clients.calling import serve
 from crdtstream.clients.client import Client
 from crdtstream.clients.cluster import Cluster, Peer
@@ -133,7 +134,9 @@ class Region:
 
     def connect(self, authenticated: bool = True) -> Client:
         client_id = len(self.context.clients) + 1
-        client = Client(client_id, f"127.0.0.1:{50_000 + client_id}", self.context.now_ms, authenticated)
+        client = Client(client_id, f"127.0.0.1:{50_000 + client_id}", self.context.now_ms, self.context.users.default)
+        client.authenticated = authenticated
+        self.context.recognise(client)
         self.context.clients[client_id] = client
         return client
 
@@ -196,9 +199,14 @@ class Region:
 def guarded_region(auth_failure_delay_ms: int) -> Region:
     """A region with a password, and a client that has not given it; wrong ones are answered after the delay."""
     region = Region(limits=Limits(auth_failure_delay_ms=auth_failure_delay_ms))
-    region.context.settings.password = b"secret"
-    region.client.authenticated = False
+    require_password(region, "secret")
     return region
+
+
+def require_password(region: Region, password: str) -> None:
+    """Set the password, or none, as at the start; the client has not given it yet."""
+    region.configure(requirepass=password)
+    log_out(region.context, region.client)
 
 
 class Connection:

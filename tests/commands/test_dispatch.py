@@ -8,7 +8,7 @@ from crdtstream.clients.command import Command
 from crdtstream.commands.dispatch import DISK_FULL
 from crdtstream.commands.foreign import foreign_kind
 from crdtstream.commands.table import COMMANDS, TABLE
-from tests.commands.harness import Region
+from tests.commands.harness import Region, require_password
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def everything_that_runs() -> list[Command]:
 
 
 def test_before_auth_only_four_commands_run(region: Region) -> None:
-    region.context.settings.password = b"secret"
+    require_password(region, "secret")
     allowed = set()
     for command in everything_that_runs():
         words = command.name.split("|")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from crdtstream.config import Limits
 from crdtstream.core.keyspace import DATABASES
-from tests.commands.harness import REDIS, Connection, Region, redis_server, without_modules
+from tests.commands.harness import REDIS, Connection, Region, redis_server, require_password, without_modules
 
 pytestmark = pytest.mark.skipif(REDIS is None, reason="redis-server is not installed")
 
@@ -43,10 +43,9 @@ def masked(reply: bytes | None) -> bytes | None:
     return CONNECTION_ID.sub(rb"\1:0", VERSION.sub(b"$5\r\nx.x.x\r\n", reply))
 
 
-def compare(port: int, lines: list[str], password: bytes = b"") -> None:
+def compare(port: int, lines: list[str], password: str = "") -> None:
     region = Region(limits=Limits(auth_failure_delay_ms=0))
-    region.context.settings.password = password
-    region.client.authenticated = not password
+    require_password(region, password)
     connection = Connection(port)
     try:
         for line in lines:
@@ -99,7 +98,7 @@ GUARDED = [
 
 @pytest.mark.parametrize("script", GUARDED)
 def test_scripts_with_a_password(guarded_port: int, script: str) -> None:
-    compare(guarded_port, script.split("; "), b"secret")
+    compare(guarded_port, script.split("; "), "secret")
 
 
 def test_client_line_has_redis_fields(port: int) -> None:

@@ -24,7 +24,7 @@ def test_count_and_whole(region: Region) -> None:
 def test_info(region: Region) -> None:
     row = (
         b"*10\r\n$4\r\nxlen\r\n:2\r\n*2\r\n+readonly\r\n+fast\r\n:1\r\n:1\r\n:1\r\n"
-        b"*3\r\n+@read\r\n+@fast\r\n+@stream\r\n"
+        b"*3\r\n+@read\r\n+@stream\r\n+@fast\r\n"
         b"*0\r\n*1\r\n*6\r\n$5\r\nflags\r\n*1\r\n+RO\r\n"
     )
     reply = region.line("COMMAND INFO XLEN nothing") or b""

@@ -1,0 +1,68 @@
+"""What the user of a bulk call may do: a call needs the right to the command that does the same, on the keys that it
+touches.
+
+    Read                   XRANGE                   Write, Stage       XADD
+    Heads, Split           XINFO STREAM             Publish, Discard   XADD, on the stream of the ledger
+    Frontiers              XINFO GROUPS             Advance            XACK, and XGROUP CREATE to create groups
+    Describe               none
+
+Rights are checked when a call begins, and for each message of a client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from crdtstream.bulk.errors import BulkError
+from crdtstream.clients.access import REASONS, count_refusal
+from crdtstream.clients.acl.checks import COMMAND, denial_of, full_reason
+from crdtstream.clients.acl.log import TOP_LEVEL, AclLogEntry
+from crdtstream.clients.acl.user import User
+from crdtstream.clients.context import Context
+from crdtstream.commands.dispatch import find
+
+PERMISSION_DENIED: Final = "PERMISSION_DENIED"
+# The requests whose rights are asked for; the key follows.
+READING: Final = [b"XRANGE"]
+HEADS: Final = [b"XINFO", b"STREAM"]
+FRONTIERS: Final = [b"XINFO", b"GROUPS"]
+ADDING: Final = [b"XADD"]
+ACKNOWLEDGING: Final = [b"XACK"]
+CREATING: Final = [b"XGROUP", b"CREATE"]
+
+
+class Caller:
+    """The user of one call, and the host from which it came."""
+
+    __slots__ = ("host", "user")
+
+    def __init__(self, user: User, host: str) -> None:
+        self.user = user
+        self.host = host
+
+    def may(self, request: list[bytes], name: bytes) -> bool:
+        argv = [*request, name]
+        return self.user.unrestricted or denial_of(self.user, find(argv), argv) is None
+
+    def require(self, context: Context, request: list[bytes], names: Iterable[bytes]) -> None:
+        """Raise BulkError unless the user may do this with all these streams."""
+        if self.user.unrestricted:
+            return
+        for name in names:
+            argv = [*request, name]
+            command = find(argv)
+            denial = denial_of(self.user, command, argv)
+            if denial is None:
+                continue
+            reason = REASONS[denial.kind]
+            subject = command.name.encode() if denial.kind == COMMAND else argv[denial.at]
+            note(context, reason, subject, self.user.name, self.host)
+            raise BulkError(PERMISSION_DENIED, f"NOPERM {full_reason(denial, self.user, command, argv)}")
+
+
+def note(context: Context, reason: str, subject: bytes, username: bytes, host: str) -> None:
+    """Count a refusal and put it into ACL LOG."""
+    count_refusal(context, reason)
+    client = b"addr=%b cmd=bulk user=%b" % (host.encode(), username)
+    context.users.log.add(AclLogEntry(reason, TOP_LEVEL, subject, username, client, context.now_ms))

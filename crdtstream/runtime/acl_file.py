@@ -1,0 +1,69 @@
+"""The ACL file: read at the start and by ACL LOAD, replaced atomically by ACL SAVE.
+
+It must exist before the first start, and may be empty, as in Redis: a region whose file is missing would be open to
+everyone. Only its owner may read a file that ACL SAVE creates.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import structlog
+
+from crdtstream.clients.access import adopt_users
+from crdtstream.clients.acl.user import User
+from crdtstream.clients.acl.users import RulesError, users_of
+from crdtstream.clients.context import Context
+from crdtstream.clients.process import AclFile
+from crdtstream.commands.catalogue import CATALOGUE
+from crdtstream.commands.table import TABLE
+from crdtstream.config import Config, ConfigError
+from crdtstream.runtime.config_file import replace_file
+
+assert TABLE  # the catalogue is filled with it
+
+logger = structlog.get_logger()
+
+
+def read_users(config: Config) -> dict[bytes, User]:
+    """The users of the file, none without one; raises ConfigError."""
+    path = config.aclfile
+    if not path:
+        return {}
+    try:
+        return users_of(Path(path).read_bytes(), path, CATALOGUE.named)
+    except OSError as error:
+        hint = (
+            ": create it, empty at first, readable for this user only" if isinstance(error, FileNotFoundError) else ""
+        )
+        raise ConfigError(f"the ACL file {path} cannot be read: {error.strerror}{hint}") from error
+    except RulesError as error:
+        raise ConfigError(f"the ACL file cannot be used: {error.text}") from error
+
+
+def load_users(context: Context) -> None:
+    """Take over the users of the file at the start."""
+    config = context.settings.config
+    if config.aclfile:
+        adopt_users(context, read_users(config))
+
+
+def perform(request: AclFile, path: str) -> None:
+    """Read or write the file for a command."""
+    try:
+        if request.text is None:
+            request.end(Path(path).read_bytes(), "")
+        else:
+            replace_file(Path(path), request.text)
+            request.end(b"", "")
+    except OSError as error:
+        what = "opening" if request.text is None else "writing"
+        reason = f"Error loading ACLs, opening file '{path}': {error.strerror or error}"
+        logger.warning(f"the ACL file failed: {what} it", file=path, reason=error.strerror or str(error))
+        request.end(b"", reason)
+
+
+def perform_all(requests: list[AclFile], path: str) -> None:
+    for request in requests:
+        perform(request, path)
+    requests.clear()

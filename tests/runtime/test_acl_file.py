@@ -1,0 +1,26 @@
+"""The ACL file at the start, and as `serve --check` sees it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from crdtstream.config import Config, ConfigError
+from crdtstream.runtime.acl_file import read_users
+from crdtstream.runtime.checking import problems_of
+
+
+def test_what_is_wrong_is_said_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "users.acl"
+    config = replace(Config("east", 1, "c", data=str(tmp_path / "data")), aclfile=str(path))
+    with pytest.raises(ConfigError, match="No such file or directory: create it, empty at first"):
+        read_users(config)
+    path.write_text("user ann on >pw\n\nuser bob +foo\n")
+    (problem,) = problems_of(config)
+    assert f"{path}:3: Error in applying operation '+foo': Unknown command or category name in ACL. " in problem
+    path.write_text("user ann on >pw +@read\n")
+    assert list(read_users(config)) == [b"ann"]
+    assert problems_of(config) == []
+    assert read_users(replace(config, aclfile="")) == {}
