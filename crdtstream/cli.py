@@ -6,18 +6,21 @@ import dataclasses
 import signal
 import sys
 import tomllib
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
+import structlog
 import typer
 import uvloop
 
 from crdtstream import __version__, node
 from crdtstream.admin.app import app as admin
-from crdtstream.config import LIMITS_MIN, Config, ConfigError, Limits, validate
+from crdtstream.config import CONSOLE, LIMITS_MIN, Config, ConfigError, Limits, validate
 from crdtstream.demo.run import run_demo
 from crdtstream.migration.app import export_streams, import_streams
 from crdtstream.runtime.checking import problems_of
+from crdtstream.runtime.foreign_output import ForeignOutput
 from crdtstream.runtime.grpc_transport import TransportError
 from crdtstream.runtime.logging import configure_logging
 from crdtstream.runtime.loop import Loop, RegionFailed
@@ -34,6 +37,8 @@ app.command("export")(export_streams)
 
 USAGE_ERROR = 2
 FAILURE = 1
+
+logger = structlog.get_logger()
 
 
 def main() -> None:
@@ -67,6 +72,10 @@ def serve(
     bulk_port: Annotated[
         int | None, typer.Option(help="gRPC port for moving many entries; off unless given, 0 selects a free one.")
     ] = None,
+    http_bind: Annotated[str | None, typer.Option(help="Address of the HTTP port.")] = None,
+    http_port: Annotated[
+        int | None, typer.Option(help="HTTP port for metrics and health; off unless given, 0 selects a free one.")
+    ] = None,
     peer: Annotated[list[str] | None, typer.Option(help="HOST:PORT of another region; may be repeated.")] = None,
     data: Annotated[str | None, typer.Option(help="Data directory.")] = None,
     fsync: Annotated[str | None, typer.Option(help="always, everysec or no.")] = None,
@@ -96,6 +105,7 @@ def serve(
         str | None, typer.Option(help="File that contains the secret shared by all regions, one line.")
     ] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    log_format: Annotated[str | None, typer.Option(help="logfmt, json, or console for people.")] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Check settings, files, peers and data directory, and exit: 0 if all work.")
     ] = False,
@@ -217,14 +227,15 @@ def refuse_wrong_types(settings: dict[str, Any]) -> None:
 
 
 def run_region(config: Config) -> None:
-    configure_logging(config)
-    try:
-        loop = Loop(with_password(config), RespServer)
-        uvloop.run(run_until_signal(loop))
-    except ConfigError as error:
-        fail(str(error), USAGE_ERROR)
-    except (LogError, DiskError, RegionFailed, TransportError, OSError) as error:
-        fail(str(error), FAILURE)
+    with nullcontext() if config.log_format == CONSOLE else ForeignOutput():
+        configure_logging(config)
+        try:
+            loop = Loop(with_password(config), RespServer)
+            uvloop.run(run_until_signal(loop))
+        except ConfigError as error:
+            end(str(error), USAGE_ERROR)
+        except (LogError, DiskError, RegionFailed, TransportError, OSError) as error:
+            end(str(error), FAILURE)
 
 
 def check_region(config: Config) -> None:
@@ -243,6 +254,12 @@ async def run_until_signal(loop: Loop) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         running.add_signal_handler(number, loop.stop)
     await loop.run()
+
+
+def end(reason: str, code: int) -> None:
+    """End `serve`; the log has the reason as an event, as all that it has."""
+    logger.error("exit", reason=reason, code=code)
+    sys.exit(code)
 
 
 def fail(text: str, code: int) -> None:

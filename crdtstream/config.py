@@ -14,6 +14,8 @@ FSYNC_POLICIES = (ALWAYS, EVERYSEC, NO)
 NAME_CHARACTERS_MAX = 128
 INCARNATION_MAX = 255
 LOG_LEVELS = ("debug", "info", "warning", "error")
+LOGFMT, JSON, CONSOLE = "logfmt", "json", "console"
+LOG_FORMATS = (LOGFMT, JSON, CONSOLE)
 EVENT_LETTERS = "Ag$lshzxeKEtmdn"
 
 
@@ -79,6 +81,7 @@ class Limits:
     bulk_calls_max: int = 64
     bulk_stage_bytes_max: int = 256 << 20
     bulk_stage_idle_s_max: int = 600
+    metrics_series_max: int = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,9 @@ class Config:
     bulk_bind: str = "127.0.0.1"
     # None: no bulk port.
     bulk_port: int | None = None
+    http_bind: str = "127.0.0.1"
+    # None: no HTTP port.
+    http_port: int | None = None
     peers: tuple[str, ...] = ()
     data: str = "data"
     fsync: str = EVERYSEC
@@ -113,6 +119,7 @@ class Config:
     allowed_regions: tuple[int, ...] = ()
     replication_secret_file: str = ""
     log_level: str = "info"
+    log_format: str = LOGFMT
     notify_keyspace_events: str = ""
     config_file: str = ""
     limits: Limits = field(default_factory=Limits)
@@ -139,7 +146,12 @@ def validate(config: Config) -> None:
         raise ConfigError(f"id-mode {config.id_mode!r} must be one of {', '.join(ID_MODES)}")
     if config.incarnation is not None and not 0 <= config.incarnation <= INCARNATION_MAX:
         raise ConfigError(f"incarnation {config.incarnation} must be between 0 and {INCARNATION_MAX}")
-    ports = (("port", config.port), ("replication-port", config.replication_port), ("bulk-port", config.bulk_port or 0))
+    ports = (
+        ("port", config.port),
+        ("replication-port", config.replication_port),
+        ("bulk-port", config.bulk_port or 0),
+        ("http-port", config.http_port or 0),
+    )
     for name, port in ports:
         if not 0 <= port <= 65535:
             raise ConfigError(f"{name} {port} must be between 0 and 65535")
@@ -149,6 +161,8 @@ def validate(config: Config) -> None:
             raise ConfigError(f"peer {peer!r} must be HOST:PORT, the replication address of another region")
     if config.log_level not in LOG_LEVELS:
         raise ConfigError(f"log-level {config.log_level!r} must be one of {', '.join(LOG_LEVELS)}")
+    if config.log_format not in LOG_FORMATS:
+        raise ConfigError(f"log-format {config.log_format!r} must be one of {', '.join(LOG_FORMATS)}")
     if set(config.notify_keyspace_events) - set(EVENT_LETTERS):
         raise ConfigError(
             f"notify-keyspace-events {config.notify_keyspace_events!r} must be letters of {EVENT_LETTERS}"

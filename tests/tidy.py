@@ -19,11 +19,11 @@ FILE_LINES_MAX = 500
 LINE_CHARACTERS_MAX = 120
 
 # Lowest first. A part may import the parts of the rows above its own, never a neighbour in its row. `crdtstream` itself
-# (version and docstring) is below everything; `config` is for the node and what lies over it.
+# (version and docstring) is below everything; `config` and `events` are for the node and what lies over it.
 LAYERS = (
     ("crdtstream",),
     ("core",),
-    ("config",),
+    ("config", "events"),
     ("protocols",),
     ("clients",),
     ("commands", "replication", "storage"),
@@ -36,7 +36,7 @@ LAYERS = (
 )
 RANKS = {part: rank for rank, row in enumerate(LAYERS) for part in row}
 PURE = frozenset(
-    {"core", "config", "protocols", "clients", "commands", "serving", "peers", "replication", "bulk", "node"}
+    {"core", "config", "events", "protocols", "clients", "commands", "serving", "peers", "replication", "bulk", "node"}
 )
 
 # A client of the public ports in a process of its own sees nothing of a node but the bytes. What starts regions as

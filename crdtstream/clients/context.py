@@ -33,8 +33,9 @@ from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import EntryId
 from crdtstream.core.merged_ranges import MergedRanges
 from crdtstream.core.replica import Replica
+from crdtstream.events import Notice
 
-Notices = list[tuple[str, Exception | None]]
+Notices = list[Notice]
 
 
 class CommandError(Exception):

@@ -17,6 +17,7 @@ from crdtstream.config import NAME_CHARACTERS_MAX
 from crdtstream.core.causality import REGION_MAX, VersionVector, region_of
 from crdtstream.core.entry_id import U64_MAX
 from crdtstream.core.replica import Replica
+from crdtstream.events import Notice
 from crdtstream.protocols import codec
 from crdtstream.protocols.codec import BatchHeader, CodecError
 from crdtstream.replication.audit.audit import Audit
@@ -46,8 +47,8 @@ class Exchange:
     def __init__(
         self, settings: Settings, standing: Standing, replica: Replica, turn: Turn, history: History, birth: Birth
     ) -> None:
-        self.notices: list[tuple[str, Exception | None]] = []
-        self.news: list[str] = []
+        self.notices: list[Notice] = []
+        self.news: list[Notice] = []
         self.audit = Audit(settings.config.name, replica, self.notices)
         self.fetching = Fetching(self.news)
         self.view = View(settings, replica, history, birth, self.fetching, self.audit)
@@ -235,7 +236,8 @@ class Exchange:
             # A receiver resumes by this number, so it must differ between origins, log positions and attempts.
             number = (self._applied.slot << 3 ^ (last << 8 | self._snapshots & 0xFF)) & U64_MAX
             self.transfers.begin(peer, Transfer(number, last, snapshot))
-            self.news.append(f"a state transfer to region {region_of(peer)} begins")
+            text = f"a state transfer to region {region_of(peer)} begins"
+            self.news.append(Notice("state-transfer-sent", text))
 
     # The state being fetched
 
@@ -292,7 +294,8 @@ class Exchange:
         brought = self._turn.join(staging.transfer, state)
         size = f"{len(state.streams)} keys in {staging.next} chunks, {staging.byte_count} bytes"
         news = "" if brought else ", nothing new"
-        self.news.append(f"the state transfer from region {staging.region} is joined: {size}{news}")
+        text = f"the state transfer from region {staging.region} is joined: {size}{news}"
+        self.news.append(Notice("state-transfer-joined", text))
         self.fetching.end()
         handover.note_joined(state.vector)
         self._apply_passing()

@@ -107,7 +107,7 @@ class BulkServer:
         except (asyncio.CancelledError, grpc.aio.AbortError, GeneratorExit):
             raise
         except Exception as error:
-            logger.exception("a bulk call failed")
+            logger.exception("bulk-call-failed")
             await context.abort(grpc.StatusCode.INTERNAL, INTERNAL.format(type(error).__name__))
         finally:
             self._calls -= 1
@@ -133,7 +133,7 @@ class BulkServer:
         if hmac.compare_digest(given, node.settings.password):
             return
         node.statistics.denied_passwords += 1
-        warn(node, node.alarms.passwords, f"a bulk call from {host} gave a wrong password")
+        warn(node, node.alarms.passwords, "wrong-password", f"a bulk call from {host} gave a wrong password")
         await asyncio.sleep(node.limits.auth_failure_delay_ms / 1000)
         raise BulkError(UNAUTHENTICATED, WRONG_PASSWORD)
 

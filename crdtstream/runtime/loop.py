@@ -38,7 +38,7 @@ from crdtstream.runtime import process
 from crdtstream.runtime.bulk_server import BulkServer
 from crdtstream.runtime.config_file import rewrite_file
 from crdtstream.runtime.grpc_transport import GrpcTransport
-from crdtstream.runtime.logging import configure_logging
+from crdtstream.runtime.logging import configure_logging, log
 from crdtstream.runtime.saver import Saver
 from crdtstream.runtime.stopping import Stopping
 from crdtstream.runtime.unwritten import Unwritten
@@ -162,7 +162,7 @@ class Loop:
         gc.freeze()
         begun = 0 if checkpointer.manifest is None else checkpointer.manifest.begun
         seconds = round(time.monotonic() - began_s, 3)
-        logger.info("disk read", checkpoint=begun, records=log.last_position - begun, seconds=seconds)
+        logger.info("disk-read", checkpoint=begun, records=log.last_position - begun, seconds=seconds)
         log.sync()
         process.give_back(time.monotonic())
         return log, checkpointer
@@ -193,7 +193,7 @@ class Loop:
             "replication": f"{self.config.replication_bind}:{self._transport.port}",
             **bulk,
         }
-        logger.info("listening", region=self.config.name, **self._addresses)
+        logger.info("listening", **self._addresses)
         self._tell()
 
     async def _guard(self, work: Coroutine[None, None, None]) -> None:
@@ -237,9 +237,9 @@ class Loop:
             self._perform(self.node.stop())
             self._log.sync()
         except (LogError, DiskError) as error:
-            logger.error("the stop is not clean", reason=str(error))
+            logger.error("stop-unclean", reason=str(error))
         if self._unwritten.records:
-            logger.error("disk full: records that no client was told of are lost", records=len(self._unwritten))
+            logger.error("records-lost", records=len(self._unwritten))
 
     # Turns
 
@@ -306,23 +306,21 @@ class Loop:
             self.stop(requests.stop_at_once)
 
     def _tell(self) -> None:
-        """Log notices, news and membership events; `serving` follows the event `ready`, once the ports listen."""
+        """Log what the node noticed; `serving` follows the event `ready`, once the ports listen."""
         node = self.node
-        for text, error in node.notices:
-            logger.warning(text, exc_info=error)
-        node.notices.clear()
-        for text in node.news:
-            logger.info(text)
-        node.news.clear()
+        for notices in (node.notices, node.news):
+            for notice in notices:
+                log(logger, notice.event, detail=notice.text, exc_info=notice.error)
+            notices.clear()
         if self._addresses:
             self._tell_events()
 
     def _tell_events(self) -> None:
         events = self.node.chronicle.events
         for event, fields in events:
-            logger.info(event, region=self.config.name, **fields)
+            log(logger, event, **fields)
             if event == READY:
-                logger.info("serving", region=self.config.name, **self._addresses)
+                logger.info("serving", **self._addresses)
         events.clear()
 
     def _perform(self, ready: Ready) -> None:
@@ -362,7 +360,7 @@ class Loop:
         self.failed = True
         expected = isinstance(error, LogError | DiskError)
         reason = str(error) if expected else f"{type(error).__name__}: {error}"
-        logger.error("the region ends", reason=reason, exc_info=None if expected else error)
+        logger.error("region-failed", reason=reason, exc_info=None if expected else error)
         if self._ended is not None and not self._ended.done():
             self._ended.set_exception(RegionFailed(reason))
 
@@ -399,11 +397,7 @@ class Loop:
     def _lack_room(self, byte_count: int) -> None:
         self._room_needed = max(self._room_needed, 2 * ROOM_BYTES, byte_count)
         if self.node.standing.writable:
-            logger.warning(
-                "disk full: writes are rejected until space is freed; reads still work",
-                data=self.config.data,
-                needed_bytes=self._room_needed,
-            )
+            logger.warning("disk-full", data=self.config.data, needed_bytes=self._room_needed)
             self.node.writable(False)
 
     def _seek_room(self) -> None:
@@ -412,7 +406,7 @@ class Loop:
             if self._unwritten.records:
                 self._append([])
             if not self._unwritten.records:
-                logger.warning("disk has space again: writes are accepted", data=self.config.data)
+                logger.info("disk-has-space", data=self.config.data)
                 self._room_needed = 0
                 self.node.writable(True)
 
@@ -450,7 +444,7 @@ class Loop:
         for damage in self._log.damages[self._damages_told :]:
             self._damages_told += 1
             logger.error(
-                "the log is damaged: peers that need these records receive a full state transfer",
+                "log-damaged",
                 file=damage.file,
                 offset=damage.offset,
                 record=damage.record,

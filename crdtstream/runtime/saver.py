@@ -88,11 +88,11 @@ class Saver:
         except DiskError as error:
             self._checkpointer.abort()
             self._retry_s = time.monotonic() + RETRY_S
-            logger.error("a checkpoint failed", reason=str(error))
+            logger.error("checkpoint-failed", reason=str(error))
             self._node.checkpoint_ended(self._now_ms(), f"the checkpoint failed: {error}")
         else:
             seconds = round(time.monotonic() - began_s, 3)
-            logger.info("checkpoint taken", seconds=seconds, log_from=self._log.first_position)
+            logger.info("checkpoint-taken", seconds=seconds, log_from=self._log.first_position)
         self._settle()
 
     async def _take(self) -> None:

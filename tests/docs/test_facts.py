@@ -14,8 +14,8 @@ from simulations.checkers import all_checkers
 from tests.docs.blocks import PAGES
 from tests.tidy import LAYERS
 
-# The package itself, its settings, and `python -m crdtstream`.
-UNLISTED = ("crdtstream", "config", "__main__")
+# The package itself, its settings, the events of its log, and `python -m crdtstream`.
+UNLISTED = ("crdtstream", "config", "events", "__main__")
 
 
 def rows_of(page: str, heading: str) -> list[list[str]]:
