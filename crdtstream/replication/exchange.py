@@ -64,7 +64,7 @@ class Exchange:
         self._life_ms = 0
         # Regions that defer the admission of this region's origin, with the origin whose signs of life they name.
         self.heard_deferrals: dict[str, int] = {}
-        self._inbox = Inbox()
+        self.inbox = Inbox()
         self._links: dict[int, Session] = {}
         self._names: dict[int, str] = {}
         # When the last open link to each region was closed.
@@ -160,25 +160,25 @@ class Exchange:
         if header.slot == own.slot and not own.vector.contains(header.slot, header.last):
             self.doubled = True
             raise Refusal(f"region {name} received a batch of its own origin that its process never made")
-        if self._inbox.passes(header, own.vector):
+        if self.inbox.passes(header, own.vector):
             self._apply(header, payload, [link])
         else:
             self._offer(header, payload, link)
-        if self._inbox.waiting_count:
+        if self.inbox.waiting_count:
             self._apply_passing()
             self._bound_waiting()
 
     def _offer(self, header: BatchHeader, payload: bytes, link: int) -> None:
         try:
-            self._inbox.offer(header, payload, self._applied.vector, link)
+            self.inbox.offer(header, payload, self._applied.vector, link)
         except InboxError as error:
             raise Refusal(str(error)) from None
 
     def _apply_passing(self) -> None:
-        arrival = self._inbox.next(self._applied.vector)
+        arrival = self.inbox.next(self._applied.vector)
         while arrival is not None:
             self._apply(*arrival)
-            arrival = self._inbox.next(self._applied.vector)
+            arrival = self.inbox.next(self._applied.vector)
 
     def _apply(self, header: BatchHeader, payload: bytes, links: list[int]) -> None:
         """Apply a batch that passed the gates. It may have waited, so if it is invalid, the links that delivered it are
@@ -206,9 +206,9 @@ class Exchange:
         """
         limit = self._settings.limits.inbox_bytes_max
         # Shedding one link may not suffice, since batches that other links delivered too are kept.
-        while self._inbox.held_bytes > limit:
+        while self.inbox.held_bytes > limit:
             self._refuse(
-                [self._inbox.shed()], f"batches that wait for missing ones exceed inbox_bytes_max = {limit} bytes"
+                [self.inbox.shed()], f"batches that wait for missing ones exceed inbox_bytes_max = {limit} bytes"
             )
 
     def _refuse(self, links: list[int], reason: str) -> None:
@@ -305,7 +305,7 @@ class Exchange:
         self.history.begin_again(position, self._applied.vector)
         self.view.durable_vector = VersionVector()
         self.fetching.end()
-        self._inbox = Inbox()
+        self.inbox = Inbox()
         self.transfers.drop_all()
 
     def rejoin(self, payload: bytes, position: int) -> None:
@@ -466,12 +466,12 @@ class Exchange:
 
     def waiting(self) -> tuple[int, int]:
         """The number of batches in the inbox, and their bytes."""
-        return self._inbox.waiting_count, self._inbox.waiting_bytes
+        return self.inbox.waiting_count, self.inbox.waiting_bytes
 
     def check(self) -> None:
         self.progress.check()
         self.history.check()
-        self._inbox.check()
+        self.inbox.check()
         self.transfers.check()
         self.audit.check()
         self.fetching.check()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Protocol
@@ -71,7 +72,9 @@ class BulkServer:
         self._node = loop.node
         self._now_ms = now_ms
         self._stopping = False
-        self._calls = 0
+        self.running = 0
+        self.calls = 0
+        self.refusals: Counter[str] = Counter()
         self._server: grpc.aio.Server | None = None
 
     async def start(self) -> str:
@@ -98,23 +101,26 @@ class BulkServer:
     @asynccontextmanager
     async def call(self, context: ServicerContext) -> AsyncIterator[None]:
         """Run one call from admission to end; an error inside becomes its gRPC status."""
-        self._calls += 1
+        self.running += 1
+        self.calls += 1
         try:
             await self._admit(context)
             yield
         except BulkError as refusal:
+            self.refusals[refusal.code] += 1
             await context.abort(getattr(grpc.StatusCode, refusal.code), refusal.text)
         except (asyncio.CancelledError, grpc.aio.AbortError, GeneratorExit):
             raise
         except Exception as error:
+            self.refusals["INTERNAL"] += 1
             logger.exception("bulk-call-failed")
             await context.abort(grpc.StatusCode.INTERNAL, INTERNAL.format(type(error).__name__))
         finally:
-            self._calls -= 1
+            self.running -= 1
 
     async def _admit(self, context: ServicerContext) -> None:
         node = self._node.context
-        if self._calls > node.limits.bulk_calls_max:
+        if self.running > node.limits.bulk_calls_max:
             text = f"more than bulk_calls_max = {node.limits.bulk_calls_max} calls at once: try again later"
             raise BulkError(RESOURCE_EXHAUSTED, text)
         host = host_of(context.peer())

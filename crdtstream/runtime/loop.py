@@ -33,12 +33,14 @@ from crdtstream.config import ALWAYS, EVERYSEC, Config
 from crdtstream.node import Node, Ready
 from crdtstream.replication.membership.chronicle import READY
 from crdtstream.replication.turn import Record
-from crdtstream.replication.wire_pb2 import Message
 from crdtstream.runtime import process
 from crdtstream.runtime.bulk_server import BulkServer
 from crdtstream.runtime.config_file import rewrite_file
 from crdtstream.runtime.grpc_transport import GrpcTransport
 from crdtstream.runtime.logging import configure_logging, log
+from crdtstream.runtime.metrics.meters import Meters
+from crdtstream.runtime.observing import Observing
+from crdtstream.runtime.roomy_node import RoomyNode
 from crdtstream.runtime.saver import Saver
 from crdtstream.runtime.stopping import Stopping
 from crdtstream.runtime.unwritten import Unwritten
@@ -83,26 +85,6 @@ class ClientPort(Protocol):
     def turn_ended(self) -> None: ...
 
 
-class RoomyNode:
-    """The node as links see it; messages from peers reserve disk space as client requests do."""
-
-    def __init__(self, loop: Loop) -> None:
-        self._loop = loop
-        self._node = loop.node
-        self.link_opened = loop.node.link_opened
-        self.link_closed = loop.node.link_closed
-        self.outgoing = loop.node.outgoing
-        self.peer_met = loop.node.peer_met
-        self.peer_failed = loop.node.peer_failed
-        self.welcomes = loop.node.welcomes
-        self.link_verdict = loop.node.link_verdict
-
-    def receive(self, link_id: int, message: Message, now_ms: int) -> None:
-        if not self._loop.failed:
-            self._loop.expect(0, message.ByteSize())
-            self._node.receive(link_id, message, now_ms)
-
-
 class Loop:
     """The node of one region on an event loop; `make_port` creates the server for its clients.
 
@@ -114,11 +96,13 @@ class Loop:
         self.node = Node(config, now_ms())
         self._introduce()
         self._disk = RealDisk(config.data)
-        self._log, self._checkpointer = self._open_storage()
+        self.log, self._checkpointer = self._open_storage()
+        self.meters = Meters()
         self._unwritten = Unwritten()
         self._server = make_port(self)
-        self._transport = GrpcTransport(config, RoomyNode(self), self.schedule, now_ms, self.fail)
-        self._bulk = None if config.bulk_port is None else BulkServer(config, self, now_ms)
+        self.transport = GrpcTransport(config, RoomyNode(self), self.schedule, now_ms, self.fail)
+        self.bulk = None if config.bulk_port is None else BulkServer(config, self, now_ms)
+        self._observing = None if config.http_port is None else Observing(self)
         self._settling: list[asyncio.Future[None]] = []
         self._scheduled = False
         self.failed = True
@@ -127,7 +111,7 @@ class Loop:
         self._room_needed = 0
         self._damages_told = 0
         self._forgotten_given = 0
-        self._saver = Saver(self.node, self._log, self._checkpointer, self._settle, now_ms)
+        self._saver = Saver(self.node, self.log, self._checkpointer, self._settle, now_ms, self.meters)
         self._stopping = Stopping(self.node, self._saver, self._end)
         self._addresses: dict[str, str] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -178,23 +162,35 @@ class Loop:
 
     async def _start(self) -> None:
         running = asyncio.get_running_loop()
-        self.node.start(self._log, secrets.randbits(SEED_BITS), now_ms())
+        self.node.start(self.log, secrets.randbits(SEED_BITS), now_ms())
         self._sync_now()
         self.failed = False
         address = await self._server.start()
-        await self._transport.start()
-        bulk = {} if self._bulk is None else {"bulk": await self._bulk.start()}
+        await self.transport.start()
+        others = await self._start_others()
         self._tasks = [
             running.create_task(self._guard(work)) for work in (self._tick(), self._sync(), self._saver.run())
         ]
         self.schedule()
         self._addresses = {
             "redis": address,
-            "replication": f"{self.config.replication_bind}:{self._transport.port}",
-            **bulk,
+            "replication": f"{self.config.replication_bind}:{self.transport.port}",
+            **others,
         }
         logger.info("listening", **self._addresses)
         self._tell()
+
+    async def _start_others(self) -> dict[str, str]:
+        """Open the ports that are off unless they are given; return their addresses."""
+        addresses: dict[str, str] = {}
+        if self.bulk is not None:
+            addresses["bulk"] = await self.bulk.start()
+        if self._observing is not None:
+            try:
+                addresses["http"] = await self._observing.start()
+            except OSError as error:
+                raise RegionFailed(f"cannot listen for HTTP: {error}; choose another --http-port") from error
+        return addresses
 
     async def _guard(self, work: Coroutine[None, None, None]) -> None:
         try:
@@ -220,9 +216,10 @@ class Loop:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._bulk is not None:
-            await self._bulk.stop()
-        await self._transport.stop()
+        for other in (self._observing, self.bulk):
+            if other is not None:
+                await other.stop()
+        await self.transport.stop()
         if not self.failed:
             self._stop_log()
         self.failed = True
@@ -235,11 +232,15 @@ class Loop:
         """Perform the last turn, with the mark of a clean stop; if the log does not accept it, there is no mark."""
         try:
             self._perform(self.node.stop())
-            self._log.sync()
+            self.log.sync()
         except (LogError, DiskError) as error:
             logger.error("stop-unclean", reason=str(error))
         if self._unwritten.records:
             logger.error("records-lost", records=len(self._unwritten))
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping.task is not None
 
     # Turns
 
@@ -254,7 +255,7 @@ class Loop:
         if self.failed:
             return
         try:
-            self._perform_all()
+            self.meters.turn.time(self._perform_all)
         except Exception as error:
             self.fail(error)
             return
@@ -265,7 +266,7 @@ class Loop:
         self._server.turn_ended()
         if self.node.is_staging():
             gc.freeze()  # staged state is not garbage, and visiting it repeatedly takes seconds
-        self._transport.wake()
+        self.transport.wake()
         self._arm_timer()
 
     async def await_settled(self) -> None:
@@ -290,7 +291,7 @@ class Loop:
         ready = self.node.ready()
         while ready is not None:
             self._perform(ready)
-            if (ready.urgent or self.config.fsync == ALWAYS) and self._log.synced_position < self._log.last_position:
+            if (ready.urgent or self.config.fsync == ALWAYS) and self.log.synced_position < self.log.last_position:
                 self._sync_now()
             if self.node.is_behind():
                 self.schedule()
@@ -338,7 +339,7 @@ class Loop:
         if unwritten.records:
             records = unwritten.records + records
         try:
-            self._log.append(records)
+            self.meters.append.time(self.log.append, records)
         except DiskFull:
             unwritten.records = records
             self._lack_room(framed_bytes(records))
@@ -351,7 +352,7 @@ class Loop:
         ready = self.node.ready()
         if ready is not None:
             self._perform(ready)
-        self.node.synced(self._log.sync())
+        self.node.synced(self.meters.sync_log(self.log))
 
     def fail(self, error: Exception) -> None:
         """End the region; nothing more is appended."""
@@ -386,7 +387,7 @@ class Loop:
 
     def _ask_room(self, byte_count: int) -> bool:
         try:
-            room = self._log.has_room(byte_count)
+            room = self.log.has_room(byte_count)
         except (LogError, DiskError) as error:
             self.fail(error)
             return False
@@ -414,12 +415,14 @@ class Loop:
 
     async def _tick(self) -> None:
         while True:
-            await asyncio.sleep(TICK_S)
+            await self.meters.sleep(TICK_S)
             if not self.node.standing.writable:
                 self._seek_room()
             self.node.observe(*process.usage())
             self.node.reseed(secrets.randbits(SEED_BITS))
             self.node.tick(now_ms())
+            if self._observing is not None:
+                self._observing.note(now_ms())
             self._follow_config()
             self._tell_damage()
             self.schedule()
@@ -441,7 +444,7 @@ class Loop:
         """Log new damage. Peers that lack those records receive a full state transfer; the next checkpoint drops the
         file.
         """
-        for damage in self._log.damages[self._damages_told :]:
+        for damage in self.log.damages[self._damages_told :]:
             self._damages_told += 1
             logger.error(
                 "log-damaged",
@@ -476,5 +479,5 @@ class Loop:
         running = asyncio.get_running_loop()
         while self.config.fsync != ALWAYS:
             await asyncio.sleep(interval_s)
-            self.node.synced(await running.run_in_executor(None, self._log.sync))
+            self.node.synced(await running.run_in_executor(None, self.meters.sync_log, self.log))
             self.schedule()

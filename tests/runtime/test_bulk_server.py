@@ -103,7 +103,7 @@ async def test_rows_survive_a_restart(tmp_path: Path, fsync: str) -> None:
 async def test_written_means_durable_under_fsync_always(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each answer comes behind a sync that covers what it tells of."""
     async with serving(tmp_path, fsync="always") as port:
-        log = port.region.loop._log
+        log = port.region.loop.log
         for _ in range(3):
             await port.write(message_of(rows(10)))
             assert log.synced_position == log.last_position
@@ -193,9 +193,9 @@ async def test_a_call_ends_at_its_deadline(tmp_path: Path) -> None:
                 yield message_of(rows(1))
 
         await refused(port.stub.Write(endless(), timeout=0.3), grpc.StatusCode.DEADLINE_EXCEEDED, "")
-        server = port.region.loop._bulk
+        server = port.region.loop.bulk
         assert server is not None
-        await until(lambda: server._calls == 0, "the call is over")
+        await until(lambda: server.running == 0, "the call is over")
         assert (await port.write(message_of(rows(1)))).added == 1
 
 
@@ -203,11 +203,11 @@ async def test_a_call_that_is_given_up_ends(tmp_path: Path) -> None:
     async with serving(tmp_path) as port:
         call = port.stub.Write()
         await call.write(message_of(rows(1)))
-        server = port.region.loop._bulk
+        server = port.region.loop.bulk
         assert server is not None
-        await until(lambda: server._calls == 1, "the call is in")
+        await until(lambda: server.running == 1, "the call is in")
         call.cancel()
-        await until(lambda: server._calls == 0, "the call is over")
+        await until(lambda: server.running == 0, "the call is over")
 
 
 async def test_a_stop_ends_calls(tmp_path: Path) -> None:

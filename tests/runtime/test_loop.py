@@ -279,7 +279,7 @@ async def test_everysec_makes_writes_durable_without_a_command(tmp_path: Path, m
     monkeypatch.setattr(looping, "EVERYSEC_S", 0.01)
     async with running(config_of(tmp_path)) as region:
         await add(await region.connect())
-        log: Log = region.loop._log
+        log: Log = region.loop.log
         await until(lambda: log.synced_position == log.last_position, "it is synced")
         slot = region.loop.node.replica.applied.slot
         await until(lambda: region.loop.node.neighbours.durable().get(slot) == 1, "the node knows")
