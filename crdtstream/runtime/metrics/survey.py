@@ -1,7 +1,8 @@
 """A walk over all keys, in slices between turns: sums over all streams, and figures of the largest.
 
-A slice takes about `SLICE_S`; then the event loop is free. Keys are visited by the cursor of SCAN, so none that is
-there all the time is missed, however many others come and go.
+A slice takes about `SLICE_S`; then the event loop is free. Walks take `SHARE` of a processor at most: after a long one
+none begins for a while, and what is shown is older. Keys are visited by the cursor of SCAN, so none that is there all
+the time is missed, however many others come and go.
 
 Series are bounded by `metrics_series_max`: the longest streams become series, among streams of one length those that
 were used last, and of their groups those with the most pending entries. All others are summed up as omitted.
@@ -22,6 +23,7 @@ from crdtstream.core.stream import Stream
 from crdtstream.runtime.metrics.meters import Histogram
 
 SLICE_S = 0.0005
+SHARE = 0.05
 PAGE_KEYS = 32
 STREAM_SERIES = 4
 GROUP_SERIES = 5
@@ -125,11 +127,13 @@ class Survey:
         self._slices = slices
         self._walk: asyncio.Task[None] | None = None
         self._began_s = 0.0
+        self._busy_s = 0.0
+        self._due_s = 0.0
         self.seen: Seen | None = None
 
     async def look(self, series_max: int, wait_s: float) -> Seen | None:
-        """Walk, and wait for it at most so long; return the latest walk that has ended."""
-        if self._walk is None or self._walk.done():
+        """Walk if that is due, and wait for it at most so long; return the latest walk that has ended."""
+        if self._walk is None or (self._walk.done() and perf_counter() >= self._due_s):
             self._walk = asyncio.get_running_loop().create_task(self._look(series_max))
         await asyncio.wait([self._walk], timeout=wait_s)
         if self._walk.done():
@@ -143,19 +147,25 @@ class Survey:
 
     async def _look(self, series_max: int) -> None:
         seen = Seen()
-        self._began_s = perf_counter()
+        self._began_s, self._busy_s = perf_counter(), 0.0
         largest = await self._find_largest(seen.totals, series_max // STREAM_SERIES)
         await self._describe(seen, largest, series_max)
+        self._end_slice()
         seen.ended_s = perf_counter()
-        self._slices.observe(seen.ended_s - self._began_s)
+        self._due_s = seen.ended_s + self._busy_s * (1 / SHARE - 1)
         self.seen = seen
 
     async def _rest(self) -> None:
         """Let the loop go on if the slice was long enough."""
         if perf_counter() - self._began_s >= SLICE_S:
-            self._slices.observe(perf_counter() - self._began_s)
+            self._end_slice()
             await asyncio.sleep(0)
             self._began_s = perf_counter()
+
+    def _end_slice(self) -> None:
+        took_s = perf_counter() - self._began_s
+        self._slices.observe(took_s)
+        self._busy_s += took_s
 
     async def _find_largest(self, totals: Totals, count: int) -> list[Rank]:
         """Add all streams to the totals; return the ranks of the largest, the largest first."""
@@ -176,8 +186,12 @@ class Survey:
         return sorted(largest, reverse=True)
 
     def _visit(self, totals: Totals, key: Key) -> Rank | None:
-        stream = self._keyspace.known(key)
+        """Add a key to the totals. One that does not exist any more may have tombstones, and no rank."""
+        stream = self._keyspace.databases[key[0]].get(key[1])
         if stream is None:
+            return None
+        if not stream.exists():
+            totals.tombstones += tombstones_of(stream)
             return None
         add_to(totals, stream)
         return (stream.length, stream.used_ms, key)
