@@ -98,6 +98,7 @@ CROSS_CUTTING = frozenset(
         "test_demo",
         "test_facts",
         "test_garbage",
+        "test_monitoring",
         "test_pages",
         "test_differential",
         "test_processes",

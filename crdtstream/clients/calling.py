@@ -38,7 +38,8 @@ def call(context: Context, client: Client, command: Command, argv: list[bytes]) 
     if context.monitors:
         feed(context, client, command, argv)
     took_ns = context.stopwatch.read() - began_ns
-    tally.took(took_ns)
+    tally.took_ns += took_ns
+    tally.buckets[took_ns.bit_length()] += 1
     if reply is None:
         client.request, client.took_ns = argv, took_ns
     elif took_ns >= context.slow_log.least_ns and not command.never_slow:

@@ -1,9 +1,8 @@
 """What others write goes to the log as events: Python's loggers and warnings, uncaught exceptions, and C libraries.
 
-C libraries, gRPC first of all, write to file descriptor 2, and what they say is often the only reason that there is:
-why a TLS handshake failed at the side that was dialled, for one. The descriptor becomes a pipe that a thread reads; the
-log goes on to where it led before. A write to a full pipe fails rather than waits. What a library writes while it ends
-the process may be lost; faulthandler still writes to where the log goes.
+C libraries, gRPC first of all, write to file descriptor 2. It becomes a pipe that a thread reads; the log goes on to
+where it led before. A write to a full pipe fails rather than waits. What a library writes while it ends the process may
+be lost; faulthandler still writes to where the log goes.
 
 With the format for people nothing is captured.
 """

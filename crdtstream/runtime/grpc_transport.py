@@ -28,7 +28,7 @@ from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication import wire_pb2_grpc as wire_grpc
 from crdtstream.runtime.credentials import join_address, read_credentials, split_address
 from crdtstream.runtime.handshake import Answers, Handshake, Refused, host_of
-from crdtstream.runtime.link import LOST, Link, LinkNode, LinkSettings, reason_of
+from crdtstream.runtime.link import LOST, Link, LinkNode, LinkSettings, is_refusal, reason_of
 from crdtstream.runtime.logging import log
 from crdtstream.runtime.newcomers import Newcomer, Newcomers
 from crdtstream.runtime.repeats import Repeats
@@ -292,7 +292,10 @@ class GrpcTransport:
                 self._note_unreached(peer, "no answer")
                 return None
             except LOST as error:
-                self._note_unreached(peer, reason_of(error))
+                if is_refusal(error):
+                    self._note_refused(peer, reason_of(error))
+                else:
+                    self._note_unreached(peer, reason_of(error))
                 return None
             self._unreached_s.pop(peer, None)
             self._settings.node.peer_met(peer, region)
@@ -302,6 +305,14 @@ class GrpcTransport:
             if link.reason != SUPERSEDED:
                 self._settings.node.peer_failed(peer, link.reason)
             return link
+
+    def _note_refused(self, peer: str, reason: str) -> None:
+        """Note a refusal that came before the peer named its region. Others come later, by the link, and are told
+        alike.
+        """
+        self._settings.node.peer_failed(peer, reason)
+        self._note_refusal(peer, True)
+        self._warn("link-closed", f"{peer} 0", reason, {"peer": 0, "peer_name": "", "address": peer, "side": DIALLED})
 
     def _note_unreached(self, peer: str, reason: str) -> None:
         """Note a failed dial. When regions start or restart, some are late, so only a lasting failure is logged as a

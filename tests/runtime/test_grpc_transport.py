@@ -252,7 +252,8 @@ async def test_what_fails_again_is_told_once(transports: Transports) -> None:
     soon = dataclasses.replace(LIMITS, peer_timeout_ms=40)
     with structlog.testing.capture_logs() as logged:
         listening = await transports.start(config(1), east)
-        await transports.start(config(2, listening.port, free_port(), limits=soon), west)
+        nobody = free_port()
+        dialling = await transports.start(config(2, listening.port, nobody, limits=soon), west)
         await until(lambda: len(east.closed) >= 3, "three refusals")
         await until(lambda: any(is_warning(line, "peer-unreachable") for line in logged), "nobody answers")
     early = [line for line in logged if line["event"] == "dial-failed"]
@@ -262,6 +263,9 @@ async def test_what_fails_again_is_told_once(transports: Transports) -> None:
     assert reasons == ["the peer refused: wrong cluster", "wrong cluster"]
     assert len([line for line in told if line["event"] == "peer-unreachable"]) == 1
     assert {line["log_level"] for line in told} == {"warning"}
+    assert listening.refusals["accepted", ""] >= 3
+    assert dialling.refusals["dialled", f"127.0.0.1:{listening.port}"] >= 2
+    assert dialling.dial_failures[f"127.0.0.1:{nobody}"] >= len(early) + 1
 
 
 async def test_what_a_region_cannot_read_is_told_once_as_a_warning(transports: Transports) -> None:

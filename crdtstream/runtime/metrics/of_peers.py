@@ -16,11 +16,12 @@ from crdtstream.clients.cluster import Peer
 from crdtstream.clients.context import Context
 from crdtstream.commands.members import held_back
 from crdtstream.commands.regions import LINK_OPEN, LINK_TRANSFER, lags_of
-from crdtstream.runtime.grpc_transport import GrpcTransport
+from crdtstream.runtime.grpc_transport import ACCEPTED, DIALLED, GrpcTransport
 from crdtstream.runtime.metrics.ages import Ages
 from crdtstream.runtime.metrics.families import Rows, counters, gauge, gauges
 
 PEER = ("peer",)
+DIRECTIONS = ("receiving", "sending")
 REASON_CHARACTERS_MAX = 120
 
 
@@ -53,9 +54,9 @@ def peer_families(context: Context, transport: GrpcTransport, ages: Ages) -> Ite
     yield gauges("peer_silent_seconds", meaning, PEER, [(label, peer.silent_ms / 1000) for label, peer in linked])
     meaning = "Bytes of batches sent since the link opened."
     yield counters("peer_sent_bytes_total", meaning, PEER, [(label, peer.sent_bytes) for label, peer in linked])
-    yield from unlinked_families([(label, peer) for label, peer in labelled if peer.unlinked_ms >= 0])
+    yield from unlinked_families(labelled)
     yield from transfer_families(labelled)
-    yield from refusal_families(transport)
+    yield from refusal_families(transport, context.settings.config.peers)
 
 
 Labelled = list[tuple[tuple[str], Peer]]
@@ -80,28 +81,36 @@ def lag_families(context: Context, ages: Ages, named: Labelled) -> Iterator[Metr
     yield gauges("peer_lag_seconds", meaning, PEER, late)
 
 
-def unlinked_families(unlinked: Labelled) -> Iterator[Metric]:
-    meaning = "For how long the peer has not been linked."
-    yield gauges("peer_unlinked_seconds", meaning, PEER, [(label, peer.unlinked_ms / 1000) for label, peer in unlinked])
+def unlinked_families(labelled: Labelled) -> Iterator[Metric]:
+    meaning = "For how long the peer has not been linked; 0 while it is."
+    since = [(label, max(0, peer.unlinked_ms) / 1000) for label, peer in labelled]
+    yield gauges("peer_unlinked_seconds", meaning, PEER, since)
     meaning = "Why the peer is not linked: the last refusal, or the last error of a dial."
+    unlinked = [(label, peer) for label, peer in labelled if peer.unlinked_ms >= 0]
     rows = [((*label, reason_label(peer.reason)), 1.0) for label, peer in unlinked]
     yield gauges("peer_unlinked_info", meaning, ("peer", "reason"), rows)
 
 
 def transfer_families(labelled: Labelled) -> Iterator[Metric]:
-    running = [
-        ((*label, peer.transfer.direction), peer.transfer.byte_count)
-        for label, peer in labelled
-        if peer.transfer is not None
-    ]
+    running = [((*label, direction), bytes_in(peer, direction)) for label, peer in labelled for direction in DIRECTIONS]
     labels = ("peer", "direction")
-    yield gauges("peer_transfers", "1 while a whole state is transferred.", labels, [(row, 1.0) for row, _ in running])
-    yield gauges("peer_transfer_bytes", "Bytes of the running state transfer.", labels, running)
+    rows = [(row, float(byte_count is not None)) for row, byte_count in running]
+    yield gauges("peer_transfers", "1 while a whole state is transferred.", labels, rows)
+    rows = [(row, float(byte_count or 0)) for row, byte_count in running]
+    yield gauges("peer_transfer_bytes", "Bytes of the running state transfer.", labels, rows)
 
 
-def refusal_families(transport: GrpcTransport) -> Iterator[Metric]:
+def bytes_in(peer: Peer, direction: str) -> int | None:
+    """The bytes of a running transfer in this direction; None if there is none."""
+    transfer = peer.transfer
+    return transfer.byte_count if transfer is not None and transfer.direction == direction else None
+
+
+def refusal_families(transport: GrpcTransport, configured: tuple[str, ...]) -> Iterator[Metric]:
+    """Those that never happened are shown too: an increase from nothing would not be seen."""
     meaning = "Links refused by either side; peer is the address that was dialled, empty for who dialled in."
-    yield counters("refusals_total", meaning, ("side", "peer"), sorted(transport.refusals.items()))
+    counted = {(ACCEPTED, ""): 0, **{(DIALLED, peer): 0 for peer in configured}, **transport.refusals}
+    yield counters("refusals_total", meaning, ("side", "peer"), sorted(counted.items()))
     meaning = "Dials that reached nobody, by configured address."
-    rows = [((peer,), count) for peer, count in sorted(transport.dial_failures.items())]
+    rows = [((peer,), float(transport.dial_failures[peer])) for peer in sorted(configured)]
     yield counters("dial_failures_total", meaning, PEER, rows)

@@ -9,8 +9,9 @@ from prometheus_client.core import HistogramMetricFamily, Metric
 
 from crdtstream import __version__
 from crdtstream.clients.context import Context
-from crdtstream.clients.statistics import BUCKETS, Tally
+from crdtstream.clients.statistics import Tally
 from crdtstream.core.causality import origin_name
+from crdtstream.events import AS_GIVEN, ERROR, EVENTS, WARNING, Event
 from crdtstream.node import Node
 from crdtstream.runtime.bulk_server import BulkServer
 from crdtstream.runtime.logging import log_counts
@@ -19,7 +20,7 @@ from crdtstream.runtime.metrics.meters import Meters
 from crdtstream.storage.log import Log
 
 # Bounds of commands: 2^14 ns (16 us) to 2^34 ns (17 s), each four times the one before.
-COMMAND_BITS = range(14, BUCKETS - 1, 2)
+COMMAND_BITS = range(14, 36, 2)
 CODES_MAX = 64
 OTHER_CODES = "other"
 
@@ -28,9 +29,9 @@ def standing_families(context: Context) -> Iterator[Metric]:
     config, standing, admission = context.settings.config, context.standing, context.cluster.admission
     slot = context.replica.applied.slot
     texts = {
-        "region": config.name,
+        "name": config.name,
         "number": str(config.region),
-        "cluster": config.cluster,
+        "cluster_name": config.cluster,
         "origin": origin_name(slot) if slot else "",
         "version": __version__,
         "id_mode": config.id_mode,
@@ -145,6 +146,10 @@ def replication_families(node: Node) -> Iterator[Metric]:
         )
 
 
+def levels_of(event: Event) -> tuple[str, ...]:
+    return (WARNING, ERROR) if event.level == AS_GIVEN else (event.level,)
+
+
 def bulk_families(node: Node, bulk: BulkServer | None) -> Iterator[Metric]:
     if bulk is None:
         return
@@ -156,7 +161,9 @@ def bulk_families(node: Node, bulk: BulkServer | None) -> Iterator[Metric]:
 
 
 def event_families() -> Iterator[Metric]:
-    rows = [(name, float(count)) for name, count in sorted(log_counts.items())]
+    """Those that never happened are shown too: an increase from nothing would not be seen."""
+    never = {(event.name, level): 0 for event in EVENTS.values() for level in levels_of(event)}
+    rows = [(name, float(count)) for name, count in sorted({**never, **log_counts}.items())]
     yield counters(
         "log_events_total", "Events of the log, as far as log_level lets them pass.", ("event", "level"), rows
     )

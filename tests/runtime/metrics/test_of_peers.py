@@ -19,6 +19,7 @@ class FakeTransport:
 
 
 def found_in(region: Region, peers: list[Peer], ages: Ages | None = None) -> Scraped:
+    region.configure(peers=("10.0.0.3:1", "10.0.0.4:1"))
     region.neighbours.peers = lambda: peers  # type: ignore[method-assign]
     transport: GrpcTransport = FakeTransport()  # type: ignore[assignment]
     return scraped(peer_families(region.context, transport, ages or Ages()))
@@ -45,6 +46,10 @@ def test_a_linked_peer_and_one_that_never_answered() -> None:
     assert found.value("refusals_total", side="dialled", peer="10.0.0.3:1") == 4
     assert found.value("refusals_total", side="accepted", peer="") == 2
     assert found.value("dial_failures_total", peer="10.0.0.3:1") == 9
+    assert found.value("dial_failures_total", peer="10.0.0.4:1") == 0
+    assert found.value("refusals_total", side="dialled", peer="10.0.0.4:1") == 0
+    assert found.value("peer_unlinked_seconds", peer="west") == 0
+    assert found.value("peer_transfers", peer="west", direction="receiving") == 0
 
 
 def test_two_origins_of_one_region_make_one_series() -> None:
