@@ -29,6 +29,13 @@ from crdtstream.runtime.secret_files import with_password
 from crdtstream.storage.disk import DiskError
 from crdtstream.storage.recovery import LogError
 
+BulkPort = Annotated[
+    int | None, typer.Option(help="gRPC port for moving many entries; off unless given, 0 selects a free one.")
+]
+HttpPort = Annotated[
+    int | None, typer.Option(help="HTTP port for metrics and health; off unless given, 0 selects a free one.")
+]
+
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
 app.add_typer(admin, name="admin")
@@ -69,13 +76,9 @@ def serve(
     replication_bind: Annotated[str | None, typer.Option(help="Address of the replication port.")] = None,
     replication_port: Annotated[int | None, typer.Option(help="gRPC port that the other regions dial.")] = None,
     bulk_bind: Annotated[str | None, typer.Option(help="Address of the bulk port.")] = None,
-    bulk_port: Annotated[
-        int | None, typer.Option(help="gRPC port for moving many entries; off unless given, 0 selects a free one.")
-    ] = None,
+    bulk_port: BulkPort = None,
     http_bind: Annotated[str | None, typer.Option(help="Address of the HTTP port.")] = None,
-    http_port: Annotated[
-        int | None, typer.Option(help="HTTP port for metrics and health; off unless given, 0 selects a free one.")
-    ] = None,
+    http_port: HttpPort = None,
     peer: Annotated[list[str] | None, typer.Option(help="HOST:PORT of another region; may be repeated.")] = None,
     data: Annotated[str | None, typer.Option(help="Data directory.")] = None,
     fsync: Annotated[str | None, typer.Option(help="always, everysec or no.")] = None,

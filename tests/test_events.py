@@ -63,11 +63,13 @@ def logging_sources() -> list[Source]:
     return [source for source in sources("crdtstream") if not source.path.startswith(OTHERS)]
 
 
+@pytest.mark.interpreted
 def test_every_call_logs_an_event() -> None:
     faults = [fault for source in logging_sources() for fault in faults_in(source)]
     assert not faults, "\n".join(faults)
 
 
+@pytest.mark.interpreted
 def test_every_event_is_logged_somewhere() -> None:
     text = "".join(source.text for source in logging_sources() if source.path != "crdtstream/events.py")
     assert [name for name in EVENTS if f'"{name}"' not in text] == []

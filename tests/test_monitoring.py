@@ -69,12 +69,6 @@ def test_each_rule_has_a_test_that_can_fail(tmp_path: Path) -> None:
     assert {*failed} == {*rules()}, checked.stdout + checked.stderr
 
 
-def test_each_rule_is_in_the_documentation() -> None:
-    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
-    _, _, behind = page.partition("\n### Alerts\n")
-    assert re.findall(r"^\| `(\w+)` \|", behind, re.MULTILINE) == rules()
-
-
 class Prometheus:
     """The server, asked over HTTP."""
 

@@ -230,7 +230,7 @@ async def test_a_fault_of_ours_ends_the_call_and_nothing_else(tmp_path: Path, mo
         with monkeypatch.context() as patch, structlog.testing.capture_logs() as told:
             patch.setattr("crdtstream.runtime.bulk_calls.heads_of", broken)
             await refused(port.heads(b"s"), grpc.StatusCode.INTERNAL, "ZeroDivisionError in the bulk port")
-        assert [line["event"] for line in told] == ["a bulk call failed"]
+        assert [line["event"] for line in told] == ["bulk-call-failed"]
         assert await port.heads(b"s") == {b"s": []}
 
 

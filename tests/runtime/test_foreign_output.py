@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.runtime.log_lines import PARSERS, events_in
+from tests.tidy import ROOT
 
 PROGRAM = """
 import logging, os, sys, threading, warnings
@@ -47,9 +48,8 @@ with ForeignOutput():
 
 @pytest.mark.parametrize("log_format", [*PARSERS])
 def test_every_line_is_an_event(log_format: str) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-W", "default", "-c", PROGRAM, log_format], capture_output=True, text=True, timeout=60
-    )
+    command = [sys.executable, "-W", "default", "-c", PROGRAM, log_format]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     told = events_in(ended.stderr, log_format)
     assert ended.returncode == 1
     assert of(told, "listening", "redis") == ["127.0.0.1:1"]

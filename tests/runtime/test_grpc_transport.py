@@ -263,7 +263,7 @@ async def test_what_fails_again_is_told_once(transports: Transports) -> None:
     assert reasons == ["the peer refused: wrong cluster", "wrong cluster"]
     assert len([line for line in told if line["event"] == "peer-unreachable"]) == 1
     assert {line["log_level"] for line in told} == {"warning"}
-    assert listening.refusals["accepted", ""] >= 3
+    assert listening.refusals["accepted", ""] >= 2
     assert dialling.refusals["dialled", f"127.0.0.1:{listening.port}"] >= 2
     assert dialling.dial_failures[f"127.0.0.1:{nobody}"] >= len(early) + 1
 
