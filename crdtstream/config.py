@@ -208,6 +208,7 @@ LIMITS_MAX = {
     "bulk_message_bytes_max": 1 << 30,
     "stream_idmp_duration_s": 86_400,
     "stream_idmp_entries_max": 10_000,
+    "metrics_series_max": 20_000,
 }
 # (a, n, b): n times limit a must not exceed limit b. A message of about `message_bytes` can carry batches, a piece of a
 # state and progress at once. Of two heartbeats within a timeout, one may be late.

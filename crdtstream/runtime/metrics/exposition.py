@@ -1,5 +1,7 @@
 """Metric families as text, a piece at a time, so that the event loop is never held for long.
 
+A family may come in parts, one after the other; its head is written once.
+
 The format is the text format 0.0.4, which every version of Prometheus reads.
 """
 
@@ -30,14 +32,18 @@ class Piece(CollectorRegistry):
         yield self._metric
 
 
-def pieces_of(metric: Metric) -> Iterator[bytes]:
-    """The text of a family; its head comes once."""
-    samples = metric.samples
-    for at in range(0, len(samples), PIECE_SAMPLES):
-        part = Metric(metric.name, metric.documentation, metric.type, metric.unit)
-        part.samples = samples[at : at + PIECE_SAMPLES]
-        text = generate_latest(Piece(part))
-        yield text if at == 0 else without_head(text)
+def pieces_of(families: Iterable[Metric]) -> Iterator[bytes]:
+    """The text of families; one without samples has none. A piece may be empty, where only a family was made."""
+    named = ""
+    for metric in families:
+        for at in range(0, len(metric.samples), PIECE_SAMPLES):
+            part = Metric(metric.name, metric.documentation, metric.type, metric.unit)
+            part.samples = metric.samples[at : at + PIECE_SAMPLES]
+            text = generate_latest(Piece(part))
+            yield text if metric.name != named else without_head(text)
+            named = metric.name
+        if not metric.samples:
+            yield b""
 
 
 def without_head(text: bytes) -> bytes:
@@ -48,12 +54,11 @@ async def render(families: Iterable[Metric], slices: Histogram) -> bytes:
     """The text of all families. They may be made while this goes on: each takes a slice of its own."""
     text: list[bytes] = []
     began_s = perf_counter()
-    for metric in families:
-        for piece in pieces_of(metric):
-            text.append(piece)
-            if perf_counter() - began_s >= SLICE_S:
-                slices.observe(perf_counter() - began_s)
-                await asyncio.sleep(0)
-                began_s = perf_counter()
+    for piece in pieces_of(families):
+        text.append(piece)
+        if perf_counter() - began_s >= SLICE_S:
+            slices.observe(perf_counter() - began_s)
+            await asyncio.sleep(0)
+            began_s = perf_counter()
     slices.observe(perf_counter() - began_s)
     return b"".join(text)

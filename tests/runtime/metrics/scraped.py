@@ -33,4 +33,4 @@ class Scraped:
 
 
 def scraped(families: Iterable[Metric]) -> Scraped:
-    return Scraped(b"".join(piece for family in families for piece in pieces_of(family)).decode())
+    return Scraped(b"".join(pieces_of(families)).decode())

@@ -15,9 +15,11 @@ from crdtstream.runtime.metrics.meters import FAST_S, Histogram
 def test_pieces_have_one_head() -> None:
     rows = [((f"# {number}",), float(number)) for number in range(3 * PIECE_SAMPLES + 1)]
     family = counters("x_total", "Many\nof them.", ("name",), rows)
-    pieces = list(pieces_of(family))
+    pieces = list(pieces_of([family]))
     assert len(pieces) == 4
     assert b"".join(pieces) == generate_latest(Piece(family))
+    parts = [counters("x_total", "Many\nof them.", ("name",), rows[at : at + 50]) for at in range(0, len(rows), 50)]
+    assert b"".join(pieces_of(parts)) == generate_latest(Piece(family))
 
 
 async def test_a_long_text_lets_others_run(monkeypatch: object) -> None:
