@@ -8,19 +8,22 @@ import signal
 import sys
 import tomllib
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
+import structlog
 import typer
 import uvloop
 
 from crdtstream import __version__, node
 from crdtstream.admin.app import app as admin
-from crdtstream.config import LIMITS_MIN, Config, ConfigError, Limits, validate
+from crdtstream.config import CONSOLE, LIMITS_MIN, Config, ConfigError, Limits, validate
 from crdtstream.demo.run import run_demo
 from crdtstream.migration.app import export_streams, import_streams
 from crdtstream.runtime import core_log
 from crdtstream.runtime.checking import problems_of
+from crdtstream.runtime.foreign_output import ForeignOutput
 from crdtstream.runtime.grpc_transport import TransportError
 from crdtstream.runtime.logging import configure_logging
 from crdtstream.runtime.loop import Loop, RegionFailed
@@ -40,6 +43,8 @@ USAGE_ERROR = 2
 # There is no flag for the password, because ps would show it.
 PASSWORD_VARIABLE = "CRDTSTREAM_REQUIREPASS"
 FAILURE = 1
+
+logger = structlog.get_logger()
 
 
 def main() -> None:
@@ -72,6 +77,9 @@ TlsCaCertFile = Annotated[
 ]
 BulkPort = Annotated[
     int | None, typer.Option(help="gRPC port for moving many entries; off unless given, 0 selects a free one.")
+]
+HttpPort = Annotated[
+    int | None, typer.Option(help="HTTP port for metrics and health; off unless given, 0 selects a free one.")
 ]
 OciBind = Annotated[str | None, typer.Option(help="Address of the port for clients of OCI Streaming.")]
 OciPort = Annotated[
@@ -125,6 +133,8 @@ def serve(
     oci_dev: OciDev = None,
     init_streams: InitStreams = None,
     bulk_tls: Annotated[bool | None, typer.Option(help="TLS on the bulk port, as on the TLS port.")] = None,
+    http_bind: Annotated[str | None, typer.Option(help="Address of the HTTP port.")] = None,
+    http_port: HttpPort = None,
     peer: Annotated[list[str] | None, typer.Option(help="HOST:PORT of another region; may be repeated.")] = None,
     data: Annotated[str | None, typer.Option(help="Data directory.")] = None,
     fsync: Annotated[str | None, typer.Option(help="always, everysec or no.")] = None,
@@ -141,6 +151,7 @@ def serve(
     allow_region: AllowRegion = None,
     replication_secret_file: ReplicationSecretFile = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    log_format: Annotated[str | None, typer.Option(help="logfmt, json, or console for people.")] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Check settings, files, peers and data directory, and exit: 0 if all work.")
     ] = False,
@@ -264,15 +275,17 @@ def refuse_wrong_types(settings: dict[str, Any]) -> None:
 
 
 def run_region(config: Config) -> None:
-    core_log.capture(config)
-    configure_logging(config)
-    try:
-        loop = Loop(with_password(config), RespServer, gateway_maker(config))
-        uvloop.run(run_until_signal(loop))
-    except ConfigError as error:
-        fail(str(error), USAGE_ERROR)
-    except (LogError, DiskError, RegionFailed, TransportError, OSError) as error:
-        fail(str(error), FAILURE)
+    if config.log_format == CONSOLE:
+        core_log.capture(config)
+    with nullcontext() if config.log_format == CONSOLE else ForeignOutput():
+        configure_logging(config)
+        try:
+            loop = Loop(with_password(config), RespServer, gateway_maker(config))
+            uvloop.run(run_until_signal(loop))
+        except ConfigError as error:
+            end(str(error), USAGE_ERROR)
+        except (LogError, DiskError, RegionFailed, TransportError, OSError) as error:
+            end(str(error), FAILURE)
 
 
 def gateway_maker(config: Config) -> Callable[[Loop], EdgePort] | None:
@@ -309,6 +322,12 @@ async def run_until_signal(loop: Loop) -> None:
         running.add_signal_handler(number, loop.stop)
     running.add_signal_handler(signal.SIGHUP, loop.reload)
     await loop.run()
+
+
+def end(reason: str, code: int) -> None:
+    """End `serve`; the log has the reason as an event, as all that it has."""
+    logger.error("exit", reason=reason, code=code)
+    sys.exit(code)
 
 
 def fail(text: str, code: int) -> None:

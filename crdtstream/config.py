@@ -19,6 +19,8 @@ INCARNATION_MAX = 255
 REAL = "real"
 OCI_LIMITS = (REAL, "off")
 LOG_LEVELS = ("debug", "info", "warning", "error")
+LOGFMT, JSON, CONSOLE = "logfmt", "json", "console"
+LOG_FORMATS = (LOGFMT, JSON, CONSOLE)
 EVENT_LETTERS = "Ag$lshzxeKEtmdn"
 
 
@@ -89,6 +91,7 @@ class Limits:
     bulk_stage_bytes_max: int = 256 << 20
     bulk_stage_idle_s_max: int = 600
     oci_partitions_max: int = 200
+    metrics_series_max: int = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,9 @@ class Config:
     # Serve the tools for tests although the limits are real.
     oci_dev: bool = False
     init_streams: str = ""
+    http_bind: str = "127.0.0.1"
+    # None: no HTTP port.
+    http_port: int | None = None
     peers: tuple[str, ...] = ()
     data: str = "data"
     fsync: str = EVERYSEC
@@ -139,6 +145,7 @@ class Config:
     allowed_regions: tuple[int, ...] = ()
     replication_secret_file: str = ""
     log_level: str = "info"
+    log_format: str = LOGFMT
     notify_keyspace_events: str = ""
     config_file: str = ""
     limits: Limits = field(default_factory=Limits)
@@ -182,6 +189,7 @@ def validate(config: Config) -> None:
         ("bulk-port", config.bulk_port or 0),
         ("oci-port", config.oci_port or 0),
         ("tls-port", config.tls_port),
+        ("http-port", config.http_port or 0),
     )
     for name, port in ports:
         if not 0 <= port <= 65535:
@@ -192,6 +200,8 @@ def validate(config: Config) -> None:
             raise ConfigError(f"peer {peer!r} must be HOST:PORT, the replication address of another region")
     if config.log_level not in LOG_LEVELS:
         raise ConfigError(f"log-level {config.log_level!r} must be one of {', '.join(LOG_LEVELS)}")
+    if config.log_format not in LOG_FORMATS:
+        raise ConfigError(f"log-format {config.log_format!r} must be one of {', '.join(LOG_FORMATS)}")
     if set(config.notify_keyspace_events) - set(EVENT_LETTERS):
         raise ConfigError(
             f"notify-keyspace-events {config.notify_keyspace_events!r} must be letters of {EVENT_LETTERS}"
@@ -241,6 +251,7 @@ LIMITS_MAX = {
     "bulk_message_bytes_max": 1 << 30,
     "stream_idmp_duration_s": 86_400,
     "stream_idmp_entries_max": 10_000,
+    "metrics_series_max": 20_000,
 }
 # (a, n, b): n times limit a must not exceed limit b. A message of about `message_bytes` can carry batches, a piece of a
 # state and progress at once. Of two heartbeats within a timeout, one may be late.

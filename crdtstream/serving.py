@@ -18,18 +18,17 @@ from typing import Final
 from crdtstream.clients.allowance import Allowance
 from crdtstream.clients.calling import error_reply, serve
 from crdtstream.clients.client import Client
-from crdtstream.clients.context import CommandError, Context, Waiter
+from crdtstream.clients.context import CommandError, Context, Notices, Waiter
 from crdtstream.clients.digests import digest_on
 from crdtstream.clients.outputs import Outputs
 from crdtstream.commands.dispatch import dispatch
 from crdtstream.commands.server import DurableWaiter
 from crdtstream.core.replica import Replica
+from crdtstream.events import Notice
 
 REQUEST_BYTES: Final = 64
 # The limit on the backlog of a client that has not authenticated, for example while it waits for a wrong password.
 STRANGER_BYTES_MAX: Final = 1 << 20
-
-Notices = list[tuple[str, Exception | None]]
 
 
 class Serving:
@@ -143,7 +142,8 @@ class Serving:
         if client.backlog_bytes <= limit:
             client.backlog.append(argv)
         elif not client.closing:
-            self._notices.append((f"client {client.id} closed: its waiting requests exceed {name} ({limit})", None))
+            text = f"client {client.id} closed: its waiting requests exceed {name} ({limit})"
+            self._notices.append(Notice("client-closed", text))
             self._context.drop(client)
 
     def _run(self, client: Client, argv: list[bytes]) -> None:
@@ -170,7 +170,7 @@ class Serving:
         if self._replica.prepared != prepared:
             raise error
         name = client.last_command or "a command"
-        self._notices.append((f"{name} failed", error))
+        self._notices.append(Notice("command-failed", f"{name} failed", error))
         text = f"ERR internal error: {type(error).__name__} in {name}; nothing was changed, see the log of this region"
         return error_reply(self._context, CommandError(text))
 
@@ -181,7 +181,7 @@ class Serving:
             client = self._context.clients.get(client_id)
             if client is not None and not client.closing:
                 text = f"client {client_id} closed: its output exceeds output_bytes_max ({limit})"
-                self._notices.append((text, None))
+                self._notices.append(Notice("client-closed", text))
                 self._context.statistics.output_disconnections += 1
                 self._context.drop(client)
 

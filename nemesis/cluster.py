@@ -59,7 +59,7 @@ class Region(RegionProcess):
 
     def took_state(self) -> bool:
         """Return whether it joined a state transfer since its last start."""
-        return "is joined" in self.log().rpartition("disk read")[2]
+        return "is joined" in self.log().rpartition("disk-read")[2]
 
 
 def launcher_of(source: Path, namespace: Namespace | None) -> Launcher:

@@ -95,7 +95,7 @@ def fields_of(kind: type[object]) -> list[str]:
 
 LEFT_OUT: dict[type[object], tuple[str, ...]] = {
     Stream: ("used_ms", "chains", "writers", "_counters", "_expiring"),
-    Group: ("_nothing_to", "_unsettled"),
+    Group: ("_nothing_to", "_unsettled", "deliveries"),
 }
 FIELD = (GetSetDescriptorType, MemberDescriptorType)
 _FIELDS: dict[str, list[str]] = {}

@@ -72,7 +72,7 @@ class AuditsAgree(Checker):
         for number, machine in world.machines.items():
             audit = machine.node.exchange.audit
             if audit.differences:
-                told = [text for text, _ in machine.node.notices if "same vector" in text]
+                told = [notice.text for notice in machine.node.notices if "same vector" in notice.text]
                 self.fail(f"region {number} differed from a peer {audit.differences} times: {told}")
 
 

@@ -64,7 +64,7 @@ def assert_equal(cluster: Cluster) -> None:
 
 
 def told(cluster: Cluster, number: int, text: str) -> int:
-    return sum(text in news for news in cluster.node(number).exchange.news)
+    return sum(text in news.text for news in cluster.node(number).exchange.news)
 
 
 def behind(entries: int = 30) -> Cluster:

@@ -293,7 +293,7 @@ def test_a_stranger_with_an_absurd_hello(pair: tuple[RegionProcess, RegionProces
     with unharmed(east, west):
         for message in ABSURD_HELLOS:
             exchange(east.replication_port, packed(message))
-        assert "link opened' region=9" not in east.log()
+        assert f"link-opened region={east.name} peer=9" not in east.log()
 
 
 def test_a_stranger_with_a_sound_hello(pair: tuple[RegionProcess, RegionProcess]) -> None:

@@ -174,7 +174,7 @@ def test_what_waits_behind_a_wait_is_bounded() -> None:
     region = region_of(query_bytes_max=1 << 16)
     feed(region, 2, "XREAD BLOCK 0 STREAMS x $", *["XADD y * f v"] * 1_000)
     assert 2 not in region.node.context.clients
-    assert "query_bytes_max" in region.node.notices[0][0]
+    assert "query_bytes_max" in region.node.notices[0].text
     run(region, "XADD x * f v")
     assert run(region, "XLEN y") == 0
 
@@ -227,8 +227,9 @@ def test_a_command_that_fails_is_answered() -> None:
     first, error, last, _ = said.split(b"\r\n")
     assert (first, last) == (b"+PONG", b"+PONG")
     assert error.startswith(b"-ERR internal error: ZeroDivisionError in harmless; nothing was changed")
-    [(text, failure)] = region.node.notices
-    assert text == "harmless failed" and isinstance(failure, ZeroDivisionError)
+    [notice] = region.node.notices
+    assert (notice.event, notice.text) == ("command-failed", "harmless failed")
+    assert isinstance(notice.error, ZeroDivisionError)
     assert run(region, "XLEN x") == 1
     region.node.check()
 
@@ -256,7 +257,7 @@ def test_output_of_one_turn_is_bounded() -> None:
     ready = region.node.ready()
     assert ready is not None
     assert ready.closing == [2] and not ready.replies
-    assert "output_bytes_max" in region.node.notices[0][0]
+    assert "output_bytes_max" in region.node.notices[0].text
     assert run(region, "XLEN x", 3) == 1
 
 

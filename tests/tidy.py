@@ -19,11 +19,11 @@ FILE_LINES_MAX = 500
 LINE_CHARACTERS_MAX = 120
 
 # Lowest first. A part may import the parts of the rows above its own, never a neighbour in its row. `crdtstream` itself
-# (version and docstring) is below everything; `config` is for the node and what lies over it.
+# (version and docstring) is below everything; `config` and `events` are for the node and what lies over it.
 LAYERS = (
     ("crdtstream",),
     ("core",),
-    ("config",),
+    ("config", "events"),
     ("protocols",),
     ("clients",),
     ("commands", "replication", "storage"),
@@ -39,6 +39,7 @@ PURE = frozenset(
     {
         "core",
         "config",
+        "events",
         "protocols",
         "clients",
         "commands",
@@ -114,6 +115,7 @@ CROSS_CUTTING = frozenset(
         "test_demo",
         "test_facts",
         "test_garbage",
+        "test_monitoring",
         "test_pages",
         "test_differential",
         "test_processes",

@@ -40,6 +40,7 @@ def call(context: Context, client: Client, command: Command, argv: list[bytes]) 
         feed(context, client, command, argv)
     took_ns = context.stopwatch.read() - began_ns
     tally.took_ns += took_ns
+    tally.buckets[took_ns.bit_length()] += 1
     if reply is None:
         client.request, client.command, client.took_ns = argv, command, took_ns
     elif took_ns >= context.slow_log.least_ns and not command.never_slow:

@@ -36,8 +36,9 @@ from crdtstream.core.entry_id import EntryId
 from crdtstream.core.merged_ranges import MergedRanges
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
+from crdtstream.events import Notice
 
-Notices = list[tuple[str, Exception | None]]
+Notices = list[Notice]
 
 
 class CommandError(Exception):

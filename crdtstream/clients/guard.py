@@ -19,15 +19,16 @@ from crdtstream.clients.alarms import Alarm
 from crdtstream.clients.calling import error_reply
 from crdtstream.clients.client import Client
 from crdtstream.clients.context import CommandError, Context, Reply, Waiter
+from crdtstream.events import Notice
 
 HTTP_WORDS: Final = (b"POST", b"HOST:")
 WRONGPASS: Final = "WRONGPASS invalid username-password pair or user is disabled."
 
 
-def warn(context: Context, alarm: Alarm, text: str) -> None:
+def warn(context: Context, alarm: Alarm, event: str, text: str) -> None:
     warning = alarm.tell(text, context.now_ms)
     if warning:
-        context.notices.append((warning, None))
+        context.notices.append(Notice(event, warning))
 
 
 def is_http(argv: list[bytes]) -> bool:
@@ -37,7 +38,7 @@ def is_http(argv: list[bytes]) -> bool:
 def hang_up(context: Context, client: Client) -> bytes:
     """Close the client at once, without a reply."""
     text = f"client {client.id} ({client.address}) closed: it sent HTTP, as a web page does that attacks this port"
-    warn(context, context.alarms.http, text)
+    warn(context, context.alarms.http, "http-client", text)
     context.statistics.http_clients += 1
     context.drop(client)
     return b""
@@ -63,7 +64,8 @@ def deny(context: Context, client: Client, command: bytes, username: bytes) -> R
     """
     within = TOP_LEVEL if client.transaction is None else IN_MULTI
     note_refusal(context, client, AUTH, within, command, username)
-    warn(context, context.alarms.passwords, f"client {client.id} ({client.address}) sent a wrong user or password")
+    text = f"client {client.id} ({client.address}) sent a wrong user or password"
+    warn(context, context.alarms.passwords, "wrong-password", text)
     delay_ms = context.limits.auth_failure_delay_ms
     if not delay_ms:
         raise CommandError(WRONGPASS)

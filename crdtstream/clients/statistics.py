@@ -6,20 +6,27 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 RATE_SAMPLES = 16
+# A command that took n nanoseconds is counted in bucket n.bit_length(), so bucket k holds those below 2^k ns; no
+# command takes 2^63 ns, which are centuries.
+BUCKETS: Final = 64
 
 
 class Tally:
-    """The figures of one command: how often it ran, for how long in total, how often it failed or was rejected."""
+    """The figures of one command: how often it ran, for how long in total, how often it failed or was rejected; and how
+    many calls took how long, by powers of 2.
+    """
 
-    __slots__ = ("calls", "failed", "rejected", "took_ns")
+    __slots__ = ("buckets", "calls", "failed", "rejected", "took_ns")
 
     def __init__(self) -> None:
         self.calls = 0
         self.failed = 0
         self.rejected = 0
         self.took_ns = 0
+        self.buckets = [0] * BUCKETS
 
 
 class Statistics:

@@ -99,6 +99,7 @@ class GroupReader(Waiter):
     def deliver(self, context: Context, key: Key, stream: Stream, group: Group, delivery: Delivery) -> None:
         options = self.options
         read = entries_read_after(stream, group, delivery)
+        group.deliveries += delivery.count
         context.replica.record(
             fx.EntriesDelivered(
                 key, options.group, options.consumer, context.now_ms, delivery.intervals, options.noack, read
@@ -125,6 +126,7 @@ class GroupReader(Waiter):
         if claimed:
             attend(context, key, options.group, options.consumer)
             context.replica.record(fx.PendingClaimed(key, options.group, options.consumer, claimed))
+            group.deliveries += len(claimed)
             group.touch(options.consumer, context.now_ms).active_ms = context.now_ms
         return chunks
 
@@ -151,6 +153,7 @@ class GroupReader(Waiter):
                 delivered.append((row.slot, row.entry_id, context.now_ms, more_deliveries(row.deliveries)))
         if delivered:
             context.replica.record(fx.PendingClaimed(key, options.group, options.consumer, delivered))
+            group.deliveries += len(delivered)
         return len(chunks), chunks
 
     def retry_ms(self, context: Context) -> int:

@@ -226,6 +226,7 @@ class Claims:
         if self._claimed:
             rows = [(slot, entry_id, *state) for (slot, entry_id), state in self._claimed.items()]
             context.replica.record(fx.PendingClaimed(key, name, self.consumer, rows))
+            self._group.deliveries += len(rows)
             self._group.touch(self.consumer, context.now_ms).active_ms = context.now_ms
 
 

@@ -59,6 +59,7 @@ LIVE_LIMITS = frozenset(
         "stop_checkpoint_ms_max",
         "stream_node_bytes_max",
         "merged_ranges_bytes_max",
+        "metrics_series_max",
         "stream_node_entries_max",
         "stream_idmp_duration_s",
         "stream_idmp_entries_max",

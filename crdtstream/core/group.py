@@ -73,6 +73,7 @@ class Group:
         "consumers",
         "creates",
         "delivered",
+        "deliveries",
         "entries_read",
         "floor",
         "passed",
@@ -92,6 +93,8 @@ class Group:
         self.acked: dict[int, IntervalSet] = {}
         self.passed: dict[int, IntervalSet] = {}
         self.entries_read = entries_read
+        # How many entries this process handed to consumers, repeatedly or not; for metrics, and kept nowhere.
+        self.deliveries = 0
         # Chain number -> the ID up to which nothing is wanted.
         self._nothing_to: dict[int, EntryId] = {}
         self._unsettled: dict[int, None] = {}

@@ -61,7 +61,7 @@ def endpoint_of(gateway: Gateway, route: Route, keys: KeySource | None) -> Endpo
         except Refused as refusal:
             return error_response(error_of(refusal))
         except Exception as error:
-            logger.exception("a call of the OCI gateway failed", operation=route.operation)
+            logger.exception("oci-call-failed", operation=route.operation)
             return error_response(internal(type(error).__name__))
 
     return endpoint

@@ -51,7 +51,7 @@ async def create_all(gateway: Gateway, wanted: list[CreateStreamDetails], pause_
             while not await is_created(gateway, details):
                 await asyncio.sleep(pause_s)
         except (Refused, OciError) as error:
-            logger.error("a stream of --init-streams was not created", stream=details.name, reason=str(error))
+            logger.error("oci-stream-failed", stream=details.name, reason=str(error))
 
 
 async def is_created(gateway: Gateway, details: CreateStreamDetails) -> bool:
@@ -66,5 +66,5 @@ async def is_created(gateway: Gateway, details: CreateStreamDetails) -> bool:
         if refusal.code in RETRYABLE:
             return False
         raise
-    logger.info("created a stream", stream=details.name, id=id, state=record.lifecycle_state)
+    logger.info("oci-stream-created", stream=details.name, id=id, state=record.lifecycle_state)
     return True

@@ -48,9 +48,9 @@ class Keys:
             self._seen = now
             try:
                 self._keys = read_keys(self._path)
-                logger.info("the keys file was read again", file=str(self._path), keys=len(self._keys))
+                logger.info("oci-keys-read", file=str(self._path), keys=len(self._keys))
             except ConfigError as error:
-                logger.error("the changed keys file is not used", reason=str(error))
+                logger.error("oci-keys-unusable", reason=str(error))
         return self._keys
 
 

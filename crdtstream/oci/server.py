@@ -85,7 +85,7 @@ class OciServer:
         if serving.done():
             serving.result()
         if not self._config.oci_keys:
-            logger.warning(DEVELOPMENT)
+            logger.warning("oci-development-mode", detail=DEVELOPMENT)
         if self._streams:
             self._tasks.append(asyncio.create_task(create_all(self._gateway, self._streams)))
         host, port = listening.getsockname()[:2]

@@ -85,7 +85,8 @@ KNOWN_FIELDS: Final[dict[type, str]] = {
     Producers: "_of_producer added duplicates duration_s entries_max",
     OriginMeta: "add_counter add_id added expires_ms expiry_counter first offset offset_counter offset_weight"
     " removed_counter removed_id set_counter set_id trimmed_to voided",
-    Group: "_nothing_to _unsettled acked consumers creates delivered entries_read floor passed pending replay skipped",
+    Group: "_nothing_to _unsettled acked consumers creates delivered deliveries entries_read floor passed pending"
+    " replay skipped",
     Create: "runs start",
     Consumer: "active_ms seen_ms",
     IntervalSet: "_highs _lows",

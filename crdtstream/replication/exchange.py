@@ -17,6 +17,7 @@ from crdtstream.config import NAME_CHARACTERS_MAX
 from crdtstream.core.causality import REGION_MAX, VersionVector, region_of
 from crdtstream.core.entry_id import U64_MAX
 from crdtstream.core.replica import Replica
+from crdtstream.events import Notice
 from crdtstream.protocols import codec
 from crdtstream.protocols.codec import BatchHeader, CodecError
 from crdtstream.replication.audit.audit import Audit
@@ -46,8 +47,8 @@ class Exchange:
     def __init__(
         self, settings: Settings, standing: Standing, replica: Replica, turn: Turn, history: History, birth: Birth
     ) -> None:
-        self.notices: list[tuple[str, Exception | None]] = []
-        self.news: list[str] = []
+        self.notices: list[Notice] = []
+        self.news: list[Notice] = []
         self.audit = Audit(settings.config.name, replica, self.notices)
         self.fetching = Fetching(self.news)
         self.view = View(settings, replica, history, birth, self.fetching, self.audit)
@@ -64,7 +65,7 @@ class Exchange:
         self._life_ms = 0
         # Regions that defer the admission of this region's origin, with the origin whose signs of life they name.
         self.heard_deferrals: dict[str, int] = {}
-        self._inbox = Inbox()
+        self.inbox = Inbox()
         self._links: dict[int, Session] = {}
         self._names: dict[int, str] = {}
         # When the last open link to each region was closed.
@@ -164,25 +165,25 @@ class Exchange:
         if header.slot == own.slot and not own.vector.contains(header.slot, header.last):
             self.doubled = True
             raise Refusal(f"region {name} received a batch of its own origin that its process never made")
-        if self._inbox.passes(header, own.vector):
+        if self.inbox.passes(header, own.vector):
             self._apply(header, payload, [link])
         else:
             self._offer(header, payload, link)
-        if self._inbox.waiting_count:
+        if self.inbox.waiting_count:
             self._apply_passing()
             self._bound_waiting()
 
     def _offer(self, header: BatchHeader, payload: bytes, link: int) -> None:
         try:
-            self._inbox.offer(header, payload, self._applied.vector, link)
+            self.inbox.offer(header, payload, self._applied.vector, link)
         except InboxError as error:
             raise Refusal(str(error)) from None
 
     def _apply_passing(self) -> None:
-        arrival = self._inbox.next(self._applied.vector)
+        arrival = self.inbox.next(self._applied.vector)
         while arrival is not None:
             self._apply(*arrival)
-            arrival = self._inbox.next(self._applied.vector)
+            arrival = self.inbox.next(self._applied.vector)
 
     def _apply(self, header: BatchHeader, payload: bytes, links: list[int]) -> None:
         """Apply a batch that passed the gates. It may have waited, so if it is invalid, the links that delivered it are
@@ -210,9 +211,9 @@ class Exchange:
         """
         limit = self._settings.limits.inbox_bytes_max
         # Shedding one link may not suffice, since batches that other links delivered too are kept.
-        while self._inbox.held_bytes > limit:
+        while self.inbox.held_bytes > limit:
             self._refuse(
-                [self._inbox.shed()], f"batches that wait for missing ones exceed inbox_bytes_max = {limit} bytes"
+                [self.inbox.shed()], f"batches that wait for missing ones exceed inbox_bytes_max = {limit} bytes"
             )
 
     def _refuse(self, links: list[int], reason: str) -> None:
@@ -240,7 +241,8 @@ class Exchange:
             # A receiver resumes by this number, so it must differ between origins, log positions and attempts.
             number = (self._applied.slot << 3 ^ (last << 8 | self._snapshots & 0xFF)) & U64_MAX
             self.transfers.begin(peer, Transfer(number, last, snapshot))
-            self.news.append(f"a state transfer to region {region_of(peer)} begins")
+            text = f"a state transfer to region {region_of(peer)} begins"
+            self.news.append(Notice("state-transfer-sent", text))
 
     # The state being fetched
 
@@ -297,7 +299,8 @@ class Exchange:
         brought = self._turn.join(staging.transfer, state)
         size = f"{len(state.streams)} keys in {staging.next} chunks, {staging.byte_count} bytes"
         news = "" if brought else ", nothing new"
-        self.news.append(f"the state transfer from region {staging.region} is joined: {size}{news}")
+        text = f"the state transfer from region {staging.region} is joined: {size}{news}"
+        self.news.append(Notice("state-transfer-joined", text))
         self.fetching.end()
         handover.note_joined(state.vector)
         self._apply_passing()
@@ -307,7 +310,7 @@ class Exchange:
         self.history.begin_again(position, self._applied.vector)
         self.view.durable_vector = VersionVector()
         self.fetching.end()
-        self._inbox = Inbox()
+        self.inbox = Inbox()
         self.transfers.drop_all()
 
     def rejoin(self, payload: bytes, position: int) -> None:
@@ -484,12 +487,12 @@ class Exchange:
 
     def waiting(self) -> tuple[int, int]:
         """The number of batches in the inbox, and their bytes."""
-        return self._inbox.waiting_count, self._inbox.waiting_bytes
+        return self.inbox.waiting_count, self.inbox.waiting_bytes
 
     def check(self) -> None:
         self.progress.check()
         self.history.check()
-        self._inbox.check()
+        self.inbox.check()
         self.transfers.check()
         self.audit.check()
         self.fetching.check()

@@ -59,7 +59,7 @@ def perform(request: AclFile, path: str) -> None:
     except OSError as error:
         what = "opening" if request.text is None else "writing"
         reason = f"Error loading ACLs, opening file '{path}': {error.strerror or error}"
-        logger.warning(f"the ACL file failed: {what} it", file=path, reason=error.strerror or str(error))
+        logger.warning("acl-file-failed", what=what, file=path, reason=error.strerror or str(error))
         request.end(b"", reason)
 
 

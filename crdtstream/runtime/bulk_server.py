@@ -12,6 +12,7 @@ returns is then durable too. Users, passwords and protected mode work as on the 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -67,7 +68,9 @@ class BulkServer:
         self._slices = Slices(loop, now_ms)
         self._certificates = certificates if config.bulk_tls else None
         self._stopping = False
-        self._calls = 0
+        self.running = 0
+        self.calls = 0
+        self.refusals: Counter[str] = Counter()
         self._server: grpc.aio.Server | None = None
 
     async def start(self) -> str:
@@ -99,22 +102,25 @@ class BulkServer:
     @asynccontextmanager
     async def call(self, context: ServicerContext) -> AsyncIterator[Caller]:
         """Run one call from admission to end; an error inside becomes its gRPC status."""
-        self._calls += 1
+        self.running += 1
+        self.calls += 1
         try:
             yield await self._admit(context)
         except BulkError as refusal:
+            self.refusals[refusal.code] += 1
             await context.abort(getattr(grpc.StatusCode, refusal.code), refusal.text)
         except (asyncio.CancelledError, grpc.aio.AbortError, GeneratorExit):
             raise
         except Exception as error:
-            logger.exception("a bulk call failed")
+            self.refusals["INTERNAL"] += 1
+            logger.exception("bulk-call-failed")
             await context.abort(grpc.StatusCode.INTERNAL, INTERNAL.format(type(error).__name__))
         finally:
-            self._calls -= 1
+            self.running -= 1
 
     async def _admit(self, context: ServicerContext) -> Caller:
         node = self._node.context
-        if self._calls > node.limits.bulk_calls_max:
+        if self.running > node.limits.bulk_calls_max:
             text = f"more than bulk_calls_max = {node.limits.bulk_calls_max} calls at once: try again later"
             raise BulkError(RESOURCE_EXHAUSTED, text)
         host = host_of(context.peer())
@@ -138,7 +144,7 @@ class BulkServer:
         if user is not None:
             return user
         note(node, AUTH, b"bulk", given, host)
-        warn(node, node.alarms.passwords, f"a bulk call from {host} gave a wrong user or password")
+        warn(node, node.alarms.passwords, "wrong-password", f"a bulk call from {host} gave a wrong user or password")
         await asyncio.sleep(node.limits.auth_failure_delay_ms / 1000)
         raise BulkError(UNAUTHENTICATED, WRONG_PASSWORD)
 

@@ -62,7 +62,7 @@ class Certificates:
             pem, context = Pem(self._paths), context_of(self._paths, self._clients)
         except ConfigError as error:
             self._failed_stamp = stamp
-            logger.error("certificate not reloaded: the one before stays in use", reason=str(error))
+            logger.error("certificate-not-reloaded", reason=str(error))
             return False
         self._pem, self._context = pem, context
         return True
@@ -161,4 +161,4 @@ class Renewal:
         """Read the files again, even if they do not look changed."""
         for each in self._certificates:
             if each.refresh(force):
-                logger.info("certificate reloaded", certificate=each.name)
+                logger.info("certificate-reloaded", certificate=each.name)

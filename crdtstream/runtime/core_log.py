@@ -74,4 +74,4 @@ class Refusals:
             self._alarms.clear()
         text = self._alarms.setdefault(reason, Alarm()).tell(reason, self._clock())
         if text:
-            logger.warning("TLS peer refused on the replication or bulk port", reason=text)
+            logger.warning("tls-peer-refused", reason=text)

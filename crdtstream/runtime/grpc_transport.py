@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import random
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
@@ -28,11 +29,14 @@ from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication import wire_pb2_grpc as wire_grpc
 from crdtstream.runtime.credentials import join_address, read_credentials, split_address
 from crdtstream.runtime.handshake import Answers, Handshake, Refused, host_of
-from crdtstream.runtime.link import LOST, Link, LinkNode, LinkSettings, reason_of
+from crdtstream.runtime.link import LOST, Link, LinkNode, LinkSettings, is_refusal, reason_of
+from crdtstream.runtime.logging import log
 from crdtstream.runtime.newcomers import Newcomer, Newcomers
 from crdtstream.runtime.probing import objection
+from crdtstream.runtime.repeats import Repeats
 
 LINKS_MAX = 1024
+DIALLED, ACCEPTED = "dialled", "accepted"
 STOP_S = 1.0
 ENVELOPE_BYTES = 64 << 10
 SUPERSEDED = "another stream links the same two regions"
@@ -85,7 +89,11 @@ class GrpcTransport:
         self._sought = asyncio.Event()
         self._links: dict[int, Link] = {}
         self._peers: dict[int, Link] = {}
-        self._told: dict[str, str] = {}
+        self._repeats = Repeats()
+        # By side and configured address, which is empty for who dialled in.
+        self.refusals: Counter[tuple[str, str]] = Counter()
+        # By configured address.
+        self.dial_failures: Counter[str] = Counter()
         self._unreached_s: dict[str, float] = {}
         self._objections: dict[str, tuple[float, str]] = {}
         self._contests: dict[int, tuple[int, int]] = {}
@@ -171,8 +179,7 @@ class GrpcTransport:
         return count > DISPLACED_MAX
 
     def _note_opened(self, link: Link) -> None:
-        self._told.pop(_key(link), None)
-        logger.info("link opened", **_fields(link))
+        logger.info("link-opened", **_fields(link))
 
     def _linked(self, origin: int) -> Link | None:
         link = self._peers.get(origin)
@@ -184,19 +191,22 @@ class GrpcTransport:
         if self._peers.get(link.origin) is link:
             del self._peers[link.origin]
         if link.at_odds:
-            self._warn_once(_key(link), "link closed", link.reason, _fields(link))
+            self._note_refusal(link.address if link.dialled else "", link.dialled)
+            self._warn("link-closed", _key(link), link.reason, _fields(link))
         elif link.opened:
-            logger.info("link lost", reason=link.reason, **_fields(link))
+            logger.info("link-lost", reason=link.reason, **_fields(link))
         elif link.reason != SUPERSEDED:
-            logger.debug("link lost", reason=link.reason, **_fields(link))
+            logger.debug("link-ended", reason=link.reason, **_fields(link))
 
-    def _warn_once(self, key: str, event: str, reason: str, fields: dict[str, object]) -> None:
-        """Log a failure that repeats with every attempt only when its reason changes."""
-        if self._told.get(key) != reason:
-            if len(self._told) >= LINKS_MAX:
-                self._told.clear()
-            self._told[key] = reason
-            logger.warning(event, reason=reason, **fields)
+    def _note_refusal(self, peer: str, dialled: bool) -> None:
+        """Count a refusal; who dials in is not counted by address, because there may be any number of addresses."""
+        self.refusals[DIALLED if dialled else ACCEPTED, peer] += 1
+
+    def _warn(self, event: str, about: str, reason: str, fields: dict[str, object]) -> None:
+        """Log a failure that repeats with every attempt at once and then once a minute."""
+        repeated = self._repeats.ask(event, f"{about}: {reason}", asyncio.get_running_loop().time())
+        if repeated is not None:
+            log(logger, event, reason=reason, repeated=repeated or None, **fields)
 
     async def serve(self, context: grpc.aio.ServicerContext[wire.Envelope, wire.Envelope]) -> None:
         """Handle a stream that another region dialled."""
@@ -221,9 +231,8 @@ class GrpcTransport:
         except LOST:
             return
         except Refused as refusal:
-            # Log each reason once: otherwise a stranger could fill the log by claiming one region number after another.
-            key = f"from {host}: {refusal}"
-            self._warn_once(key, "link refused", str(refusal), {"address": host, "side": "accepted"})
+            self._note_refusal("", False)
+            self._warn("link-refused", host, str(refusal), {"address": host, "side": ACCEPTED})
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(refusal))
         newcomer.link = self._open(False, host, region)
         await self._run(newcomer.link, _Accepted(context))
@@ -282,15 +291,18 @@ class GrpcTransport:
                     region = await self._handshake.complete(call, peer, nonce)
             except Refused as refusal:
                 self._settings.node.peer_failed(peer, str(refusal))
-                self._warn_once(peer, "link refused", str(refusal), {"address": peer, "side": "dialled"})
+                self._note_refusal(peer, True)
+                self._warn("link-refused", peer, str(refusal), {"address": peer, "side": DIALLED})
                 return None
             except TimeoutError:
                 self._note_unreached(peer, "no answer")
                 return None
             except LOST as error:
-                self._note_unreached(peer, await self._explained(peer, reason_of(error)))
+                if is_refusal(error):
+                    self._note_refused(peer, reason_of(error))
+                else:
+                    self._note_unreached(peer, await self._explained(peer, reason_of(error)))
                 return None
-            self._told.pop(peer, None)
             self._unreached_s.pop(peer, None)
             self._settings.node.peer_met(peer, region)
             link = self._open(True, peer, region)
@@ -311,17 +323,26 @@ class GrpcTransport:
             self._objections[peer] = (now_s, known)
         return known or reason
 
+    def _note_refused(self, peer: str, reason: str) -> None:
+        """Note a refusal that came before the peer named its region. Others come later, by the link, and are told
+        alike.
+        """
+        self._settings.node.peer_failed(peer, reason)
+        self._note_refusal(peer, True)
+        self._warn("link-closed", f"{peer} 0", reason, {"peer": 0, "peer_name": "", "address": peer, "side": DIALLED})
+
     def _note_unreached(self, peer: str, reason: str) -> None:
         """Note a failed dial. When regions start or restart, some are late, so only a lasting failure is logged as a
         warning.
         """
+        self.dial_failures[peer] += 1
         self._settings.node.peer_failed(peer, reason)
         now_s = asyncio.get_running_loop().time()
         first_s = self._unreached_s.setdefault(peer, now_s)
         if now_s - first_s >= self._config.limits.peer_timeout_ms / 1000:
-            self._warn_once(peer, "cannot connect", reason, {"address": peer})
+            self._warn("peer-unreachable", peer, reason, {"address": peer})
         else:
-            logger.debug("cannot connect", reason=reason, address=peer)
+            logger.debug("dial-failed", reason=reason, address=peer)
 
     def _channel(self, peer: str) -> grpc.aio.Channel:
         address = join_address(*split_address(peer))
@@ -400,8 +421,8 @@ def _key(link: Link) -> str:
 
 
 def _fields(link: Link) -> dict[str, object]:
-    side = "dialled" if link.dialled else "accepted"
-    return {"region": link.region, "name": link.name, "address": link.address, "side": side}
+    side = DIALLED if link.dialled else ACCEPTED
+    return {"peer": link.region, "peer_name": link.name, "address": link.address, "side": side}
 
 
 def _report(error: Exception) -> None:

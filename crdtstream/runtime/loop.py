@@ -38,7 +38,9 @@ from crdtstream.runtime.certificates import Renewal
 from crdtstream.runtime.config_file import rewrite_file
 from crdtstream.runtime.credentials import read_client_credentials
 from crdtstream.runtime.grpc_transport import GrpcTransport
-from crdtstream.runtime.logging import configure_logging
+from crdtstream.runtime.logging import configure_logging, log
+from crdtstream.runtime.metrics.meters import Meters
+from crdtstream.runtime.observing import Observing
 from crdtstream.runtime.partition_port import PartitionPort
 from crdtstream.runtime.ports import ClientPort, EdgePort
 from crdtstream.runtime.roomy_node import RoomyNode
@@ -89,21 +91,22 @@ class Loop:
         self.node = Node(config, now_ms())
         self._introduce()
         self._disk = RealDisk(config.data)
-        self._log, self._checkpointer = self._open_storage()
+        self.log, self._checkpointer = self._open_storage()
+        self.meters = Meters()
         self._unwritten = Unwritten()
         self.certificates = read_client_credentials(config)
         self._server = make_port(self)
-        self._transport = GrpcTransport(
+        self.transport = GrpcTransport(
             config, RoomyNode(self.node, self.expect, lambda: self.failed), self.schedule, now_ms, self.fail
         )
-        used = [each for each in (self.certificates, self._transport.certificates) if each is not None]
+        used = [each for each in (self.certificates, self.transport.certificates) if each is not None]
         self._renewal = Renewal(used)
         self.partitions = PartitionPort(self, now_ms)
-        self._edges: dict[str, EdgePort] = {}
-        if config.bulk_port is not None:
-            self._edges["bulk"] = BulkServer(config, self, now_ms, self.certificates)
-        if make_gateway is not None:
-            self._edges["oci"] = make_gateway(self)
+        self.bulk = None if config.bulk_port is None else BulkServer(config, self, now_ms, self.certificates)
+        self._observing = None if config.http_port is None else Observing(self)
+        gateway = None if make_gateway is None else make_gateway(self)
+        edges: dict[str, EdgePort | None] = {"bulk": self.bulk, "oci": gateway, "http": self._observing}
+        self._edges = {name: edge for name, edge in edges.items() if edge is not None}
         self._settling: list[asyncio.Future[None]] = []
         self._scheduled = False
         self.failed: bool = True
@@ -112,7 +115,7 @@ class Loop:
         self._room_needed = 0
         self._damages_told = 0
         self._forgotten_given = 0
-        self._saver = Saver(self.node, self._log, self._checkpointer, self._settle, now_ms)
+        self._saver = Saver(self.node, self.log, self._checkpointer, self._settle, now_ms, self.meters)
         self._stopping = Stopping(self.node, self._saver, self._end)
         self._addresses: dict[str, str] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -149,7 +152,7 @@ class Loop:
         gc.freeze()
         begun = 0 if checkpointer.manifest is None else checkpointer.manifest.begun
         seconds = round(time.monotonic() - began_s, 3)
-        logger.info("disk read", checkpoint=begun, records=log.last_position - begun, seconds=seconds)
+        logger.info("disk-read", checkpoint=begun, records=log.last_position - begun, seconds=seconds)
         log.sync()
         process.give_back(time.monotonic())
         return log, checkpointer
@@ -165,23 +168,30 @@ class Loop:
 
     async def _start(self) -> None:
         running = asyncio.get_running_loop()
-        self.node.start(self._log, secrets.randbits(SEED_BITS), now_ms())
+        self.node.start(self.log, secrets.randbits(SEED_BITS), now_ms())
         self._sync_now()
         self.failed = False
         addresses = await self._server.start()
-        await self._transport.start()
-        edges = {name: await edge.start() for name, edge in self._edges.items()}
+        await self.transport.start()
+        others = await self._start_others()
         self._tasks = [
             running.create_task(self._guard(work)) for work in (self._tick(), self._sync(), self._saver.run())
         ]
         self.schedule()
         self._addresses = {
             **addresses,
-            "replication": f"{self.config.replication_bind}:{self._transport.port}",
-            **edges,
+            "replication": f"{self.config.replication_bind}:{self.transport.port}",
+            **others,
         }
-        logger.info("listening", region=self.config.name, **self._addresses)
+        logger.info("listening", **self._addresses)
         self._tell()
+
+    async def _start_others(self) -> dict[str, str]:
+        """Open the ports that are off unless they are given; return their addresses."""
+        try:
+            return {name: await edge.start() for name, edge in self._edges.items()}
+        except OSError as error:
+            raise RegionFailed(f"cannot listen for HTTP: {error}; choose another --http-port") from error
 
     async def _guard(self, work: Coroutine[None, None, None]) -> None:
         try:
@@ -214,7 +224,7 @@ class Loop:
         self.partitions.stop()
         for edge in self._edges.values():
             await edge.stop()
-        await self._transport.stop()
+        await self.transport.stop()
         if not self.failed:
             self._stop_log()
         self.failed = True
@@ -227,11 +237,15 @@ class Loop:
         """Perform the last turn, with the mark of a clean stop; if the log does not accept it, there is no mark."""
         try:
             self._perform(self.node.stop())
-            self._log.sync()
+            self.log.sync()
         except (LogError, DiskError) as error:
-            logger.error("the stop is not clean", reason=str(error))
+            logger.error("stop-unclean", reason=str(error))
         if self._unwritten.records:
-            logger.error("disk full: records that no client was told of are lost", records=len(self._unwritten))
+            logger.error("records-lost", records=len(self._unwritten))
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping.task is not None
 
     # Turns
 
@@ -246,7 +260,7 @@ class Loop:
         if self.failed:
             return
         try:
-            self._perform_all()
+            self.meters.turn.time(self._perform_all)
         except Exception as error:
             self.fail(error)
             return
@@ -259,7 +273,7 @@ class Loop:
         self._server.turn_ended()
         if self.node.is_staging():
             gc.freeze()  # staged state is not garbage, and visiting it repeatedly takes seconds
-        self._transport.wake()
+        self.transport.wake()
         self._arm_timer()
 
     async def await_settled(self) -> None:
@@ -284,7 +298,7 @@ class Loop:
         ready = self.node.ready()
         while ready is not None:
             self._perform(ready)
-            if (ready.urgent or self.config.fsync == ALWAYS) and self._log.synced_position < self._log.last_position:
+            if (ready.urgent or self.config.fsync == ALWAYS) and self.log.synced_position < self.log.last_position:
                 self._sync_now()
             if self.node.is_behind():
                 self.schedule()
@@ -304,23 +318,21 @@ class Loop:
             self.stop(requests.stop_at_once)
 
     def _tell(self) -> None:
-        """Log notices, news and membership events; `serving` follows the event `ready`, once the ports listen."""
+        """Log what the node noticed; `serving` follows the event `ready`, once the ports listen."""
         node = self.node
-        for text, error in node.notices:
-            logger.warning(text, exc_info=error)
-        node.notices.clear()
-        for text in node.news:
-            logger.info(text)
-        node.news.clear()
+        for notices in (node.notices, node.news):
+            for notice in notices:
+                log(logger, notice.event, detail=notice.text, exc_info=notice.error)
+            notices.clear()
         if self._addresses:
             self._tell_events()
 
     def _tell_events(self) -> None:
         events = self.node.chronicle.events
         for event, fields in events:
-            logger.info(event, region=self.config.name, **fields)
+            log(logger, event, **fields)
             if event == READY:
-                logger.info("serving", region=self.config.name, **self._addresses)
+                logger.info("serving", **self._addresses)
         events.clear()
 
     def _perform(self, ready: Ready) -> None:
@@ -338,7 +350,7 @@ class Loop:
         if unwritten.records:
             records = unwritten.records + records
         try:
-            self._log.append(records)
+            self.meters.append.time(self.log.append, records)
         except DiskFull:
             unwritten.records = records
             self._lack_room(framed_bytes(records))
@@ -351,7 +363,7 @@ class Loop:
         ready = self.node.ready()
         if ready is not None:
             self._perform(ready)
-        self.node.synced(self._log.sync())
+        self.node.synced(self.meters.sync_log(self.log))
 
     def fail(self, error: Exception) -> None:
         """End the region; nothing more is appended."""
@@ -360,7 +372,7 @@ class Loop:
         self.failed = True
         expected = isinstance(error, LogError | DiskError)
         reason = str(error) if expected else f"{type(error).__name__}: {error}"
-        logger.error("the region ends", reason=reason, exc_info=None if expected else error)
+        logger.error("region-failed", reason=reason, exc_info=None if expected else error)
         if self._ended is not None and not self._ended.done():
             self._ended.set_exception(RegionFailed(reason))
 
@@ -386,7 +398,7 @@ class Loop:
 
     def _ask_room(self, byte_count: int) -> bool:
         try:
-            room = self._log.has_room(byte_count)
+            room = self.log.has_room(byte_count)
         except (LogError, DiskError) as error:
             self.fail(error)
             return False
@@ -397,11 +409,7 @@ class Loop:
     def _lack_room(self, byte_count: int) -> None:
         self._room_needed = max(self._room_needed, 2 * ROOM_BYTES, byte_count)
         if self.node.standing.writable:
-            logger.warning(
-                "disk full: writes are rejected until space is freed; reads still work",
-                data=self.config.data,
-                needed_bytes=self._room_needed,
-            )
+            logger.warning("disk-full", data=self.config.data, needed_bytes=self._room_needed)
             self.node.writable(False)
 
     def _seek_room(self) -> None:
@@ -410,7 +418,7 @@ class Loop:
             if self._unwritten.records:
                 self._append([])
             if not self._unwritten.records:
-                logger.warning("disk has space again: writes are accepted", data=self.config.data)
+                logger.info("disk-has-space", data=self.config.data)
                 self._room_needed = 0
                 self.node.writable(True)
 
@@ -418,13 +426,15 @@ class Loop:
 
     async def _tick(self) -> None:
         while True:
-            await asyncio.sleep(TICK_S)
+            await self.meters.sleep(TICK_S)
             if not self.node.standing.writable:
                 self._seek_room()
             self.node.observe(*process.usage())
             self.node.reseed(secrets.randbits(SEED_BITS))
             self.node.tick(now_ms())
             self._renewal.follow(time.monotonic())
+            if self._observing is not None:
+                self._observing.note(now_ms())
             self._follow_config()
             self._tell_damage()
             self.schedule()
@@ -446,10 +456,10 @@ class Loop:
         """Log new damage. Peers that lack those records receive a full state transfer; the next checkpoint drops the
         file.
         """
-        for damage in self._log.damages[self._damages_told :]:
+        for damage in self.log.damages[self._damages_told :]:
             self._damages_told += 1
             logger.error(
-                "the log is damaged: peers that need these records receive a full state transfer",
+                "log-damaged",
                 file=damage.file,
                 offset=damage.offset,
                 record=damage.record,
@@ -481,5 +491,5 @@ class Loop:
         running = asyncio.get_running_loop()
         while self.config.fsync != ALWAYS:
             await asyncio.sleep(interval_s)
-            self.node.synced(await running.run_in_executor(None, self._log.sync))
+            self.node.synced(await running.run_in_executor(None, self.meters.sync_log, self.log))
             self.schedule()

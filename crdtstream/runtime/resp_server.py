@@ -115,7 +115,12 @@ class RespServer:
     def _refuse_tls(self, transport: asyncio.Transport, reason: str) -> None:
         context = self._node.context
         context.statistics.refused_handshakes += 1
-        warn(context, context.alarms.handshakes, f"TLS client {peer_name(transport)} refused: {reason}")
+        warn(
+            context,
+            context.alarms.handshakes,
+            "tls-client-refused",
+            f"TLS client {peer_name(transport)} refused: {reason}",
+        )
         self._loop.schedule()
 
     def is_encrypted(self, connection: Connection) -> bool:
@@ -248,7 +253,8 @@ class RespServer:
         transport = self._connections[client_id].transport
         assert transport is not None
         unread_bytes = transport.get_write_buffer_size()
-        logger.warning(f"client closed: {why}", client=client_id, address=peer_name(transport), unread=unread_bytes)
+        address = peer_name(transport)
+        logger.warning("client-closed", detail=why, client=client_id, address=address, unread_bytes=unread_bytes)
         self._node.statistics.output_disconnections += 1
         self._unread.note(client_id, 0)
         transport.abort()
@@ -296,7 +302,7 @@ def clients_within_files(clients_max: int) -> int:
     if soft >= needed:
         return clients_max
     fewer = max(1, soft - FILES_RESERVED)
-    logger.warning("fewer clients than clients_max: raise the limit of open files", files=soft, clients_max=fewer)
+    logger.warning("clients-limited", files=soft, clients_max=fewer)
     return fewer
 
 

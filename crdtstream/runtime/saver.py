@@ -22,6 +22,7 @@ from typing import TypeVar
 import structlog
 
 from crdtstream.node import Node
+from crdtstream.runtime.metrics.meters import Meters
 from crdtstream.storage.checkpoint import Capture, Checkpointer
 from crdtstream.storage.disk import DiskError
 from crdtstream.storage.log import Log
@@ -41,13 +42,20 @@ class Saver:
     """The checkpoints of one region; `settle` runs a turn and returns whether everything is in the log."""
 
     def __init__(
-        self, node: Node, log: Log, checkpointer: Checkpointer, settle: Callable[[], bool], now_ms: Callable[[], int]
+        self,
+        node: Node,
+        log: Log,
+        checkpointer: Checkpointer,
+        settle: Callable[[], bool],
+        now_ms: Callable[[], int],
+        meters: Meters,
     ) -> None:
         self._node = node
         self._log = log
         self._checkpointer = checkpointer
         self._settle = settle
         self._now_ms = now_ms
+        self._meters = meters
         self._retry_s = 0.0
         self._rest_s = REST_S
 
@@ -87,12 +95,14 @@ class Saver:
             await self._take()
         except DiskError as error:
             self._checkpointer.abort()
+            self._meters.checkpoint_failures += 1
             self._retry_s = time.monotonic() + RETRY_S
-            logger.error("a checkpoint failed", reason=str(error))
+            logger.error("checkpoint-failed", reason=str(error))
             self._node.checkpoint_ended(self._now_ms(), f"the checkpoint failed: {error}")
         else:
             seconds = round(time.monotonic() - began_s, 3)
-            logger.info("checkpoint taken", seconds=seconds, log_from=self._log.first_position)
+            self._meters.checkpoint.observe(seconds)
+            logger.info("checkpoint-taken", seconds=seconds, log_from=self._log.first_position)
         self._settle()
 
     async def _take(self) -> None:

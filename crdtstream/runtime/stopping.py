@@ -43,12 +43,12 @@ class Stopping:
     async def _save(self) -> None:
         began_s = time.monotonic()
         limit_ms = self._node.limits.stop_checkpoint_ms_max
-        logger.info("stopping: a checkpoint first", stop_checkpoint_ms_max=limit_ms)
+        logger.info("stop-checkpoint", stop_checkpoint_ms_max=limit_ms)
         try:
             async with asyncio.timeout(limit_ms / 1000):
                 await self._saver.save_soon()
         except TimeoutError:
-            logger.warning("stopping without the checkpoint: it took longer than stop_checkpoint_ms_max", ms=limit_ms)
+            logger.warning("stop-checkpoint-skipped", stop_checkpoint_ms_max=limit_ms)
         else:
             logger.info("stopping", seconds=round(time.monotonic() - began_s, 3))
         self._end()

@@ -63,6 +63,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "digest_entries_max": "Entries that `CRDT.DIGEST` sums in one turn.",
         "slow_command_us": "`SLOWLOG` keeps commands that took so many microseconds; -1 for none.",
         "slow_log_entries_max": "Commands that `SLOWLOG` keeps.",
+        "metrics_series_max": "Time series of streams and groups that `/metrics` shows, the largest streams first.",
     },
     "Partitioned streams": {
         "forward_timeout_ms": "A call to the home region of a stream is given up after so long.",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from docs.reference.commands import commands_page
 from docs.reference.differences import differences_page
+from docs.reference.events import events_page
 from docs.reference.options import options_page
 from docs.reference.settings import settings_page
 from docs.reference.states import states_page
@@ -15,6 +16,7 @@ DOCS = Path(__file__).resolve().parent.parent
 PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands_page,
     "differences.md": differences_page,
+    "events.md": events_page,
     "settings.md": settings_page,
     "spark-options.md": options_page,
     "states.md": states_page,

@@ -131,3 +131,11 @@ def test_the_node_times_what_came_at_once_from_its_arrival() -> None:
     node.execute_all(CLIENT, [[b"PING"], [b"PING"]], node.context.now_ms)
     tally = node.context.statistics.tally("ping")
     assert (tally.calls, tally.took_ns) == (2, 0)
+
+
+def test_calls_are_counted_by_how_long_they_took(region: Region) -> None:
+    for took_us in (0, 1, 1, 1_000):
+        region.line(f"TAKE {took_us}")
+    buckets = region.context.statistics.tally("take").buckets
+    assert {at: count for at, count in enumerate(buckets) if count} == {0: 1, 10: 2, 20: 1}
+    assert [2 ** (at - 1) <= took_ns < 2**at for at, took_ns in ((10, 1_000), (20, 1_000_000))] == [True, True]

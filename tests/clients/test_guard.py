@@ -22,8 +22,9 @@ def test_http_is_closed_at_once_without_an_answer(argv: tuple[str, ...], authent
     region.client.authenticated = authenticated
     assert region.run(*argv) == b""
     assert (region.client.closing, region.client.dropped) == (True, True)
-    text, error = region.context.notices[0]
-    assert "HTTP" in text and region.client.address in text and error is None
+    notice = region.context.notices[0]
+    assert (notice.event, notice.error) == ("http-client", None)
+    assert "HTTP" in notice.text and region.client.address in notice.text
     assert region.context.statistics.http_clients == 1
 
 
@@ -64,7 +65,7 @@ def test_a_wrong_password_is_answered_after_the_delay(guarded: Region, text: str
 def test_a_wrong_password_is_counted_and_told_without_it(guarded: Region) -> None:
     guarded.line("AUTH hunter2")
     assert guarded.context.statistics.denied_passwords == 1
-    assert [text for text, _ in guarded.context.notices] == [
+    assert [notice.text for notice in guarded.context.notices] == [
         f"client 1 ({guarded.client.address}) sent a wrong user or password"
     ]
     guarded.pass_time(1_000)

@@ -12,10 +12,10 @@ from nemesis.faults import FAULTS
 from nemesis.stories import STORIES
 from simulations.checkers import all_checkers
 from tests.docs.blocks import PAGES
-from tests.tidy import LAYERS
+from tests.tidy import LAYERS, ROOT
 
-# The package itself, its settings, and `python -m crdtstream`.
-UNLISTED = ("crdtstream", "config", "__main__")
+# The package itself, its settings, the events of its log, and `python -m crdtstream`.
+UNLISTED = ("crdtstream", "config", "events", "__main__")
 
 
 def rows_of(page: str, heading: str) -> list[list[str]]:
@@ -80,3 +80,8 @@ def test_layers() -> None:
 def test_the_fields_of_ready() -> None:
     text = (PAGES / "architecture.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"^Ready\.(\w+)", text, re.MULTILINE)) == sorted(Ready.__slots__)
+
+
+def test_alerts() -> None:
+    rules = (ROOT / "deploy" / "prometheus" / "alerts.yml").read_text(encoding="utf-8")
+    assert words_of(rows_of("operations.md", "### Alerts")) == re.findall(r"- alert: (\w+)", rules)

@@ -181,7 +181,7 @@ def assert_unharmed(cluster: Cluster) -> None:
         cluster.now_ms += 1
         reply = cluster.execute(1, line.split()) or b""
         assert not reply.startswith(b"-ERR internal"), reply
-    assert [error for _, error in node.notices if error is not None] == []
+    assert [notice for notice in node.notices if notice.error is not None] == []
     cluster.tick(1)
     before = kept(cluster)
     cluster.restart(1)

@@ -14,7 +14,6 @@ import structlog
 from crdtstream.bulk import bulk_pb2 as bulk
 from crdtstream.bulk.writing import add_slice
 from crdtstream.config import Limits
-from crdtstream.runtime.bulk_server import BulkServer
 from crdtstream.runtime.loop import RegionFailed
 from crdtstream.storage.disk import RealDisk
 from tests.bulk.columns import Fields, entries_of, message_of
@@ -104,7 +103,7 @@ async def test_rows_survive_a_restart(tmp_path: Path, fsync: str) -> None:
 async def test_written_means_durable_under_fsync_always(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each answer comes behind a sync that covers what it tells of."""
     async with serving(tmp_path, fsync="always") as port:
-        log = port.region.loop._log
+        log = port.region.loop.log
         for _ in range(3):
             await port.write(message_of(rows(10)))
             assert log.synced_position == log.last_position
@@ -194,9 +193,9 @@ async def test_a_call_ends_at_its_deadline(tmp_path: Path) -> None:
                 yield message_of(rows(1))
 
         await refused(port.stub.Write(endless(), timeout=0.3), grpc.StatusCode.DEADLINE_EXCEEDED, "")
-        server = port.region.loop._edges["bulk"]
-        assert isinstance(server, BulkServer)
-        await until(lambda: server._calls == 0, "the call is over")
+        server = port.region.loop.bulk
+        assert server is not None
+        await until(lambda: server.running == 0, "the call is over")
         assert (await port.write(message_of(rows(1)))).added == 1
 
 
@@ -204,11 +203,11 @@ async def test_a_call_that_is_given_up_ends(tmp_path: Path) -> None:
     async with serving(tmp_path) as port:
         call = port.stub.Write()
         await call.write(message_of(rows(1)))
-        server = port.region.loop._edges["bulk"]
-        assert isinstance(server, BulkServer)
-        await until(lambda: server._calls == 1, "the call is in")
+        server = port.region.loop.bulk
+        assert server is not None
+        await until(lambda: server.running == 1, "the call is in")
         call.cancel()
-        await until(lambda: server._calls == 0, "the call is over")
+        await until(lambda: server.running == 0, "the call is over")
 
 
 async def test_a_stop_ends_calls(tmp_path: Path) -> None:
@@ -231,7 +230,7 @@ async def test_a_fault_of_ours_ends_the_call_and_nothing_else(tmp_path: Path, mo
         with monkeypatch.context() as patch, structlog.testing.capture_logs() as told:
             patch.setattr("crdtstream.runtime.bulk_calls.heads_of", broken)
             await refused(port.heads(b"s"), grpc.StatusCode.INTERNAL, "ZeroDivisionError in the bulk port")
-        assert [line["event"] for line in told] == ["a bulk call failed"]
+        assert [line["event"] for line in told] == ["bulk-call-failed"]
         assert await port.heads(b"s") == {b"s": []}
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from crdtstream.bulk import bulk_pb2 as bulk
 from crdtstream.config import Limits
-from crdtstream.runtime.bulk_server import BulkServer
 from tests.bulk.columns import message_of
 from tests.running_region import until
 from tests.runtime.bulk_ports import refused, rows, serving
@@ -101,11 +100,11 @@ async def test_the_rows_of_a_client_that_gave_up_make_room_for_those_of_the_next
     async with serving(tmp_path) as port:
         call = port.stub.Stage()
         await call.write(bulk.StagedRows(application="app", batch=1, rows=message_of(rows(5))))
-        stages, server = port.region.loop.node.stages, port.region.loop._edges["bulk"]
-        assert isinstance(server, BulkServer)
+        stages, server = port.region.loop.node.stages, port.region.loop.bulk
+        assert server is not None
         await until(lambda: stages.byte_count > 0, "the rows are there")
         call.cancel()
-        await until(lambda: server._calls == 0, "the call is over")
+        await until(lambda: server.running == 0, "the call is over")
         await port.stage(0, rows(1))
         assert len(stages) == 1
 

@@ -252,16 +252,20 @@ async def test_what_fails_again_is_told_once(transports: Transports) -> None:
     soon = dataclasses.replace(LIMITS, peer_timeout_ms=40)
     with structlog.testing.capture_logs() as logged:
         listening = await transports.start(config(1), east)
-        await transports.start(config(2, listening.port, free_port(), limits=soon), west)
+        nobody = free_port()
+        dialling = await transports.start(config(2, listening.port, nobody, limits=soon), west)
         await until(lambda: len(east.closed) >= 3, "three refusals")
-        await until(lambda: any(is_warning(line, "cannot connect") for line in logged), "nobody answers")
-    early = [line for line in logged if line["event"] == "cannot connect" and line["log_level"] == "debug"]
+        await until(lambda: any(is_warning(line, "peer-unreachable") for line in logged), "nobody answers")
+    early = [line for line in logged if line["event"] == "dial-failed"]
     assert early, "the first tries are no warning"
     told = [line for line in logged if line["log_level"] != "debug"]
-    reasons = sorted(str(line["reason"]) for line in told if line["event"] == "link closed")
+    reasons = sorted(str(line["reason"]) for line in told if line["event"] == "link-closed")
     assert reasons == ["the peer refused: wrong cluster", "wrong cluster"]
-    assert len([line for line in told if line["event"] == "cannot connect"]) == 1
+    assert len([line for line in told if line["event"] == "peer-unreachable"]) == 1
     assert {line["log_level"] for line in told} == {"warning"}
+    assert listening.refusals["accepted", ""] >= 2
+    assert dialling.refusals["dialled", f"127.0.0.1:{listening.port}"] >= 2
+    assert dialling.dial_failures[f"127.0.0.1:{nobody}"] >= len(early) + 1
 
 
 async def test_what_a_region_cannot_read_is_told_once_as_a_warning(transports: Transports) -> None:
@@ -274,7 +278,7 @@ async def test_what_a_region_cannot_read_is_told_once_as_a_warning(transports: T
             await until(lambda ends=ends: west.greetings() > ends, "a greeting")  # type: ignore[misc]
             west.say(bytes(1 << 13))
             await until(lambda ends=ends: len(west.closed) > ends, "the end")  # type: ignore[misc]
-    closed = [line for line in told if line["event"] == "link closed"]
+    closed = [line for line in told if line["event"] == "link-closed"]
     assert [line["log_level"] for line in closed] == ["warning"]
     assert "outside the permitted 1 to 4096" in str(closed[0]["reason"])
 
@@ -283,8 +287,8 @@ async def test_links_that_open_and_end_are_told(transports: Transports) -> None:
     with structlog.testing.capture_logs() as told:
         east, _ = await pair(transports)
         east.say(b"x")
-        await until(lambda: any(line["event"] == "link opened" for line in told))
+        await until(lambda: any(line["event"] == "link-opened" for line in told))
         await transports.stop(transports.running[0])
-        await until(lambda: any(line["event"] == "link lost" for line in told))
-    opened = next(line for line in told if line["event"] == "link opened")
-    assert (opened["region"], opened["name"], opened["side"]) == (1, "east", "dialled")
+        await until(lambda: any(line["event"] == "link-lost" for line in told))
+    opened = next(line for line in told if line["event"] == "link-opened")
+    assert (opened["peer"], opened["peer_name"], opened["side"]) == (1, "east", "dialled")

@@ -49,7 +49,7 @@ async def refused_of(listening: Config, dialling: Config, transports: Transports
         await transports.start(dataclasses.replace(dialling, peers=peers), west)
         await until(lambda: any("peer refused" in reason for _, reason in west.closed), "the refusal")
     assert not east.accepted and not east.heard
-    return [str(line["reason"]) for line in told if line["event"] == "link refused"]
+    return [str(line["reason"]) for line in told if line["event"] == "link-refused"]
 
 
 async def test_a_region_that_nobody_named_is_refused(transports: Transports) -> None:
@@ -117,7 +117,7 @@ async def test_another_secret_is_noticed_by_the_dialler(
     with structlog.testing.capture_logs() as told:
         first = await transports.start(alone(1, **secret), Speaker(1))
         await transports.start(alone(2, first.port, replication_secret_file=str(other)), Speaker(2))
-        await until(lambda: any(line["event"] == "link refused" for line in told), "the refusal")
+        await until(lambda: any(line["event"] == "link-refused" for line in told), "the refusal")
     assert any("does not share the replication secret of region west" in str(line.get("reason")) for line in told)
 
 
@@ -190,7 +190,7 @@ async def test_each_reason_is_told_once_whatever_is_claimed_meanwhile(transports
             for region in (2, 3) * 5:
                 with pytest.raises(grpc.aio.AioRpcError, match=f"does not allow region {region}"):
                     await ReplicationStub(channel).Exchange(metadata=introduction(region)).read()
-    assert len([line for line in told if line["event"] == "link refused"]) == 2
+    assert len([line for line in told if line["event"] == "link-refused"]) == 2
 
 
 async def test_the_answers_that_are_open_are_waited_for() -> None:

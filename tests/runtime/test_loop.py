@@ -120,7 +120,7 @@ async def test_a_turn_that_outgrows_the_room_is_kept(tmp_path: Path, disk: Small
         assert await wire.line() == b":0\r\n"
         await until(lambda: region.loop.node.context.standing.writable, "writes are taken again")
         assert (await add(other))[:1] != b"-"
-        assert len([line for line in told if line["event"].startswith("disk full")]) == 1
+        assert len([line for line in told if line["event"] == "disk-full"]) == 1
     assert records_of(tmp_path)[-1] == codec.STOP
     async with running(config_of(tmp_path)) as region:
         assert await (await region.connect()).ask("DBSIZE") == b":1\r\n"
@@ -238,7 +238,7 @@ async def test_a_command_that_fails_before_is_told_of(tmp_path: Path, monkeypatc
         with structlog.testing.capture_logs() as told:
             assert (await wire.ask("HARMLESS")).startswith(b"-ERR internal error: ZeroDivisionError")
             assert await wire.ask("PING") == b"+PONG\r\n"
-        assert [(line["event"], type(line["exc_info"])) for line in told] == [("harmless failed", ZeroDivisionError)]
+        assert [(line["event"], type(line["exc_info"])) for line in told] == [("command-failed", ZeroDivisionError)]
 
 
 # A life
@@ -279,7 +279,7 @@ async def test_everysec_makes_writes_durable_without_a_command(tmp_path: Path, m
     monkeypatch.setattr(looping, "EVERYSEC_S", 0.01)
     async with running(config_of(tmp_path)) as region:
         await add(await region.connect())
-        log: Log = region.loop._log
+        log: Log = region.loop.log
         await until(lambda: log.synced_position == log.last_position, "it is synced")
         slot = region.loop.node.replica.applied.slot
         await until(lambda: region.loop.node.neighbours.durable().get(slot) == 1, "the node knows")

@@ -17,6 +17,7 @@ import pytest
 from crdtstream.config import Config, Limits
 from crdtstream.node import Node
 from crdtstream.runtime import saver as saver_module
+from crdtstream.runtime.metrics.meters import Meters
 from crdtstream.runtime.saver import Saver, on_thread
 from crdtstream.storage.checkpoint import MANIFEST, Checkpointer, checkpoint_names
 from crdtstream.storage.disk import DiskFailed, DiskFull, RealDisk
@@ -42,7 +43,7 @@ class Region:
         self.settle()
         self.node.synced(self.log.sync())
         self.node.connect(CLIENT, "127.0.0.1:0", 1)
-        self.saver = Saver(self.node, self.log, self.checkpointer, self.settle, lambda: 1234)
+        self.saver = Saver(self.node, self.log, self.checkpointer, self.settle, lambda: 1234, Meters())
 
     def settle(self) -> bool:
         ready = self.node.ready()

@@ -24,6 +24,7 @@ from crdtstream.config import Limits
 from crdtstream.core import portions
 from crdtstream.core.causality import VersionVector, origin_name, region_of
 from crdtstream.core.replica import Replica
+from crdtstream.events import Notice
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.audit.hash_tree import (
     KEY_DEPTH,
@@ -44,8 +45,6 @@ SCOPES_MAX: Final = 256
 NEVER_MS: Final = -(1 << 63)
 SHOWN_MAX: Final = 5
 NAME_CHARACTERS_MAX: Final = 200
-
-Notice = tuple[str, Exception | None]
 
 
 class Comparison:
@@ -147,7 +146,8 @@ class Audit:
         self._early.pop(peer, None)
         if comparison is not None and comparison.differs and not comparison.reported:
             text = f"region {self._name} and region {region_of(peer)} held different state at the same vector"
-            self._notices.append((f"{text}; the vector or the link changed before the difference was located", None))
+            text += "; the vector or the link changed before the difference was located"
+            self._notices.append(Notice("difference-not-located", text))
 
     # Said
 
@@ -270,10 +270,10 @@ class Audit:
         more = f" and {len(found) - SHOWN_MAX} more" if len(found) > SHOWN_MAX else ""
         text = ", ".join(found[:SHOWN_MAX]) + more
         self._notices.append(
-            (
+            Notice(
+                "state-differs",
                 f"region {self._name} and region {name} hold different state at the same vector: {where}:"
                 f" {text}{cause}. {REMEDY}",
-                None,
             )
         )
 

@@ -41,6 +41,7 @@ from __future__ import annotations
 from crdtstream.core.causality import origin_name, region_of
 from crdtstream.core.members import FOUNDER
 from crdtstream.core.replica import Replica
+from crdtstream.events import Notice
 from crdtstream.replication.audit.remedy import REMEDY
 from crdtstream.replication.exchange import Exchange
 from crdtstream.replication.membership.birth import Birth
@@ -159,14 +160,12 @@ class Membership:
         gone, name = self._birth.origin, self._settings.config.name
         self._exchange.audit.note_shared(gone)
         self._come_back("is at work in another process too")
-        self._exchange.notices.append(
-            (
-                f"region {name}: origin {origin_name(gone)} is at work in another process too, as"
-                " after memory of a process was cloned, so that their effects share dots; this process continues as"
-                f" origin {origin_name(self._birth.origin)}. {REMEDY}",
-                None,
-            )
+        text = (
+            f"region {name}: origin {origin_name(gone)} is at work in another process too, as after memory of a process"
+            " was cloned, so that their effects share dots; this process continues as origin"
+            f" {origin_name(self._birth.origin)}. {REMEDY}"
         )
+        self._exchange.notices.append(Notice("origin-shared", text))
 
     # Founders
 

@@ -28,6 +28,7 @@ from typing import Final
 from crdtstream.core.causality import VersionVector, origin_name
 from crdtstream.core.replica import Replica
 from crdtstream.core.starting_over import LeftBehind, hand_over_groups, hand_over_layer, left_behind
+from crdtstream.events import Notice
 from crdtstream.protocols import codec
 from crdtstream.protocols.codec import CodecError
 from crdtstream.protocols.transfer_rows import TransferReader
@@ -122,7 +123,8 @@ class StartOver:
         self._before = self._replica.applied.vector.copy()
         self._since_ms = self._linked_ms = now_ms
         self._exchange.fetching.abandon("the region starts over")
-        self._exchange.news.append(f"region {name} starts to replace its state with that of region {source}")
+        text = f"region {name} starts to replace its state with that of region {source}"
+        self._exchange.news.append(Notice("start-over-begun", text))
         # From the next command on, not only from the next turn.
         self._standing.loading = self.waiting_for()
         return None
@@ -194,7 +196,8 @@ class StartOver:
         self._exchange.fetching.abandon(reason)
         name = self._settings.config.name
         text = f"region {name} did not start over from region {self.source} and keeps its state"
-        self._exchange.notices.append((f"{text}: {reason}; repeat CRDT.STARTOVER once that is fixed", None))
+        text += f": {reason}; repeat CRDT.STARTOVER once that is fixed"
+        self._exchange.notices.append(Notice("start-over-failed", text))
         self._end("the start-over was abandoned")
 
     def _end(self, reason: str) -> None:
@@ -253,11 +256,12 @@ class StartOver:
 
     def _tell(self, gone: int, entries: int) -> None:
         groups = len(self._left.groups)
-        self._exchange.news.append(
+        text = (
             f"region {self._settings.config.name} has started over from the state of region {self.source}: origin"
             f" {origin_name(gone)} continues as {origin_name(self._birth.origin)}, {entries} entries were handed over,"
             f" {groups} groups follow once it is admitted"
         )
+        self._exchange.news.append(Notice("start-over-done", text))
 
     # Replay
 

@@ -6,6 +6,7 @@ abandoned, and its link is closed, so that the peer starts over with a new one.
 
 from __future__ import annotations
 
+from crdtstream.events import Notice
 from crdtstream.protocols import codec
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.transfer.staging import Staging
@@ -16,7 +17,7 @@ class Fetching:
 
     __slots__ = ("_idle_ms", "_news", "link", "staging")
 
-    def __init__(self, news: list[str]) -> None:
+    def __init__(self, news: list[Notice]) -> None:
         self.staging: Staging | None = None
         # None while no link delivers the state.
         self.link: int | None = None
@@ -47,7 +48,7 @@ class Fetching:
         staging = self.staging
         if staging is None or staging.transfer != chunk.transfer:
             staging = self.staging = Staging(region, chunk.transfer)
-            self._news.append(f"a state transfer from region {region} begins")
+            self._news.append(Notice("state-transfer-begun", f"a state transfer from region {region} begins"))
         self._idle_ms = 0
         if not staging.stage(chunk.index, chunk.payload):
             return b""
@@ -71,7 +72,8 @@ class Fetching:
 
     def abandon(self, reason: str) -> None:
         if self.staging is not None:
-            self._news.append(f"the state transfer from region {self.staging.region} is abandoned: {reason}")
+            text = f"the state transfer from region {self.staging.region} is abandoned: {reason}"
+            self._news.append(Notice("state-transfer-abandoned", text))
         self.end()
 
     def tick(self, passed_ms: int, keep_ms: int) -> bool:

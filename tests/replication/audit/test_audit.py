@@ -35,7 +35,7 @@ def audit_of(cluster: Cluster, number: int) -> Audit:
 
 
 def notices(cluster: Cluster, number: int) -> list[str]:
-    return [text for text, _ in cluster.node(number).notices]
+    return [notice.text for notice in cluster.node(number).notices]
 
 
 def stream_of(cluster: Cluster, number: int, name: bytes = b"x") -> Stream:

@@ -118,7 +118,7 @@ def test_the_audit_names_the_dot_and_the_remedy() -> None:
     cluster = cloned()
     pass_time(cluster, 100)
     for number in (2, 3):
-        texts = [text for text, _ in cluster.node(number).notices]
+        texts = [notice.text for notice in cluster.node(number).notices]
         assert any("different effects under one dot, 1.0:" in text for text in texts), texts
         assert all("start-over --from REGION" in text for text in texts), texts
         assert "audit_shared_origins:1.0" in info(cluster, number)
@@ -142,7 +142,7 @@ def test_who_starts_over_hands_over_what_only_it_has() -> None:
     for number in cluster.machines:
         cluster.node(number).notices.clear()
     pass_time(cluster, 60)
-    assert [text for number in cluster.machines for text, _ in cluster.node(number).notices] == []
+    assert [notice.text for number in cluster.machines for notice in cluster.node(number).notices] == []
 
 
 class Story:
@@ -316,7 +316,7 @@ def test_a_region_whose_source_is_gone_is_what_it_was() -> None:
     cluster.cut(1, 2)
     pass_time(cluster, 40, [(1, 2)])
     assert cluster.node(1).birth.origin == origin and is_done(cluster, 1)
-    assert any("keeps its state: region 2 was not linked" in text for text, _ in cluster.node(1).notices)
+    assert any("keeps its state: region 2 was not linked" in notice.text for notice in cluster.node(1).notices)
     run(cluster, 1, "XADD x * f w")
     pass_time(cluster)
     assert entries(cluster, 1) == entries(cluster, 2) and len(entries(cluster, 1)) == 2
@@ -456,7 +456,7 @@ def test_who_hears_of_own_effects_that_it_never_made_goes_on_as_another_origin(t
     assert cluster.node(4).birth.origin == 1 or told == "hello"
     pass_time(cluster, 30, [(1, 4), (1, 3), (2, 4)])
     assert cluster.node(1).birth.origin == 1 != cluster.node(4).birth.origin
-    [text] = [text for text, _ in cluster.node(4).notices]
+    [text] = [notice.text for notice in cluster.node(4).notices]
     assert "origin 1.0 is at work in another process too" in text and "start-over --from REGION" in text
     assert "audit_shared_origins:1.0" in info(cluster, 4)
     run(cluster, 4, "XADD x * f w")
