@@ -101,6 +101,9 @@ Aclfile = Annotated[str | None, typer.Option(help="File with users, read at the 
 ProtectedMode = Annotated[
     bool | None, typer.Option(help="Reject clients from beyond loopback while no password is set.")
 ]
+Check = Annotated[
+    bool, typer.Option("--check", help="Check settings, files, peers and data directory, and exit: 0 if all work.")
+]
 AllowRegion = Annotated[
     list[int] | None, typer.Option(help="Region that may connect without being a peer, by number; may be repeated.")
 ]
@@ -152,9 +155,7 @@ def serve(
     replication_secret_file: ReplicationSecretFile = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     log_format: Annotated[str | None, typer.Option(help="logfmt, json, or console for people.")] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Check settings, files, peers and data directory, and exit: 0 if all work.")
-    ] = False,
+    check: Check = False,
 ) -> None:
     """Run one region until SIGTERM."""
     given = dict(locals())

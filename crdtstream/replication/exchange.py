@@ -439,9 +439,7 @@ class Exchange:
     # Calls
 
     def ask(self, region: int, payload: bytes, now_ms: int) -> int:
-        """Ask that region to carry out something; returns the number of the call, whose reply `forwarding` has later.
-        Without a link the reply is None at once.
-        """
+        """Ask that region to carry out something; returns the number of the call. Its reply is None without a link."""
         number = self.forwarding.next_number()
         links = [link for link, one in self._links.items() if one.is_open and one.peer_region == region]
         if links:
