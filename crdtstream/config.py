@@ -97,6 +97,8 @@ class Config:
     bulk_port: int | None = None
     peers: tuple[str, ...] = ()
     data: str = "data"
+    # Where clients may have backups written; empty for nowhere.
+    backup_directory: str = ""
     fsync: str = EVERYSEC
     id_mode: str = STRICT
     # If set, whatever the number: do not wait for peers.

@@ -25,6 +25,7 @@ from crdtstream.clients.client import Client
 from crdtstream.clients.cluster import Cluster
 from crdtstream.clients.context import Context
 from crdtstream.clients.outputs import Outputs, Replies
+from crdtstream.clients.saving import Backup
 from crdtstream.clients.settings import Settings
 from crdtstream.clients.standing import Standing
 from crdtstream.clients.statistics import Stopwatch
@@ -193,6 +194,12 @@ class Node:
     def checkpoint_ended(self, saved_ms: int, failure: str) -> None:
         """A checkpoint is on disk, or it failed; the clients that wait for it are told."""
         self.saving.end(saved_ms, failure)
+        self.serving.wake_keyless()
+
+    def backup_ended(self, backup: Backup, failure: str = "") -> None:
+        """A backup is whole, or it failed; the client that waits for it is told."""
+        backup.failure = failure
+        backup.done = True
         self.serving.wake_keyless()
 
     @property
