@@ -40,6 +40,7 @@ from crdtstream.protocols import codec
 from crdtstream.protocols.log_port import LogReader
 from crdtstream.protocols.manifest import Manifest, Milestone
 from crdtstream.protocols.state_rows import StreamImage, capture_stream
+from crdtstream.replication.draining import Draining
 from crdtstream.replication.exchange import Exchange
 from crdtstream.replication.history import History
 from crdtstream.replication.membership.birth import Birth
@@ -81,6 +82,7 @@ class Node:
         self.turn = Turn(self.replica, self.history)
         self.birth = Birth(config, self.replica)
         self.exchange = Exchange(self.settings, self.standing, self.replica, self.turn, self.history, self.birth)
+        self.draining = Draining(self.replica, self.exchange)
         self.collecting = Collecting(self.replica.keyspace, self.turn)
         self.membership = Membership(self.replica, self.turn, self.birth, self.exchange)
         self.start_over = StartOver(self.replica, self.turn, self.birth, self.exchange, self.membership)
@@ -161,6 +163,11 @@ class Node:
         self.membership.start(seed, now_ms)
         self.start_over.resume()
         self._live()
+
+    def drain(self, text: str) -> None:
+        """Refuse writes of clients with this text from now on; `draining` knows what peers still lack."""
+        self.draining.begin(text)
+        self.serving.wake_all()
 
     def stop(self) -> Ready:
         """The last turn: everything pending, and the mark of a clean stop, which the runtime syncs."""
@@ -300,6 +307,10 @@ class Node:
     def is_serving(self) -> bool:
         """True if nothing in membership keeps clients from being served."""
         return self.membership.serving()
+
+    def is_linked(self) -> bool:
+        """True while a peer that has greeted is linked."""
+        return bool(self.exchange.greeted())
 
     def is_staging(self) -> bool:
         """True while a state transfer to this region is running."""

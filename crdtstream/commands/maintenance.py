@@ -9,9 +9,9 @@ to one moment after the request. Clients may name only what lies below `backup_d
 
 SHUTDOWN stops as SIGTERM does: the log is synced and marked, so nothing is lost with SAVE or with NOSAVE. Without
 either, the runtime first takes a checkpoint if that shortens the next start and does not take too long. NOSAVE skips
-that checkpoint, even if the region is stopping already. SAVE waits for it however long it takes, and if it fails the
-region goes on serving unless FORCE is given. NOW has no effect. A SHUTDOWN that succeeds is answered by the end of the
-connection.
+that checkpoint; if the region is stopping already, it stops at once. SAVE waits for it however long it takes, and if it
+fails the region goes on serving unless FORCE is given. NOW does not wait until linked peers have what they lack, as
+Redis does not wait for replicas then. A SHUTDOWN that succeeds is answered by the end of the connection.
 
 Reference: `saveCommand`, `bgsaveCommand`, `shutdownCommand` and `debugCommand` of Redis.
 """
@@ -131,13 +131,16 @@ def back_up(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 
 class StopWaiter(Waiter):
-    """A SHUTDOWN; with a number it first waits for that checkpoint. With `at_once` the stop takes no further one."""
+    """A SHUTDOWN; with a number it first waits for that checkpoint. With `at_once` the stop takes no further one, and
+    `alone` it waits for no peer.
+    """
 
-    def __init__(self, client: Client, number: int, forced: bool, at_once: bool) -> None:
+    def __init__(self, client: Client, number: int, forced: bool, at_once: bool, alone: bool) -> None:
         super().__init__(client, [], NO_DEADLINE)
         self.number = number
         self.forced = forced
         self.at_once = at_once
+        self.alone = alone
 
     def serve(self, context: Context) -> bytes | None:
         if self.number and not context.saving.completed(self.number):
@@ -147,6 +150,7 @@ class StopWaiter(Waiter):
         requests = context.requests
         requests.stop = True
         requests.stop_at_once = requests.stop_at_once or self.at_once
+        requests.stop_alone = requests.stop_alone or self.alone
         return None
 
     def expired(self, context: Context) -> bytes:
@@ -163,7 +167,7 @@ def shutdown(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if aborts:
         return abort_shutdown(context)
     number = context.saving.request() if b"SAVE" in words else 0
-    waiter = StopWaiter(client, number, b"FORCE" in words, number > 0 or b"NOSAVE" in words)
+    waiter = StopWaiter(client, number, b"FORCE" in words, number > 0 or b"NOSAVE" in words, b"NOW" in words)
     context.park(waiter)
     waiter.serve(context)
     return None

@@ -128,7 +128,7 @@ class Loop:
         self._damages_told = 0
         self._forgotten_given = 0
         self._saver = Saver(self.node, self._log, self._checkpointer, self._settle, now_ms)
-        self._stopping = Stopping(self.node, self._saver, self._end)
+        self._stopping = Stopping(self.node, self._saver, self._end, self.schedule)
         self._addresses: dict[str, str] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._ended: asyncio.Future[None] | None = None
@@ -202,14 +202,14 @@ class Loop:
         except Exception as error:
             self.fail(error)
 
-    def stop(self, at_once: bool = False) -> None:
-        """Stop cleanly: take a checkpoint if it pays, then write and sync everything pending and mark the stop. A
-        second call skips the checkpoint.
+    def stop(self, saves: bool = True, hands_over: bool = True) -> None:
+        """Stop cleanly: take a checkpoint if it pays, let linked peers take what they lack, then write and sync
+        everything pending and mark the stop. A second call skips what is left of the first two.
         """
         if self.failed:
             self._end()
-        else:
-            self._stopping.ask(at_once)
+        elif self._ended is None or not self._ended.done():
+            self._stopping.ask(saves, hands_over)
 
     def _end(self) -> None:
         if self._ended is not None and not self._ended.done():
@@ -303,7 +303,8 @@ class Loop:
             self.node.config_rewritten(rewrite_file(context.settings.config))
             self.schedule()
         if requests.stop and (requests.stop_at_once or self._stopping.task is None):
-            self.stop(requests.stop_at_once)
+            saves, requests.stop_at_once = not requests.stop_at_once, False
+            self.stop(saves, not requests.stop_alone)
 
     def _tell(self) -> None:
         """Log notices, news and membership events; `serving` follows the event `ready`, once the ports listen."""
