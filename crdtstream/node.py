@@ -47,6 +47,7 @@ from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.membership.chronicle import Chronicle
 from crdtstream.replication.membership.collecting import Collecting
 from crdtstream.replication.membership.contacts import Contacts
+from crdtstream.replication.membership.leaving import Leaving
 from crdtstream.replication.membership.life import Life
 from crdtstream.replication.membership.membership import Membership
 from crdtstream.replication.membership.start_over import StartOver
@@ -86,7 +87,10 @@ class Node:
         self.collecting = Collecting(self.replica.keyspace, self.turn)
         self.membership = Membership(self.replica, self.turn, self.birth, self.exchange)
         self.start_over = StartOver(self.replica, self.turn, self.birth, self.exchange, self.membership)
-        self.life = Life(self.replica.applied, self.standing, self.birth, self.membership, self.start_over)
+        self.leaving = Leaving(self.replica, self.birth, self.exchange, self.membership, self.draining)
+        self.life = Life(
+            self.replica.applied, self.standing, self.birth, self.membership, self.start_over, self.leaving
+        )
         self.neighbours = Neighbours(self.exchange, self.birth, Contacts(config.peers, now_ms))
         self.notices = self.exchange.notices
         self.context = Context(self.settings, self.standing, self.replica, self._ports(), self.notices, now_ms)
@@ -110,6 +114,7 @@ class Node:
         ports.retention = self.neighbours
         ports.audit = self.exchange.audit
         ports.start_over = self.start_over
+        ports.leaving = self.leaving
         return ports
 
     # Life cycle
@@ -307,10 +312,6 @@ class Node:
     def is_serving(self) -> bool:
         """True if nothing in membership keeps clients from being served."""
         return self.membership.serving()
-
-    def is_linked(self) -> bool:
-        """True while a peer that has greeted is linked."""
-        return bool(self.exchange.greeted())
 
     def is_staging(self) -> bool:
         """True while a state transfer to this region is running."""

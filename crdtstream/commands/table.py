@@ -27,6 +27,7 @@ from crdtstream.commands import (
     importing,
     info,
     keys,
+    leaving,
     maintenance,
     members,
     pending_entries,
@@ -268,6 +269,7 @@ TELLING = Command(
 )
 COMMANDS: list[Command] = [
     *keys.COMMANDS,
+    *leaving.COMMANDS,
     *expiry.COMMANDS,
     *renaming.COMMANDS,
     *dumping.COMMANDS,

@@ -17,7 +17,9 @@ Lacking = tuple[str, int, int]
 
 
 class Draining:
-    """Sets `standing.departing`, and knows who lacks how much of what this region had when that was set."""
+    """For a stop and for a leave: sets `standing.departing`, and knows who lacks how much of what this region had when
+    that was set.
+    """
 
     __slots__ = ("_exchange", "_replica", "_standing", "target")
 
@@ -39,6 +41,10 @@ class Draining:
 
     def is_draining(self) -> bool:
         return self._standing.departing != ""
+
+    def is_linked(self) -> bool:
+        """True while a peer that has greeted is linked."""
+        return bool(self._exchange.greeted())
 
     def linked_lack(self) -> list[Lacking]:
         """The linked peers that have not said to have applied everything."""

@@ -24,6 +24,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Protocol
 
 import structlog
@@ -50,6 +51,7 @@ from crdtstream.storage.restore import open_storage
 from crdtstream.storage.segment import framed_bytes
 
 TICK_S = 0.1
+FAREWELL_S = 1.0
 EVERYSEC_S = 1.0
 ROOM_BYTES = 1 << 20
 GROWTH = 8
@@ -131,6 +133,7 @@ class Loop:
         self._stopping = Stopping(self.node, self._saver, self._end, self.schedule)
         self._addresses: dict[str, str] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._leaves: asyncio.TimerHandle | None = None
         self._ended: asyncio.Future[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -226,8 +229,9 @@ class Loop:
         if not self.failed:
             self._stop_log()
         self.failed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._leaves):
+            if timer is not None:
+                timer.cancel()
         self._server.stop()
         self._disk.close()
 
@@ -302,6 +306,10 @@ class Loop:
         if requests.rewrite:
             self.node.config_rewritten(rewrite_file(context.settings.config))
             self.schedule()
+        if self._leaves is None and self.node.leaving.has_left():
+            # Whoever follows the leave sees its end before the port closes.
+            running = asyncio.get_running_loop()
+            self._leaves = running.call_later(FAREWELL_S, partial(self.stop, saves=False, hands_over=False))
         if requests.stop and (requests.stop_at_once or self._stopping.task is None):
             saves, requests.stop_at_once = not requests.stop_at_once, False
             self.stop(saves, not requests.stop_alone)

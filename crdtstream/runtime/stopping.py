@@ -69,7 +69,7 @@ class Stopping:
     def _lacks(self) -> bool:
         """Return whether a linked peer lacks something; from the first call on no client writes."""
         node = self._node
-        if not node.limits.stop_handover_ms_max or not node.is_linked():
+        if not node.limits.stop_handover_ms_max or not node.draining.is_linked():
             return False
         if not node.draining.is_draining():
             node.drain(f"region {node.settings.config.name} is stopping and takes no writes: use another region")
