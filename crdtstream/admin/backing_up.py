@@ -1,7 +1,7 @@
 """`crdtstream backup` and `crdtstream restore`.
 
-Exit codes: 0 done and checked, 1 the backup is not whole, or the region could not take one, 2 wrong usage, or the
-target is not empty or not allowed, 3 the region did not answer.
+Exit codes: 0 done and checked, 1 the backup is not whole, 2 wrong usage, or the region or the tool refused, for example
+because the target is not empty, 3 the region did not answer.
 """
 
 from __future__ import annotations
