@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import signal
 import sys
 import tomllib
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import structlog
 import typer
@@ -18,6 +17,7 @@ import uvloop
 
 from crdtstream import __version__, node
 from crdtstream.admin.app import app as admin
+from crdtstream.admin.backing_up import back_up, restore
 from crdtstream.config import CONSOLE, LIMITS_MIN, Config, ConfigError, Limits, validate
 from crdtstream.demo.run import run_demo
 from crdtstream.migration.app import export_streams, import_streams
@@ -38,6 +38,8 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_
 app.add_typer(admin, name="admin")
 app.command("import")(import_streams)
 app.command("export")(export_streams)
+app.command("backup")(back_up)
+app.command("restore")(restore)
 
 USAGE_ERROR = 2
 # There is no flag for the password, because ps would show it.
@@ -140,6 +142,9 @@ def serve(
     http_port: HttpPort = None,
     peer: Annotated[list[str] | None, typer.Option(help="HOST:PORT of another region; may be repeated.")] = None,
     data: Annotated[str | None, typer.Option(help="Data directory.")] = None,
+    backup_directory: Annotated[
+        str | None, typer.Option(help="Directory below which backups may be written; none unless given.")
+    ] = None,
     fsync: Annotated[str | None, typer.Option(help="always, everysec or no.")] = None,
     id_mode: IdMode = None,
     incarnation: Incarnation = None,
@@ -158,19 +163,7 @@ def serve(
     check: Check = False,
 ) -> None:
     """Run one region until SIGTERM."""
-    given = dict(locals())
-    unlike = ("config", "peer", "allow_region", "check")
-    flags = {key: value for key, value in given.items() if key not in unlike and value is not None}
-    if PASSWORD_VARIABLE in os.environ:
-        flags["requirepass"] = os.environ[PASSWORD_VARIABLE]
-    if peer:
-        flags["peers"] = tuple(peer)
-    if allow_region:
-        flags["allowed_regions"] = tuple(allow_region)
-    try:
-        settings = load_config(config, flags)
-    except ConfigError as error:
-        fail(str(error), USAGE_ERROR)
+    settings = settings_of(config, dict(locals()))
     (check_region if check else run_region)(settings)
 
 
@@ -206,6 +199,22 @@ def spark_jobs(context: typer.Context) -> None:
     except ImportError as error:
         fail(f"{error}: install the Spark jobs with pip install 'crdtstream[spark]', and Java 17", USAGE_ERROR)
     jobs(context.args)
+
+
+def settings_of(path: Path | None, given: dict[str, Any]) -> Config:
+    """The settings of the file and of the options of `serve`; ends the process if they cannot work."""
+    unlike = ("config", "peer", "allow_region", "check")
+    flags = {key: value for key, value in given.items() if key not in unlike and value is not None}
+    if PASSWORD_VARIABLE in os.environ:
+        flags["requirepass"] = os.environ[PASSWORD_VARIABLE]
+    if given["peer"]:
+        flags["peers"] = tuple(given["peer"])
+    if given["allow_region"]:
+        flags["allowed_regions"] = tuple(given["allow_region"])
+    try:
+        return load_config(path, flags)
+    except ConfigError as error:
+        fail(str(error), USAGE_ERROR)
 
 
 def load_config(path: Path | None, flags: dict[str, Any]) -> Config:
@@ -325,12 +334,12 @@ async def run_until_signal(loop: Loop) -> None:
     await loop.run()
 
 
-def end(reason: str, code: int) -> None:
+def end(reason: str, code: int) -> NoReturn:
     """End `serve`; the log has the reason as an event, as all that it has."""
     logger.error("exit", reason=reason, code=code)
     sys.exit(code)
 
 
-def fail(text: str, code: int) -> None:
+def fail(text: str, code: int) -> NoReturn:
     typer.echo(f"crdtstream: {text}", err=True)
     sys.exit(code)

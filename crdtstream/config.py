@@ -29,9 +29,9 @@ class Limits:
     """Every bound that a user or a peer can run into.
 
     A value of 0 means unlimited for `memory_bytes_max`, `client_idle_s_max` and `log_retention_bytes`, no audit for
-    `audit_interval_ms`, no checkpoint before a stop for `stop_checkpoint_ms_max`, and no takeover but by command for
-    `takeover_ms`. A `slow_command_us` of -1 turns
-    the slow log off.
+    `audit_interval_ms`, no checkpoint before a stop for `stop_checkpoint_ms_max`, no handover for
+    `stop_handover_ms_max`, and no takeover but by command for `takeover_ms`. A `slow_command_us` of -1 turns the slow
+    log off.
     """
 
     memory_bytes_max: int = 0
@@ -66,6 +66,7 @@ class Limits:
     checkpoint_log_bytes: int = 256 << 20
     stop_checkpoint_log_bytes: int = 4 << 20
     stop_checkpoint_ms_max: int = 8_000
+    stop_handover_ms_max: int = 2_000
     stream_node_entries_max: int = 100
     stream_node_bytes_max: int = 4_096
     stream_idmp_duration_s: int = 100
@@ -121,6 +122,8 @@ class Config:
     http_port: int | None = None
     peers: tuple[str, ...] = ()
     data: str = "data"
+    # Where clients may have backups written; empty for nowhere.
+    backup_directory: str = ""
     fsync: str = EVERYSEC
     id_mode: str = STRICT
     # If set, whatever the number: do not wait for peers.

@@ -62,6 +62,7 @@ START = (
     Event("admitted", INFO, "Another region has admitted this one: it creates groups.", "origin", "by"),
     Event("evicted", WARNING, "The origin of this region was evicted; another follows.", "origin", "goes_on_as"),
     Event("ready", INFO, "This origin may serve.", "origin"),
+    Event("leave", INFO, "This region leaves the cluster, or goes on.", "detail"),
     Event("serving", INFO, "Clients are served.", "redis", "redis_tls", "replication", "bulk", "oci", "http"),
     Event("clients-limited", WARNING, "The limit of open files allows fewer clients.", "files", "clients_max"),
 )
@@ -111,6 +112,8 @@ STATE = (
 DISK = (
     Event("checkpoint-taken", INFO, "A checkpoint is on disk.", "seconds", "log_from"),
     Event("checkpoint-failed", ERROR, "A checkpoint failed; it is tried again.", "reason"),
+    Event("backup-taken", INFO, "A backup is complete.", "directory", "bytes", "position"),
+    Event("backup-failed", ERROR, "A backup was not made.", "directory", "reason"),
     Event("disk-full", WARNING, "Writes are refused until there is space; reads work.", "data", "needed_bytes"),
     Event("disk-has-space", INFO, "Writes are accepted again.", "data"),
     Event(
@@ -146,6 +149,15 @@ CLIENTS = (
 END = (
     Event("stop-checkpoint", INFO, "A checkpoint is taken before the stop.", "stop_checkpoint_ms_max"),
     Event("stop-checkpoint-skipped", WARNING, "The stop does not wait any longer for it.", "stop_checkpoint_ms_max"),
+    Event("handed-over", INFO, "The linked peers have everything of this region.", "seconds"),
+    Event(
+        "handover-incomplete",
+        WARNING,
+        "The stop does not wait any longer for a peer to take what it lacks.",
+        "peer",
+        "peer_region",
+        "effects",
+    ),
     Event("stopping", INFO, "The checkpoint is taken, and the region stops.", "seconds"),
     Event("stop-unclean", ERROR, "The log did not accept the mark of a clean stop.", "reason"),
     Event("records-lost", ERROR, "The disk was full: records of which no client was told.", "records"),

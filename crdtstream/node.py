@@ -25,6 +25,7 @@ from crdtstream.clients.client import Client
 from crdtstream.clients.cluster import Cluster
 from crdtstream.clients.context import Context
 from crdtstream.clients.outputs import Outputs, Replies
+from crdtstream.clients.saving import Backup
 from crdtstream.clients.settings import Settings
 from crdtstream.clients.standing import Standing
 from crdtstream.clients.statistics import Stopwatch
@@ -40,12 +41,14 @@ from crdtstream.protocols import codec
 from crdtstream.protocols.log_port import LogReader
 from crdtstream.protocols.manifest import Manifest, Milestone
 from crdtstream.protocols.state_rows import StreamImage, capture_stream
+from crdtstream.replication.draining import Draining
 from crdtstream.replication.exchange import Exchange
 from crdtstream.replication.history import History
 from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.membership.chronicle import Chronicle
 from crdtstream.replication.membership.collecting import Collecting
 from crdtstream.replication.membership.contacts import Contacts
+from crdtstream.replication.membership.leaving import Leaving
 from crdtstream.replication.membership.life import Life
 from crdtstream.replication.membership.membership import Membership
 from crdtstream.replication.membership.start_over import StartOver
@@ -81,10 +84,14 @@ class Node:
         self.turn = Turn(self.replica, self.history)
         self.birth = Birth(config, self.replica)
         self.exchange = Exchange(self.settings, self.standing, self.replica, self.turn, self.history, self.birth)
+        self.draining = Draining(self.replica, self.exchange)
         self.collecting = Collecting(self.replica.keyspace, self.turn)
         self.membership = Membership(self.replica, self.turn, self.birth, self.exchange)
         self.start_over = StartOver(self.replica, self.turn, self.birth, self.exchange, self.membership)
-        self.life = Life(self.replica.applied, self.standing, self.birth, self.membership, self.start_over)
+        self.leaving = Leaving(self.replica, self.birth, self.exchange, self.membership, self.draining)
+        self.life = Life(
+            self.replica.applied, self.standing, self.birth, self.membership, self.start_over, self.leaving
+        )
         self.neighbours = Neighbours(self.exchange, self.birth, Contacts(config.peers, now_ms))
         self.notices = self.exchange.notices
         self.context = Context(self.settings, self.standing, self.replica, self._ports(), self.notices, now_ms)
@@ -110,6 +117,7 @@ class Node:
         ports.retention = self.neighbours
         ports.audit = self.exchange.audit
         ports.start_over = self.start_over
+        ports.leaving = self.leaving
         return ports
 
     # Life cycle
@@ -164,6 +172,11 @@ class Node:
         self.start_over.resume()
         self._live()
 
+    def drain(self, text: str) -> None:
+        """Refuse writes of clients with this text from now on; `draining` knows what peers still lack."""
+        self.draining.begin(text)
+        self.serving.wake_all()
+
     def stop(self) -> Ready:
         """The last turn: everything pending, and the mark of a clean stop, which the runtime syncs."""
         self._close_turn()
@@ -196,6 +209,12 @@ class Node:
     def checkpoint_ended(self, saved_ms: int, failure: str) -> None:
         """A checkpoint is on disk, or it failed; the clients that wait for it are told."""
         self.saving.end(saved_ms, failure)
+        self.serving.wake_keyless()
+
+    def backup_ended(self, backup: Backup, failure: str = "") -> None:
+        """A backup is whole, or it failed; the client that waits for it is told."""
+        backup.failure = failure
+        backup.done = True
         self.serving.wake_keyless()
 
     @property

@@ -214,6 +214,11 @@ class Serving:
         for waiter in self._context.parking.keyless():
             self._serve(waiter)
 
+    def wake_all(self) -> None:
+        """Serve all clients that wait: those that would write learn that the region takes no writes any more."""
+        for waiter in self._context.parking.all():
+            self._serve(waiter)
+
     def expire_waiting(self) -> None:
         """Answer the clients whose wait has ended, and serve again those that asked for it."""
         context = self._context
@@ -228,7 +233,8 @@ class Serving:
     def expire(self) -> None:
         """Delete expired keys. Clients that wait for a key which is only hidden so far learn that it is gone."""
         context, replica = self._context, self._replica
-        if context.standing.writable and not context.standing.loading:
+        standing = context.standing
+        if standing.writable and not standing.loading and not standing.departing:
             limits = context.limits
             replica.expire_due(limits.expiry_takeover_ms, limits.expired_keys_max)
             context.notifications.settle()

@@ -18,6 +18,7 @@ from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
+from crdtstream.admin import leaving
 from crdtstream.admin.comparison import AGREE, Answer, Comparison, Row, compare, named_rows, text_of
 from crdtstream.admin.regions import Access, Regions
 
@@ -178,6 +179,28 @@ def started_over(regions: Regions, done: int) -> Answer:
         if not fields["start_over"]:
             return Answer(name, error="the start-over was abandoned: see the log of the region for the reason")
         time.sleep(POLL_S)
+
+
+@app.command()
+def leave(
+    context: typer.Context,
+    abort: Annotated[
+        bool, typer.Option("--abort", help="Stay after all; possible until a peer has been asked.")
+    ] = False,
+) -> None:
+    """Take the first region given with --node out of the cluster: the others take all it has, and its process ends.
+
+    It refuses writes meanwhile. This may be interrupted and repeated; the region goes on by itself.
+    """
+    settings = state(context)
+    if abort:
+        answer = settings.regions.ask_first("CRDT.LEAVE", "ABORT")
+    else:
+        answer = leaving.leave(settings.regions, Console(stderr=True, highlight=False))
+    comparison = compare([answer])
+    refused = REFUSED if answer.error and not answer.unreachable else comparison.code
+    title = "CRDT.LEAVE ABORT" if abort else "CRDT.LEAVE"
+    finish(context, title, Comparison(comparison.regions, comparison.rows, refused))
 
 
 @app.command()

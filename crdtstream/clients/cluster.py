@@ -125,6 +125,21 @@ class StartOver(Protocol):
         """The text for clients while it runs: what it waits for."""
 
 
+class Leaving(Protocol):
+    """Leaving the cluster (replication/membership/leaving.py)."""
+
+    @property
+    def step(self) -> str: ...
+    def begin(self) -> str:
+        """Begin; returns the reason if that is not possible, else an empty text."""
+
+    def abort(self) -> str:
+        """Stay; returns the reason if that is not possible, else an empty text."""
+
+    def lack(self) -> list[tuple[str, int, int]]:
+        """The regions that lack something on disk: name, number, and how many effects."""
+
+
 class Neighbours(Protocol):
     """The other regions, and what this one knows of them (peers.py)."""
 
@@ -162,7 +177,7 @@ class Homes(Protocol):
 class Cluster:
     """The ports of one region; those that are None have nothing behind them, as in a test of commands alone."""
 
-    __slots__ = ("admission", "audit", "homes", "neighbours", "progress", "retention", "start_over")
+    __slots__ = ("admission", "audit", "homes", "leaving", "neighbours", "progress", "retention", "start_over")
 
     def __init__(self, progress: Progress, neighbours: Neighbours) -> None:
         self.progress = progress
@@ -172,3 +187,4 @@ class Cluster:
         self.audit: Audit | None = None
         self.start_over: StartOver | None = None
         self.homes: Homes | None = None
+        self.leaving: Leaving | None = None

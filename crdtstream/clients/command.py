@@ -11,10 +11,11 @@ A container holds `subcommands`, named `parent|child`, in the order in which COM
 HELP tells them by name, or in `help_order` where Redis has another order. If no subcommand is given, the container's
 own function runs, if it has one.
 
-Flags that dispatch obeys: `write` (rejected while the disk is full), `denyoom` (rejected while memory is
-over its limit), `loading` (allowed before this region serves), `no_auth` (allowed before AUTH), `no_multi` (rejected
-after MULTI), `unqueued` (runs at once after MULTI), `skip_slowlog` (never in the slow log itself, though commands that
-it runs may be). All other flags are only reported; a `readonly` command that names a key also counts keyspace hits.
+Flags that dispatch obeys: `write` (rejected while the disk is full, and once the region departs), `denyoom` (rejected
+while memory is over its limit), `loading` (allowed before this region serves), `no_auth` (allowed before AUTH),
+`no_multi` (rejected after MULTI), `unqueued` (runs at once after MULTI), `skip_slowlog` (never in the slow log itself,
+though commands that it runs may be). All other flags are only reported; a `readonly` command that names a key also
+counts keyspace hits.
 
 The ACL categories follow from flags and group, as in Redis; `categories` replaces what follows from the group.
 `matching` are those by which rules find the row: its own, and those of its container.

@@ -45,10 +45,10 @@ class AclFile:
 class Requests:
     """What commands request from the runtime, besides checkpoints (saving.py): writing the settings to their file
     (`rewrite`), reading or writing the ACL file (`acl`), and a clean stop (`stop`), without a checkpoint before it
-    (`stop_at_once`).
+    (`stop_at_once`), or without handing over to peers (`stop_alone`).
     """
 
-    __slots__ = ("acl", "rewrite", "rewrite_failure", "stop", "stop_at_once")
+    __slots__ = ("acl", "rewrite", "rewrite_failure", "stop", "stop_alone", "stop_at_once")
 
     def __init__(self) -> None:
         self.rewrite = False
@@ -57,6 +57,7 @@ class Requests:
         self.acl: list[AclFile] = []
         self.stop = False
         self.stop_at_once = False
+        self.stop_alone = False
 
     def rewritten(self, failure: str) -> None:
         """The settings were written to their file, or the reason why not."""

@@ -10,6 +10,7 @@ result. A client that waits for a checkpoint parks a waiter that asks `completed
     saving.saved_ms                        when the last successful one was completed (LASTSAVE); 0 if there is none
     saving.running, saving.requested       a checkpoint is in progress; a checkpoint is to be started
     saving.effects                         how many effects the last successful one has
+    saving.back_up(directory) -> Backup    a backup, which follows a checkpoint; its client waits until it is `done`
     saving.damages                         the places in the log, as file and byte, that could not be read since the
                                            start; a checkpoint makes them unneeded
 """
@@ -17,16 +18,44 @@ result. A client that waits for a checkpoint parks a waiter that asks `completed
 from __future__ import annotations
 
 
+class Backup:
+    """A requested backup; once it is `done`, why it failed, or else where it is and what it holds."""
+
+    __slots__ = ("byte_count", "directory", "done", "failure", "files", "position", "wanted")
+
+    def __init__(self, wanted: bytes) -> None:
+        self.wanted = wanted
+        self.directory = ""
+        self.done = False
+        self.failure = ""
+        self.files = 0
+        self.byte_count = 0
+        self.position = 0
+
+
 class Saving:
     """Checkpoints by number, from 1; `_ended` is the last one that ended, successfully or not."""
 
-    __slots__ = ("_begun", "_effects", "_ended", "damages", "effects", "failure", "requested", "running", "saved_ms")
+    __slots__ = (
+        "_begun",
+        "_effects",
+        "_ended",
+        "backups",
+        "damages",
+        "effects",
+        "failure",
+        "requested",
+        "running",
+        "saved_ms",
+    )
 
     def __init__(self) -> None:
         self._begun = 0
         self._ended = 0
         self._effects = 0
         self.effects = 0
+        # Those that wait for a checkpoint that begins after their request.
+        self.backups: list[Backup] = []
         self.damages: list[str] = []
         self.failure = ""
         self.requested = False
@@ -41,6 +70,19 @@ class Saving:
     def next(self) -> int:
         """The number of the checkpoint that ends next; requests one if none is in progress."""
         return self._begun if self.running else self.request()
+
+    def back_up(self, wanted: bytes) -> Backup:
+        """Request a backup into a directory, as the client named it."""
+        backup = Backup(wanted)
+        self.backups.append(backup)
+        self.request()
+        return backup
+
+    def take_backups(self) -> list[Backup]:
+        """The backups that the checkpoint which begins now is for."""
+        taken = self.backups
+        self.backups = []
+        return taken
 
     def completed(self, number: int) -> bool:
         return number <= self._ended

@@ -1,7 +1,8 @@
-"""What a region can do now: whether it serves, and whether there is room on its disk and in its memory.
+"""What a region can do now: whether it serves, takes writes, and has room on its disk and in its memory.
 
 Commands read it before they run, and replication before it accepts what has to be logged. Each field has one writer:
-`loading` replication (replication/membership/life.py), `writable` the node, `memory_short` the context.
+`loading` replication (replication/membership/life.py), `departing` replication (replication/draining.py), `writable`
+the node, `memory_short` the context.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from __future__ import annotations
 class Standing:
     """`loading`: what clients are told while the region does not serve, empty when it does. `writable`: false while the
     disk is full, so that nothing that needs a record of the log is accepted, from clients or peers. `memory_short`: the
-    process uses more memory than its limit.
+    process uses more memory than its limit. `departing`: what clients that write are told while the region hands over
+    what it has, before it stops or leaves the cluster; empty while it takes writes. Reads and batches of peers go on.
     """
 
-    __slots__ = ("loading", "memory_short", "writable")
+    __slots__ = ("departing", "loading", "memory_short", "writable")
 
     def __init__(self) -> None:
         self.loading = ""
+        self.departing = ""
         self.writable = True
         self.memory_short = False

@@ -62,6 +62,7 @@ def dispatch(context: Context, client: Client, argv: list[bytes]) -> Reply:
             client.transaction is not None
             or standing.memory_short
             or standing.loading
+            or standing.departing
             or not standing.writable
             or client.subscribed
             or not client.unrestricted
@@ -135,6 +136,8 @@ def admit(context: Context, client: Client, command: Command, argv: list[bytes])
         raise CommandError(OOM)
     if not standing.writable and writes:
         raise CommandError(DISK_FULL)
+    if standing.departing and writes:
+        raise CommandError(f"READONLY {standing.departing}")
     if client.subscribed and client.protocol == replies.RESP2 and command.name not in WHILE_SUBSCRIBED:
         raise CommandError(f"ERR Can't execute '{command.name}': {ONLY_LISTENING}")
     if standing.loading and not command.loading_allowed:

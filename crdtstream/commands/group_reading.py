@@ -43,6 +43,8 @@ class GroupReader(Waiter):
         self.after = after
 
     def serve(self, context: Context) -> bytes | None:
+        if context.standing.departing:
+            raise CommandError(f"READONLY {context.standing.departing}")
         if not context.standing.writable:
             return None
         found = [readable(context, key, self.options.group) for key in self.keys]

@@ -158,6 +158,8 @@ class Creator(Waiter):
     def serve(self, context: Context) -> bytes | None:
         admission = context.cluster.admission
         assert admission is not None
+        if context.standing.departing:
+            raise CommandError(f"READONLY {context.standing.departing}")
         if not admission.admitted:
             return None
         reply = xgroup_create(context, self.client, self.argv)

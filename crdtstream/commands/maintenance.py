@@ -1,14 +1,17 @@
-"""SAVE BGSAVE LASTSAVE BGREWRITEAOF SHUTDOWN DEBUG: operating the process.
+"""SAVE BGSAVE LASTSAVE BGREWRITEAOF CRDT.BACKUP SHUTDOWN DEBUG: operating the process.
 
 A save is a checkpoint, taken beside the turns, so SAVE blocks only its caller. DEBUG SLEEP too lets only the caller's
 connection sleep, because a region that stood still would look dead to the others. (Redis blocks the whole process.) All
 other subcommands of DEBUG are refused, as Redis refuses them by default.
 
+CRDT.BACKUP writes a backup into a directory of the region's machine (storage/backup.py): a checkpoint, and the log up
+to one moment after the request. Clients may name only what lies below `backup_directory`.
+
 SHUTDOWN stops as SIGTERM does: the log is synced and marked, so nothing is lost with SAVE or with NOSAVE. Without
 either, the runtime first takes a checkpoint if that shortens the next start and does not take too long. NOSAVE skips
-that checkpoint, even if the region is stopping already. SAVE waits for it however long it takes, and if it fails the
-region goes on serving unless FORCE is given. NOW has no effect. A SHUTDOWN that succeeds is answered by the end of the
-connection.
+that checkpoint; if the region is stopping already, it stops at once. SAVE waits for it however long it takes, and if it
+fails the region goes on serving unless FORCE is given. NOW does not wait until linked peers have what they lack, as
+Redis does not wait for replicas then. A SHUTDOWN that succeeds is answered by the end of the connection.
 
 Reference: `saveCommand`, `bgsaveCommand`, `shutdownCommand` and `debugCommand` of Redis.
 """
@@ -21,12 +24,18 @@ from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, help_reply
 from crdtstream.clients.context import CommandError, Context, Reply, Waiter
 from crdtstream.clients.parking import NO_DEADLINE
+from crdtstream.clients.saving import Backup
 from crdtstream.protocols import replies
 
 SYNTAX_ERROR = "ERR syntax error"
 SECOND_MS = 1000
 STOP_FAILED = "ERR Errors trying to SHUTDOWN. Check logs."
 NOT_WAITED = b"UNBLOCKED the wait was ended; the checkpoint continues"
+NO_BACKUPS = (
+    "ERR backups are off: start the region with --backup-directory DIRECTORY, and name a directory below that one"
+)
+NO_DIRECTORY = "ERR the directory's name must not be empty or contain a zero byte"
+BACKUP_NOT_WAITED = b"UNBLOCKED the wait was ended; the backup continues"
 NO_DEBUG = (
     'ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a local'
     " connection, otherwise you need to set this option in the configuration file, and then restart the server."
@@ -79,17 +88,59 @@ def last_save(context: Context, client: Client, argv: list[bytes]) -> Reply:
     return replies.integer(context.saved_ms() // SECOND_MS)
 
 
+class BackupWaiter(Waiter):
+    """A client that waits for a backup."""
+
+    def __init__(self, client: Client, backup: Backup) -> None:
+        super().__init__(client, [], NO_DEADLINE)
+        self.backup = backup
+
+    def serve(self, context: Context) -> bytes | None:
+        backup = self.backup
+        if not backup.done:
+            return None
+        if backup.failure:
+            raise CommandError(f"ERR {backup.failure}")
+        items = [
+            replies.bulk(b"directory"),
+            replies.bulk(backup.directory.encode("utf-8", "surrogateescape")),
+            replies.bulk(b"files"),
+            replies.integer(backup.files),
+            replies.bulk(b"bytes"),
+            replies.integer(backup.byte_count),
+            replies.bulk(b"position"),
+            replies.integer(backup.position),
+        ]
+        return replies.mapping(items, self.client.protocol)
+
+    def expired(self, context: Context) -> bytes:
+        return replies.error(BACKUP_NOT_WAITED)
+
+
+def back_up(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    """CRDT.BACKUP directory."""
+    if not context.settings.config.backup_directory:
+        raise CommandError(NO_BACKUPS)
+    if not argv[1] or b"\0" in argv[1]:
+        raise CommandError(NO_DIRECTORY)
+    context.park(BackupWaiter(client, context.saving.back_up(argv[1])))
+    return None
+
+
 # Stopping
 
 
 class StopWaiter(Waiter):
-    """A SHUTDOWN; with a number it first waits for that checkpoint. With `at_once` the stop takes no further one."""
+    """A SHUTDOWN; with a number it first waits for that checkpoint. With `at_once` the stop takes no further one, and
+    `alone` it waits for no peer.
+    """
 
-    def __init__(self, client: Client, number: int, forced: bool, at_once: bool) -> None:
+    def __init__(self, client: Client, number: int, forced: bool, at_once: bool, alone: bool) -> None:
         super().__init__(client, [], NO_DEADLINE)
         self.number = number
         self.forced = forced
         self.at_once = at_once
+        self.alone = alone
 
     def serve(self, context: Context) -> bytes | None:
         if self.number and not context.saving.completed(self.number):
@@ -99,6 +150,7 @@ class StopWaiter(Waiter):
         requests = context.requests
         requests.stop = True
         requests.stop_at_once = requests.stop_at_once or self.at_once
+        requests.stop_alone = requests.stop_alone or self.alone
         return None
 
     def expired(self, context: Context) -> bytes:
@@ -115,7 +167,7 @@ def shutdown(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if aborts:
         return abort_shutdown(context)
     number = context.saving.request() if b"SAVE" in words else 0
-    waiter = StopWaiter(client, number, b"FORCE" in words, number > 0 or b"NOSAVE" in words)
+    waiter = StopWaiter(client, number, b"FORCE" in words, number > 0 or b"NOSAVE" in words, b"NOW" in words)
     context.park(waiter)
     waiter.serve(context)
     return None
@@ -213,6 +265,16 @@ COMMANDS: list[Command] = [
         since="1.0.0",
         group="server",
         summary="Returns the Unix timestamp of the last checkpoint.",
+    ),
+    Command(
+        "crdt.backup",
+        back_up,
+        arity=2,
+        flags="admin noscript no_multi",
+        since="0.1.0",
+        group="server",
+        summary="Writes a backup into a directory on the region's machine and waits for it.",
+        syntax="directory",
     ),
     Command(
         "shutdown",

@@ -57,6 +57,7 @@ LIVE_LIMITS = frozenset(
         "slow_log_entries_max",
         "stop_checkpoint_log_bytes",
         "stop_checkpoint_ms_max",
+        "stop_handover_ms_max",
         "stream_node_bytes_max",
         "merged_ranges_bytes_max",
         "metrics_series_max",

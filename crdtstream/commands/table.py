@@ -29,6 +29,7 @@ from crdtstream.commands import (
     importing,
     info,
     keys,
+    leaving,
     maintenance,
     members,
     pending_entries,
@@ -252,6 +253,7 @@ TELLING = Command(
 )
 COMMANDS: list[Command] = [
     *keys.COMMANDS,
+    *leaving.COMMANDS,
     *expiry.COMMANDS,
     *renaming.COMMANDS,
     *dumping.COMMANDS,

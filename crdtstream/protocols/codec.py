@@ -78,6 +78,9 @@ __all__ = [
 FORMAT_VERSION: Final = 3
 # The oldest format that is read: format 3 only adds values at the ends of rows.
 OLDEST_FORMAT: Final = 2
+# The oldest format that peers are spoken to in: that of the release before. What only a later format can say must not
+# be said before all members read that format.
+OLDEST_SENT: Final = 3
 
 # Kinds of log records.
 BATCH: Final = 1

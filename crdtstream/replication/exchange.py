@@ -76,6 +76,8 @@ class Exchange:
         # A peer sent effects of this region's origin that this process never made.
         self.doubled = False
         self._snapshots = 0
+        # Linked origins that leave, and the counter that this region must hold of each before it ends it.
+        self.leavers: dict[int, int] = {}
         # Counts peers that greeted or left.
         self.greetings = 0
 
@@ -116,6 +118,8 @@ class Exchange:
             self._hear_progress(session, heard.rows, now_ms)
         if heard.audit is not None:
             self.audit.hear(session.peer_origin, session.peer_name, heard.audit)
+        if heard.leaving:
+            self.leavers[session.peer_origin] = heard.leaving
         if heard.deferred is not None:
             self._hear_deferred(heard.deferred)
         if heard.chunk is not None:
@@ -355,6 +359,7 @@ class Exchange:
         if session.peer_region:
             self._names[session.peer_region] = session.peer_name
             self._left_ms[session.peer_region] = self._ticked_ms
+        self.leavers.pop(session.peer_origin, None)
         self.audit.leave(session.peer_origin)
         self.fetching.leave(link_id)
         self.forwarding.leave(link_id)
@@ -372,7 +377,7 @@ class Exchange:
 
     def welcomes(self, hello: Hello) -> bool:
         """Return whether a session with this Hello would open; asked before the new link replaces an existing one."""
-        own = make_hello(self._settings.config, self.birth, VersionVector(), [])
+        own = make_hello(self._settings.config, self.birth, VersionVector(), [], self.view.versions)
         try:
             check_hello(hello)
         except WireError:
@@ -430,7 +435,9 @@ class Exchange:
         """
         founders = self.birth.founders_left()
         members = self._applied.members
-        known = {region_of(slot) for slot in [*founders, *members.joined()]} | {self._settings.config.region}
+        # A region that was evicted is known, and counts no more: its configured address keeps nothing back.
+        met = [*founders, *members.joined(), *members.evicted()]
+        known = {region_of(slot) for slot in met} | {self._settings.config.region}
         # `known` includes this region: at most as many as peers means that a configured one is missing.
         if len(known) <= len(self._settings.config.peers):
             return VersionVector()

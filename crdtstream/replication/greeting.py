@@ -4,6 +4,9 @@ Refusals name both regions, never "here" and "there", so that one sentence reads
 operator what to do. Older data, or two processes with one region number, are no reason to refuse: every process is an
 origin of its own, so their effects never collide (membership.py decides which of them belongs to the cluster).
 
+Each region speaks a range of versions, and two of them use the highest that both speak. A region that speaks one
+version alone does not name the end of its range, as releases before protocol 3 did not.
+
 Vectors are inclusive. Everything a peer sends is validated here before it becomes a core value; `WireError` says what
 was wrong.
 """
@@ -14,12 +17,14 @@ from collections.abc import Iterable
 
 from crdtstream.config import NAME_CHARACTERS_MAX, Config
 from crdtstream.core.causality import REGION_MAX, VersionVector, is_origin, region_of
-from crdtstream.protocols.codec import FORMAT_VERSION
+from crdtstream.protocols.codec import FORMAT_VERSION, OLDEST_SENT
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.progress import GrownRow
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
+# The release before spoke this one, and a cluster is upgraded one region at a time.
+OLDEST_PROTOCOL = 2
 SHARD = 0
 SLOTS_MAX = 1 << 16
 COUNT_MAX = (1 << 32) - 1
@@ -29,10 +34,31 @@ class WireError(ValueError):
     """A message that no correct peer sends."""
 
 
-def make_hello(config: Config, birth: Birth, vector: VersionVector, direct_slots: list[int]) -> wire.Hello:
+class Versions:
+    """The protocol and formats of batches that a region speaks, each from the lower number to the higher, inclusive."""
+
+    __slots__ = ("format", "protocol")
+
+    def __init__(
+        self,
+        protocol: tuple[int, int] = (OLDEST_PROTOCOL, PROTOCOL_VERSION),
+        format: tuple[int, int] = (OLDEST_SENT, FORMAT_VERSION),
+    ) -> None:
+        self.protocol = protocol
+        self.format = format
+
+
+OWN_VERSIONS = Versions()
+
+
+def make_hello(
+    config: Config, birth: Birth, vector: VersionVector, direct_slots: list[int], versions: Versions = OWN_VERSIONS
+) -> wire.Hello:
     return wire.Hello(
-        protocol_version=PROTOCOL_VERSION,
-        format_version=FORMAT_VERSION,
+        protocol_version=versions.protocol[0],
+        format_version=versions.format[0],
+        protocol_version_max=versions.protocol[1],
+        format_version_max=versions.format[1],
         cluster=config.cluster,
         name=config.name,
         region=config.region,
@@ -117,18 +143,39 @@ def describe(hello: wire.Hello) -> str:
     return f"region {hello.name} ({hello.region})"
 
 
+def protocols_of(hello: wire.Hello) -> tuple[int, int]:
+    """The protocol versions that its sender speaks."""
+    return (hello.protocol_version, max(hello.protocol_version, hello.protocol_version_max))
+
+
+def formats_of(hello: wire.Hello) -> tuple[int, int]:
+    """The formats of batches that its sender speaks."""
+    return (hello.format_version, max(hello.format_version, hello.format_version_max))
+
+
+def agreed(own: tuple[int, int], peer: tuple[int, int]) -> int:
+    """The highest version that both speak; 0 if there is none."""
+    highest = min(own[1], peer[1])
+    return highest if highest >= max(own[0], peer[0]) else 0
+
+
 def _other_version(own: wire.Hello, peer: wire.Hello) -> str | None:
-    if own.protocol_version != peer.protocol_version:
+    if not agreed(protocols_of(own), protocols_of(peer)):
         return (
-            f"{describe(own)} speaks protocol version {own.protocol_version}, {describe(peer)} speaks version"
-            f" {peer.protocol_version}: run crdtstream versions that speak the same protocol"
+            f"{describe(own)} speaks protocol version {shown(protocols_of(own))}, {describe(peer)} speaks version"
+            f" {shown(protocols_of(peer))}: run crdtstream versions that are at most one release apart"
         )
-    if own.format_version != peer.format_version:
+    if not agreed(formats_of(own), formats_of(peer)):
         return (
-            f"{describe(own)} writes batches in format {own.format_version}, {describe(peer)} in format"
-            f" {peer.format_version}: run crdtstream versions that write the same format"
+            f"{describe(own)} writes batches in format {shown(formats_of(own))}, {describe(peer)} in format"
+            f" {shown(formats_of(peer))}: run crdtstream versions that are at most one release apart"
         )
     return None
+
+
+def shown(versions: tuple[int, int]) -> str:
+    low, high = versions
+    return str(low) if low == high else f"{low} to {high}"
 
 
 def _other_cluster(own: wire.Hello, peer: wire.Hello) -> str | None:

@@ -164,6 +164,11 @@ class ProgressTable:
         member = self._members.get(slot)
         return member is not None and member.heard.descends(vector)
 
+    def told_of(self, slot: int) -> VersionVector:
+        """The newest durable vector received, at the gate or beyond it: that this much is on disk there is a fact."""
+        member = self._members.get(slot)
+        return VersionVector() if member is None else member.heard.copy()
+
     def applied_of(self, slot: int) -> VersionVector:
         """The newest applied vector received. It is for display and lag only, so it passes no gate."""
         member = self._members.get(slot)

@@ -33,9 +33,11 @@ from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.feed import Feed
 from crdtstream.replication.greeting import (
     WireError,
+    agreed,
     birth_rows,
     check_hello,
     make_hello,
+    protocols_of,
     refusal,
     to_grown,
     to_regions,
@@ -85,6 +87,7 @@ class Session:
         "_feed",
         "_heard_ms",
         "_intake",
+        "_leaving_told",
         "_link",
         "_neighbours_told",
         "_progress_ms",
@@ -98,6 +101,7 @@ class Session:
         "peer_origin",
         "peer_region",
         "predecessors",
+        "protocol",
         "reason",
         "replaces",
         "state",
@@ -116,6 +120,8 @@ class Session:
         self.predecessors: list[int] = []
         self.founders: list[int] = []
         self.replaces = False
+        # The version that both sides speak; 0 until the peer has greeted.
+        self.protocol = 0
         # The peer's applied vector at the time of its Hello.
         self.vector_then = VersionVector()
         self.opened_ms = now_ms
@@ -126,6 +132,7 @@ class Session:
         self._births_told = 0
         self._deferred_told = 0
         self._neighbours_told = 0
+        self._leaving_told = False
         self._asked_direct: list[int] = []
         self._shared: dict[int, _Shared] = {}
         self._reported_bytes = 0
@@ -206,6 +213,7 @@ class Session:
             heard.audit = message.audit
         if message.HasField("deferred"):
             heard.deferred = message.deferred
+        heard.leaving = message.leaving.through
         self._take_state(message, view, heard, now_ms)
         heard.calls.extend(message.calls)
         heard.answers.extend(message.answers)
@@ -222,10 +230,12 @@ class Session:
     def _take_hello(self, hello: wire.Hello, view: View, heard: Heard) -> None:
         if not self.is_greeting:
             raise WireError("a second Hello")
-        reason = refusal(self._own_hello(view), hello)
+        own = self._own_hello(view)
+        reason = refusal(own, hello)
         if reason is not None:
             raise Refusal(reason)
         check_hello(hello)
+        self.protocol = agreed(protocols_of(own), protocols_of(hello))
         self.peer_name = hello.name
         self.peer_region = hello.region
         self.peer_origin = self.handover.peer = hello.origin
@@ -305,11 +315,12 @@ class Session:
         self._pass(HELLO_SENT)
 
     def _own_hello(self, view: View) -> wire.Hello:
-        return make_hello(view.settings.config, view.birth, view.replica.applied.vector, view.direct)
+        return make_hello(view.settings.config, view.birth, view.replica.applied.vector, view.direct, view.versions)
 
     def _fill(self, message: wire.Message, view: View, bytes_max: int, now_ms: int) -> bool:
         self._fill_met(message, view.birth)
         self._fill_deferred(message, view)
+        self._fill_leaving(message, view)
         self._fill_links(message, view)
         self.handover.fill(message, view, bytes_max)
         audit = view.audit.due(self.peer_origin)
@@ -337,6 +348,13 @@ class Session:
             message.deferred.other = other
             message.deferred.told_by = view.settings.config.name
             self._deferred_told = other
+
+    def _fill_leaving(self, message: wire.Message, view: View) -> None:
+        """Ask once on each link; another peer is asked after this one is lost."""
+        asked, through = view.leaving
+        if asked == self.peer_origin and not self._leaving_told:
+            message.leaving.through = through
+            self._leaving_told = True
 
     def _fill_links(self, message: wire.Message, view: View) -> None:
         direct = view.direct

@@ -110,6 +110,25 @@ START_OVER: Final[States] = {
 }
 
 
+# Leaving the cluster (membership/leaving.py).
+STAYING: Final = "staying"
+DRAINING: Final = "draining"
+ENDING: Final = "ending"
+LEFT: Final = "left"
+
+LEAVES: Final = "an operator says so"
+ABORTS: Final = "an operator takes it back"
+DRAINED: Final = "every member has on its disk what was here"
+ENDED: Final = "a peer has ended the membership, and has that on its disk"
+
+LEAVE: Final[States] = {
+    (STAYING, LEAVES): DRAINING,
+    (DRAINING, ABORTS): STAYING,
+    (DRAINING, DRAINED): ENDING,
+    (ENDING, ENDED): LEFT,
+}
+
+
 def after(states: States, state: str, event: str) -> str:
     """The state after an event."""
     found = states.get((state, event))

@@ -7,6 +7,7 @@ from crdtstream.core.causality import VersionVector
 from crdtstream.core.replica import Replica
 from crdtstream.replication.audit.audit import Audit
 from crdtstream.replication.forwarding import Forwarding
+from crdtstream.replication.greeting import OWN_VERSIONS
 from crdtstream.replication.history import History
 from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.progress import ProgressTable
@@ -20,7 +21,8 @@ class View:
     `direct`: the origins of the linked peers, ascending; their batches need no relay. `served_position`: the last log
     position that peers may see. `life`: this region's sign of life. `deferrals`: an origin whose admission is deferred
     -> the origin whose signs of life defer it. `frozen`: no batches are applied or sent, because another state is about
-    to replace this one (start_over.py).
+    to replace this one (start_over.py). `leaving`: the origin that is asked to end this region's membership, 0 for
+    none, and the counter that it must hold of this region's origin. `versions`: what this region speaks.
     """
 
     __slots__ = (
@@ -33,12 +35,14 @@ class View:
         "forwarding",
         "frozen",
         "history",
+        "leaving",
         "life",
         "progress",
         "replica",
         "served_position",
         "settings",
         "transfers",
+        "versions",
     )
 
     def __init__(
@@ -59,3 +63,5 @@ class View:
         self.served_position = 0
         self.life = 0
         self.frozen = False
+        self.leaving = (0, 0)
+        self.versions = OWN_VERSIONS

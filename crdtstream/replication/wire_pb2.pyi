@@ -81,6 +81,7 @@ class Message(_message.Message):
     DEFERRED_FIELD_NUMBER: _builtins.int
     CALLS_FIELD_NUMBER: _builtins.int
     ANSWERS_FIELD_NUMBER: _builtins.int
+    LEAVING_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___Hello: ...
     @_builtins.property
@@ -111,6 +112,10 @@ class Message(_message.Message):
     def answers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Call]:
         """with the numbers of the calls that they answer"""
 
+    @_builtins.property
+    def leaving(self) -> Global___Leaving:
+        """from protocol version 3 on"""
+
     def __init__(
         self,
         *,
@@ -128,10 +133,11 @@ class Message(_message.Message):
         deferred: Global___Deferred | None = ...,
         calls: _abc.Iterable[Global___Call] | None = ...,
         answers: _abc.Iterable[Global___Call] | None = ...,
+        leaving: Global___Leaving | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "batches", b"batches", "chunk", b"chunk", "deferred", b"deferred", "fetch", b"fetch", "hello", b"hello", "links", b"links", "met", b"met", "offer", b"offer", "part", b"part", "progress", b"progress", "refused", b"refused"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "batches", b"batches", "chunk", b"chunk", "deferred", b"deferred", "fetch", b"fetch", "hello", b"hello", "leaving", b"leaving", "links", b"links", "met", b"met", "offer", b"offer", "part", b"part", "progress", b"progress", "refused", b"refused"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "audit", b"audit", "batches", b"batches", "calls", b"calls", "chunk", b"chunk", "deferred", b"deferred", "fetch", b"fetch", "hello", b"hello", "links", b"links", "met", b"met", "offer", b"offer", "part", b"part", "progress", b"progress", "refused", b"refused"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "audit", b"audit", "batches", b"batches", "calls", b"calls", "chunk", b"chunk", "deferred", b"deferred", "fetch", b"fetch", "hello", b"hello", "leaving", b"leaving", "links", b"links", "met", b"met", "offer", b"offer", "part", b"part", "progress", b"progress", "refused", b"refused"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -216,6 +222,8 @@ Global___BirthRow: _TypeAlias = BirthRow  # noqa: Y015
 
 @_typing.final
 class Hello(_message.Message):
+    """Of versions, the sender speaks all from the lower number to the higher one; without the higher one, the lower alone."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     PROTOCOL_VERSION_FIELD_NUMBER: _builtins.int
@@ -231,6 +239,8 @@ class Hello(_message.Message):
     BIRTHS_FIELD_NUMBER: _builtins.int
     PREDECESSORS_FIELD_NUMBER: _builtins.int
     REPLACES_FIELD_NUMBER: _builtins.int
+    PROTOCOL_VERSION_MAX_FIELD_NUMBER: _builtins.int
+    FORMAT_VERSION_MAX_FIELD_NUMBER: _builtins.int
     protocol_version: _builtins.int
     format_version: _builtins.int
     """of the batches"""
@@ -242,6 +252,8 @@ class Hello(_message.Message):
     origin: _builtins.int
     replaces: _builtins.bool
     """the operator confirms that no other process of this region is running"""
+    protocol_version_max: _builtins.int
+    format_version_max: _builtins.int
     @_builtins.property
     def vector(self) -> _containers.RepeatedCompositeFieldContainer[Global___VectorRow]:
         """what the sender has applied"""
@@ -272,10 +284,12 @@ class Hello(_message.Message):
         births: _abc.Iterable[Global___BirthRow] | None = ...,
         predecessors: _abc.Iterable[_builtins.int] | None = ...,
         replaces: _builtins.bool = ...,
+        protocol_version_max: _builtins.int = ...,
+        format_version_max: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["births", b"births", "cluster", b"cluster", "direct_slots", b"direct_slots", "format_version", b"format_version", "id_mode", b"id_mode", "name", b"name", "origin", b"origin", "predecessors", b"predecessors", "protocol_version", b"protocol_version", "region", b"region", "replaces", b"replaces", "shard", b"shard", "vector", b"vector"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["births", b"births", "cluster", b"cluster", "direct_slots", b"direct_slots", "format_version", b"format_version", "format_version_max", b"format_version_max", "id_mode", b"id_mode", "name", b"name", "origin", b"origin", "predecessors", b"predecessors", "protocol_version", b"protocol_version", "protocol_version_max", b"protocol_version_max", "region", b"region", "replaces", b"replaces", "shard", b"shard", "vector", b"vector"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -383,6 +397,29 @@ class Deferred(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Deferred: _TypeAlias = Deferred  # noqa: Y015
+
+@_typing.final
+class Leaving(_message.Message):
+    """The sender leaves the cluster, and asks the receiver to end its membership. The receiver does so once it has the
+    effects of the sender's origin up to this counter, inclusive: they hold all groups that the sender created.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    THROUGH_FIELD_NUMBER: _builtins.int
+    through: _builtins.int
+    def __init__(
+        self,
+        *,
+        through: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["through", b"through"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Leaving: _TypeAlias = Leaving  # noqa: Y015
 
 @_typing.final
 class Links(_message.Message):

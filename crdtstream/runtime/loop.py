@@ -24,6 +24,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 
 import structlog
 
@@ -55,6 +56,7 @@ from crdtstream.storage.restore import open_storage
 from crdtstream.storage.segment import framed_bytes
 
 TICK_S = 0.1
+FAREWELL_S = 1.0
 EVERYSEC_S = 1.0
 ROOM_BYTES = 1 << 20
 GROWTH = 8
@@ -116,9 +118,10 @@ class Loop:
         self._damages_told = 0
         self._forgotten_given = 0
         self._saver = Saver(self.node, self.log, self._checkpointer, self._settle, now_ms, self.meters)
-        self._stopping = Stopping(self.node, self._saver, self._end)
+        self._stopping = Stopping(self.node, self._saver, self._end, self.schedule)
         self._addresses: dict[str, str] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._leaves: asyncio.TimerHandle | None = None
         self._ended: asyncio.Future[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -199,14 +202,14 @@ class Loop:
         except Exception as error:
             self.fail(error)
 
-    def stop(self, at_once: bool = False) -> None:
-        """Stop cleanly: take a checkpoint if it pays, then write and sync everything pending and mark the stop. A
-        second call skips the checkpoint.
+    def stop(self, saves: bool = True, hands_over: bool = True) -> None:
+        """Stop cleanly: take a checkpoint if it pays, let linked peers take what they lack, then write and sync
+        everything pending and mark the stop. A second call skips what is left of the first two.
         """
         if self.failed:
             self._end()
-        else:
-            self._stopping.ask(at_once)
+        elif self._ended is None or not self._ended.done():
+            self._stopping.ask(saves, hands_over)
 
     def reload(self) -> None:
         """Read the files of certificates again."""
@@ -228,8 +231,9 @@ class Loop:
         if not self.failed:
             self._stop_log()
         self.failed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._leaves):
+            if timer is not None:
+                timer.cancel()
         self._server.stop()
         self._disk.close()
 
@@ -314,8 +318,13 @@ class Loop:
             acl_file.perform_all(requests.acl, context.settings.config.aclfile)
             self.node.serving.wake_keyless()
             self.schedule()
+        if self._leaves is None and self.node.leaving.has_left():
+            # Whoever follows the leave sees its end before the port closes.
+            running = asyncio.get_running_loop()
+            self._leaves = running.call_later(FAREWELL_S, partial(self.stop, saves=False, hands_over=False))
         if requests.stop and (requests.stop_at_once or self._stopping.task is None):
-            self.stop(requests.stop_at_once)
+            saves, requests.stop_at_once = not requests.stop_at_once, False
+            self.stop(saves, not requests.stop_alone)
 
     def _tell(self) -> None:
         """Log what the node noticed; `serving` follows the event `ready`, once the ports listen."""

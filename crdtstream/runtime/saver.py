@@ -8,6 +8,8 @@ A checkpoint is due when a client asks for one, or when the log behind the last 
 retried after `RETRY_S`, or when a client asks. A failure of the log itself ends the region; any other failure has no
 further effect.
 
+Backups follow a checkpoint (backups.py), and no other checkpoint begins before they are done.
+
 Before a stop it does not rest between slices: other work still runs between them, but nothing waits on purpose.
 """
 
@@ -22,6 +24,7 @@ from typing import TypeVar
 import structlog
 
 from crdtstream.node import Node
+from crdtstream.runtime.backups import Backups
 from crdtstream.runtime.metrics.meters import Meters
 from crdtstream.storage.checkpoint import Capture, Checkpointer
 from crdtstream.storage.disk import DiskError
@@ -58,6 +61,7 @@ class Saver:
         self._meters = meters
         self._retry_s = 0.0
         self._rest_s = REST_S
+        self._backups = Backups(node, log, checkpointer, self._settle_or_fail, on_thread, now_ms)
 
     async def run(self) -> None:
         """Run until cancelled; raises errors that end the region."""
@@ -91,6 +95,7 @@ class Saver:
         began_s = time.monotonic()
         saving = self._node.saving
         saving.begin()
+        backups = saving.take_backups()
         try:
             await self._take()
         except DiskError as error:
@@ -99,10 +104,15 @@ class Saver:
             self._retry_s = time.monotonic() + RETRY_S
             logger.error("checkpoint-failed", reason=str(error))
             self._node.checkpoint_ended(self._now_ms(), f"the checkpoint failed: {error}")
+            for backup in backups:
+                self._node.backup_ended(backup, f"the backup failed: its checkpoint failed: {error}")
         else:
             seconds = round(time.monotonic() - began_s, 3)
             self._meters.checkpoint.observe(seconds)
             logger.info("checkpoint-taken", seconds=seconds, log_from=self._log.first_position)
+            for backup in backups:
+                self._settle()
+                await self._backups.make(backup)
         self._settle()
 
     async def _take(self) -> None:

@@ -118,6 +118,11 @@ class Log:
         """The first position of each segment, ascending."""
         return [segment.first for segment in self._segments]
 
+    def extents(self, position: int) -> list[tuple[str, int]]:
+        """The segments that a start reads which replays from `position` on, each with the offset at which it ends."""
+        segments = [each for each in self._segments if each.last >= position or each is self._active]
+        return [(each.name, each.end) for each in segments]
+
     def byte_count(self) -> int:
         """The log's size on disk, including preallocated space."""
         return sum(segment.capacity for segment in self._segments)

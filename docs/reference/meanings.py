@@ -39,6 +39,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "checkpoint_log_bytes": "A checkpoint is taken when the log behind the last one has grown so large.",
         "stop_checkpoint_log_bytes": "A clean stop takes a checkpoint first where a start would replay so much log.",
         "stop_checkpoint_ms_max": "That checkpoint is given up after this time; 0 for no checkpoint before a stop.",
+        "stop_handover_ms_max": "How long a clean stop lets linked peers take what they lack; 0 for not at all.",
         "durable_interval_ms": "With `fsync no`: pause between syncs that tell peers what is durable.",
     },
     "Replication": {

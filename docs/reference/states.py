@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crdtstream.replication.states import DEMAND, MEMBERSHIP, SESSION, START_OVER, States
+from crdtstream.replication.states import DEMAND, LEAVE, MEMBERSHIP, SESSION, START_OVER, States
 
 HEAD = """# States and events
 
@@ -41,6 +41,13 @@ A region [replaces its state](recovery.md#cloned-memory) by that of another one,
 (`replication/membership/start_over.py`). Clients wait in `levelling` and `fetching`; no batches are applied or sent in
 `fetching`; `handing over` waits for the admission.""",
         START_OVER,
+    ),
+    (
+        "Leaving",
+        """\
+A region [leaves the cluster](operations.md#removing-a-region) (`replication/membership/leaving.py`). Outside `staying`
+it refuses writes of clients; in `ending` it asks a linked peer to end its membership; `left` ends the process.""",
+        LEAVE,
     ),
 )
 

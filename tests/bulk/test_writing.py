@@ -134,6 +134,7 @@ def test_strict_mode_refuses_ids_as_xadd_does() -> None:
     [
         ("memory_short", True, RESOURCE_EXHAUSTED, "command not allowed when used memory"),
         ("writable", False, UNAVAILABLE, "The disk is full"),
+        ("departing", "region east is stopping", UNAVAILABLE, "region east is stopping"),
         ("loading", "waits for region 2", UNAVAILABLE, "does not serve yet: waits for region 2"),
     ],
 )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from crdtstream.config import Config
 from crdtstream.core.entry_id import STRICT
 from simulations.cluster import Cluster
 from tests.commands.harness import Region
@@ -160,3 +163,36 @@ def test_no_sleep(region: Region, seconds: str) -> None:
 def test_other_debug_commands(region: Region, text: str) -> None:
     assert (region.line(f"DEBUG {text}") or b"").startswith(b"-ERR DEBUG command not allowed. If the enable-debug-")
     assert region.line("DEBUG") == b"-ERR wrong number of arguments for 'debug' command\r\n"
+
+
+# Backups
+
+
+def with_backups(region: Region) -> Config:
+    return replace(region.context.settings.config, backup_directory="/backups")
+
+
+def test_backups_are_off_unless_there_is_a_place_for_them(region: Region) -> None:
+    assert region.line("CRDT.BACKUP a") == (
+        b"-ERR backups are off: start the region with --backup-directory DIRECTORY, and name a directory below that"
+        b" one\r\n"
+    )
+    region.context.reconfigure(with_backups(region))
+    assert region.run("CRDT.BACKUP", b"") == b"-ERR the directory's name must not be empty or contain a zero byte\r\n"
+    assert (region.run("CRDT.BACKUP", b"a\0b") or b"").startswith(b"-ERR the directory's name")
+    assert not region.context.saving.requested
+
+
+def test_a_client_waits_for_its_backup(region: Region) -> None:
+    region.context.reconfigure(with_backups(region))
+    assert region.line("CRDT.BACKUP a") is None
+    saving = region.context.saving
+    assert saving.requested
+    (backup,) = saving.take_backups()
+    assert saving.backups == [] and backup.wanted == b"a"
+    end_checkpoint(region)
+    assert region.late_replies(region.client) == []
+    backup.directory, backup.files, backup.byte_count, backup.position, backup.done = "/backups/a", 2, 30, 4, True
+    end_checkpoint(region)
+    (reply,) = region.late_replies(region.client)
+    assert reply.startswith(b"*8\r\n$9\r\ndirectory\r\n$10\r\n/backups/a\r\n$5\r\nfiles\r\n:2\r\n")

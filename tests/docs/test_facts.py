@@ -7,7 +7,8 @@ import re
 from crdtstream.core.effects import Effect
 from crdtstream.node import Ready
 from crdtstream.protocols import codec, manifest, state_rows
-from crdtstream.storage import sections, segment
+from crdtstream.replication import greeting
+from crdtstream.storage import backup, sections, segment
 from nemesis.faults import FAULTS
 from nemesis.stories import STORIES
 from simulations.checkers import all_checkers
@@ -42,14 +43,24 @@ def test_faults_and_stories() -> None:
 
 
 def test_versions_of_formats() -> None:
-    versions = {name: int(version) for name, version in rows_of("formats.md", "## Versions")}
-    assert versions == {
+    rows = rows_of("formats.md", "## Versions")
+    assert all(read.split(", ")[-1] == written for _, written, read in rows), "what is written is read"
+    assert [read for name, _, read in rows if name == "batches and records"] == [
+        f"{codec.OLDEST_FORMAT}, {codec.FORMAT_VERSION}"
+    ]
+    assert {name: int(written) for name, written, _ in rows} == {
         "segments of the log": segment.FORMAT_VERSION,
         "batches and records": codec.FORMAT_VERSION,
         "sections of a checkpoint": sections.FORMAT_VERSION,
         "rows of a state": state_rows.FORMAT_VERSION,
         "manifest": manifest.FORMAT_VERSION,
+        "description of a backup": backup.VERSION,
     }
+
+
+def test_versions_of_the_protocol() -> None:
+    spoken = [int(row[0]) for row in rows_of("wire-protocol.md", "## Versions")]
+    assert spoken == [*range(greeting.OLDEST_PROTOCOL, greeting.PROTOCOL_VERSION + 1)]
 
 
 def test_kinds_of_records() -> None:

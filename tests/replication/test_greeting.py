@@ -11,12 +11,18 @@ from hypothesis import strategies as st
 from crdtstream.config import Config
 from crdtstream.core.causality import ORIGIN_MAX, VersionVector, is_origin
 from crdtstream.core.replica import Replica
+from crdtstream.protocols.codec import OLDEST_SENT
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.greeting import (
+    OLDEST_PROTOCOL,
     SLOTS_MAX,
+    Versions,
     WireError,
+    agreed,
     check_hello,
+    formats_of,
     make_hello,
+    protocols_of,
     refusal,
     to_regions,
     to_slots,
@@ -70,6 +76,42 @@ def test_what_must_agree_is_named(field: str, value: object, what: str) -> None:
     own, peer = hello(1), hello(2)
     setattr(peer, field, value)
     assert what in str(refusal(own, peer)) and "r2 (2)" in str(refusal(own, peer))
+
+
+@pytest.mark.parametrize(
+    ("own", "peer", "highest"),
+    [
+        ((2, 3), (2, 3), 3),
+        ((2, 3), (2, 2), 2),
+        ((2, 3), (3, 4), 3),
+        ((2, 3), (4, 5), 0),
+        ((3, 4), (2, 2), 0),
+        ((4, 4), (3, 5), 4),
+    ],
+)
+def test_two_regions_use_the_highest_version_that_both_speak(
+    own: tuple[int, int], peer: tuple[int, int], highest: int
+) -> None:
+    assert agreed(own, peer) == agreed(peer, own) == highest
+    one, other = speaking(1, Versions(protocol=own)), speaking(2, Versions(protocol=peer))
+    assert (refusal(one, other) is None) == (highest > 0)
+    one, other = speaking(1, Versions(format=own)), speaking(2, Versions(format=peer))
+    assert (refusal(one, other) is None) == (highest > 0)
+
+
+def speaking(region: int, versions: Versions) -> wire.Hello:
+    return make_hello(config_of(region), born(region)[0], NOTHING, [], versions)
+
+
+def test_the_release_before_names_one_version_and_compares_it() -> None:
+    """It refuses any other number in this field, so this release names the lowest that it speaks there."""
+    said = hello(1)
+    assert (said.protocol_version, said.format_version) == (OLDEST_PROTOCOL, OLDEST_SENT) == (2, 3)
+    before = hello(2)
+    before.ClearField("protocol_version_max")
+    before.ClearField("format_version_max")
+    assert protocols_of(before) == (2, 2) and formats_of(before) == (3, 3)
+    assert refusal(said, before) is None
 
 
 def test_births_name_counts_and_founders() -> None:

@@ -10,6 +10,7 @@ from crdtstream.clients.standing import Standing
 from crdtstream.core.applying import Applied
 from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.membership.chronicle import Chronicle
+from crdtstream.replication.membership.leaving import Leaving
 from crdtstream.replication.membership.membership import Membership
 from crdtstream.replication.membership.start_over import StartOver
 from crdtstream.replication.states import IDLE
@@ -18,16 +19,23 @@ from crdtstream.replication.states import IDLE
 class Life:
     """Keeps `standing.loading`, and `chronicle`, of which the runtime takes the events."""
 
-    __slots__ = ("_applied", "_birth", "_membership", "_standing", "_start_over", "chronicle")
+    __slots__ = ("_applied", "_birth", "_leaving", "_membership", "_standing", "_start_over", "chronicle")
 
     def __init__(
-        self, applied: Applied, standing: Standing, birth: Birth, membership: Membership, start_over: StartOver
+        self,
+        applied: Applied,
+        standing: Standing,
+        birth: Birth,
+        membership: Membership,
+        start_over: StartOver,
+        leaving: Leaving,
     ) -> None:
         self._applied = applied
         self._standing = standing
         self._birth = birth
         self._membership = membership
         self._start_over = start_over
+        self._leaving = leaving
         self.chronicle = Chronicle()
 
     def advance(self, now_ms: int) -> bool:
@@ -35,6 +43,7 @@ class Life:
         admitted just now.
         """
         membership, start_over = self._membership, self._start_over
+        self._leaving.advance()
         if start_over.step == IDLE and membership.is_settled():
             return False
         before = membership.admitted

@@ -68,6 +68,7 @@ class Membership:
         "_standing",
         "_started_ms",
         "_turn",
+        "leaves",
         "own",
     )
 
@@ -81,6 +82,8 @@ class Membership:
         self._settings = exchange.view.settings
         self._standing = exchange.standing
         self.own = OwnState()
+        # The end of the own membership is what this region wants: it continues as no other origin (leaving.py).
+        self.leaves = False
         # What decides membership was so when nothing was due at any time; None while something is due.
         self._settled_at: tuple[int, int, int] | None = None
         self._started_ms = 0
@@ -132,6 +135,8 @@ class Membership:
         for slot in members.evicted():
             self._exchange.progress.end(slot)
         if members.has_ended(self._birth.origin):
+            if self.leaves:
+                return
             self._come_back("was evicted")
         elif self._exchange.doubled:
             self._step_aside()
@@ -346,6 +351,9 @@ class Membership:
         if not self.admitted or not self._standing.writable:
             return not self._exchange.sessions()
         settled = self._end_predecessors(now_ms)
+        if self._standing.departing:
+            # What it sponsors now might be lost with it, and the newcomer would have to be sponsored again.
+            return False
         for session in self._exchange.sessions():
             if session.is_open and not self._applied.members.has_ended(session.peer_origin):
                 settled = self._look_at(session, now_ms) and settled

@@ -1,0 +1,243 @@
+"""`crdtstream backup` and `crdtstream restore`.
+
+Exit codes: 0 done and checked, 1 the backup is not whole, 2 wrong usage, or the region or the tool refused, for example
+because the target is not empty, 3 the region did not answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import redis
+import typer
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from crdtstream.config import Config, ConfigError
+from crdtstream.core.causality import origin_name
+from crdtstream.core.digest import digest_replica
+from crdtstream.node import Node
+from crdtstream.protocols.columns import CodecError
+from crdtstream.storage.backup import (
+    BackupError,
+    Description,
+    Frozen,
+    check_files,
+    read_description,
+    restore_files,
+)
+from crdtstream.storage.disk import DiskError
+from crdtstream.storage.recovery import LogError
+from crdtstream.storage.restore import open_storage
+from crdtstream.storage.segment import FormatUnknown
+
+NOT_WHOLE = 1
+REFUSED = 2
+NO_ANSWER = 3
+CONNECT_S = 5.0
+SEGMENT_BYTES = 1 << 20
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Told = Callable[[int], None]
+
+
+def back_up(
+    node: Annotated[str | None, typer.Option(help="HOST:PORT of the region's Redis port.")] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(help="New directory, below the region's --backup-directory and on the region's machine."),
+    ] = None,
+    verify: Annotated[Path | None, typer.Option(help="Instead: check this backup, without a region.")] = None,
+    password: Annotated[
+        str | None, typer.Option(envvar="CRDTSTREAM_PASSWORD", help="Password of the Redis port.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take a backup of a running region, and check it: every file, and that a region starts from it."""
+    console = Console(stderr=True, highlight=False)
+    if (verify is None) == (node is None or to is None) or (verify is not None and (node or to)):
+        fail(console, "give --node HOST:PORT and --to DIRECTORY, or --verify DIRECTORY alone", REFUSED)
+    directory = os.path.abspath(str(verify or to))
+    if node is not None:
+        with console.status("the region takes the backup"):
+            directory = taken(console, node, password, directory)
+    try:
+        description = check_backup(console, directory)
+    except BackupError as error:
+        fail(console, str(error), NOT_WHOLE)
+    tell(directory, description, as_json)
+
+
+def restore(
+    backup: Annotated[Path, typer.Argument(help="Directory of a backup.")],
+    data: Annotated[Path, typer.Option(help="Empty or absent data directory.")],
+    cluster: Annotated[str | None, typer.Option(help="Refuse a backup of another cluster.")] = None,
+    all_regions: Annotated[
+        bool, typer.Option("--all-regions", help="Say how to go back to this backup in all regions, not in this one.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Put a backup into an empty data directory, and say how to start from it; the region is a new origin then."""
+    console = Console(stderr=True, highlight=False)
+    source, target = os.path.abspath(str(backup)), os.path.abspath(str(data))
+    try:
+        description = read_description(source)
+        refuse_unlike(description, cluster, target)
+    except BackupError as error:
+        fail(console, str(error), NOT_WHOLE if not is_refusal(error) else REFUSED)
+    try:
+        with progress_of(console, "restoring", 2 * description.size_bytes()) as told:
+            restore_files(source, description, target, told)
+            check_start(target, description)
+            told(description.size_bytes())
+    except BackupError as error:
+        fail(console, str(error), NOT_WHOLE)
+    tell(target, description, as_json, advice(description, target, all_regions))
+
+
+# Taking
+
+
+def taken(console: Console, node: str, password: str | None, directory: str) -> str:
+    """Have the region take the backup; return its directory as the region names it."""
+    host, colon, port = node.rpartition(":")
+    if not (host and colon and port.isdigit() and 0 < int(port) <= 65535):
+        fail(console, f"{node!r} must be HOST:PORT, the Redis address of a region", REFUSED)
+    # No timeout, and no second attempt: a backup takes as long as it takes.
+    client: Any = redis.Redis(
+        host=host.strip("[]"),
+        port=int(port),
+        password=password,
+        socket_connect_timeout=CONNECT_S,
+        socket_timeout=None,
+        retry=Retry(NoBackoff(), 0),
+        protocol=2,
+    )
+    client.response_callbacks.clear()
+    try:
+        fields = client.execute_command("CRDT.BACKUP", directory)
+    except redis.ResponseError as error:
+        fail(console, f"{node}: {error}", REFUSED)
+    except redis.RedisError as error:
+        fail(console, f"{node} did not answer: {error}", NO_ANSWER)
+    finally:
+        client.close()
+    found = os.fsdecode(dict(zip(fields[::2], fields[1::2], strict=True))[b"directory"])
+    if not os.path.isdir(found):
+        text = f"the region wrote {found}, which this machine does not have: run crdtstream backup --verify there"
+        fail(console, text, NO_ANSWER)
+    return found
+
+
+# Checking
+
+
+def check_backup(console: Console, directory: str) -> Description:
+    """Read every file twice: its hash, and a start from all of them."""
+    description = read_description(directory)
+    with progress_of(console, "checking", 2 * description.size_bytes()) as told:
+        check_files(directory, description, told)
+        check_start(directory, description)
+        told(description.size_bytes())
+    return description
+
+
+def check_start(directory: str, description: Description) -> None:
+    """Start a region from these files, without changing them; it must hold what the backup says."""
+    config = Config(
+        name=description.name,
+        region=description.region,
+        cluster=description.cluster,
+        id_mode=description.id_mode,
+        data=directory,
+    )
+    node = Node(config, description.taken_ms)
+    try:
+        log, _ = open_storage(Frozen(directory, description), node, salt=1, segment_bytes_max=SEGMENT_BYTES)
+    except (LogError, DiskError, ConfigError, CodecError, FormatUnknown) as error:
+        raise BackupError(f"no region can start from {directory}: {error}") from error
+    vector = {origin_name(slot): counter for slot, counter in node.replica.applied.vector.items()}
+    found = (log.last_position, vector, digest_replica(node.replica).hex())
+    if found != (description.position, description.vector, description.digest):
+        raise BackupError(
+            f"{directory} holds another state than it says: position {found[0]}, digest {found[2]}, instead of"
+            f" {description.position}, {description.digest}; use another backup"
+        )
+
+
+class Refusal(BackupError):
+    """A wrong use, not a wrong backup."""
+
+
+def is_refusal(error: BackupError) -> bool:
+    return isinstance(error, Refusal)
+
+
+def refuse_unlike(description: Description, cluster: str | None, target: str) -> None:
+    if cluster is not None and cluster != description.cluster:
+        raise Refusal(
+            f"the backup is of cluster {description.cluster!r}, not of {cluster!r}: use a backup of that cluster"
+        )
+    if os.path.isdir(target) and os.listdir(target):
+        raise Refusal(f"{target} is not empty: give a directory that is empty or absent")
+
+
+# Output
+
+
+@contextmanager
+def progress_of(console: Console, what: str, byte_count: int) -> Iterator[Told]:
+    """A bar where the console is a terminal, and nothing elsewhere."""
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task(what, total=byte_count)
+        yield lambda count: progress.advance(task, count)
+
+
+def tell(directory: str, description: Description, as_json: bool, next_steps: str = "") -> None:
+    entries = sum(description.vector.values())
+    if as_json:
+        fields = {"directory": directory, **asdict(description), "bytes": description.size_bytes(), "next": next_steps}
+        typer.echo(json.dumps(fields, ensure_ascii=False, indent=2))
+        return
+    at = datetime.fromtimestamp(description.taken_ms / 1000, UTC).isoformat(timespec="seconds")
+    typer.echo(f"{directory}: region {description.name} ({description.region}) of cluster {description.cluster}, {at}")
+    typer.echo(f"{len(description.files)} files, {description.size_bytes()} bytes, {entries} effects; a region starts")
+    typer.echo(f"digest {description.digest}")
+    if next_steps:
+        typer.echo(f"\n{next_steps}")
+
+
+def advice(description: Description, target: str, all_regions: bool) -> str:
+    named = {"name": description.name, "region": str(description.region), "cluster": description.cluster}
+    named |= {"id-mode": description.id_mode, "data": target}
+    words = [word for name, value in named.items() for word in (f"--{name}", value)]
+    start = f"crdtstream serve {shlex.join(words)} --peer HOST:PORT ..."
+    if not all_regions:
+        return (
+            f"Start it: {start}\nThe region serves the older state at once, as a new origin, and catches up from its"
+            " peers. No other process of this region may run."
+        )
+    return (
+        "A single region with this state would take the newer one from its peers, so:\n"
+        "1. Stop all regions.\n"
+        f"2. Start this one: {start}\n"
+        "3. Start each other region with an empty data directory; it takes the state of this one.\n"
+        "Keep the old data directories until the result is what you want: what was written since the backup is in them"
+        " alone."
+    )
+
+
+def fail(console: Console, text: str, code: int) -> NoReturn:
+    console.print(f"crdtstream: {text}", markup=False, soft_wrap=True)
+    raise typer.Exit(code)

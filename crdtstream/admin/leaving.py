@@ -1,0 +1,95 @@
+"""Follows a region that leaves: how much the others still lack, until its process has ended.
+
+The region does the work (CRDT.LEAVE); whoever follows it may stop and begin again at any time.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from crdtstream.admin.comparison import Answer
+from crdtstream.admin.regions import Regions
+
+POLL_S = 0.2
+PATIENCE_S = 10.0
+ENDING, LEFT, STAYING = b"ending", b"left", b"staying"
+
+# Name or number of a region, and how many effects it lacks.
+Lacking = dict[str, int]
+
+
+def leave(regions: Regions, console: Console) -> Answer:
+    """Have the first of these regions leave; return its origin, or the reason why it is still there."""
+    fields = regions.fields_of_first()
+    answer = regions.ask_first("CRDT.LEAVE")
+    return answer if answer.error else Follower(regions, console, fields.get("origin", "")).follow(answer)
+
+
+class Follower:
+    """One leave, as it is shown."""
+
+    def __init__(self, regions: Regions, console: Console, origin: str) -> None:
+        self._regions = regions
+        self._console = console
+        self._origin = origin
+        self._shown: dict[str, Any] = {}
+        self._before: Lacking = {}
+        self._changed_s = time.monotonic()
+
+    def follow(self, answer: Answer) -> Answer:
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        disabled = not self._console.is_terminal
+        with Progress(*columns, console=self._console, disable=disabled) as progress:
+            while True:
+                state, lacking = read_status(answer)
+                if state == LEFT:
+                    return self._left(answer)
+                if state == STAYING:
+                    return Answer(answer.region, error="the leave was aborted, and the region takes writes")
+                self._show(progress, lacking)
+                time.sleep(POLL_S)
+                answer = self._regions.ask_first("CRDT.LEAVE", "STATUS")
+                if answer.error:
+                    return self._lost(answer) if state == ENDING else answer
+
+    def _lost(self, answer: Answer) -> Answer:
+        """It stops a moment after the last step, so its membership has probably ended."""
+        text = f"{answer.error}; look at CRDT.MEMBERS of another region whether origin {self._origin} is evicted"
+        return Answer(answer.region, error=text, unreachable=answer.unreachable)
+
+    def _left(self, answer: Answer) -> Answer:
+        return Answer(answer.region, [b"origin", self._origin.encode(), b"state", LEFT])
+
+    def _show(self, progress: Progress, lacking: Lacking) -> None:
+        for name, left in lacking.items():
+            if name not in self._shown:
+                self._shown[name] = progress.add_task(f"{name} takes what it lacks", total=left)
+        for name, task in self._shown.items():
+            total = progress.tasks[task].total or 0
+            progress.update(task, completed=total - lacking.get(name, 0))
+        if lacking != self._before:
+            self._before, self._changed_s = lacking, time.monotonic()
+        elif lacking and time.monotonic() - self._changed_s >= PATIENCE_S:
+            self._changed_s = time.monotonic()
+            for name, left in lacking.items():
+                text = f"{name} lacks {left} effects and takes none: link it again, evict it, or add --abort to stay"
+                self._console.print(text, markup=False, soft_wrap=True)
+
+
+def read_status(answer: Answer) -> tuple[bytes, Lacking]:
+    fields = pairs(answer.value)
+    rows = [pairs(row) for row in fields[b"lacking"]]
+    return fields[b"state"], {label_of(row): int(row[b"effects"]) for row in rows}
+
+
+def label_of(row: dict[bytes, Any]) -> str:
+    name = row[b"name"].decode()
+    return f"region {name} ({row[b'region']})" if name else f"region {row[b'region']}"
+
+
+def pairs(flat: Any) -> dict[bytes, Any]:
+    return dict(zip(flat[::2], flat[1::2], strict=True))
