@@ -300,7 +300,6 @@ class Node:
 
     @property
     def limits(self) -> Limits:
-        """The current limits, including changes by CONFIG SET."""
         return self.settings.limits
 
     @property
@@ -317,21 +316,17 @@ class Node:
         return self.membership.serving()
 
     def is_staging(self) -> bool:
-        """True while a state transfer to this region is running."""
         return self.exchange.fetching.staging is not None
 
     def welcomes(self, hello: Hello) -> bool:
-        """True if a session with a peer that sends this greeting would open."""
         return self.exchange.welcomes(hello)
 
     # Reports from the runtime
 
     def time_with(self, stopwatch: Stopwatch) -> None:
-        """Time commands with this stopwatch, for statistics only."""
         self.context.stopwatch = stopwatch
 
     def observe(self, memory_bytes: int, cpu_user_s: float, cpu_system_s: float) -> None:
-        """Record what the process uses now."""
         self.context.observe(memory_bytes, cpu_user_s, cpu_system_s)
 
     def config_rewritten(self, failure: str) -> None:
@@ -360,7 +355,6 @@ class Node:
         self.neighbours.observe(now_ms)
 
     def link_verdict(self, link_id: int) -> str | None:
-        """The reason why the link must be closed, or None."""
         return self.exchange.verdict(link_id)
 
     def receive(self, link_id: int, message: Message, now_ms: int) -> None:

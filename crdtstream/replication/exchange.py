@@ -251,9 +251,7 @@ class Exchange:
     # The state being fetched
 
     def _may_fetch(self, handover: Handover) -> bool:
-        """True if no other link is fetching, and any staged chunks come from this peer's region or are of no further
-        use.
-        """
+        """True if no other link is fetching, and staged chunks of another region are of no further use."""
         fetching = self.fetching
         if not self.standing.writable or fetching.link is not None or self.view.frozen != handover.demanded:
             return False
@@ -264,9 +262,7 @@ class Exchange:
         return True
 
     def _may_go_on(self, region: int) -> bool:
-        """True if a staged state from that region may still be completed: the region is away, or has a state that is
-        needed.
-        """
+        """True if that region may still complete its staged state: it is away, or has a state that is needed."""
         near = [session for session in self._links.values() if session.is_open and session.peer_region == region]
         return not near or any(session.handover.is_needed for session in near)
 
@@ -430,9 +426,7 @@ class Exchange:
             self.view.durable_vector.merge(durable)
 
     def stable(self) -> VersionVector:
-        """Return what every member, this region included, holds durably; a configured peer never heard from holds
-        nothing.
-        """
+        """What every member holds durably, this region included; a configured peer never heard from holds nothing."""
         founders = self.birth.founders_left()
         members = self._applied.members
         # A region that was evicted is known, and counts no more: its configured address keeps nothing back.
@@ -475,9 +469,7 @@ class Exchange:
         return [shown[key] for key in sorted(shown)]
 
     def unlinked(self) -> list[int]:
-        """The member origins that have no session here, known through others or gone; none of them belongs to a linked
-        region.
-        """
+        """The member origins without a session here; none of them belongs to a linked region."""
         linked = {session.peer_region for session in self.sessions()} | {self._settings.config.region}
         counted = self._applied.members.counted(self._applied.slot, self.birth.founders_left())
         return [slot for slot in counted if region_of(slot) not in linked]

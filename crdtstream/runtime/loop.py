@@ -42,17 +42,15 @@ from crdtstream.runtime.grpc_transport import GrpcTransport
 from crdtstream.runtime.logging import configure_logging, log
 from crdtstream.runtime.metrics.meters import Meters
 from crdtstream.runtime.observing import Observing
+from crdtstream.runtime.opening import open_region
 from crdtstream.runtime.partition_port import PartitionPort
 from crdtstream.runtime.ports import ClientPort, EdgePort
 from crdtstream.runtime.roomy_node import RoomyNode
 from crdtstream.runtime.saver import Saver
 from crdtstream.runtime.stopping import Stopping
 from crdtstream.runtime.unwritten import Unwritten
-from crdtstream.storage.checkpoint import Checkpointer
 from crdtstream.storage.disk import DiskError, DiskFull, RealDisk
-from crdtstream.storage.log import Log
 from crdtstream.storage.recovery import LogError
-from crdtstream.storage.restore import open_storage
 from crdtstream.storage.segment import framed_bytes
 
 TICK_S = 0.1
@@ -93,7 +91,7 @@ class Loop:
         self.node = Node(config, now_ms())
         self._introduce()
         self._disk = RealDisk(config.data)
-        self.log, self._checkpointer = self._open_storage()
+        self.log, self._checkpointer = open_region(self._disk, self.node, self.config.limits.segment_bytes_max)
         self.meters = Meters()
         self._unwritten = Unwritten()
         self.certificates = read_client_credentials(config)
@@ -135,30 +133,6 @@ class Loop:
         self.node.context.random_bytes = secrets.token_bytes
         acl_file.load_users(self.node.context)
         self.node.observe(*process.usage())
-
-    def _open_storage(self) -> tuple[Log, Checkpointer]:
-        """Restore the state. The garbage collector is off meanwhile and then ignores the restored objects: none is
-        garbage.
-        """
-        began_s = time.monotonic()
-        # Millions of live objects are created here; a collection would visit all of them and free none.
-        gc.disable()
-        try:
-            log, checkpointer = open_storage(
-                self._disk,
-                self.node,
-                salt=secrets.randbelow(2**32 - 1) + 1,
-                segment_bytes_max=self.config.limits.segment_bytes_max,
-            )
-        finally:
-            gc.enable()
-        gc.freeze()
-        begun = 0 if checkpointer.manifest is None else checkpointer.manifest.begun
-        seconds = round(time.monotonic() - began_s, 3)
-        logger.info("disk-read", checkpoint=begun, records=log.last_position - begun, seconds=seconds)
-        log.sync()
-        process.give_back(time.monotonic())
-        return log, checkpointer
 
     async def run(self) -> None:
         """Serve until `stop` or a failure; a failure raises RegionFailed."""
