@@ -94,14 +94,6 @@ PARTITIONED = (
         focus=STREAMS,
     ),
     Mutation(
-        "stale messages are not looked for in another epoch",
-        "partitions/streams.py",
-        "            if served.looked.get(partition.number) != (state.epochs.current(), partition.stamp()):\n",
-        "            if served.looked.get(partition.number, (0, 0))[1] != partition.stamp():  # type: ignore[index]\n",
-        "convergence",
-        focus=STREAMS,
-    ),
-    Mutation(
         "an epoch in the middle is forgotten",
         "partitions/state.py",
         "        lowest = self.epochs.rows[0]\n        oldest = [one.oldest_offset() for one in self.partitions()]\n",
@@ -114,7 +106,7 @@ PARTITIONED = (
         "partitions/coordinator.py",
         "        membership.start = self._write_start(group, start, time_ms, membership.start.resets + 1)\n",
         "        membership.start = self._write_start(group, start, time_ms, membership.start.resets)\n",
-        "skipped message",
+        "one owner",
         focus=STREAMS,
     ),
     Mutation(

@@ -28,8 +28,7 @@ def state_in(world: Network, number: int) -> StreamState | None:
 
 
 def memberships_in(world: Network, number: int) -> dict[str, Membership]:
-    streams = world.machines[number].node.partitions
-    return streams.memberships(STREAM) if world.partitioned is not None and streams.ids() else {}
+    return {} if world.partitioned is None else world.machines[number].node.partitions.memberships(STREAM)
 
 
 def messages_of(state: StreamState, partition: int) -> list[Message]:
@@ -221,6 +220,7 @@ class NothingSkipped(Sampled):
     def __init__(self) -> None:
         super().__init__()
         self._began_ms: dict[tuple[str, Dot], int] = {}
+        self._looked: dict[tuple[int, int], int] = {}
 
     def turned(self, world: Network, number: int) -> None:
         if world.partitioned is not None and world.machines[number].logged:
@@ -229,8 +229,10 @@ class NothingSkipped(Sampled):
 
     def _note_starts(self, world: Network, number: int) -> None:
         state = state_in(world, number)
-        for group in [] if state is None else state.groups():
-            assert state is not None
+        if state is None or self._looked.get((number, world.machines[number].starts)) == state.version():
+            return
+        self._looked[(number, world.machines[number].starts)] = state.version()
+        for group in state.groups():
             for start in state.starts_of(group):
                 self._began_ms.setdefault((group, start.name), world.now_ms)
 
@@ -285,11 +287,15 @@ class CommitsRise(Checker):
 
     def __init__(self) -> None:
         self._committed: dict[tuple[int, int, str], tuple[Epoch, Dot, list[int]]] = {}
+        self._looked: dict[tuple[int, int], int] = {}
 
     def turned(self, world: Network, number: int) -> None:
-        state = state_in(world, number) if world.machines[number].logged else None
-        for group, membership in memberships_in(world, number).items() if state is not None else ():
-            assert state is not None
+        memberships = memberships_in(world, number)
+        state = state_in(world, number) if memberships and world.machines[number].logged else None
+        if state is None or self._looked.get((number, world.machines[number].starts)) == state.version():
+            return
+        self._looked[(number, world.machines[number].starts)] = state.version()
+        for group, membership in memberships.items():
             starts = state.starts_of(group)
             if (
                 len(starts) == 1

@@ -61,6 +61,11 @@ class StreamState:
         self._partitions: list[Partition] = []
         self._version = NOT_READ
 
+    def version(self) -> int:
+        """Another one after each change of the registers."""
+        self._registers.names()
+        return self._registers.version
+
     # Epochs
 
     @property

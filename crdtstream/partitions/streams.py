@@ -210,7 +210,8 @@ class PartitionedStreams:
 
     def memberships(self, stream_id: str) -> dict[str, Membership]:
         """The groups that this process has coordinated, by name; for checks."""
-        return self._served_of(stream_id).coordinator.memberships
+        served = self._served.get(stream_id)
+        return {} if served is None else served.coordinator.memberships
 
     def settle(self, stream_id: str, partition: int, next_offset: int, epoch: Epoch) -> int:
         return self._served_of(stream_id).state.epochs.settle(partition, next_offset, epoch)
