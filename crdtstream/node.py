@@ -312,7 +312,6 @@ class Node:
         return self.replica.keyspace.collection.forgotten
 
     def is_serving(self) -> bool:
-        """True if nothing in membership keeps clients from being served."""
         return self.membership.serving()
 
     def is_staging(self) -> bool:
@@ -440,7 +439,8 @@ class Node:
             self.serving.wake_keyless()
         self._close_turn()
         records = self.turn.take()
-        self.exchange.forwarding.end_turn(self.turn.last_position)
+        if self.exchange.forwarding.answers:
+            self.exchange.forwarding.end_turn(self.turn.last_position)
         if self.start_over.replaced:
             # These vectors describe the state that was replaced; reporting one as durable now would be wrong.
             self._marks.clear()

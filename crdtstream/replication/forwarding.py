@@ -44,7 +44,7 @@ class Forwarding:
     back, None if nothing did.
     """
 
-    __slots__ = ("_answers", "_calls", "_last", "_waiting", "arrived", "replies")
+    __slots__ = ("_calls", "_last", "_waiting", "answers", "arrived", "replies")
 
     def __init__(self) -> None:
         self.arrived: list[Arrived] = []
@@ -53,7 +53,7 @@ class Forwarding:
         # Own calls without a reply: number -> link and deadline.
         self._waiting: dict[int, tuple[int, int]] = {}
         self._calls: dict[int, list[Queued]] = {}
-        self._answers: dict[int, list[Queued]] = {}
+        self.answers: dict[int, list[Queued]] = {}
 
     # Own calls
 
@@ -92,11 +92,11 @@ class Forwarding:
         return taken
 
     def answer(self, call: Arrived, payload: bytes) -> None:
-        self._answers.setdefault(call.link, []).append(Queued(call.number, payload, UNSEALED))
+        self.answers.setdefault(call.link, []).append(Queued(call.number, payload, UNSEALED))
 
     def end_turn(self, position: int) -> None:
         """What was answered in this turn may be sent once peers may see the log up to this position."""
-        for answers in self._answers.values():
+        for answers in self.answers.values():
             for one in reversed(answers):
                 if one.position != UNSEALED:
                     break
@@ -108,13 +108,13 @@ class Forwarding:
         """Add what may go out over this link: at least one of each kind, and about `bytes_max` together at most."""
         for one in take_due(self._calls, link, bytes_max, served_position):
             message.calls.add(number=one.number, payload=one.payload)
-        for one in take_due(self._answers, link, bytes_max, served_position):
+        for one in take_due(self.answers, link, bytes_max, served_position):
             message.answers.add(number=one.number, payload=one.payload)
 
     def leave(self, link: int) -> None:
         """The link is closed: what was asked over it stays without a reply."""
         self._calls.pop(link, None)
-        self._answers.pop(link, None)
+        self.answers.pop(link, None)
         self.arrived = [call for call in self.arrived if call.link != link]
         for number in [number for number, (asked, _) in self._waiting.items() if asked == link]:
             self._end(number, None)
