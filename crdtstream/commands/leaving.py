@@ -23,7 +23,8 @@ SYNTAX = "ERR syntax error: CRDT.LEAVE [STATUS | ABORT]"
 def leave(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """CRDT.LEAVE [STATUS | ABORT]."""
     leaving = context.cluster.leaving
-    assert leaving is not None
+    if leaving is None:
+        raise CommandError("ERR this region belongs to no cluster, so there is nothing to leave")
     word = argv[1].upper() if len(argv) == 2 else b""
     if len(argv) > 2 or (len(argv) == 2 and word not in (b"STATUS", b"ABORT")):
         raise CommandError(SYNTAX)

@@ -45,9 +45,9 @@ FORGETFUL = (
     ),
     ("storage/recovery.py", "        self._refuse_with_witness(damage, names)\n", ""),
     (
-        "runtime/loop.py",
-        "segment_bytes_max=self.config.limits.segment_bytes_max,",
-        "segment_bytes_max=8 << 20,",
+        "runtime/opening.py",
+        "salt=salt, segment_bytes_max=segment_bytes_max)",
+        "salt=salt, segment_bytes_max=8 << 20)",
     ),
 )
 

@@ -78,7 +78,7 @@ async def test_a_mistake_of_ours_is_500_and_logged(capsys: pytest.CaptureFixture
         reply = await client.get("http://127.0.0.1:1/streams", params=QUERY)
     assert error_of(reply) == (500, "InternalServerError")
     assert reply.json()["message"] == "internal error: ZeroDivisionError; see the log of this region"
-    assert "a call of the OCI gateway failed" in capsys.readouterr().out
+    assert "oci-call-failed" in capsys.readouterr().out
 
 
 async def test_a_body_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
