@@ -189,7 +189,7 @@ def test_another_config_sends_nothing_again(regions: Regions, tmp_path: Path) ->
             until(lambda a=sender, b=receiver: sent_bytes(a, b) > 0, "INFO shows what was sent")  # type: ignore[misc]
             assert sent_bytes(sender, receiver) < all_bytes // 50
     assert len(ids(east)) == 1_000 + 12
-    assert "state transfer" not in east.log() + west.log()
+    assert "state-transfer" not in east.log() + west.log()
 
 
 def test_settings_that_change_while_it_runs_keep_the_link(regions: Regions) -> None:
