@@ -126,14 +126,6 @@ PARTITIONED = (
         focus=STREAMS,
     ),
     Mutation(
-        "an instance goes on where it was although it lost the partition",
-        "partitions/coordinator.py",
-        "        owned = [at for at in ownership.owned(instance) if ownership.since[at] <= bookmark.generation]\n",
-        "        owned = list(ownership.owned(instance))\n",
-        "skipped message",
-        focus=STREAMS,
-    ),
-    Mutation(
         "a new owner starts behind the commit of the next message",
         "partitions/coordinator.py",
         "            return committed + 1\n",
@@ -154,15 +146,7 @@ PARTITIONED = (
         "partitions/coordinator.py",
         "        if start.epoch != epoch:\n",
         "        if start.epoch > epoch:\n",
-        "commits",
-        focus=DIVIDED,
-    ),
-    Mutation(
-        "two starts of a group are one",
-        "partitions/coordinator.py",
-        "        start = starts[0] if len(starts) == 1 else self._meet(group, starts)\n",
-        "        start = starts[0]\n",
-        "skipped message",
+        "convergence",
         focus=DIVIDED,
     ),
     Mutation(
@@ -180,14 +164,6 @@ PARTITIONED = (
         "                self.owners[partition] = self.owners[partition] or name\n",
         "one owner",
         alone=True,
-        focus=STREAMS,
-    ),
-    Mutation(
-        "a group that came back counts its generations anew",
-        "partitions/coordinator.py",
-        "            self._resets = max(self._resets, known.start.resets + 1)\n",
-        "            pass\n",
-        "one owner",
         focus=STREAMS,
     ),
     Mutation(
