@@ -179,7 +179,7 @@ PARTITIONED = (
         "replication/forwarding.py",
         "                one.position = position\n",
         "                one.position = 0\n",
-        "lost message",
+        "synced first",
         focus=STREAMS,
     ),
     Mutation(
