@@ -154,6 +154,24 @@ def test_a_group_that_vanished_and_came_back_repeats_no_generation(regions: Clus
     assert after.epoch == before.epoch and after.generation > before.generation
 
 
+def test_a_group_that_another_home_has_kept_repeats_no_generation(regions: Cluster) -> None:
+    """The home dropped it when its clock was set far ahead; what another one had written meanwhile brings it back."""
+    join(regions, 1, TRIM_HORIZON)
+    before = poll(regions, 1, no_bookmark())
+    regions.sync()
+    regions.cut(1, 2)
+    state = regions.node(2).partitions.state("s")
+    state.write_start("g", state.starts_of("g")[0])
+    regions.turn(2)
+    regions.now_ms += 2 * RETENTION_MS
+    upkeep(regions)
+    assert regions.node(1).partitions.state("s").groups() == []
+    regions.heal(1, 2)
+    regions.sync()
+    after = poll(regions, 1, no_bookmark(), "other")
+    assert after.epoch == before.epoch and after.generation > before.generation
+
+
 def test_a_home_does_not_know_the_epoch_of_a_bookmark(regions: Cluster) -> None:
     """The instance has read in a region that knows of a newer home: nothing of that is taken for what is here."""
     join(regions, 1, TRIM_HORIZON)
