@@ -32,6 +32,7 @@ from simulations.stream_clients import STREAM, Delivery, Instance, Put, StreamCl
 
 FOREVER_MS = 1 << 46
 GROUPS_MAX = 50
+PATIENT_MS = 5_000
 CLOCK_MS_MAX = 1 << 40
 NO_REPLY: Row = [False, "no reply", "the process ended"]
 MISSING = (UNKNOWN_GROUP, "unknown stream")
@@ -237,6 +238,9 @@ class Partitioned(StreamClients, Watcher):
         """What the instance does next, and when it does something again."""
         if instance.gone:
             return
+        if self.healing:
+            # Groups come to rest.
+            instance.timeout_ms = PATIENT_MS
         rng = self.rng
         draw = 1.0 if self.healing else rng.random()
         stall_ms = rng.choice([300, 1_000]) if draw < 0.04 else 0

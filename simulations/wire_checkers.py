@@ -73,14 +73,34 @@ class NoEcho(Checker):
 
 
 class SyncedFirst(Checker):
-    """With the policy `always`, a region sends only batches that it has on its disk."""
+    """With the policy `always`, a region sends only batches that it has on its disk, and answers a call of another
+    region once it has on its disk what was logged in the turn of the call.
+    """
 
     name = "synced first"
+
+    def __init__(self) -> None:
+        self._served: dict[int, list[tuple[int, int]]] = {}
+        self._positions: dict[tuple[int, int, int], int] = {}
+
+    def received(self, world: Network, connection: Connection, receiver: int, message: Message, data: bytes) -> None:
+        if message.calls:
+            self._served[receiver] = [(connection.number, call.number) for call in message.calls]
+
+    def turned(self, world: Network, number: int) -> None:
+        for link, call in self._served.pop(number, ()):
+            self._positions[(number, link, call)] = world.machines[number].log.last_position
 
     def sent(self, world: Network, connection: Connection, sender: int, message: Message, data: bytes) -> None:
         machine = world.machines[sender]
         if machine.config.fsync != ALWAYS:
             return
+        for answer in message.answers:
+            position = self._positions.get((sender, connection.number, answer.number), 0)
+            if machine.log.synced_position < position:
+                self.fail(
+                    f"region {sender} answers a call of {position}, and has {machine.log.synced_position} on disk"
+                )
         durable = machine.node.exchange.view.durable_vector
         for payload in message.batches.payloads:
             header = codec.decode_header(payload)

@@ -19,7 +19,7 @@ from crdtstream.core.causality import Dot
 from crdtstream.core.epochs import Epoch
 from crdtstream.core.ownership import Ownership
 from crdtstream.core.replica import Replica
-from crdtstream.partitions.state import NUMBER_BITS, Start, StreamState
+from crdtstream.partitions.state import NUMBER_BITS, NUMBER_MAX, Start, StreamState
 from crdtstream.partitions.values import (
     AT_TIME,
     INVALID,
@@ -59,22 +59,23 @@ class Membership:
 
     __slots__ = ("epoch", "ownership", "start", "used_ms")
 
-    def __init__(self, partitions: int, epoch: Epoch, start: Start, now_ms: int) -> None:
+    def __init__(self, partitions: int, epoch: Epoch, start: Start, count: int, now_ms: int) -> None:
         self.epoch = epoch
         self.start = start
-        self.ownership = Ownership(partitions, generation_of(start.resets, epoch[0]))
+        self.ownership = Ownership(partitions, generation_of(start.resets, epoch[0]) + count)
         self.used_ms = now_ms
 
 
 class Coordinator:
     """Serves the calls of all groups of one stream."""
 
-    __slots__ = ("_ahead", "_replica", "_resets", "_state", "memberships")
+    __slots__ = ("_ahead", "_count", "_replica", "_resets", "_state", "memberships")
 
     def __init__(self, replica: Replica, state: StreamState, ahead: Ahead) -> None:
         self._replica = replica
         self._ahead = ahead
         self._state = state
+        self._count = 0
         self._resets = 0
         self.memberships: dict[str, Membership] = {}
 
@@ -128,7 +129,8 @@ class Coordinator:
         """Move the whole group; what was read or committed before does not count any more."""
         membership = self._member_of(group)
         membership.start = self._write_start(group, start, time_ms, membership.start.resets + 1)
-        membership.ownership.restart(generation_of(membership.start.resets, membership.epoch[0]))
+        self._count_on(membership)
+        membership.ownership.restart(generation_of(membership.start.resets, membership.epoch[0]) + self._count)
 
     # Parts
 
@@ -153,7 +155,9 @@ class Coordinator:
         known = self.memberships.get(group)
         # Another home, or a reset by one, has moved the group since: nothing that is remembered here holds any more.
         if known is None or known.epoch != epoch or known.start.name != start.name:
-            known = Membership(self._state.spec.partitions, epoch, start, self._now_ms)
+            if known is not None:
+                self._count_on(known)
+            known = Membership(self._state.spec.partitions, epoch, start, self._count, self._now_ms)
             self.memberships[group] = known
         return known
 
@@ -256,6 +260,11 @@ class Coordinator:
         known = self.memberships.pop(group, None)
         if known is not None:
             self._resets = max(self._resets, known.start.resets + 1)
+            self._count_on(known)
+
+    def _count_on(self, membership: Membership) -> None:
+        """What is begun later counts from here: a group may also come back as another home has written it."""
+        self._count = max(self._count, membership.ownership.generation & NUMBER_MAX)
 
     def check(self) -> None:
         for membership in self.memberships.values():

@@ -39,9 +39,12 @@ from crdtstream.protocols.call_rows import CallRow as Row
 from crdtstream.protocols.call_rows import pack, unpack
 from crdtstream.protocols.columns import CodecError
 from crdtstream.replication.forwarding import Forwarding
+from crdtstream.replication.progress import ProgressTable
 
 UPKEEP_MS: Final = 1_000
 UPKEEPS_AWAITED: Final = 2
+# So long another process of the region counts as alive after its last sign of life.
+ALIVE_MS: Final = 5_000
 # Stale messages that are numbered again in one step of upkeep.
 RENUMBERED_MAX: Final = 1_000
 PARTITIONS_MAX: Final = 1_000
@@ -55,6 +58,7 @@ class Links(Protocol):
     """What is asked of the exchange."""
 
     forwarding: Forwarding
+    progress: ProgressTable
 
     def ask(self, region: int, payload: bytes, now_ms: int) -> int: ...
 
@@ -346,16 +350,22 @@ class PartitionedStreams:
 
     def _renumber(self, served: Served, number: int) -> bool:
         """Number the stale messages of this partition again; false if that has to wait. What another process of this
-        region has numbered last is usually its former life. It may be alive: then it is given the time to do it, or
-        both would make stale what the other one does, for ever.
+        region has numbered last is usually its former life. If it is alive, it does this itself, or both would make
+        stale what the other one does, for ever.
         """
         if not served.state.is_numbering():
-            if served.awaited < UPKEEPS_AWAITED or not served.state.can_raise():
+            if served.awaited < UPKEEPS_AWAITED or self._is_alive(served) or not served.state.can_raise():
                 return False
             served.state.raise_epoch()
         while served.state.partitions()[number].renumber(RENUMBERED_MAX) == RENUMBERED_MAX:
             pass
         return True
+
+    def _is_alive(self, served: Served) -> bool:
+        """True if another process of this region is the home, and was heard of a short while ago."""
+        origin = served.state.epochs.current()[1]
+        sign_ms = self._links.progress.sign_ms(origin)
+        return origin != self._replica.applied.slot and sign_ms > 0 and self._now_ms - sign_ms < ALIVE_MS
 
     def _clear_deleted(self) -> None:
         """Remove what other regions wrote to a stream while they did not know that it was deleted."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from crdtstream.config import Config, Limits
+from crdtstream.core.causality import VersionVector
 from crdtstream.core.entry_id import STRICT, EntryId
 from crdtstream.node import Node
 from crdtstream.partitions import calls
 from crdtstream.partitions.keys import partition_key
 from crdtstream.partitions.state import NUMBER_MAX, StreamState
-from crdtstream.partitions.streams import UPKEEP_MS, UPKEEPS_AWAITED, PartitionedStreams
+from crdtstream.partitions.streams import ALIVE_MS, UPKEEP_MS, UPKEEPS_AWAITED, PartitionedStreams
 from crdtstream.partitions.values import UNWRITABLE, Refused, StreamSpec
 from simulations.cluster import Cluster
 
@@ -127,13 +128,21 @@ def test_a_stream_that_may_still_arrive_is_not_unknown() -> None:
     assert caught.value.code == UNWRITABLE
 
 
-def test_a_process_gives_another_one_of_its_region_the_time_to_number(home: Cluster) -> None:
+def hear_life(cluster: Cluster, origin: int, life: int) -> None:
+    """As a peer relays it."""
+    row = (origin, VersionVector(), VersionVector(), life)
+    cluster.node(1).exchange.progress.hear_row(row, 100, cluster.now_ms)
+
+
+def test_another_process_of_the_region_that_is_alive_numbers_itself(home: Cluster) -> None:
     """Both would find the same messages stale, and make stale what the other one has numbered, at every upkeep."""
     home.restart(1)
     before = state(home).epochs.current()
     add(home, (1 << 40, 0), b"value", b"d")
-    for _ in range(UPKEEPS_AWAITED):
+    for life in range(2 * UPKEEPS_AWAITED + 4):
+        hear_life(home, before[1], 1 + life)
         home.tick(UPKEEP_MS)
         assert state(home).epochs.current() == before
+    home.now_ms += ALIVE_MS
     upkeep(home)
     assert state(home).epochs.current() > before and held(home)[3:] == [(3, b"d")]

@@ -12,8 +12,9 @@ from crdtstream.partitions.keys import partition_key
 from crdtstream.partitions.partition import fields_of
 from crdtstream.partitions.state import StreamState
 from crdtstream.partitions.values import TRIM_HORIZON, Message, NewMessage, Polled, StreamSpec
+from crdtstream.replication import wire_pb2 as wire
 from simulations.adversary import draw_world
-from simulations.checkers import run_checked
+from simulations.checkers import all_checkers, run_checked
 from simulations.checking import Checker
 from simulations.history import Violation
 from simulations.partition_checkers import (
@@ -31,6 +32,7 @@ from simulations.partition_checkers import (
 from simulations.partitioned import FOREVER_MS, Partitioned
 from simulations.settings import Settings
 from simulations.stream_clients import STREAM, Delivery, Put
+from simulations.wire_checkers import SyncedFirst
 from simulations.world import World
 
 CALM = Settings(2, "mesh", STRICT, 900, (), 100, 1_000_000, partitioned=True)
@@ -69,6 +71,11 @@ def complains(checker: Checker, look: Callable[[], None], text: str) -> None:
     with pytest.raises(Violation, match=text) as caught:
         look()
     assert caught.value.checker == checker.name
+
+
+def test_every_checker_of_partitioned_streams_is_here() -> None:
+    kinds = {type(checker) for checker in all_checkers()}
+    assert {kind for kind in kinds if kind.__module__ == OneSequence.__module__} == set(CHECKERS)
 
 
 @pytest.mark.parametrize("kind", CHECKERS)
@@ -226,3 +233,22 @@ def test_regions_that_differ_in_a_commit(world: World) -> None:
     group, membership = next(iter(memberships_in(world, home).items()))
     state.write_commit(group, 0, 1_000, membership.start)
     complains(CommitsRise(), lambda: CommitsRise().at_end(world), "regions differ")
+
+
+def test_an_answer_that_is_sent_before_its_turn_is_on_disk(world: World) -> None:
+    checker, machine = SyncedFirst(), world.machines[1]
+    machine.config = replace(machine.config, fsync="always")
+    connection = world.connections_of(1)[0]
+    called, answered = wire.Message(), wire.Message()
+    called.calls.add(number=7)
+    answered.answers.add(number=7)
+    checker.received(world, connection, 1, called, b"")
+    machine.sync()
+    checker.turned(world, 1)
+    checker.sent(world, connection, 1, answered, b"")
+    checker.received(world, connection, 1, called, b"")
+    machine.node.replica.add_entry((0, b"x"), (1 << 50, 0), [b"f", b"v"])
+    machine.sync_policy = False
+    machine.perform()
+    checker.turned(world, 1)
+    complains(checker, lambda: checker.sent(world, connection, 1, answered, b""), "answers a call")
