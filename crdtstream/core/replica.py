@@ -25,9 +25,10 @@ from __future__ import annotations
 
 from crdtstream.core import effects as fx
 from crdtstream.core.applying import Applied, Changed, StampedFact
-from crdtstream.core.block import Block, encode_named, id_reply
+from crdtstream.core.block import Block
 from crdtstream.core.causality import Dot, region_of
 from crdtstream.core.effects import Batch, CounterRange, Effect, Interval, Key, LocalFact, Position
+from crdtstream.core.encoding import encode_named, id_reply
 from crdtstream.core.entry_id import EntryId, IdWriter
 from crdtstream.core.expiry import VOID_EXPIRY
 from crdtstream.core.keyspace import Keyspace
