@@ -22,6 +22,11 @@ GROUPS: dict[str, dict[str, str]] = {
     "Memory": {
         "memory_bytes_max": "Resident memory beyond which writes are refused; 0 for no bound.",
         "merged_ranges_bytes_max": "Memory for ranges of streams with several writing regions, kept as they were read.",
+        "cold_after_ms": (
+            "How long nobody must have read a full block of entries before an idle region compresses it, at least; 0"
+            " turns compression off."
+        ),
+        "open_blocks_bytes_max": "Memory for compressed blocks that were opened to be read.",
         "copy_entries_max": "Entries of a stream that `RENAME` or `COPY` may rewrite.",
         "stream_node_entries_max": "Entries of a node: `MAXLEN ~` and `MINID ~` remove whole nodes only.",
         "stream_idmp_duration_s": "How long a region remembers an idempotent add, unless `XCFGSET` says otherwise.",
