@@ -19,7 +19,7 @@ from benchmarks.gateway import oci_get, oci_put
 from benchmarks.holds import digest, pipelines, scan
 from benchmarks.memory import memory, replayed
 from benchmarks.newer import claim, idmp, xackdel, xdelex
-from benchmarks.reads import xrange, xreadgroup
+from benchmarks.reads import xrange, xrange_cold, xreadgroup
 from benchmarks.replication import catch_up, lag, throughput
 from benchmarks.servers import NO
 from benchmarks.spark import batch_read, batch_write, micro_batches
@@ -50,6 +50,7 @@ ROWS = (
     Row("xadd-16-peers", partial(xadd_with_peers, depth=16)),
     Row("xadd-128-peers", partial(xadd_with_peers, depth=128)),
     Row("xrange", partial(xrange, regions=1)),
+    Row("xrange-cold", xrange_cold),
     Row("xrange-3", partial(xrange, regions=3)),
     Row("xreadgroup", partial(xreadgroup, regions=1)),
     Row("xreadgroup-3", partial(xreadgroup, regions=3)),
