@@ -24,10 +24,10 @@ from contextlib import suppress
 import grpc.aio
 import structlog
 
-from crdtstream.config import Config
+from crdtstream.config import Config, split_address
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication import wire_pb2_grpc as wire_grpc
-from crdtstream.runtime.credentials import join_address, read_credentials, split_address
+from crdtstream.runtime.credentials import join_address, read_credentials
 from crdtstream.runtime.handshake import Answers, Handshake, Refused, host_of
 from crdtstream.runtime.link import LOST, Link, LinkNode, LinkSettings, is_refusal, reason_of
 from crdtstream.runtime.logging import log
