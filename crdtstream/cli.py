@@ -93,7 +93,7 @@ def serve(
     if check:
         check_region(settings)
     else:
-        run_region(settings)
+        run_region(settings, sources)
 
 
 @settings_app.command("sample")
@@ -136,13 +136,14 @@ def spark_jobs(context: typer.Context) -> None:
     jobs(context.args)
 
 
-def run_region(config: Config) -> None:
+def run_region(config: Config, sources: Sources) -> None:
     if config.log_format == CONSOLE:
         core_log.capture(config)
     with nullcontext() if config.log_format == CONSOLE else ForeignOutput():
         configure_logging(config)
         try:
-            loop = Loop(with_password(config), RespServer, gateway_maker(config))
+            reread = None if sources.path is None else lambda: with_password(sources.load())
+            loop = Loop(with_password(config), RespServer, gateway_maker(config), reread)
             uvloop.run(run_until_signal(loop))
         except ConfigError as error:
             end(str(error), USAGE_ERROR)

@@ -124,7 +124,7 @@ class Known:
         if self.kind in (TEXTS, NUMBERS):
             wanted = str if self.kind == TEXTS else int
             if isinstance(value, list | tuple) and all(type(item) is wanted for item in value):
-                return tuple(value)
+                return tuple(dict.fromkeys(value))
             raise self.wrong(called, value)
         if type(value) is not {NUMBER: int, TEXT: str, SWITCH: bool}[self.kind]:
             raise self.wrong(called, value)
@@ -155,8 +155,8 @@ def parse_number(text: str, is_size: bool) -> int | None:
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """The words of a list, with spaces or commas between them."""
-    return tuple(word for word in SEPARATORS.split(text) if word)
+    """The words of a list, with spaces or commas between them, each once."""
+    return tuple(dict.fromkeys(word for word in SEPARATORS.split(text) if word))
 
 
 def quantity(value: int, is_size: bool) -> str:

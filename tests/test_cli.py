@@ -89,14 +89,14 @@ def test_a_start_may_replace_another_process(
     arguments: list[str], expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Config] = []
-    monkeypatch.setattr(cli, "run_region", seen.append)
+    monkeypatch.setattr(cli, "run_region", lambda config, _sources: seen.append(config))
     assert run("serve", *GOOD, *arguments)[0] == 0
     assert [config.replace for config in seen] == [expected]
 
 
 def test_the_password_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Config] = []
-    monkeypatch.setattr(cli, "run_region", seen.append)
+    monkeypatch.setattr(cli, "run_region", lambda config, _sources: seen.append(config))
     monkeypatch.setenv("CRDTSTREAM_REQUIREPASS", "secret")
     assert run("serve", *GOOD)[0] == 0
     assert [config.requirepass for config in seen] == ["secret"]
@@ -116,7 +116,7 @@ def test_an_unknown_flag_is_told_which_was_meant(flag: str, near: str) -> None:
 
 def test_flags_go_over_variables_and_variables_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Config] = []
-    monkeypatch.setattr(cli, "run_region", seen.append)
+    monkeypatch.setattr(cli, "run_region", lambda config, _sources: seen.append(config))
     file = tmp_path / "settings.toml"
     file.write_text("name='east'\nregion=1\ncluster='c'\nport=1\nbind='::1'\ndata='d'\n[limits]\nheartbeat_ms=7")
     monkeypatch.setenv("CRDTSTREAM_CONFIG", str(file))

@@ -67,7 +67,8 @@ def set_values(context: Context, client: Client, argv: list[bytes]) -> Reply:
     config = changed(context.settings.config, values)
     try:
         validate_limits(config.limits)
-        refuse_exposure(config)
+        if config.peers != context.settings.config.peers:
+            refuse_exposure(config)
     except ConfigError as fault:
         raise CommandError(f"ERR CONFIG SET failed - {fault}") from fault
     context.reconfigure(config)

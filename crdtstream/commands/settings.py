@@ -151,7 +151,7 @@ def text_of(value: object) -> str:
 
 def peer_addresses(text: str) -> tuple[str, ...]:
     """Each address once, in the order given."""
-    peers = tuple(dict.fromkeys(words_of(text)))
+    peers = words_of(text)
     try:
         validate_peers(peers)
     except ConfigError as error:

@@ -109,12 +109,21 @@ class Membership:
         is_known = bool(self._applied.members.slots() or self._birth.founders)
         self.own.start(is_known, self._applied.vector.total() > 0)
         self._birth.start(seed, self._turn)
-        config = self._settings.config
-        if self.own.is_new and not config.peers and not config.incarnation:
+        if self._is_alone():
             self._birth.found(self._birth.origin, self._turn)
+
+    def _is_alone(self) -> bool:
+        """A new region without peers, which nobody knows, founds a cluster of its own: at its start, or when its last
+        peer is removed.
+        """
+        config, birth = self._settings.config, self._birth
+        is_unknown = not birth.founders and not self._applied.members.slots() and not self._exchange.sessions()
+        return self.own.is_new and not config.peers and not config.incarnation and is_unknown
 
     def met(self, address: str, region: int) -> None:
         """Note the region that answers at a configured peer's address; regions that dial in do not count here."""
+        peers = self._settings.config.peers
+        self._addresses = {peer: known for peer, known in self._addresses.items() if peer in peers}
         self._addresses[address] = region
         self._settled_at = None
 
@@ -179,6 +188,8 @@ class Membership:
         rows name each other.
         """
         birth, config = self._birth, self._settings.config
+        if self._is_alone():
+            birth.found(birth.origin, self._turn)
         if not self.own.is_new or not config.peers or birth.founders or not self._has_met_peers():
             return
         if self._applied.members.slots():
