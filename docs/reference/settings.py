@@ -40,8 +40,9 @@ $ crdtstream config sample | head -n 2
 # The settings of a region, for `crdtstream serve --config FILE`. Made by `crdtstream config sample`.
 #
 $ echo 'peer = ["127.0.0.1:7102"]' > east.toml
-$ crdtstream serve --check --config east.toml --name east --region 1 --cluster shop
+$ crdtstream serve --check --config east.toml --name east --region 1 --cluster shop; echo "exit code $?"
 crdtstream: ...east.toml: unknown setting "peer": did you mean "peers"?
+exit code 2
 ```
 
 A key, a flag or a variable `CRDTSTREAM_*` that no setting has is an error, which names what was probably meant. In the

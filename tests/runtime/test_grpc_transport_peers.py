@@ -8,6 +8,7 @@ import pytest
 import structlog.testing
 
 from crdtstream.processes.ports import free_port
+from crdtstream.replication import wire_pb2 as wire
 from crdtstream.runtime import grpc_transport
 from tests.runtime.speakers import Speaker, Transports, config, until
 
@@ -44,7 +45,7 @@ async def test_a_link_that_the_node_ends_has_its_last_words(transports: Transpor
     dialling = await transports.start(config(2, listening.port), west)
     await until(lambda: east.greetings() == 1 == west.greetings(), "the greetings")
     (link_id,) = west.open
-    west.outbox[link_id].append(grpc_transport.wire.Message(refused=grpc_transport.wire.Refused(reason="no peer")))
+    west.outbox[link_id].append(wire.Message(refused=wire.Refused(reason="no peer")))
     dialling.follow(())
     dialling.wake()
     await until(lambda: not west.open and not east.open, "the end of the link")

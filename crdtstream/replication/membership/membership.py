@@ -113,12 +113,11 @@ class Membership:
             self._birth.found(self._birth.origin, self._turn)
 
     def _is_alone(self) -> bool:
-        """A new region without peers, which nobody knows, founds a cluster of its own: at its start, or when its last
-        peer is removed.
-        """
-        config, birth = self._settings.config, self._birth
-        is_unknown = not birth.founders and not self._applied.members.slots() and not self._exchange.sessions()
-        return self.own.is_new and not config.peers and not config.incarnation and is_unknown
+        """A new region that has no peers, or none any more, and that nobody knows: it founds a cluster of its own."""
+        config = self._settings.config
+        if not self.own.is_new or config.peers or config.incarnation or self._birth.founders:
+            return False
+        return not self._applied.members.slots() and not self._exchange.sessions()
 
     def met(self, address: str, region: int) -> None:
         """Note the region that answers at a configured peer's address; regions that dial in do not count here."""
