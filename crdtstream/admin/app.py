@@ -7,7 +7,6 @@ rejected, 3 a region did not answer.
 from __future__ import annotations
 
 import json
-import os
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +19,7 @@ from rich.table import Table
 
 from crdtstream.admin import leaving
 from crdtstream.admin.comparison import AGREE, Answer, Comparison, Row, compare, named_rows, text_of
-from crdtstream.admin.regions import Access, Regions
+from crdtstream.admin.regions import Access, Regions, password_of
 
 app = typer.Typer(no_args_is_help=True, help="Query one or all regions, side by side; differences are marked.")
 
@@ -61,16 +60,6 @@ def settings(
         if not (host and colon and port.isdigit() and 0 < int(port) <= 65535):
             raise typer.BadParameter(f"{address!r} must be HOST:PORT, the Redis address of a region")
     context.obj = Settings(node, Access(user, password_of(password_file), cacert, cert, key), as_json)
-
-
-def password_of(path: Path | None) -> str | None:
-    """The password, which is no option, because ps would show it."""
-    if path is None:
-        return os.environ.get("CRDTSTREAM_PASSWORD")
-    try:
-        return path.read_text(encoding="utf-8").rstrip("\r\n")
-    except OSError as error:
-        raise typer.BadParameter(f"the password file {path} cannot be read: {error.strerror}") from error
 
 
 @app.command()

@@ -23,6 +23,7 @@ from redis.retry import Retry
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from crdtstream.admin.regions import password_of
 from crdtstream.config import Config, ConfigError
 from crdtstream.core.causality import origin_name
 from crdtstream.core.digest import digest_replica
@@ -58,8 +59,9 @@ def back_up(
         typer.Option(help="New directory, below the region's --backup-directory and on the region's machine."),
     ] = None,
     verify: Annotated[Path | None, typer.Option(help="Instead: check this backup, without a region.")] = None,
-    password: Annotated[
-        str | None, typer.Option(envvar="CRDTSTREAM_PASSWORD", help="Password of the Redis port.")
+    password_file: Annotated[
+        Path | None,
+        typer.Option(help="File with the password of the Redis port, one line; or the variable CRDTSTREAM_PASSWORD."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -70,7 +72,7 @@ def back_up(
     directory = os.path.abspath(str(verify or to))
     if node is not None:
         with console.status("the region takes the backup"):
-            directory = taken(console, node, password, directory)
+            directory = taken(console, node, password_of(password_file), directory)
     try:
         description = check_backup(console, directory)
     except BackupError as error:

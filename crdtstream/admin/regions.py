@@ -5,12 +5,15 @@ A region that does not answer gets an answer too, whose `error` says why.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import redis
+import typer
 
 from crdtstream.admin.comparison import Answer
 
@@ -110,3 +113,13 @@ def _scan(region: Region) -> list[bytes]:
         names += page
         if cursor == b"0":
             return names
+
+
+def password_of(path: Path | None) -> str | None:
+    """The password, which is no option, because ps would show it."""
+    if path is None:
+        return os.environ.get("CRDTSTREAM_PASSWORD")
+    try:
+        return path.read_text(encoding="utf-8").rstrip("\r\n")
+    except OSError as error:
+        raise typer.BadParameter(f"the password file {path} cannot be read: {error.strerror}") from error

@@ -155,13 +155,22 @@ class Block(Content):
                 self.append(other.id_at(low), other.counter_at(low), other.entry_slice(low, high))
             return
         ms, seq = other.id_columns(low, high)
+        counters, ends = other.counters(low, high), other.ends(low, high).tolist()
+        self.append_columns(ms, seq, counters, ends, other.start_of(low), other.entry_slice(low, high))
+
+    def append_columns(
+        self, ms: array[int], seq: array[int], counters: Sequence[int], ends: list[int], start: int, data: bytes
+    ) -> None:
+        """Append entries with these columns, at least one; `data` begins at the offset `start` of `ends`."""
+        assert not self.sealed
         self.ms.extend(ms)
         self.seq.extend(seq)
-        self._take_counters(other.counters(low, high))
-        self._extend_ends(other.ends(low, high), self.byte_count - other.start_of(low))
-        self.chunks.append(other.entry_slice(low, high))
-        self.byte_count = self._ends[-1]
-        self.count += high - low
+        self._take_counters(counters)
+        shift = self.byte_count - start
+        self._ends.fromlist([end + shift for end in ends] if shift else ends)
+        self.chunks.append(data)
+        self.byte_count += len(data)
+        self.count += len(ends)
         self._joined = self.count
 
     def outside(self, low: int, ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -204,12 +213,6 @@ class Block(Content):
         if first - base + self.count > 1 << _HALF_BITS:
             return 0, array("Q", range(first, first + self.count))
         return base, array("I", range(first - base, first - base + self.count))
-
-    def _extend_ends(self, ends: array[int], shift: int) -> None:
-        if shift == 0:
-            self._ends.extend(ends)
-        else:
-            self._ends.fromlist([end + shift for end in ends])
 
     def _take_counters(self, counters: Sequence[int]) -> None:
         """Append these ascending counters."""

@@ -38,13 +38,22 @@ def encode_named(name: bytes, fields: list[bytes]) -> bytes:
         if size < _HEADER_SIZES and value_size < _HEADER_SIZES:
             headers = _BULK_HEADERS
             return b"*2\r\n%b\r\n*2%b%b%b%b\r\n" % (name, headers[size], field, headers[value_size], value)
-    parts = [b"*2\r\n", name, _ARRAY_HEADERS[count] if count < _HEADER_SIZES else b"\r\n*%d" % count]
+    parts = [b"*2\r\n", name, array_header(count)]
     for field in fields:
-        size = len(field)
-        parts.append(_BULK_HEADERS[size] if size < _HEADER_SIZES else b"\r\n$%d\r\n" % size)
+        parts.append(bulk_header(len(field)))
         parts.append(field)
     parts.append(_CRLF)
     return b"".join(parts)
+
+
+def array_header(count: int) -> bytes:
+    """The header of an array inside an entry, after the line end of what stands before it."""
+    return _ARRAY_HEADERS[count] if count < _HEADER_SIZES else b"\r\n*%d" % count
+
+
+def bulk_header(size: int) -> bytes:
+    """The header of a bulk string inside an entry, after the line end of what stands before it."""
+    return _BULK_HEADERS[size] if size < _HEADER_SIZES else b"\r\n$%d\r\n" % size
 
 
 def entry_fields(entry: bytes) -> list[bytes]:
