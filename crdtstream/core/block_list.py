@@ -9,8 +9,9 @@ before if little is left of it. Indexes `[low, high)` are low inclusive, high ex
 ends.
 
 Replacing a block copies it, so a few removed entries are only noted, as its *holes*, and cut out together: once they
-are many, or something other than a search or a removal looks at the block, which is then *settled*. What is settled
-keeps its place among the blocks. The last block has no holes, and `_head` is none of the first one.
+are many, or something other than a search or a removal looks at the block, which is then *settled*. For whoever
+looks, a settled block has the place that it had before. The last block has no holes, and `_head` is no hole of the
+first one.
 """
 
 from __future__ import annotations
@@ -96,32 +97,36 @@ class BlockList(Extent):
             end = start
 
     def _dig(self, at: int, ranges: list[tuple[int, int]]) -> bool:
-        """Note ranges that end in this block as holes; false if they are too much for that, or not in this block."""
+        """Note ranges that end in this block as holes; false if nothing would be left of it, or they begin before."""
         if at < 0 or at + 1 == len(self._blocks) or ranges[0][0] < self._low_counters[at]:
             return False
         block, low = self._blocks[at], self._low_of(at)
         holes = self._holes.get(self._low_counters[at]) or Holes()
         removed = holes.fresh(block, low, ranges)
         size = sum([block.byte_size(index, index + 1) for index in removed])
-        left = block.count - low - holes.count() - len(removed)
-        if left < SPARSE_ENTRIES or not holes.have_room(block, len(removed), size):
+        if not removed:
+            return True
+        if len(removed) >= block.count - low - holes.count():
             return False
-        if removed:
-            holes.add(removed, size)
-            self.count -= len(removed)
-            self.byte_count -= size
-            self._note_holes(at, holes)
+        holes.add(removed, size)
+        self.count -= len(removed)
+        self.byte_count -= size
+        self._note_holes(at, holes)
         return True
 
     def _note_holes(self, at: int, holes: Holes) -> None:
         if at == 0:
             self._head = holes.pass_from(self._head, self._blocks[0])
-        if holes.count():
-            self._holes[self._low_counters[at]] = holes
-            if len(self._holes) > HOLED_BLOCKS:
-                self._settle(bisect_right(self._low_counters, next(iter(self._holes))) - 1)
-        else:
+        if not holes.count():
             self._holes.pop(self._low_counters[at], None)
+            return
+        self._holes[self._low_counters[at]] = holes
+        if holes.are_many(self._blocks[at]):
+            block = self._settled(at)
+            if block.count < SPARSE_ENTRIES:
+                self._replace(at, at, [Slice(block, 0, block.count)])
+        elif len(self._holes) > HOLED_BLOCKS:
+            self._settle(bisect_right(self._low_counters, next(iter(self._holes))) - 1)
 
     def _settled(self, at: int) -> Block:
         """The block at index `at`, without holes."""
@@ -222,7 +227,6 @@ class BlockList(Extent):
 
     def _replace(self, first: int, last: int, rest: list[Slice]) -> None:
         """Replace these blocks by what is left of them, together with the block before if that is little."""
-        blocks = self._blocks
         if first > 0 and 0 < sum([part.count() for part in rest]) < SPARSE_ENTRIES:
             block = self._settled(first - 1)
             before = Slice(block, self._low_of(first - 1), block.count)

@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Final
 
 from crdtstream.core.block import CHECKSUM_MODULUS, Block, add_counter_ranges
-from crdtstream.core.block_list import DENSE_IDS, NO_TAIL, BlockList
+from crdtstream.core.block_list import NO_TAIL, BlockList
 from crdtstream.core.entry_id import EntryId
 from crdtstream.core.runs import Run
 from crdtstream.core.slices import BLOCK_BYTES, BLOCK_ENTRIES, Slice, fits
@@ -130,21 +130,30 @@ class EntryTree(BlockList):
         return 0 if found is None else found[0].counter_at(found[1])
 
     def counters_of(self, ids: list[EntryId]) -> list[int]:
-        """The counters of those of these ascending IDs that the tree holds."""
+        """The counter of each of these ascending IDs; 0 for one that the tree does not hold."""
         first, last = self.first_id(), self.last_id()
         if first is None or last is None:
-            return []
-        found: list[int] = []
+            return [0] * len(ids)
         at, end = bisect_left(ids, first), bisect_right(ids, last)
+        found = [0] * at
         while at < end:
             place = bisect_right(self._low_ids, ids[at]) - 1
             stop = end if place + 1 == len(self._low_ids) else bisect_left(ids, self._low_ids[place + 1], at, end)
-            if stop - at < DENSE_IDS:
-                found += [counter for entry_id in ids[at:stop] if (counter := self.counter_of(entry_id))]
-            else:
-                found += self._settled(place).counters_of(ids[at:stop], self._low_of(place))
+            self._note_counters(ids, at, stop, place, found)
             at = stop
-        return found
+        return found + [0] * (len(ids) - end)
+
+    def _note_counters(self, ids: list[EntryId], at: int, stop: int, place: int, found: list[int]) -> None:
+        """Append the counters of the IDs [at, stop), all of which only this block may hold."""
+        block = self._blocks[place]
+        index = -1
+        for entry_id in ids[at:stop]:
+            # IDs are often given in the order of the entries.
+            index += 1
+            if index == 0 or index >= block.count or block.id_at(index) != entry_id:
+                index = block.lower_bound(entry_id)
+            held = index < block.count and block.id_at(index) == entry_id and self._is_live(place, index)
+            found.append(block.counter_at(index) if held else 0)
 
     def id_of(self, counter: int) -> EntryId | None:
         at = bisect_right(self._low_counters, counter) - 1
@@ -228,7 +237,7 @@ class EntryTree(BlockList):
 
     def _slices_down(self, start: EntryId, end: EntryId, limit: int) -> list[Slice]:
         found: list[Slice] = []
-        blocks, low_ids = self._blocks, self._low_ids
+        low_ids = self._low_ids
         at = bisect_right(low_ids, end) - 1
         high = self._high_of(at, end)
         while limit > 0 and at >= 0:

@@ -36,10 +36,9 @@ class Holes:
             found += [index for index in range(start, low) if index not in self._indexes]
         return found
 
-    def have_room(self, block: Block, count: int, size: int) -> bool:
-        """True if so many more entries of this size may become holes of the block."""
-        few = (len(self._indexes) + count) * PART <= block.count
-        return few and (self.byte_count + size) * PART <= block.byte_count
+    def are_many(self, block: Block) -> bool:
+        """True if they should be cut out."""
+        return len(self._indexes) * PART > block.count or self.byte_count * PART > block.byte_count
 
     def add(self, indexes: list[int], size: int) -> None:
         self._indexes.update(indexes)
@@ -69,4 +68,4 @@ class Holes:
         assert low <= min(self._indexes) and max(self._indexes) < block.count, "a hole outside the block"
         size = sum(block.byte_size(index, index + 1) for index in self._indexes)
         assert size == self.byte_count, "the size of the holes is wrong"
-        assert self.have_room(block, 0, 0), "too many holes"
+        assert not self.are_many(block), "too many holes"
