@@ -30,7 +30,7 @@ SPARSE_ENTRIES: Final = 64
 # From so many IDs or pieces of one block on, the block is visited as a whole.
 DENSE_IDS: Final = 8
 # So many blocks of a tree have holes at most, which limits what a visit of the whole tree has to settle.
-HOLED_BLOCKS: Final = 1024
+HOLED_BLOCKS: Final = 2048
 
 # The tail of no blocks: sealed and never written, so `append` needs no test for None.
 NO_TAIL: Final = Block()

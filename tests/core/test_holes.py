@@ -131,6 +131,7 @@ def test_a_look_finds_what_is_left(
     assert tree.byte_count == sum(len(one[2]) for one in rows)
 
 
+@pytest.mark.interpreted
 def test_a_few_removals_copy_nothing_until_a_look() -> None:
     tree, rows = filled()
     before = [part.block for part in tree.slices(*ALL, -1, reverse=False)]
@@ -141,6 +142,7 @@ def test_a_few_removals_copy_nothing_until_a_look() -> None:
     assert tree.check_holes() == (0, 0)
 
 
+@pytest.mark.interpreted
 def test_many_removals_are_cut_out(monkeypatch: pytest.MonkeyPatch) -> None:
     tree, rows = filled()
     remove(tree, rows, list(range(17, 25, 2)))
@@ -151,6 +153,7 @@ def test_many_removals_are_cut_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tree.check_holes()[0] == 2
 
 
+@pytest.mark.interpreted
 def test_the_head_passes_holes() -> None:
     tree, rows = filled()
     rows = remove(tree, rows, [2])
