@@ -30,7 +30,7 @@ from crdtstream.runtime.logging import configure_logging
 from crdtstream.runtime.loop import Loop, RegionFailed
 from crdtstream.runtime.ports import EdgePort
 from crdtstream.runtime.resp_server import RespServer
-from crdtstream.runtime.secret_files import with_password
+from crdtstream.runtime.secret_files import with_secrets
 from crdtstream.storage.disk import DiskError
 from crdtstream.storage.recovery import LogError
 
@@ -43,8 +43,9 @@ app.command("backup")(back_up)
 app.command("restore")(restore)
 
 USAGE_ERROR = 2
-# There is no flag for the password, because ps would show it.
+# There are no flags for secrets, because ps would show them.
 PASSWORD_VARIABLE = "CRDTSTREAM_REQUIREPASS"
+TOKEN_VARIABLE = "CRDTSTREAM_HTTP_TOKEN"
 FAILURE = 1
 
 logger = structlog.get_logger()
@@ -93,6 +94,13 @@ OciKeys = Annotated[
 ]
 OciLimits = Annotated[str | None, typer.Option(help="real: the limits of OCI's service; off: none.")]
 OciDev = Annotated[bool | None, typer.Option(help="Serve /dev/clock and /dev/faults for tests.")]
+OciTls = Annotated[bool | None, typer.Option(help="TLS on the port for clients of OCI Streaming.")]
+InsecureOci = Annotated[bool | None, typer.Option(help="Serve clients of OCI Streaming without TLS beyond loopback.")]
+HttpTls = Annotated[bool | None, typer.Option(help="TLS on the HTTP port.")]
+HttpTokenFile = Annotated[
+    str | None, typer.Option(help="File that contains the token that /metrics asks for, one line.")
+]
+InsecureHttp = Annotated[bool | None, typer.Option(help="Serve metrics without TLS or a token beyond loopback.")]
 InitStreams = Annotated[
     str | None, typer.Option(help="NAME:PARTITIONS[,...]: streams for clients of OCI that a start creates.")
 ]
@@ -137,10 +145,15 @@ def serve(
     oci_keys: OciKeys = None,
     oci_limits: OciLimits = None,
     oci_dev: OciDev = None,
+    oci_tls: OciTls = None,
+    insecure_oci: InsecureOci = None,
     init_streams: InitStreams = None,
     bulk_tls: Annotated[bool | None, typer.Option(help="TLS on the bulk port, as on the TLS port.")] = None,
     http_bind: Annotated[str | None, typer.Option(help="Address of the HTTP port.")] = None,
     http_port: HttpPort = None,
+    http_tls: HttpTls = None,
+    http_token_file: HttpTokenFile = None,
+    insecure_http: InsecureHttp = None,
     peer: Annotated[list[str] | None, typer.Option(help="HOST:PORT of another region; may be repeated.")] = None,
     data: Annotated[str | None, typer.Option(help="Data directory.")] = None,
     backup_directory: Annotated[
@@ -208,6 +221,8 @@ def settings_of(path: Path | None, given: dict[str, Any]) -> Config:
     flags = {key: value for key, value in given.items() if key not in unlike and value is not None}
     if PASSWORD_VARIABLE in os.environ:
         flags["requirepass"] = os.environ[PASSWORD_VARIABLE]
+    if TOKEN_VARIABLE in os.environ:
+        flags["http_token"] = os.environ[TOKEN_VARIABLE]
     if given["peer"]:
         flags["peers"] = tuple(given["peer"])
     if given["allow_region"]:
@@ -291,7 +306,7 @@ def run_region(config: Config) -> None:
     with nullcontext() if config.log_format == CONSOLE else ForeignOutput():
         configure_logging(config)
         try:
-            loop = Loop(with_password(config), RespServer, gateway_maker(config))
+            loop = Loop(with_secrets(config), RespServer, gateway_maker(config))
             uvloop.run(run_until_signal(loop))
         except ConfigError as error:
             end(str(error), USAGE_ERROR)
@@ -309,7 +324,7 @@ def gateway_maker(config: Config) -> Callable[[Loop], EdgePort] | None:
     except ImportError as error:
         raise ConfigError(f"{error}: install what --oci-port needs with pip install 'crdtstream[oci]'") from error
     check(config)
-    return lambda loop: OciServer(loop.config, loop.partitions)
+    return lambda loop: OciServer(loop.config, loop.partitions, loop.web_certificates)
 
 
 def check_region(config: Config) -> None:

@@ -145,6 +145,18 @@ def test_the_password_may_come_from_the_environment(monkeypatch: pytest.MonkeyPa
     assert [config.requirepass for config in seen] == ["secret"]
 
 
+def test_the_token_of_the_http_port_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Config] = []
+    monkeypatch.setattr(cli, "run_region", seen.append)
+    monkeypatch.setenv("CRDTSTREAM_HTTP_TOKEN", "secret")
+    assert run("serve", *GOOD)[0] == 0
+    assert [config.http_token for config in seen] == ["secret"]
+    code, output = run("serve", *GOOD, "--http-token-file", "b")
+    assert code == USAGE_ERROR and "give only one of them" in output
+    code, output = run("serve", *GOOD, "--http-token", "secret")
+    assert code == USAGE_ERROR and "--http-token-file" in output
+
+
 def test_the_password_may_not_be_an_argument() -> None:
     code, output = run("serve", *GOOD, "--requirepass", "secret")
     assert code == USAGE_ERROR and "--requirepass-file" in output

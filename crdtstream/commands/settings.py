@@ -255,6 +255,7 @@ def redis_settings() -> list[Setting]:
         within(Setting("maxclients", "integer", "clients_max"), 1, 2**32 - 1),
         within(Setting("timeout", "integer", "client_idle_s_max"), 0, 2**31 - 1),
         secret(Setting("requirepass", "text", "requirepass")),
+        secret(Setting("http-token", "text", "http_token", False)),
         Setting("protected-mode", "flag", "protected_mode"),
         Setting("stream-node-max-entries", "integer", "stream_node_entries_max"),
         Setting("stream-node-max-bytes", "memory", "stream_node_bytes_max"),

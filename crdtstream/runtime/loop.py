@@ -37,7 +37,7 @@ from crdtstream.runtime import acl_file, process
 from crdtstream.runtime.bulk_server import BulkServer
 from crdtstream.runtime.certificates import Renewal
 from crdtstream.runtime.config_file import rewrite_file
-from crdtstream.runtime.credentials import read_client_credentials
+from crdtstream.runtime.credentials import read_client_credentials, read_web_credentials
 from crdtstream.runtime.grpc_transport import GrpcTransport
 from crdtstream.runtime.logging import configure_logging, log
 from crdtstream.runtime.metrics.meters import Meters
@@ -95,12 +95,13 @@ class Loop:
         self.meters = Meters()
         self._unwritten = Unwritten()
         self.certificates = read_client_credentials(config)
+        self.web_certificates = read_web_credentials(config)
         self._server = make_port(self)
         self.transport = GrpcTransport(
             config, RoomyNode(self.node, self.expect, lambda: self.failed), self.schedule, now_ms, self.fail
         )
-        used = [each for each in (self.certificates, self.transport.certificates) if each is not None]
-        self._renewal = Renewal(used)
+        used = (self.certificates, self.web_certificates, self.transport.certificates)
+        self._renewal = Renewal([each for each in used if each is not None])
         self.partitions = PartitionPort(self, now_ms)
         self.bulk = None if config.bulk_port is None else BulkServer(config, self, now_ms, self.certificates)
         self._observing = None if config.http_port is None else Observing(self)

@@ -16,12 +16,11 @@ from typing import cast
 
 import structlog
 
-from crdtstream.clients.guard import warn
 from crdtstream.config import is_loopback
 from crdtstream.protocols import replies
 from crdtstream.protocols.requests import ProtocolError, RequestParser
 from crdtstream.runtime.loop import Loop, RegionFailed, now_ms
-from crdtstream.runtime.tls_port import TlsPort
+from crdtstream.runtime.tls_port import TlsPort, note_refusal, peer_name
 from crdtstream.runtime.unread import Unread
 
 PROTECTED = (
@@ -113,14 +112,7 @@ class RespServer:
         return f"{bind}:{server.sockets[0].getsockname()[1]}"
 
     def _refuse_tls(self, transport: asyncio.Transport, reason: str) -> None:
-        context = self._node.context
-        context.statistics.refused_handshakes += 1
-        warn(
-            context,
-            context.alarms.handshakes,
-            "tls-client-refused",
-            f"TLS client {peer_name(transport)} refused: {reason}",
-        )
+        note_refusal(self._node.context, peer_name(transport), reason)
         self._loop.schedule()
 
     def is_encrypted(self, connection: Connection) -> bool:
@@ -304,12 +296,3 @@ def clients_within_files(clients_max: int) -> int:
     fewer = max(1, soft - FILES_RESERVED)
     logger.warning("clients-limited", files=soft, clients_max=fewer)
     return fewer
-
-
-def peer_name(transport: asyncio.Transport) -> str:
-    """`host:port` of the client."""
-    name = transport.get_extra_info("peername")
-    if not isinstance(name, tuple):
-        return "unix:0"
-    host = f"[{name[0]}]" if ":" in str(name[0]) else str(name[0])
-    return f"{host}:{name[1]}"

@@ -57,6 +57,10 @@ WITHOUT_FLAG = {
         "Password of the user `default`. `CONFIG GET` does not show it. Variable `CRDTSTREAM_REQUIREPASS`; there is no"
         " flag, because `ps` would show it."
     ),
+    "http_token": (
+        "Token that `/metrics` asks for. `CONFIG GET` does not show it. Variable `CRDTSTREAM_HTTP_TOKEN`; there is no"
+        " flag, because `ps` would show it."
+    ),
     "notify_keyspace_events": (
         "[Events](clients.md#keyspace-notifications) that clients may subscribe to, in Redis's letters."
     ),
