@@ -28,7 +28,7 @@ from crdtstream.runtime.foreign_output import ForeignOutput
 from crdtstream.runtime.grpc_transport import TransportError
 from crdtstream.runtime.logging import configure_logging
 from crdtstream.runtime.loop import Loop, RegionFailed
-from crdtstream.runtime.ports import EdgePort
+from crdtstream.runtime.ports import GatewayPort
 from crdtstream.runtime.resp_server import RespServer
 from crdtstream.runtime.secret_files import with_secrets
 from crdtstream.storage.disk import DiskError
@@ -314,7 +314,7 @@ def run_region(config: Config) -> None:
             end(str(error), FAILURE)
 
 
-def gateway_maker(config: Config) -> Callable[[Loop], EdgePort] | None:
+def gateway_maker(config: Config) -> Callable[[Loop], GatewayPort] | None:
     """Create the gateway for clients of OCI Streaming; raises ConfigError. None if no port is given."""
     if config.oci_port is None:
         return None

@@ -11,13 +11,14 @@ import asyncio
 import secrets
 import socket
 import ssl
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import structlog
 import uvicorn
+from prometheus_client.core import Metric
 
 from crdtstream.config import Config, require_guarded
 from crdtstream.oci.app import make_app
@@ -99,6 +100,10 @@ class OciServer:
             self._tasks.append(asyncio.create_task(create_all(self._gateway, self._streams)))
         host, port = listening.getsockname()[:2]
         return join_address(host, port)
+
+    def families(self) -> Iterator[Metric]:
+        """What `/metrics` shows of the gateway."""
+        return self._gateway.usage.families()
 
     def _listen(self) -> socket.socket:
         host, port = self._config.oci_bind, self._config.oci_port or 0

@@ -44,7 +44,7 @@ from crdtstream.runtime.metrics.meters import Meters
 from crdtstream.runtime.observing import Observing
 from crdtstream.runtime.opening import open_region
 from crdtstream.runtime.partition_port import PartitionPort
-from crdtstream.runtime.ports import ClientPort, EdgePort
+from crdtstream.runtime.ports import ClientPort, EdgePort, GatewayPort
 from crdtstream.runtime.roomy_node import RoomyNode
 from crdtstream.runtime.saver import Saver
 from crdtstream.runtime.stopping import Stopping
@@ -85,7 +85,7 @@ class Loop:
         self,
         config: Config,
         make_port: Callable[[Loop], ClientPort],
-        make_gateway: Callable[[Loop], EdgePort] | None = None,
+        make_gateway: Callable[[Loop], GatewayPort] | None = None,
     ) -> None:
         self.config = config
         self.node = Node(config, now_ms())
@@ -105,8 +105,8 @@ class Loop:
         self.partitions = PartitionPort(self, now_ms)
         self.bulk = None if config.bulk_port is None else BulkServer(config, self, now_ms, self.certificates)
         self._observing = None if config.http_port is None else Observing(self)
-        gateway = None if make_gateway is None else make_gateway(self)
-        edges: dict[str, EdgePort | None] = {"bulk": self.bulk, "oci": gateway, "http": self._observing}
+        self.gateway = None if make_gateway is None else make_gateway(self)
+        edges: dict[str, EdgePort | None] = {"bulk": self.bulk, "oci": self.gateway, "http": self._observing}
         self._edges = {name: edge for name, edge in edges.items() if edge is not None}
         self._settling: list[asyncio.Future[None]] = []
         self._scheduled = False

@@ -24,9 +24,11 @@ from crdtstream.runtime.metrics import of_region
 from crdtstream.runtime.metrics.ages import Ages
 from crdtstream.runtime.metrics.exposition import CONTENT_TYPE, render
 from crdtstream.runtime.metrics.meters import Meters
+from crdtstream.runtime.metrics.of_partitions import partition_families
 from crdtstream.runtime.metrics.of_peers import peer_families
 from crdtstream.runtime.metrics.of_streams import stream_families
 from crdtstream.runtime.metrics.survey import Seen, Survey
+from crdtstream.runtime.ports import GatewayPort
 from crdtstream.runtime.tls_port import note_refusal, peer_name
 from crdtstream.storage.log import Log
 
@@ -52,6 +54,8 @@ class Observed(Protocol):
     def transport(self) -> GrpcTransport: ...
     @property
     def bulk(self) -> BulkServer | None: ...
+    @property
+    def gateway(self) -> GatewayPort | None: ...
     @property
     def is_stopping(self) -> bool: ...
 
@@ -131,6 +135,9 @@ class Observing:
         yield from of_region.log_families(node, loop.log, loop.meters)
         yield from of_region.replication_families(node)
         yield from of_region.bulk_families(node, loop.bulk)
+        if loop.gateway is not None:
+            yield from loop.gateway.families()
+            yield from partition_families(node.partitions, node.settings.config.region)
         yield from of_region.event_families()
         yield from peer_families(node.context, loop.transport, self._ages)
         yield from stream_families(seen)

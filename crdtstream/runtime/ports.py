@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
+
+from prometheus_client.core import Metric
 
 
 class ClientPort(Protocol):
@@ -25,3 +28,9 @@ class EdgePort(Protocol):
     async def start(self) -> str: ...
 
     async def stop(self) -> None: ...
+
+
+class GatewayPort(EdgePort, Protocol):
+    """A port for clients of partitioned streams, which `/metrics` shows."""
+
+    def families(self) -> Iterator[Metric]: ...
