@@ -8,9 +8,9 @@ import signal
 import sys
 import tomllib
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import structlog
 import typer
@@ -31,8 +31,12 @@ from crdtstream.runtime.loop import Loop, RegionFailed
 from crdtstream.runtime.ports import GatewayPort
 from crdtstream.runtime.resp_server import RespServer
 from crdtstream.runtime.secret_files import with_secrets
+from crdtstream.runtime.trace_settings import open_tracing
 from crdtstream.storage.disk import DiskError
 from crdtstream.storage.recovery import LogError
+
+if TYPE_CHECKING:
+    from crdtstream.runtime.tracing import Tracing
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -115,6 +119,9 @@ ProtectedMode = Annotated[
 Check = Annotated[
     bool, typer.Option("--check", help="Check settings, files, peers and data directory, and exit: 0 if all work.")
 ]
+OtelEndpoint = Annotated[
+    str | None, typer.Option(help="URL of an OTLP collector, to which traces are sent; none are made unless given.")
+]
 AllowRegion = Annotated[
     list[int] | None, typer.Option(help="Region that may connect without being a peer, by number; may be repeated.")
 ]
@@ -174,6 +181,7 @@ def serve(
     replication_secret_file: ReplicationSecretFile = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     log_format: Annotated[str | None, typer.Option(help="logfmt, json, or console for people.")] = None,
+    otel_endpoint: OtelEndpoint = None,
     check: Check = False,
 ) -> None:
     """Run one region until SIGTERM."""
@@ -306,12 +314,25 @@ def run_region(config: Config) -> None:
     with nullcontext() if config.log_format == CONSOLE else ForeignOutput():
         configure_logging(config)
         try:
-            loop = Loop(with_secrets(config), RespServer, gateway_maker(config))
-            uvloop.run(run_until_signal(loop))
+            with tracing_of(config) as tracing:
+                make_port = RespServer if tracing is None else tracing.port
+                loop = Loop(with_secrets(config), make_port, gateway_maker(config), tracing)
+                uvloop.run(run_until_signal(loop))
         except ConfigError as error:
             end(str(error), USAGE_ERROR)
         except (LogError, DiskError, RegionFailed, TransportError, OSError) as error:
             end(str(error), FAILURE)
+
+
+def tracing_of(config: Config) -> AbstractContextManager[Tracing | None]:
+    """The region's traces, which are sent before the context ends; raises ConfigError."""
+    tracing = open_tracing(config, os.environ)
+    return nullcontext() if tracing is None else closing(tracing)
+
+
+def check_tracing(config: Config) -> None:
+    with tracing_of(config):
+        pass
 
 
 def gateway_maker(config: Config) -> Callable[[Loop], GatewayPort] | None:
@@ -329,10 +350,11 @@ def gateway_maker(config: Config) -> Callable[[Loop], GatewayPort] | None:
 
 def check_region(config: Config) -> None:
     problems = problems_of(config)
-    try:
-        gateway_maker(config)
-    except ConfigError as error:
-        problems.append(str(error))
+    for try_out in (gateway_maker, check_tracing):
+        try:
+            try_out(config)
+        except ConfigError as error:
+            problems.append(str(error))
     for problem in problems:
         typer.echo(f"crdtstream: {problem}", err=True)
     if problems:

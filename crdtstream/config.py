@@ -156,6 +156,8 @@ class Config:
     log_level: str = "info"
     log_format: str = LOGFMT
     notify_keyspace_events: str = ""
+    # Empty: no traces, unless variables of OpenTelemetry ask for them.
+    otel_endpoint: str = ""
     config_file: str = ""
     limits: Limits = field(default_factory=Limits)
 
@@ -224,6 +226,7 @@ def validate(config: Config) -> None:
     _validate_replication(config)
     _validate_oci(config)
     _validate_http(config)
+    _validate_traces(config)
     _validate_tls(config)
     validate_limits(config.limits)
 
@@ -343,6 +346,16 @@ def _validate_http(config: Config) -> None:
         raise ConfigError(
             f"http-bind {config.http_bind} is not loopback, so anybody there could read the metrics: give"
             f" --http-token-file, {trusted}"
+        )
+
+
+def _validate_traces(config: Config) -> None:
+    scheme, _, rest = config.otel_endpoint.partition("://")
+    plain = rest and not rest.startswith("/") and not set(rest) & set("@?# ")
+    if config.otel_endpoint and (scheme not in ("http", "https") or not plain):
+        raise ConfigError(
+            "otel-endpoint must be http://HOST:PORT or https://HOST:PORT, the address of an OTLP collector; a secret"
+            " for it belongs in the variable OTEL_EXPORTER_OTLP_HEADERS"
         )
 
 

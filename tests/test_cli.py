@@ -122,6 +122,13 @@ def test_check_names_what_keeps_the_gateway_from_starting(tmp_path: Path) -> Non
     assert code == FAILURE and "the keys file" in output
 
 
+def test_check_names_what_traces_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "crdtstream.runtime.tracing", raising=False)
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
+    code, output = run("serve", *GOOD, "--otel-endpoint", "http://127.0.0.1:4318", "--check")
+    assert code == FAILURE and "pip install 'crdtstream[otel]'" in output
+
+
 def test_the_gateway_is_imported_only_where_it_is_asked_for() -> None:
     program = "import sys, crdtstream.cli; sys.exit(any(name in sys.modules for name in ('fastapi', 'crdtstream.oci')))"
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0

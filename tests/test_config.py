@@ -31,6 +31,7 @@ TLS = {"tls_certificate": "a", "tls_key": "b", "tls_authority": "c"}
         {"http_port": 0, "http_bind": "0.0.0.0", "http_tls": True, "http_token": "token", **TLS},
         {"http_port": 0, "http_bind": "0.0.0.0", "insecure_http": True},
         {"http_bind": "0.0.0.0"},
+        {"otel_endpoint": "https://collector.example.net:4318"},
         {"oci_bind": "0.0.0.0"},
     ],
 )
@@ -71,6 +72,9 @@ def test_what_works_passes(settings: dict[str, object]) -> None:
         ({"http_port": 0, "http_bind": "::", "http_token": "t"}, "in plain text: give --http-tls, or --insecure-http"),
         ({"http_port": 0, "http_bind": "10.0.0.1", "http_tls": True, **TLS}, "give --http-token-file, or --insecure-"),
         ({"http_token": "t", "http_token_file": "f"}, "http-token and http-token-file both set the token"),
+        ({"otel_endpoint": "127.0.0.1:4318"}, "otel-endpoint must be http://HOST:PORT"),
+        ({"otel_endpoint": "http:///v1"}, "otel-endpoint must be http://HOST:PORT"),
+        ({"otel_endpoint": "http://ann:pw@host:4318"}, "belongs in the variable OTEL_EXPORTER_OTLP_HEADERS"),
         ({"oci_limits": "some"}, "oci-limits 'some' must be one of real, off"),
         ({"oci_port": 0, "oci_keys": "f", "oci_dev": True}, "oci-dev serves tools without a signature"),
         ({"init_streams": "orders:4"}, "give --oci-port too"),

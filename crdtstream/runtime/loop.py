@@ -24,6 +24,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import nullcontext
 from functools import partial
 
 import structlog
@@ -44,7 +45,7 @@ from crdtstream.runtime.metrics.meters import Meters
 from crdtstream.runtime.observing import Observing
 from crdtstream.runtime.opening import open_region
 from crdtstream.runtime.partition_port import PartitionPort
-from crdtstream.runtime.ports import ClientPort, EdgePort, GatewayPort
+from crdtstream.runtime.ports import ClientPort, EdgePort, GatewayPort, Tracing
 from crdtstream.runtime.roomy_node import RoomyNode
 from crdtstream.runtime.saver import Saver
 from crdtstream.runtime.stopping import Stopping
@@ -86,6 +87,7 @@ class Loop:
         config: Config,
         make_port: Callable[[Loop], ClientPort],
         make_gateway: Callable[[Loop], GatewayPort] | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self.config = config
         self.node = Node(config, now_ms())
@@ -97,9 +99,9 @@ class Loop:
         self.certificates = read_client_credentials(config)
         self.web_certificates = read_web_credentials(config)
         self._server = make_port(self)
-        self.transport = GrpcTransport(
-            config, RoomyNode(self.node, self.expect, lambda: self.failed), self.schedule, now_ms, self.fail
-        )
+        roomy = RoomyNode(self.node, self.expect, lambda: self.failed)
+        self._traced = None if tracing is None else tracing.links(roomy, self._effects)
+        self.transport = GrpcTransport(config, self._traced or roomy, self.schedule, now_ms, self.fail)
         used = (self.certificates, self.web_certificates, self.transport.certificates)
         self._renewal = Renewal([each for each in used if each is not None])
         self.partitions = PartitionPort(self, now_ms)
@@ -116,13 +118,17 @@ class Loop:
         self._room_needed = 0
         self._damages_told = 0
         self._forgotten_given = 0
-        self._saver = Saver(self.node, self.log, self._checkpointer, self._settle, now_ms, self.meters)
+        around = nullcontext if tracing is None else tracing.checkpoint
+        self._saver = Saver(self.node, self.log, self._checkpointer, self._settle, now_ms, self.meters, around)
         self._stopping = Stopping(self.node, self._saver, self._end, self.schedule)
         self._addresses: dict[str, str] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._leaves: asyncio.TimerHandle | None = None
         self._ended: asyncio.Future[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
+
+    def _effects(self) -> int:
+        return self.node.replica.applied.vector.total()
 
     def _introduce(self) -> None:
         """Give the node what only the process knows about itself, and a clock for statistics."""
@@ -250,6 +256,8 @@ class Loop:
             self.partitions.turn_ended()
         self._behind_bytes = self.node.behind_bytes()
         self._server.turn_ended()
+        if self._traced is not None:
+            self._traced.turn_ended()
         if self.node.is_staging():
             gc.freeze()  # staged state is not garbage, and visiting it repeatedly takes seconds
         self.transport.wake()

@@ -80,6 +80,7 @@ class RespServer:
 
     def __init__(self, loop: Loop) -> None:
         self._node = loop.node
+        self._execute_all = loop.node.execute_all
         self._loop = loop
         self._connections: dict[int, Connection] = {}
         self._ahead: dict[int, Connection] = {}
@@ -176,7 +177,7 @@ class RespServer:
             if requests:
                 self._loop.expect(len(data), held_bytes)
             while requests:
-                node.execute_all(connection.id, requests, arrived_ms)
+                self._execute_all(connection.id, requests, arrived_ms)
                 parser.authenticated = client.authenticated
                 requests = parser.feed(b"") if parser.paused else []
         except ProtocolError as error:
@@ -206,7 +207,7 @@ class RespServer:
     def _end_badly(self, client_id: int, error: ProtocolError, arrived_ms: int) -> None:
         try:
             for argv in error.requests:
-                self._node.execute(client_id, argv, arrived_ms)
+                self._execute_all(client_id, [argv], arrived_ms)
             self._node.refuse(client_id, replies.error(error.text))
         except Exception as failure:
             self._loop.fail(failure)
