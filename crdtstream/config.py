@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
 
 from crdtstream.core.causality import REGION_MAX
 from crdtstream.core.entry_id import ID_MODES, STRICT
@@ -93,6 +94,9 @@ class Limits:
     bulk_stage_idle_s_max: int = 600
     oci_partitions_max: int = 200
     metrics_series_max: int = 2_000
+
+
+LIMIT_NAMES = tuple(each.name for each in fields(Limits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,10 +213,7 @@ def validate(config: Config) -> None:
     for name, port in ports:
         if not 0 <= port <= 65535:
             raise ConfigError(f"{name} {port} must be between 0 and 65535")
-    for peer in config.peers:
-        host, colon, port_text = peer.rpartition(":")
-        if not (host and colon and port_text.isdigit() and 0 < int(port_text) <= 65535):
-            raise ConfigError(f"peer {peer!r} must be HOST:PORT, the replication address of another region")
+    validate_peers(config.peers)
     if config.log_level not in LOG_LEVELS:
         raise ConfigError(f"log-level {config.log_level!r} must be one of {', '.join(LOG_LEVELS)}")
     if config.log_format not in LOG_FORMATS:
@@ -231,7 +232,15 @@ def validate(config: Config) -> None:
     validate_limits(config.limits)
 
 
-# Below these values a region could not greet, reply or log; -1 means off.
+def validate_peers(peers: Iterable[str]) -> None:
+    for peer in peers:
+        host, colon, port_text = peer.rpartition(":")
+        if not (host and colon and port_text.isdigit() and 0 < int(port_text) <= 65535):
+            raise ConfigError(f"peer {peer!r} must be HOST:PORT, the replication address of another region")
+
+
+# Below these values, and below 0 where there is none, a region could not greet, reply or log;
+# -1 means off.
 LIMITS_MIN = {
     "clients_max": 1,
     "query_bytes_max": 1 << 16,
@@ -280,7 +289,8 @@ LIMITS_ORDER = (
 
 
 def validate_limits(limits: Limits) -> None:
-    for name, least in LIMITS_MIN.items():
+    for name in LIMIT_NAMES:
+        least = LIMITS_MIN.get(name, 0)
         if getattr(limits, name) < least:
             raise ConfigError(f"limit {name} {getattr(limits, name)} must be at least {least}")
     for name, most in LIMITS_MAX.items():
@@ -384,6 +394,24 @@ def _validate_tls(config: Config) -> None:
         )
     if config.tls_port and config.tls_port == config.port:
         raise ConfigError(f"tls-port and port are both {config.port}: give two ports, or port 0 for TLS alone")
+
+
+def refuse_exposure(config: Config) -> None:
+    """Refuse replication in plain text beyond this machine, whichever side dials. Raises ConfigError."""
+    if config.tls_certificate or config.insecure_replication:
+        return
+    for host in (config.replication_bind, *(split_address(peer)[0] for peer in config.peers)):
+        if not is_loopback(host):
+            raise ConfigError(
+                f"{host} is not loopback, so replication would be sent in plain text: configure the three TLS files,"
+                " or --insecure-replication if the network itself is trusted"
+            )
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Split HOST:PORT; an IPv6 host may be in brackets."""
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 def is_loopback(address: str) -> bool:

@@ -79,7 +79,7 @@ def config_of(directory: Path, limits: Limits | None = None, **settings: object)
 
 @asynccontextmanager
 async def running(config: Config, tracing: Any = None) -> AsyncIterator[Running]:
-    loop = Loop(config, RespServer if tracing is None else tracing.port, None, tracing)
+    loop = Loop(config, RespServer if tracing is None else tracing.port, tracing=tracing)
     region = Running(loop)
     task = region.task
     try:

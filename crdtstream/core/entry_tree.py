@@ -19,6 +19,7 @@ from typing import Final
 
 from crdtstream.core.block import CHECKSUM_MODULUS, Block, add_counter_ranges
 from crdtstream.core.block_list import DENSE_IDS, NO_TAIL, BlockList
+from crdtstream.core.bursts import Burst
 from crdtstream.core.entry_id import EntryId
 from crdtstream.core.slices import BLOCK_BYTES, BLOCK_ENTRIES, Slice, fits
 
@@ -43,6 +44,22 @@ class EntryTree(BlockList):
         self.count += 1
         self.byte_count += len(entry)
         return tail
+
+    def append_burst(self, burst: Burst, low: int, counter: int) -> tuple[Block, int]:
+        """Append the burst's entries from `low` on above all others, as many as one block takes. Returns that block and
+        where the rest of the burst begins. The first of them has this counter.
+        """
+        tail = self._tail
+        if tail.sealed or tail.count >= BLOCK_ENTRIES or tail.byte_count >= BLOCK_BYTES:
+            tail = self._begin_tail(burst.id_at(low), counter)
+        high = burst.fitting(low, BLOCK_ENTRIES - tail.count, BLOCK_BYTES - tail.byte_count)
+        ms, seq = burst.id_columns(low, high)
+        data = burst.bytes_of(low, high)
+        counters = range(counter, counter + high - low)
+        tail.append_columns(ms, seq, counters, burst.ends[low:high], burst.start_of(low), data)
+        self.count += high - low
+        self.byte_count += len(data)
+        return tail, high
 
     def link(self, block: Block, low: int, high: int) -> None:
         """Add the slice [low, high) of a block above all other entries; a large slice is added without visiting its

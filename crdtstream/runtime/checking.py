@@ -10,14 +10,9 @@ import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from crdtstream.config import Config, ConfigError
+from crdtstream.config import Config, ConfigError, split_address
 from crdtstream.runtime.acl_file import read_users
-from crdtstream.runtime.credentials import (
-    read_client_credentials,
-    read_credentials,
-    read_web_credentials,
-    split_address,
-)
+from crdtstream.runtime.credentials import read_client_credentials, read_credentials, read_web_credentials
 from crdtstream.runtime.secret_files import replication_secret, with_password, with_token
 from crdtstream.storage.checkpoint import MANIFEST
 from crdtstream.storage.disk import DiskError, RealDisk

@@ -46,6 +46,7 @@ from crdtstream.runtime.observing import Observing
 from crdtstream.runtime.opening import open_region
 from crdtstream.runtime.partition_port import PartitionPort
 from crdtstream.runtime.ports import ClientPort, EdgePort, GatewayPort, Tracing
+from crdtstream.runtime.reloading import Reloading
 from crdtstream.runtime.roomy_node import RoomyNode
 from crdtstream.runtime.saver import Saver
 from crdtstream.runtime.stopping import Stopping
@@ -77,7 +78,7 @@ class RegionFailed(Exception):
 
 class Loop:
     """The node of one region on an event loop; `make_port` creates the server for its clients, `make_gateway` the one
-    for clients of OCI Streaming.
+    for clients of OCI Streaming; `reread` reads the settings file again.
 
     `failed` is true until the start is in the log, and again after a failure: nothing is appended while it is true.
     """
@@ -87,9 +88,11 @@ class Loop:
         config: Config,
         make_port: Callable[[Loop], ClientPort],
         make_gateway: Callable[[Loop], GatewayPort] | None = None,
+        reread: Callable[[], Config] | None = None,
         tracing: Tracing | None = None,
     ) -> None:
         self.config = config
+        self._reloading = Reloading(config, reread)
         self.node = Node(config, now_ms())
         self._introduce()
         self._disk = RealDisk(config.data)
@@ -193,8 +196,10 @@ class Loop:
             self._stopping.ask(saves, hands_over)
 
     def reload(self) -> None:
-        """Read the files of certificates again."""
+        """Read the files of certificates and of settings again."""
         self._renewal.reload()
+        self.node.reconfigure(self._reloading.reload(self.node.settings.config))
+        self.schedule()
 
     def _end(self) -> None:
         if self._ended is not None and not self._ended.done():
@@ -292,6 +297,7 @@ class Loop:
                 break
             ready = self.node.ready()
         self._tell()
+        self._follow_config()
         context = self.node.context
         requests = context.requests
         if requests.rewrite:
@@ -427,18 +433,20 @@ class Loop:
             self._renewal.follow(time.monotonic())
             if self._observing is not None:
                 self._observing.note(now_ms())
-            self._follow_config()
+            self._give_back()
             self._tell_damage()
             self.schedule()
 
     def _follow_config(self) -> None:
-        """Apply a changed configuration. If memory is short, or much was forgotten, return freed memory to
-        the system.
-        """
+        """Apply a changed configuration, once the ports listen, and before peers hear of it."""
         config = self.node.settings.config
-        if config is not self.config:
+        if config is not self.config and self._addresses:
             self.config = config
             configure_logging(config)
+            self.transport.follow(config.peers)
+
+    def _give_back(self) -> None:
+        """If memory is short, or much was forgotten, return freed memory to the system."""
         forgotten = self.node.forgotten_keys
         much = forgotten - self._forgotten_given >= FORGOTTEN_KEYS
         if (much or self.node.standing.memory_short) and process.give_back(time.monotonic()):

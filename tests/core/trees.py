@@ -8,7 +8,8 @@ from contextlib import contextmanager
 import pytest
 
 from crdtstream.core import block_list, entry_tree
-from crdtstream.core.block import Block, encode_entry
+from crdtstream.core.block import Block
+from crdtstream.core.encoding import encode_entry
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.slices import Slice

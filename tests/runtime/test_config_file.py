@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crdtstream.cli import load_config
 from crdtstream.commands.settings import SETTINGS, changed
 from crdtstream.config import Config, Limits
 from crdtstream.runtime.config_file import rewrite_file, rewritten
+from crdtstream.runtime.config_sources import load_config
 
 FILE = """\
 # The eastern region.
