@@ -61,6 +61,10 @@ class Scale:
     blocked_clients: int
     gateway_messages: int
     idle_s: float
+    kept_entries: int
+    small_streams: int
+    consumed_entries: int
+    tail_reads: int
 
 
 FULL = Scale(
@@ -87,6 +91,10 @@ FULL = Scale(
     blocked_clients=10_000,
     gateway_messages=50_000,
     idle_s=5.0,
+    kept_entries=100_000,
+    small_streams=100_000,
+    consumed_entries=100_000,
+    tail_reads=20_000,
 )
 QUICK = Scale(
     repetitions=1,
@@ -112,6 +120,10 @@ QUICK = Scale(
     blocked_clients=10_000,
     gateway_messages=10_000,
     idle_s=2.0,
+    kept_entries=100_000,
+    small_streams=20_000,
+    consumed_entries=20_000,
+    tail_reads=4_000,
 )
 SMALLEST = Scale(
     repetitions=1,
@@ -137,6 +149,10 @@ SMALLEST = Scale(
     blocked_clients=100,
     gateway_messages=500,
     idle_s=0.2,
+    kept_entries=2_000,
+    small_streams=500,
+    consumed_entries=500,
+    tail_reads=40,
 )
 
 

@@ -1,4 +1,6 @@
-"""Rows of memory: growth of the resident set per entry, once the server is at rest."""
+"""Rows of memory: growth of the resident set for each entry, once the server is at rest, and for each stream of one
+entry.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import time
 
 from benchmarks.bench import Bench, await_rest, memory_field
 from benchmarks.figures import AT_MOST, Result, Side, Target
-from benchmarks.load import Appends, drive
+from benchmarks.load import Appends, Exchanges, drive
 from benchmarks.servers import Region, Server
 from benchmarks.wire import Connection, command
 
@@ -14,6 +16,8 @@ WARM_UP = 5_000
 # Fixed pauses, because neither server reports when it has released what it can.
 SETTLE_S = 1.2  # the buffers of the log are released, the sync of the last second is done
 TARGETS = {"16-byte": Target(AT_MOST, 1.0), "sensor": Target(AT_MOST, 0.6), "1-KiB": Target(AT_MOST, 0.6)}
+ONE_ENTRY = Target(AT_MOST, 0.5)
+STREAMS_AT_ONCE = 100
 REPLAYED = Target(AT_MOST, 150.0)
 DEAD_KEYS_AT_ONCE = 20_000
 COLLECTED_S = 4.5  # durable within a second, then 10,000 keys per second, then logged
@@ -44,6 +48,25 @@ def settle(server: Server) -> None:
     if isinstance(server, Region):
         await_rest(server)
     time.sleep(SETTLE_S)
+
+
+def small_stream(bench: Bench, name: str) -> list[Result]:
+    region = bench.region()
+    with bench.profiled():
+        ours = growth_of_streams(region, bench.scale.small_streams)
+    redis = growth_of_streams(bench.redis(), bench.scale.small_streams)
+    return [Result(name, "memory of a stream with one entry", "B", Side(ours), Side(redis), ONE_ENTRY)]
+
+
+def growth_of_streams(server: Server, count: int) -> float:
+    drive(server, Appends([server.port], ["warm-up"], WARM_UP))
+    time.sleep(SETTLE_S)
+    resident = server.resident_bytes()
+    adds = [command("XADD", f"stream:{number}", "*", "f", b"v" * 16) for number in range(count)]
+    steps = [adds[begin : begin + STREAMS_AT_ONCE] for begin in range(0, count, STREAMS_AT_ONCE)]
+    drive(server, Exchanges(server.port, [[(b"".join(step), 2 * len(step)) for step in steps]], count, by_lines=True))
+    time.sleep(SETTLE_S)
+    return (server.resident_bytes() - resident) / count
 
 
 # Restart with keys that are gone

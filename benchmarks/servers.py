@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 REPLY_S = 120.0
 REGIONS_MAX = 5
 CLUSTER = "bench"
+ALWAYS = "always"
 EVERYSEC = "everysec"
 NO = "no"
 

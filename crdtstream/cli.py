@@ -6,9 +6,9 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import structlog
 import typer
@@ -29,11 +29,15 @@ from crdtstream.runtime.foreign_output import ForeignOutput
 from crdtstream.runtime.grpc_transport import TransportError
 from crdtstream.runtime.logging import configure_logging
 from crdtstream.runtime.loop import Loop, RegionFailed
-from crdtstream.runtime.ports import EdgePort
+from crdtstream.runtime.ports import GatewayPort
 from crdtstream.runtime.resp_server import RespServer
-from crdtstream.runtime.secret_files import with_password
+from crdtstream.runtime.secret_files import with_secrets
+from crdtstream.runtime.trace_settings import open_tracing
 from crdtstream.storage.disk import DiskError
 from crdtstream.storage.recovery import LogError
+
+if TYPE_CHECKING:
+    from crdtstream.runtime.tracing import Tracing
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 settings_app = typer.Typer(no_args_is_help=True, help="Settings of a region.")
@@ -142,16 +146,29 @@ def run_region(config: Config, sources: Sources) -> None:
     with nullcontext() if config.log_format == CONSOLE else ForeignOutput():
         configure_logging(config)
         try:
-            reread = None if sources.path is None else lambda: with_password(sources.load())
-            loop = Loop(with_password(config), RespServer, gateway_maker(config), reread)
-            uvloop.run(run_until_signal(loop))
+            reread = None if sources.path is None else lambda: with_secrets(sources.load())
+            with tracing_of(config) as tracing:
+                make_port = RespServer if tracing is None else tracing.port
+                loop = Loop(with_secrets(config), make_port, gateway_maker(config), reread, tracing)
+                uvloop.run(run_until_signal(loop))
         except ConfigError as error:
             end(str(error), USAGE_ERROR)
         except (LogError, DiskError, RegionFailed, TransportError, OSError) as error:
             end(str(error), FAILURE)
 
 
-def gateway_maker(config: Config) -> Callable[[Loop], EdgePort] | None:
+def tracing_of(config: Config) -> AbstractContextManager[Tracing | None]:
+    """The region's traces, which are sent before the context ends; raises ConfigError."""
+    tracing = open_tracing(config, os.environ)
+    return nullcontext() if tracing is None else closing(tracing)
+
+
+def check_tracing(config: Config) -> None:
+    with tracing_of(config):
+        pass
+
+
+def gateway_maker(config: Config) -> Callable[[Loop], GatewayPort] | None:
     """Create the gateway for clients of OCI Streaming; raises ConfigError. None if no port is given."""
     if config.oci_port is None:
         return None
@@ -161,15 +178,16 @@ def gateway_maker(config: Config) -> Callable[[Loop], EdgePort] | None:
     except ImportError as error:
         raise ConfigError(f"{error}: install what --oci-port needs with pip install 'crdtstream[oci]'") from error
     check(config)
-    return lambda loop: OciServer(loop.config, loop.partitions)
+    return lambda loop: OciServer(loop.config, loop.partitions, loop.web_certificates)
 
 
 def check_region(config: Config) -> None:
     problems = problems_of(config)
-    try:
-        gateway_maker(config)
-    except ConfigError as error:
-        problems.append(str(error))
+    for try_out in (gateway_maker, check_tracing):
+        try:
+            try_out(config)
+        except ConfigError as error:
+            problems.append(str(error))
     for problem in problems:
         typer.echo(f"crdtstream: {problem}", err=True)
     if problems:

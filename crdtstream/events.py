@@ -174,6 +174,7 @@ END = (
     Event("exit", ERROR, "The process ends, or never served.", "reason", "code"),
 )
 OTHERS = (
+    Event("traces-off", WARNING, "Variables of OpenTelemetry ask for traces, and it is not installed.", "reason"),
     Event("library-message", AS_GIVEN, "What a Python library logged or warned of.", "logger", "detail", "repeated"),
     Event("native-message", WARNING, "What a C library wrote, gRPC for one.", "detail", "repeated"),
     Event("uncaught", ERROR, "An exception that nothing handled.", "detail"),

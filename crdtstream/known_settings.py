@@ -21,7 +21,9 @@ from crdtstream.setting_rows import AT_START, LIMIT_GROUPS, REGION_GROUPS, Group
 
 PREFIX = "CRDTSTREAM_"
 # Variables of other commands, and of the build.
-OTHER_VARIABLES = frozenset(("CRDTSTREAM_COMPILE", "CRDTSTREAM_CONFIG", "CRDTSTREAM_PASSWORD", "CRDTSTREAM_USER"))
+OTHER_VARIABLES = frozenset(
+    ("CRDTSTREAM_COMPILE", "CRDTSTREAM_CONFIG", "CRDTSTREAM_PASSWORD", "CRDTSTREAM_SOURCE_PASSWORD", "CRDTSTREAM_USER")
+)
 LIMITS = "limits"
 NUMBER, TEXT, SWITCH, TEXTS, NUMBERS = "number", "text", "switch", "texts", "numbers"
 KINDS = {

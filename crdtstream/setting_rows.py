@@ -138,6 +138,10 @@ REGION_GROUPS: Groups = (
                 unit="port",
                 example="9121",
             ),
+            row("http_tls", "TLS on the HTTP port; its clients show no certificate.", unit="switch"),
+            row("http_token", "Token that /metrics asks for; empty for none.", unit="text", secret=True),
+            row("http_token_file", "File that contains the token, one line.", unit="file"),
+            row("insecure_http", "Serve metrics without TLS or a token beyond loopback.", unit="switch"),
         ),
     ),
     (
@@ -156,6 +160,8 @@ REGION_GROUPS: Groups = (
                 unit="file",
             ),
             row("oci_limits", "The limits of OCI's service, or none.", choices=OCI_LIMITS),
+            row("oci_tls", "TLS on this port; its clients show no certificate, because they sign.", unit="switch"),
+            row("insecure_oci", "Serve this port without TLS beyond loopback.", unit="switch"),
             row("oci_dev", "Serve /dev/clock and /dev/faults for tests.", unit="switch"),
             row(
                 "init_streams",
@@ -169,6 +175,17 @@ REGION_GROUPS: Groups = (
         (
             row("log_level", "Which events are logged.", AT_ONCE, choices=LOG_LEVELS),
             row("log_format", "How events are logged; console is for people.", choices=LOG_FORMATS),
+        ),
+    ),
+    (
+        "Traces",
+        (
+            row(
+                "otel_endpoint",
+                "OTLP collector that spans are sent to; none are made unless it is given.",
+                unit="URL",
+                example="http://127.0.0.1:4318",
+            ),
         ),
     ),
 )

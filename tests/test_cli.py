@@ -79,6 +79,13 @@ def test_check_names_what_keeps_the_gateway_from_starting(tmp_path: Path) -> Non
     assert code == FAILURE and "the keys file" in output
 
 
+def test_check_names_what_traces_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "crdtstream.runtime.tracing", raising=False)
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
+    code, output = run("serve", *GOOD, "--otel-endpoint", "http://127.0.0.1:4318", "--check")
+    assert code == FAILURE and "pip install 'crdtstream[otel]'" in output
+
+
 def test_the_gateway_is_imported_only_where_it_is_asked_for() -> None:
     program = "import sys, crdtstream.cli; sys.exit(any(name in sys.modules for name in ('fastapi', 'crdtstream.oci')))"
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
@@ -100,6 +107,18 @@ def test_the_password_may_come_from_the_environment(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("CRDTSTREAM_REQUIREPASS", "secret")
     assert run("serve", *GOOD)[0] == 0
     assert [config.requirepass for config in seen] == ["secret"]
+
+
+def test_the_token_of_the_http_port_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Config] = []
+    monkeypatch.setattr(cli, "run_region", lambda config, _sources: seen.append(config))
+    monkeypatch.setenv("CRDTSTREAM_HTTP_TOKEN", "secret")
+    assert run("serve", *GOOD)[0] == 0
+    assert [config.http_token for config in seen] == ["secret"]
+    code, output = run("serve", *GOOD, "--http-token-file", "b")
+    assert code == USAGE_ERROR and "give only one of them" in output
+    code, output = run("serve", *GOOD, "--http-token", "secret")
+    assert code == USAGE_ERROR and "--http-token-file" in output
 
 
 def test_the_password_may_not_be_an_argument() -> None:

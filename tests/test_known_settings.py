@@ -22,7 +22,7 @@ def test_flags_and_variables_are_different_ones() -> None:
     flags = [known.flag for known in KNOWN.values() if known.flag]
     assert len(set(flags)) == len(flags)
     assert len({known.variable for known in KNOWN.values()}) == len(KNOWN)
-    assert [known.field for known in KNOWN.values() if not known.flag] == ["requirepass"]
+    assert [known.field for known in KNOWN.values() if not known.flag] == ["requirepass", "http_token"]
 
 
 def test_what_changes_at_run_time_is_what_config_set_takes() -> None:

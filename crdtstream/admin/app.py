@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -18,8 +17,9 @@ from rich.progress import Progress
 from rich.table import Table
 
 from crdtstream.admin import leaving
+from crdtstream.admin.access import Access, Authority, Certificate, KeyFile, PasswordFile, User, password_of
 from crdtstream.admin.comparison import AGREE, Answer, Comparison, Row, compare, named_rows, text_of
-from crdtstream.admin.regions import Access, Regions, password_of
+from crdtstream.admin.regions import Regions
 
 app = typer.Typer(no_args_is_help=True, help="Query one or all regions, side by side; differences are marked.")
 
@@ -45,13 +45,11 @@ class Settings:
 def settings(
     context: typer.Context,
     node: Annotated[list[str], typer.Option(help="HOST:PORT of a region's Redis port; may be repeated.")],
-    user: Annotated[str | None, typer.Option(envvar="CRDTSTREAM_USER", help="User of the Redis ports.")] = None,
-    password_file: Annotated[
-        Path | None, typer.Option(help="File with its password, one line; or the variable CRDTSTREAM_PASSWORD.")
-    ] = None,
-    cacert: Annotated[str | None, typer.Option(help="The ports are TLS ports: their authority (PEM file).")] = None,
-    cert: Annotated[str | None, typer.Option(help="Certificate to show to them (PEM file).")] = None,
-    key: Annotated[str | None, typer.Option(help="Its private key (PEM file).")] = None,
+    user: User = None,
+    password_file: PasswordFile = None,
+    cacert: Authority = None,
+    cert: Certificate = None,
+    key: KeyFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Query one or all regions, side by side; differences are marked."""

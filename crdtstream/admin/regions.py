@@ -5,38 +5,16 @@ A region that does not answer gets an answer too, whose `error` says why.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import redis
-import typer
 
+from crdtstream.admin.access import Access
 from crdtstream.admin.comparison import Answer
 
 TIMEOUT_S = 5.0
-
-
-@dataclass(frozen=True)
-class Access:
-    """What a region asks for: user and password, and on a TLS port authority, certificate and key, as files."""
-
-    user: str | None = None
-    password: str | None = None
-    authority: str | None = None
-    certificate: str | None = None
-    key: str | None = None
-
-    def arguments(self) -> dict[str, Any]:
-        """For a client of redis-py. An authority means TLS."""
-        found: dict[str, Any] = {"username": self.user, "password": self.password}
-        if self.authority:
-            files = {"ssl_ca_certs": self.authority, "ssl_certfile": self.certificate, "ssl_keyfile": self.key}
-            found.update(ssl=True, **files)
-        return found
 
 
 class Region:
@@ -113,13 +91,3 @@ def _scan(region: Region) -> list[bytes]:
         names += page
         if cursor == b"0":
             return names
-
-
-def password_of(path: Path | None) -> str | None:
-    """The password, which is no option, because ps would show it."""
-    if path is None:
-        return os.environ.get("CRDTSTREAM_PASSWORD")
-    try:
-        return path.read_text(encoding="utf-8").rstrip("\r\n")
-    except OSError as error:
-        raise typer.BadParameter(f"the password file {path} cannot be read: {error.strerror}") from error

@@ -277,7 +277,9 @@ def own_settings(taken: list[str]) -> list[Setting]:
         elif known.field == "peers":
             found.append(Setting(known.name, "peers", known.field))
         elif known.name not in taken:
-            found.append(Setting(known.name, "text", known.field, False))
+            setting = Setting(known.name, "text", known.field, False)
+            setting.secret = known.row.secret
+            found.append(setting)
     for known in LIMIT_SETTINGS:
         setting = Setting(known.name, "memory" if known.is_size else "integer", known.field, known.is_live)
         found.append(within(setting, min(0, LIMITS_MIN.get(known.field, 0)), INTEGER_MAX))

@@ -26,13 +26,13 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from hashlib import blake2b
-from itertools import accumulate, pairwise
-from operator import sub
+from itertools import pairwise
 from typing import Final
 
 from crdtstream.core.cold import Content
 from crdtstream.core.encoding import encode_entry, entry_fields
 from crdtstream.core.entry_id import EntryId
+from crdtstream.core.lanes import counting, joined_ends
 
 CHECKSUM_MODULUS: Final = 2**64
 
@@ -183,19 +183,13 @@ class Block(Content):
             low = max(low, stop)
         return [*pieces, (low, self.count)] if low < self.count else pieces
 
-    def counters_of(self, ids: list[EntryId], low: int) -> list[int]:
-        """The counters of those of these IDs that the block holds from `low` on."""
-        held = dict(zip(self.ids(low, self.count), self.counters(low, self.count), strict=True))
-        return [held[entry_id] for entry_id in ids if entry_id in held]
-
     def joined(self, pieces: list[tuple[int, int]]) -> Block:
         """A new block of these slices [low, high), at least one, with columns as wide as they are here."""
         data = self.data()
         ends = self._ends
         chunks = [data[ends[low - 1] if low else 0 : ends[high - 1]] for low, high in pieces]
         gaps = gaps_between(pieces, self.count)
-        sizes = array(ends.typecode, map(sub, ends, array(ends.typecode, (0,)) + ends))
-        kept_ends = array(ends.typecode, accumulate(cut(sizes, gaps)))
+        kept_ends = joined_ends(ends, pieces)
         ms, seq = cut(self.ms[:], gaps), cut(self.seq[:], gaps)
         if not self.sealed:
             counters = cut(array("Q", self.counters(0, self.count)), gaps)
@@ -211,8 +205,8 @@ class Block(Content):
         first = self._counter_base
         base = first >> _HALF_BITS << _HALF_BITS
         if first - base + self.count > 1 << _HALF_BITS:
-            return 0, array("Q", range(first, first + self.count))
-        return base, array("I", range(first - base, first - base + self.count))
+            return 0, counting("Q", first, self.count)
+        return base, counting("I", first - base, self.count)
 
     def _take_counters(self, counters: Sequence[int]) -> None:
         """Append these ascending counters."""

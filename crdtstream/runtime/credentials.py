@@ -6,7 +6,7 @@ declares the network itself trusted.
 
 from __future__ import annotations
 
-from crdtstream.config import Config, refuse_exposure
+from crdtstream.config import NO, Config, refuse_exposure
 from crdtstream.runtime.certificates import Certificates
 
 
@@ -25,6 +25,16 @@ def read_client_credentials(config: Config) -> Certificates | None:
     if not config.has_client_tls():
         return None
     return Certificates(*config.client_files(), config.tls_auth_clients)
+
+
+def read_web_credentials(config: Config) -> Certificates | None:
+    """Those of the ports that speak HTTP, whose clients show no certificate: a token or a signature says who they are.
+    Return None if none of them has TLS; raises ConfigError for unusable files.
+    """
+    if not config.has_web_tls():
+        return None
+    certificate, key, _ = config.client_files()
+    return Certificates(certificate, key, "", NO)
 
 
 def join_address(host: str, port: int) -> str:

@@ -24,6 +24,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import nullcontext
 from functools import partial
 
 import structlog
@@ -38,14 +39,14 @@ from crdtstream.runtime.bulk_server import BulkServer
 from crdtstream.runtime.certificates import Renewal
 from crdtstream.runtime.config_file import rewrite_file
 from crdtstream.runtime.cooler import Cooler
-from crdtstream.runtime.credentials import read_client_credentials
+from crdtstream.runtime.credentials import read_client_credentials, read_web_credentials
 from crdtstream.runtime.grpc_transport import GrpcTransport
 from crdtstream.runtime.logging import configure_logging, log
 from crdtstream.runtime.metrics.meters import Meters
 from crdtstream.runtime.observing import Observing
 from crdtstream.runtime.opening import open_region
 from crdtstream.runtime.partition_port import PartitionPort
-from crdtstream.runtime.ports import ClientPort, EdgePort
+from crdtstream.runtime.ports import ClientPort, EdgePort, GatewayPort, Tracing
 from crdtstream.runtime.reloading import Reloading
 from crdtstream.runtime.roomy_node import RoomyNode
 from crdtstream.runtime.saver import Saver
@@ -87,8 +88,9 @@ class Loop:
         self,
         config: Config,
         make_port: Callable[[Loop], ClientPort],
-        make_gateway: Callable[[Loop], EdgePort] | None = None,
+        make_gateway: Callable[[Loop], GatewayPort] | None = None,
         reread: Callable[[], Config] | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self.config = config
         self._reloading = Reloading(config, reread)
@@ -99,17 +101,18 @@ class Loop:
         self.meters = Meters()
         self._unwritten = Unwritten()
         self.certificates = read_client_credentials(config)
+        self.web_certificates = read_web_credentials(config)
         self._server = make_port(self)
-        self.transport = GrpcTransport(
-            config, RoomyNode(self.node, self.expect, lambda: self.failed), self.schedule, now_ms, self.fail
-        )
-        used = [each for each in (self.certificates, self.transport.certificates) if each is not None]
-        self._renewal = Renewal(used)
+        roomy = RoomyNode(self.node, self.expect, lambda: self.failed)
+        self._traced = None if tracing is None else tracing.links(roomy, self._effects)
+        self.transport = GrpcTransport(config, self._traced or roomy, self.schedule, now_ms, self.fail)
+        used = (self.certificates, self.web_certificates, self.transport.certificates)
+        self._renewal = Renewal([each for each in used if each is not None])
         self.partitions = PartitionPort(self, now_ms)
         self.bulk = None if config.bulk_port is None else BulkServer(config, self, now_ms, self.certificates)
         self._observing = None if config.http_port is None else Observing(self)
-        gateway = None if make_gateway is None else make_gateway(self)
-        edges: dict[str, EdgePort | None] = {"bulk": self.bulk, "oci": gateway, "http": self._observing}
+        self.gateway = None if make_gateway is None else make_gateway(self)
+        edges: dict[str, EdgePort | None] = {"bulk": self.bulk, "oci": self.gateway, "http": self._observing}
         self._edges = {name: edge for name, edge in edges.items() if edge is not None}
         self._settling: list[asyncio.Future[None]] = []
         self._scheduled = False
@@ -119,13 +122,17 @@ class Loop:
         self._room_needed = 0
         self._damages_told = 0
         self._forgotten_given = 0
-        self._saver = Saver(self.node, self.log, self._checkpointer, self._settle, now_ms, self.meters)
+        around = nullcontext if tracing is None else tracing.checkpoint
+        self._saver = Saver(self.node, self.log, self._checkpointer, self._settle, now_ms, self.meters, around)
         self._stopping = Stopping(self.node, self._saver, self._end, self.schedule)
         self._addresses: dict[str, str] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._leaves: asyncio.TimerHandle | None = None
         self._ended: asyncio.Future[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
+
+    def _effects(self) -> int:
+        return self.node.replica.applied.vector.total()
 
     def _introduce(self) -> None:
         """Give the node what only the process knows about itself, and a clock for statistics."""
@@ -256,6 +263,8 @@ class Loop:
             self.partitions.turn_ended()
         self._behind_bytes = self.node.behind_bytes()
         self._server.turn_ended()
+        if self._traced is not None:
+            self._traced.turn_ended()
         if self.node.is_staging():
             gc.freeze()  # staged state is not garbage, and visiting it repeatedly takes seconds
         self.transport.wake()

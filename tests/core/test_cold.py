@@ -88,7 +88,6 @@ ANSWERS: dict[str, Callable[[Block, EntryId, int, int], object]] = {
     "ends": lambda block, _id, low, high: block.ends(low, high),
     "joined": lambda block, _id, low, high: block.joined([(low, high)]).data(),
     "outside": lambda block, _id, low, high: block.outside(0, [(low, high)]),
-    "named": lambda block, entry_id, _low, _high: block.counters_of([entry_id], 0),
     "checksum": lambda block, _id, _low, _high: block.checksum(),
     "part": lambda block, _id, low, high: block.checksum_of(low, high),
 }

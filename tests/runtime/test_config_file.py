@@ -94,6 +94,12 @@ def test_a_password_of_a_file_of_its_own_stays_there() -> None:
     assert rewritten(text, config) == text
 
 
+def test_a_token_of_a_file_of_its_own_stays_there() -> None:
+    text = 'name = "east"\nregion = 1\ncluster = "shop"\nhttp-token-file = "/run/token" # ours\n'
+    config = Config("east", 1, "shop", http_token="secret", http_token_file="/run/token")
+    assert rewritten(text, config) == text
+
+
 @pytest.mark.parametrize("kept", ["", "replace = true # after the fire\n", "replace = false\n"])
 def test_what_was_said_of_one_start_is_not_written(kept: str) -> None:
     """`--replace` would take the place of a later origin of the region at every start."""
