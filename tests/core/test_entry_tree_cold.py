@@ -53,6 +53,7 @@ ColdTreeMachine.TestCase.settings = settings(max_examples=150, stateful_step_cou
 TestColdTree = ColdTreeMachine.TestCase
 
 
+@pytest.mark.interpreted
 def test_a_range_over_whole_blocks_opens_none_before_it_is_read() -> None:
     tree = tree_of([row((ms, 1), ms) for ms in range(1, 65)])
     shelf = Shelf(0)
@@ -67,6 +68,7 @@ def test_a_range_over_whole_blocks_opens_none_before_it_is_read() -> None:
     assert shelf.opened == 1  # for `count_in`, the place of (1, 0)
 
 
+@pytest.mark.interpreted
 def test_whole_blocks_are_trimmed_without_opening_them() -> None:
     tree = tree_of([row((ms, 1), ms) for ms in range(1, 65)])
     shelf = Shelf(0)
