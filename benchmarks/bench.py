@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -23,6 +24,7 @@ from crdtstream.processes.relay import Relay
 from crdtstream.processes.waiting import until
 
 CONVERGE_TIMEOUT_S = 300.0
+REST_TIMEOUT_S = 120.0
 
 ABOUT = """
 import json, platform
@@ -287,6 +289,26 @@ def await_applied(server: Server, wanted: dict[bytes, int]) -> None:
             return all(own.get(origin, 0) >= counter for origin, counter in wanted.items())
 
         until(has_all, lambda: f"{server} has applied what the others have{server.log_end()}", CONVERGE_TIMEOUT_S)
+
+
+def await_rest(region: Server) -> None:
+    """Wait until the region has compressed everything that it will: walks that began from now on have found no full
+    block left to compress.
+    """
+    begun = memory_field(region, "blocks_walks") + 1
+    until(lambda: is_at_rest(region, begun), f"{region.name} compressed its blocks", REST_TIMEOUT_S)
+
+
+def is_at_rest(region: Server, walks_before: int) -> bool:
+    cold = memory_field(region, "blocks_cold") == memory_field(region, "blocks_full")
+    return cold and memory_field(region, "blocks_walks") > walks_before
+
+
+def memory_field(server: Server, name: str) -> int:
+    text = server.ask("INFO", "memory")
+    assert isinstance(text, bytes)
+    found = re.search(rf"{name}:(\d+)".encode(), text)
+    return int(found[1]) if found else 0
 
 
 def await_agreement(servers: Sequence[Server]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from benchmarks.bench import Bench, await_agreement
+from benchmarks.bench import Bench, await_agreement, await_rest
 from benchmarks.figures import AT_LEAST, Result, Sample, Target, summarize
 from benchmarks.load import Appends, Exchanges, drive
 from benchmarks.servers import BenchmarkError, Server
@@ -59,6 +59,19 @@ def xrange(bench: Bench, name: str, regions: int) -> list[Result]:
         return [result]
     cold = Result(f"{name}-first", f"{title}, read once", "op/s", summarize(ours_first), summarize(redis_first), MERGED)
     return [cold, result]
+
+
+def xrange_cold(bench: Bench, name: str) -> list[Result]:
+    """Read blocks that are compressed, each page once: two or three pages share a block."""
+    library = fill(bench, 1)
+    await_rest(library.servers[0])
+
+    def once(server: Server, repetition: int) -> Sample:
+        return drive(server, ranges(library, server, repetition, 1))
+
+    ours, redis = bench.samples(library.servers, once)
+    title = "XRANGE COUNT 100, compressed blocks, read once"
+    return [Result(name, title, "op/s", summarize(ours), summarize(redis), TARGET)]
 
 
 def xreadgroup(bench: Bench, name: str, regions: int) -> list[Result]:

@@ -20,7 +20,7 @@ from benchmarks.holds import digest, pipelines, scan
 from benchmarks.latency import xadd_latency
 from benchmarks.memory import memory, replayed, small_stream
 from benchmarks.newer import claim, idmp, xackdel, xdelex
-from benchmarks.reads import xrange, xreadgroup
+from benchmarks.reads import xrange, xrange_cold, xreadgroup
 from benchmarks.recovery import recover
 from benchmarks.replication import catch_up, lag, throughput
 from benchmarks.servers import ALWAYS, NO
@@ -57,6 +57,7 @@ ROWS = (
     Row("xadd-16-maxlen", partial(xadd_trimmed, depth=16)),
     Row("xadd-p99", xadd_latency),
     Row("xrange", partial(xrange, regions=1)),
+    Row("xrange-cold", xrange_cold),
     Row("xrange-3", partial(xrange, regions=3)),
     Row("xreadgroup", partial(xreadgroup, regions=1)),
     Row("xreadgroup-3", partial(xreadgroup, regions=3)),

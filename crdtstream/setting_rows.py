@@ -226,6 +226,13 @@ LIMIT_GROUPS: Groups = (
                 "Memory for ranges of streams with several writing regions, kept as they were read.",
                 AT_ONCE,
             ),
+            row(
+                "cold_after_ms",
+                "How long nobody must have read a full block of entries, at least, before an idle region compresses it;"
+                " 0 for never.",
+                AT_ONCE,
+            ),
+            row("open_blocks_bytes_max", "Memory for compressed blocks that were opened to be read.", AT_ONCE),
             row("copy_entries_max", "Entries of a stream that `RENAME` or `COPY` may rewrite.", AT_ONCE),
             row(
                 "stream_node_entries_max",
