@@ -15,7 +15,7 @@ from typing import Self
 
 from benchmarks.figures import Sample
 from benchmarks.profiling import Profile
-from benchmarks.servers import EVERYSEC, ROOT, BenchmarkError, Region, Server, region_in, start_redis
+from benchmarks.servers import EVERYSEC, ROOT, BenchmarkError, Redis, Region, Server, region_in
 from benchmarks.wire import Connection
 from crdtstream.processes.clients import pairs
 from crdtstream.processes.launching import Launcher
@@ -59,6 +59,10 @@ class Scale:
     blocked_clients: int
     gateway_messages: int
     idle_s: float
+    kept_entries: int
+    small_streams: int
+    consumed_entries: int
+    tail_reads: int
 
 
 FULL = Scale(
@@ -85,6 +89,10 @@ FULL = Scale(
     blocked_clients=10_000,
     gateway_messages=50_000,
     idle_s=5.0,
+    kept_entries=100_000,
+    small_streams=100_000,
+    consumed_entries=100_000,
+    tail_reads=20_000,
 )
 QUICK = Scale(
     repetitions=1,
@@ -110,6 +118,10 @@ QUICK = Scale(
     blocked_clients=10_000,
     gateway_messages=10_000,
     idle_s=2.0,
+    kept_entries=100_000,
+    small_streams=20_000,
+    consumed_entries=20_000,
+    tail_reads=4_000,
 )
 SMALLEST = Scale(
     repetitions=1,
@@ -135,6 +147,10 @@ SMALLEST = Scale(
     blocked_clients=100,
     gateway_messages=500,
     idle_s=0.2,
+    kept_entries=2_000,
+    small_streams=500,
+    consumed_entries=500,
+    tail_reads=40,
 )
 
 
@@ -183,10 +199,11 @@ class Bench:
     def __exit__(self, *exception: object) -> None:
         self._stack.close()
 
-    def redis(self, fsync: str = EVERYSEC) -> Server:
+    def redis(self, fsync: str = EVERYSEC) -> Redis:
         directory = Path(tempfile.mkdtemp(prefix="redis-", dir=self.directory))
-        server = self._stack.enter_context(start_redis(self._redis_server, directory, fsync))
-        return server.await_serving()
+        server = self._stack.enter_context(Redis(self._redis_server, directory, fsync))
+        server.begin()
+        return server
 
     def region(
         self,

@@ -1,4 +1,4 @@
-"""Rows of memory: growth of the resident set per entry."""
+"""Rows of memory: growth of the resident set for each entry, and for each stream of one entry."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 from benchmarks.bench import Bench
 from benchmarks.figures import AT_MOST, Result, Side, Target
-from benchmarks.load import Appends, drive
+from benchmarks.load import Appends, Exchanges, drive
 from benchmarks.servers import Server
 from benchmarks.wire import Connection, command
 
@@ -15,6 +15,8 @@ WARM_UP = 5_000
 # Fixed pauses, because neither server reports when it has released what it can.
 SETTLE_S = 1.2  # the buffers of the log are released, the sync of the last second is done
 TARGETS = {"16-byte": Target(AT_MOST, 3.0)}
+ONE_ENTRY = Target(AT_MOST, 0.5)
+STREAMS_AT_ONCE = 100
 REPLAYED = Target(AT_MOST, 150.0)
 DEAD_KEYS_AT_ONCE = 20_000
 COLLECTED_S = 4.5  # durable within a second, then 10,000 keys per second, then logged
@@ -39,6 +41,25 @@ def growth(server: Server, shape: str, entries: int) -> tuple[float, float]:
     drive(server, Appends([server.port], ["stream"], entries, shape=shape))
     time.sleep(SETTLE_S)
     return (server.resident_bytes() - resident) / entries, (used_memory(server) - used) / entries
+
+
+def small_stream(bench: Bench, name: str) -> list[Result]:
+    region = bench.region()
+    with bench.profiled():
+        ours = growth_of_streams(region, bench.scale.small_streams)
+    redis = growth_of_streams(bench.redis(), bench.scale.small_streams)
+    return [Result(name, "memory of a stream with one entry", "B", Side(ours), Side(redis), ONE_ENTRY)]
+
+
+def growth_of_streams(server: Server, count: int) -> float:
+    drive(server, Appends([server.port], ["warm-up"], WARM_UP))
+    time.sleep(SETTLE_S)
+    resident = server.resident_bytes()
+    adds = [command("XADD", f"stream:{number}", "*", "f", b"v" * 16) for number in range(count)]
+    steps = [adds[begin : begin + STREAMS_AT_ONCE] for begin in range(0, count, STREAMS_AT_ONCE)]
+    drive(server, Exchanges(server.port, [[(b"".join(step), 2 * len(step)) for step in steps]], count, by_lines=True))
+    time.sleep(SETTLE_S)
+    return (server.resident_bytes() - resident) / count
 
 
 def used_memory(server: Server) -> int:

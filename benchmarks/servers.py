@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 REPLY_S = 120.0
 REGIONS_MAX = 5
 CLUSTER = "bench"
+ALWAYS = "always"
 EVERYSEC = "everysec"
 NO = "no"
 
@@ -80,18 +81,25 @@ def find_redis_server(directory: Path) -> Path:
     return copy
 
 
-def start_redis(program: Path, directory: Path, fsync: str) -> Server:
-    server = Server("redis", directory, Launcher((str(program),), directory=directory))
-    append_only = ("no", NO) if fsync == NO else ("yes", fsync)
-    settings = {
-        "port": str(server.port),
-        "bind": "127.0.0.1",
-        "dir": str(directory),
-        "save": "",
-        "appendonly": append_only[0],
-        "appendfsync": append_only[1],
-        "auto-aof-rewrite-percentage": "0",
-        "loglevel": "warning",
-    }
-    server.launch([word for key, value in settings.items() for word in (f"--{key}", value)])
-    return server
+class Redis(Server):
+    """A redis-server, whose directory outlives its process."""
+
+    def __init__(self, program: Path, directory: Path, fsync: str) -> None:
+        super().__init__("redis", directory, Launcher((str(program),), directory=directory))
+        self._directory = directory
+        self._fsync = fsync
+
+    def begin(self) -> None:
+        append_only = ("no", NO) if self._fsync == NO else ("yes", self._fsync)
+        settings = {
+            "port": str(self.port),
+            "bind": "127.0.0.1",
+            "dir": str(self._directory),
+            "save": "",
+            "appendonly": append_only[0],
+            "appendfsync": append_only[1],
+            "auto-aof-rewrite-percentage": "0",
+            "loglevel": "warning",
+        }
+        self.launch([word for key, value in settings.items() for word in (f"--{key}", value)])
+        self.await_serving()

@@ -13,14 +13,16 @@ of each queue, so a small request waits for few large ones, and no client waits 
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from typing import Final
 
 from crdtstream.clients.allowance import Allowance
 from crdtstream.clients.calling import error_reply, serve
 from crdtstream.clients.client import Client
-from crdtstream.clients.context import CommandError, Context, Notices, Waiter
+from crdtstream.clients.context import CommandError, Context, Notices, Reply, Waiter
 from crdtstream.clients.digests import digest_on
 from crdtstream.clients.outputs import Outputs
+from crdtstream.commands.bursts import add_burst, ahead_max, burst_end
 from crdtstream.commands.dispatch import dispatch
 from crdtstream.commands.server import DurableWaiter
 from crdtstream.core.replica import Replica
@@ -106,13 +108,13 @@ class Serving:
         client = self._context.clients[client_id]
         waited = client.parked or bool(client.backlog)
         waits = not self._open_share(client) or waited
-        for argv in requests:
-            if client.closing:
-                break
+        at = 0
+        while at < len(requests) and not client.closing:
             if client.parked or waits:
-                self._queue(client, argv)
+                self._queue(client, requests[at])
+                at += 1
             else:
-                self._run(client, argv)
+                at = self._run_next(client, requests, at)
                 waits = not self._has_more(client)
         self._turn.close_share(self._context.stopwatch.mark_ns)
         if client.backlog and not waited and not client.parked:
@@ -146,16 +148,29 @@ class Serving:
             self._notices.append(Notice("client-closed", text))
             self._context.drop(client)
 
-    def _run(self, client: Client, argv: list[bytes]) -> None:
-        context = self._context
+    def _run_next(self, client: Client, requests: list[list[bytes]], at: int) -> int:
+        """Run the request at this index, or what can be of the burst that begins there; returns the next index."""
         keyspace = self._replica.keyspace
         if keyspace.deadlines.next_ms < keyspace.now_ms:
             self.expire()
+        end = burst_end(self._context, client, requests, at) if at + 1 < len(requests) else at
         prepared = self._replica.prepared
+        after = at + 1
+        reply: Reply = None
         try:
-            reply = dispatch(context, client, argv)
+            if end > at:
+                count, reply = add_burst(self._context, client, requests[at:end])
+                after = at + count
+            else:
+                reply = dispatch(self._context, client, requests[at])
         except Exception as error:
             reply = self._survive(error, client, prepared)
+        self._conclude(client, reply)
+        return after
+
+    def _conclude(self, client: Client, reply: Reply) -> None:
+        """Send what one request led to: its reply, and what other clients are due."""
+        context = self._context
         if reply is not None:
             self._reply(client.id, reply)
         if context.parking.waiters or context.watches.by_key:
@@ -277,9 +292,10 @@ class Serving:
     def _continue(self, client: Client) -> None:
         """Run one share of a client's backlog, at least one request."""
         while self._can_continue(client):
-            argv = client.backlog.popleft()
-            client.backlog_bytes -= sum(map(len, argv)) + REQUEST_BYTES
-            self._run(client, argv)
+            requests = self._take_next(client)
+            at = 0
+            while at < len(requests):
+                at = self._run_next(client, requests, at)
             if not self._has_more(client):
                 break
         self._turn.close_share(self._context.stopwatch.mark_ns)
@@ -287,6 +303,15 @@ class Serving:
             self._continuing.append(client)
         elif client.farewell is not None and client.id in self._context.clients:
             self._part(client, client.farewell)
+
+    def _take_next(self, client: Client) -> list[list[bytes]]:
+        """Take the first request of the backlog, or the burst that begins there."""
+        ahead = [*islice(client.backlog, ahead_max(client.backlog[0]))]
+        requests = ahead[: max(1, burst_end(self._context, client, ahead, 0))]
+        for argv in requests:
+            client.backlog.popleft()
+            client.backlog_bytes -= sum(map(len, argv)) + REQUEST_BYTES
+        return requests
 
     def _can_continue(self, client: Client) -> bool:
         waits = client.parked or client.closing

@@ -11,8 +11,8 @@ import json
 from dataclasses import dataclass, field
 
 from crdtstream.core import effects as fx
-from crdtstream.core.block import entry_fields
 from crdtstream.core.causality import Dot, VersionVector
+from crdtstream.core.encoding import entry_fields
 from crdtstream.core.entry_id import EntryId
 from crdtstream.core.epochs import Epoch
 from crdtstream.partitions.keys import partition_key, state_key

@@ -105,17 +105,17 @@ class Partitioned(StreamClients, Watcher):
 
     def _turn(self, number: int, work: Callable[[], None], done: Done) -> None:
         machine = self.world.machines[number]
-        machine.look_for_room()
-        machine.node.begin_slice(self.world.clock_ms(number))
-        refused: Row = []
+        reply: Row | None = NO_REPLY
         try:
-            work()
-        except Refused as error:
-            refused = calls.refusal_row(error)
-        machine.node.end_slice()
-        self.world.turn(number)
-        if refused:
-            self._answer(done, refused)
+            machine.look_for_room()
+            machine.node.begin_slice(self.world.clock_ms(number))
+            reply = refusal_of(work)
+            machine.node.end_slice()
+            self.world.turn(number)
+        finally:
+            # The process may end before it hears of the work, or after it refused it.
+            if reply is not None:
+                self._answer(done, reply)
 
     def _answer(self, done: Done, reply: Row) -> None:
         self.world.plan(0, done, reply)
@@ -391,6 +391,15 @@ class Partitioned(StreamClients, Watcher):
         # What was numbered again in the meantime is not read yet.
         left = any(state.partitions()[at].read(position, 1, 1) for at, position in positions)
         return len(positions) == self.spec.partitions and not left
+
+
+def refusal_of(work: Callable[[], None]) -> Row | None:
+    """Run the work; return its refusal, or None where the reply comes later."""
+    try:
+        work()
+    except Refused as error:
+        return calls.refusal_row(error)
+    return None
 
 
 def ignore(reply: Row) -> None:

@@ -15,8 +15,8 @@ from crdtstream.bulk.errors import FAILED_PRECONDITION, BulkError, refused_as, r
 from crdtstream.bulk.stages import LEDGER_PREFIX, require_application
 from crdtstream.clients.context import CommandError, Context
 from crdtstream.commands.streams import minted, top_of
-from crdtstream.core.block import entry_fields
 from crdtstream.core.effects import Key
+from crdtstream.core.encoding import entry_fields
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
 
 NOTHING: Final = -1

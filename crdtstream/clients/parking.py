@@ -96,6 +96,10 @@ class Parking(Generic[P]):
             found.update(self._by_key.get(key, {}))
         return list(found.values())
 
+    def awaits(self, key: Key) -> bool:
+        """True if a client waits for this key."""
+        return key in self._by_key
+
     def all(self) -> list[P]:
         return list(self.waiters.values())
 

@@ -21,6 +21,7 @@ from crdtstream.clients.client import REPLIES_OFF, REPLIES_ON, REPLIES_SKIP_NEXT
 from crdtstream.clients.command import Command
 from crdtstream.clients.context import CommandError, Context, Reply, shown
 from crdtstream.clients.guard import hang_up, is_http
+from crdtstream.clients.standing import Standing
 from crdtstream.clients.transaction import Transaction
 from crdtstream.commands.foreign import foreign_kind
 from crdtstream.commands.table import TABLE
@@ -57,17 +58,8 @@ def dispatch(context: Context, client: Client, argv: list[bytes]) -> Reply:
     command: Command | None = None
     try:
         command = find(argv)
-        # The usual request needs none of the checks in `admit`: testing for that here saves a call on each.
-        if (
-            client.transaction is not None
-            or standing.memory_short
-            or standing.loading
-            or standing.departing
-            or not standing.writable
-            or client.subscribed
-            or not client.unrestricted
-            or not command.accepts(len(argv))
-        ):
+        # The usual request needs none of the checks in `admit`.
+        if client.transaction is not None or not is_unhindered(standing, client) or not command.accepts(len(argv)):
             admit(context, client, command, argv)
     except CommandError as error:
         if command is None and is_http(argv):
@@ -81,6 +73,18 @@ def dispatch(context: Context, client: Client, argv: list[bytes]) -> Reply:
             if command.writes:
                 client.written_counter = context.replica.written()
     return reply if mode == REPLIES_ON and client.reply_mode == REPLIES_ON else suppress(client, mode, reply)
+
+
+def is_unhindered(standing: Standing, client: Client) -> bool:
+    """True if neither the region's standing nor the client's rights keep it from any command."""
+    return (
+        client.unrestricted
+        and not client.subscribed
+        and standing.writable
+        and not standing.memory_short
+        and not standing.loading
+        and not standing.departing
+    )
 
 
 def find(argv: list[bytes]) -> Command:

@@ -19,8 +19,9 @@ from crdtstream.commands.groups import NOT_ADMITTED
 from crdtstream.commands.integers import integer
 from crdtstream.commands.renaming import require_copyable
 from crdtstream.core import effects as fx
-from crdtstream.core.block import Block, encode_entry, entry_fields
+from crdtstream.core.block import Block
 from crdtstream.core.effects import Key, Position
+from crdtstream.core.encoding import encode_entry, entry_fields
 from crdtstream.core.entry_id import ID_MAX, ID_MIN
 from crdtstream.core.group import Group
 from crdtstream.core.merging import merge

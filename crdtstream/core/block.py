@@ -4,9 +4,7 @@ A *block* holds consecutive entries of one origin. IDs and counters both ascend,
 a slice `[low, high)` of a block (indexes; low inclusive, high exclusive) always means the same entries. Removing an
 entry makes a new block; an effect that refers to a slice of the old block keeps the old block alive.
 
-An *entry* is its RESP reply, the same in RESP2 and RESP3:
-
-    *2\\r\\n $<n>\\r\\n<ms-seq>\\r\\n *<2k>\\r\\n $<n>\\r\\n<field>\\r\\n $<n>\\r\\n<value>\\r\\n ...
+An *entry* is its RESP reply (core/encoding.py).
 
 `_ends[i]` is the offset in `data()` just after entry i. The bytes are kept in chunks until they are first read;
 entries from index `_joined` on have one chunk each, so the newest few are read without concatenating the rest.
@@ -25,78 +23,21 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from hashlib import blake2b
-from itertools import accumulate, pairwise
-from operator import sub
+from itertools import pairwise
 from typing import Final
 
+from crdtstream.core.encoding import encode_entry, entry_fields
 from crdtstream.core.entry_id import EntryId
+from crdtstream.core.lanes import counting, joined_ends
 
 CHECKSUM_MODULUS: Final = 2**64
 
-_HEADER_SIZES: Final = 512
 _LOOSE_READ: Final = 16
-_CRLF: Final = b"\r\n"
-# Each header starts with the line end of the element before it, so one join of header and value needs no separator.
-_BULK_HEADERS: Final = [b"\r\n$%d\r\n" % size for size in range(_HEADER_SIZES)]
-_ID_HEADERS: Final = [b"$%d\r\n" % size for size in range(42)]
-_ARRAY_HEADERS: Final = [b"\r\n*%d" % size for size in range(_HEADER_SIZES)]
 
 _LITTLE: Final = array("Q", [1]).tobytes()[0] == 1
 _LOW: Final = 0 if _LITTLE else 1
 _HALF_BITS: Final = 32
 assert array("I").itemsize == 4 and array("Q").itemsize == 8
-
-
-def encode_entry(entry_id: EntryId, fields: list[bytes]) -> bytes:
-    """The reply that serves this entry; `fields` is field, value, field, value, ..."""
-    return encode_named(id_reply(b"%d-%d" % entry_id), fields)
-
-
-def id_reply(text: bytes) -> bytes:
-    """An ID's text as a RESP bulk string, without the final line end."""
-    return _ID_HEADERS[len(text)] + text
-
-
-def encode_named(name: bytes, fields: list[bytes]) -> bytes:
-    """Like `encode_entry`, with the ID already encoded by `id_reply`."""
-    count = len(fields)
-    if count == 2:
-        field, value = fields
-        size, value_size = len(field), len(value)
-        if size < _HEADER_SIZES and value_size < _HEADER_SIZES:
-            headers = _BULK_HEADERS
-            return b"*2\r\n%b\r\n*2%b%b%b%b\r\n" % (name, headers[size], field, headers[value_size], value)
-    parts = [b"*2\r\n", name, _ARRAY_HEADERS[count] if count < _HEADER_SIZES else b"\r\n*%d" % count]
-    for field in fields:
-        size = len(field)
-        parts.append(_BULK_HEADERS[size] if size < _HEADER_SIZES else b"\r\n$%d\r\n" % size)
-        parts.append(field)
-    parts.append(_CRLF)
-    return b"".join(parts)
-
-
-def entry_fields(entry: bytes) -> list[bytes]:
-    """The fields of an encoded entry: field, value, field, value, ..."""
-    return fields_at(entry, _after_id(entry))
-
-
-def fields_at(entry: bytes, start: int) -> list[bytes]:
-    """The fields whose array header starts at this offset."""
-    end = entry.index(_CRLF, start)
-    fields: list[bytes] = []
-    offset = end + 2
-    for _ in range(int(entry[start + 1 : end])):
-        end = entry.index(_CRLF, offset)
-        size = int(entry[offset + 1 : end])
-        fields.append(entry[end + 2 : end + 2 + size])
-        offset = end + 4 + size
-    return fields
-
-
-def _after_id(entry: bytes) -> int:
-    """The offset of the `*` that starts the fields: it follows the lines `*2`, `$<n>` and the ID."""
-    start = entry.index(_CRLF, 4) + 2
-    return entry.index(_CRLF, start) + 2
 
 
 def entry_checksum(counter: int, entry: bytes) -> int:
@@ -216,13 +157,22 @@ class Block:
                 self.append(other.id_at(low), other.counter_at(low), other.entry_slice(low, high))
             return
         ms, seq = other.id_columns(low, high)
+        counters, ends = other.counters(low, high), other.ends(low, high).tolist()
+        self.append_columns(ms, seq, counters, ends, other.start_of(low), other.entry_slice(low, high))
+
+    def append_columns(
+        self, ms: array[int], seq: array[int], counters: Sequence[int], ends: list[int], start: int, data: bytes
+    ) -> None:
+        """Append entries with these columns, at least one; `data` begins at the offset `start` of `ends`."""
+        assert not self.sealed
         self.ms.extend(ms)
         self.seq.extend(seq)
-        self._take_counters(other.counters(low, high))
-        self._extend_ends(other.ends(low, high), self.byte_count - other.start_of(low))
-        self.chunks.append(other.entry_slice(low, high))
-        self.byte_count = self._ends[-1]
-        self.count += high - low
+        self._take_counters(counters)
+        shift = self.byte_count - start
+        self._ends.fromlist([end + shift for end in ends] if shift else ends)
+        self.chunks.append(data)
+        self.byte_count += len(data)
+        self.count += len(ends)
         self._joined = self.count
 
     def outside(self, low: int, ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -235,18 +185,12 @@ class Block:
             low = max(low, stop)
         return [*pieces, (low, self.count)] if low < self.count else pieces
 
-    def counters_of(self, ids: list[EntryId], low: int) -> list[int]:
-        """The counters of those of these IDs that the block holds from `low` on."""
-        held = dict(zip(self.ids(low, self.count), self.counters(low, self.count), strict=True))
-        return [held[entry_id] for entry_id in ids if entry_id in held]
-
     def joined(self, pieces: list[tuple[int, int]]) -> Block:
         """A new block of these slices [low, high), at least one, with columns as wide as they are here."""
         ends, data = self._ends, self.data()
         chunks = [data[ends[low - 1] if low else 0 : ends[high - 1]] for low, high in pieces]
         gaps = gaps_between(pieces, self.count)
-        sizes = array(ends.typecode, map(sub, ends, array(ends.typecode, (0,)) + ends))
-        kept_ends = array(ends.typecode, accumulate(cut(sizes, gaps)))
+        kept_ends = joined_ends(ends, pieces)
         ms, seq = cut(self.ms[:], gaps), cut(self.seq[:], gaps)
         if not self.sealed:
             counters = cut(array("Q", self.counters(0, self.count)), gaps)
@@ -261,14 +205,8 @@ class Block:
         first = self._counter_base
         base = first >> _HALF_BITS << _HALF_BITS
         if first - base + self.count > 1 << _HALF_BITS:
-            return 0, array("Q", range(first, first + self.count))
-        return base, array("I", range(first - base, first - base + self.count))
-
-    def _extend_ends(self, ends: array[int], shift: int) -> None:
-        if shift == 0:
-            self._ends.extend(ends)
-        else:
-            self._ends.fromlist([end + shift for end in ends])
+            return 0, counting("Q", first, self.count)
+        return base, counting("I", first - base, self.count)
 
     def _take_counters(self, counters: Sequence[int]) -> None:
         """Append these ascending counters."""

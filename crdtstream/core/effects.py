@@ -86,10 +86,10 @@ class EntriesAdded(Effect):
         self.high = high
         self.width = high - low
 
-    def grow(self) -> None:
-        """Add the next entry of the block, while the effect is being prepared."""
-        self.high += 1
-        self.width += 1
+    def grow(self, count: int) -> None:
+        """Add the next entries of the block, while the effect is being prepared."""
+        self.high += count
+        self.width += count
 
 
 class AddCounted(Effect):

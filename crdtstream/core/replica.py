@@ -25,12 +25,15 @@ from __future__ import annotations
 
 from crdtstream.core import effects as fx
 from crdtstream.core.applying import Applied, Changed, StampedFact
-from crdtstream.core.block import Block, encode_named, id_reply
+from crdtstream.core.block import Block
+from crdtstream.core.bursts import Burst
 from crdtstream.core.causality import Dot, region_of
 from crdtstream.core.effects import Batch, CounterRange, Effect, Interval, Key, LocalFact, Position
+from crdtstream.core.encoding import encode_named, id_reply
 from crdtstream.core.entry_id import EntryId, IdWriter
 from crdtstream.core.expiry import VOID_EXPIRY
 from crdtstream.core.keyspace import Keyspace
+from crdtstream.core.origin_meta import OriginMeta
 from crdtstream.core.stream import Stream
 from crdtstream.core.whole_state import WholeState
 
@@ -94,8 +97,37 @@ class Replica:
 
         Returns the ID encoded by `id_reply`.
         """
-        keyspace, applied, changed = self.keyspace, self.applied, self.changed
-        slot, effects = applied.slot, self._effects
+        slot = self.applied.slot
+        stream = self._open(key)
+        self.prepared += 1
+        counter = self.applied.vector.next(slot)
+        meta = stream.meta(slot)
+        name = id_reply(self._id_writer.text(entry_id))
+        tree = stream.tree(slot)
+        block = tree.append(entry_id, counter, encode_named(name, fields))
+        self._note_added(key, meta, counter, block, 1)
+        stream.note_added(slot, tree, meta, counter, entry_id, 1)
+        return name
+
+    def add_burst(self, key: Key, burst: Burst) -> None:
+        """Append the entries of a burst, as `add_entry` does each of them."""
+        slot, vector = self.applied.slot, self.applied.vector
+        stream = self._open(key)
+        self.prepared += burst.count
+        counter = vector.get(slot) + 1
+        meta, tree = stream.meta(slot), stream.tree(slot)
+        low = 0
+        while low < burst.count:
+            block, high = tree.append_burst(burst, low, counter)
+            self._note_added(key, meta, counter, block, high - low)
+            counter += high - low
+            low = high
+        vector.advance(slot, counter - 1)
+        stream.note_added(slot, tree, meta, counter - 1, burst.last_id(), burst.count)
+
+    def _open(self, key: Key) -> Stream:
+        """The stream that an entry is about to be added to: created if necessary, and noted as changed."""
+        keyspace, changed = self.keyspace, self.changed
         if keyspace.observers:
             keyspace.announce(key)
         stream = keyspace.databases[key[0]].get(key[1])
@@ -104,27 +136,24 @@ class Replica:
         elif stream.length == 0 or stream.expires_ms < keyspace.now_ms:
             self.freshen(key)
         stream.used_ms = keyspace.now_ms
-        self.prepared += 1
-        if not effects:
-            self._first = applied.counter() + 1
-        counter = applied.vector.next(slot)
-        meta = stream.meta(slot)
-        first, before = meta.next_count(counter)
-        name = id_reply(self._id_writer.text(entry_id))
-        tree = stream.tree(slot)
-        block = tree.append(entry_id, counter, encode_named(name, fields))
-        last = effects[-1] if effects else None
-        if isinstance(last, fx.EntriesAdded) and last.block is block and not self._fact_since(counter):
-            last.grow()
-        else:
-            effects.append(fx.EntriesAdded(key, first, before, block, block.count - 1, block.count))
-        meta.count(first, before, 1)
-        stream.note_added(slot, tree, meta, counter, entry_id, 1)
+        if not self._effects:
+            self._first = self.applied.counter() + 1
         # Consecutive adds mostly go to one stream: comparing it spares hashing the key each time.
         if stream is not changed.touching:
             changed.touching = stream
             changed.touched[key] = None
-        return name
+        return stream
+
+    def _note_added(self, key: Key, meta: OriginMeta, counter: int, block: Block, count: int) -> None:
+        """Count the last entries of the block, the first of which has this counter, and prepare their effect."""
+        first, before = meta.next_count(counter)
+        effects = self._effects
+        last = effects[-1] if effects else None
+        if isinstance(last, fx.EntriesAdded) and last.block is block and not self._fact_since(counter):
+            last.grow(count)
+        else:
+            effects.append(fx.EntriesAdded(key, first, before, block, block.count - count, block.count))
+        meta.count(first, before, count)
 
     def _fact_since(self, counter: int) -> bool:
         """True if a local fact was made after the previous add: replay must apply it between the two adds."""

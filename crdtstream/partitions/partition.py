@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.core.block import Block, entry_fields
+from crdtstream.core.block import Block
 from crdtstream.core.effects import CounterRange, Key
+from crdtstream.core.encoding import entry_fields
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, next_id, previous_id
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.epochs import Epochs, Segment

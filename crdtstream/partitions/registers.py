@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.core.block import entry_fields
 from crdtstream.core.effects import Key
+from crdtstream.core.encoding import entry_fields
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, mint
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream

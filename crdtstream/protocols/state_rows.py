@@ -92,7 +92,7 @@ KNOWN_FIELDS: Final[dict[type, str]] = {
     IntervalSet: "_highs _lows",
     PendingEntries: "_chains _consumers _of_slot _released_to count",
     Span: "consumers delivered_ms deliveries ms seq shared",
-    BlockList: "_blocks _head _low_counters _low_ids _tail byte_count count",
+    BlockList: "_blocks _head _holes _low_counters _low_ids _tail byte_count count",
     EntryTree: "",
     Block: "_counter_base _ends _joined _listed _sum _summed byte_count chunks count ms ms_base place sealed seq"
     " stored_bytes stored_count",

@@ -41,7 +41,9 @@ def redis_server(tmp_path: Path) -> Path:
         return Path(program)
 
 
-@pytest.mark.parametrize("name", ["xadd-1", "xreadgroup", "xdelex", "xackdel"])
+@pytest.mark.parametrize(
+    "name", ["xadd-1", "xreadgroup", "xdelex", "xackdel", "xreadgroup-each", "xread-tails", "xadd-16-maxlen"]
+)
 def test_a_row_measures_both(name: str, redis_server: Path) -> None:
     (row,) = matching(name)
     with Bench(SMALLEST, find_node(sys.executable), redis_server) as bench:
@@ -52,6 +54,16 @@ def test_a_row_measures_both(name: str, redis_server: Path) -> None:
         assert side.value > 0
         assert side.cpu_us is not None
         assert side.cpu_us > 0
+
+
+@pytest.mark.parametrize("name", ["memory-stream", "xadd-p99"])
+def test_a_row_without_cpu_measures_both(name: str, redis_server: Path) -> None:
+    (row,) = matching(name)
+    with Bench(SMALLEST, find_node(sys.executable), redis_server) as bench:
+        (result,) = row.measure(bench, row.name)
+    assert result.redis is not None
+    assert result.ratio is not None
+    assert result.target is not None
 
 
 @pytest.mark.parametrize("name", ["xreadgroup-claim", "xadd-idmp"])

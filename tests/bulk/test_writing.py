@@ -13,7 +13,7 @@ from crdtstream.bulk.errors import FAILED_PRECONDITION, INVALID_ARGUMENT, RESOUR
 from crdtstream.bulk.writing import Added, add_slice, encoded, minted_ids
 from crdtstream.commands.streams import xadd
 from crdtstream.config import Limits
-from crdtstream.core.block import encode_entry
+from crdtstream.core.encoding import encode_entry
 from crdtstream.core.entry_id import ID_MODES, LIBERAL, SEMI_STRICT, STRICT, U64_MAX
 from tests.bulk.columns import Fields, message_of, parsed, row_data
 from tests.commands.stream_region import Region

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crdtstream.core import effects as fx
-from crdtstream.core.block import entry_fields
 from crdtstream.core.copying import copy_stream
 from crdtstream.core.digest import digest_replica
 from crdtstream.core.effects import Batch, Key
+from crdtstream.core.encoding import entry_fields
 from crdtstream.core.entry_id import ID_MAX, ID_MIN
 from crdtstream.core.expiry import NO_EXPIRY
 from crdtstream.core.merging import merge

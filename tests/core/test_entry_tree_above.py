@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdtstream.core.block import encode_entry
+from crdtstream.core.encoding import encode_entry
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.slices import BLOCK_ENTRIES
 

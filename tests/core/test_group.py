@@ -6,11 +6,11 @@ names carry are counterexamples to simpler rules: replicating a mere frontier, o
 
 from __future__ import annotations
 
-from crdtstream.core.block import encode_entry
 from crdtstream.core.causality import Dot
 from crdtstream.core.chain import Chains
 from crdtstream.core.delivery import Delivery
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Interval, Position
+from crdtstream.core.encoding import encode_entry
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.group import Group

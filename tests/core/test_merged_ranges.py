@@ -6,8 +6,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from crdtstream.core.block import Block, encode_entry
+from crdtstream.core.block import Block
 from crdtstream.core.causality import VersionVector
+from crdtstream.core.encoding import encode_entry
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
 from crdtstream.core.merged_ranges import MEMO_BYTES, MergedRanges
 from crdtstream.core.stream import Stream

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crdtstream.core.block import Block, encode_entry
+from crdtstream.core.block import Block
+from crdtstream.core.encoding import encode_entry
 from crdtstream.core.entry_id import EntryId
 from crdtstream.core.merging import Part, Strand, merge
 from crdtstream.core.slices import Slice

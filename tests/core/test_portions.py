@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crdtstream.core import portions
-from crdtstream.core.block import Block, encode_entry
+from crdtstream.core.block import Block
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Position
+from crdtstream.core.encoding import encode_entry
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.members import Members
 from crdtstream.core.replica import Replica

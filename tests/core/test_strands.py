@@ -12,9 +12,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from crdtstream.core.block import Block, encode_entry
+from crdtstream.core.block import Block
 from crdtstream.core.causality import VersionVector, region_of
 from crdtstream.core.effects import Position
+from crdtstream.core.encoding import encode_entry
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
 from crdtstream.core.seen import Seen
 from crdtstream.core.strands import count_through

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from crdtstream.core import stretches as module
-from crdtstream.core.block import encode_entry
+from crdtstream.core.encoding import encode_entry
 from crdtstream.core.entry_id import EntryId
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.stretches import stretches

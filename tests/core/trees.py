@@ -8,7 +8,8 @@ from contextlib import contextmanager
 import pytest
 
 from crdtstream.core import block_list, entry_tree
-from crdtstream.core.block import Block, encode_entry
+from crdtstream.core.block import Block
+from crdtstream.core.encoding import encode_entry
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.slices import Slice
@@ -25,9 +26,9 @@ def small_blocks() -> Iterator[None]:
         for module in (entry_tree, block_list):
             patch.setattr(module, "BLOCK_ENTRIES", 8)
             patch.setattr(module, "BLOCK_BYTES", 400)
-            patch.setattr(module, "DENSE_IDS", 2)
         patch.setattr(entry_tree, "ADOPT_ENTRIES", 3)
         patch.setattr(entry_tree, "ADOPT_BYTES", 150)
+        patch.setattr(block_list, "DENSE_IDS", 2)
         patch.setattr(block_list, "SPARSE_ENTRIES", 4)
         yield
 

@@ -7,8 +7,9 @@ from array import array
 import msgpack
 import pytest
 
-from crdtstream.core.block import Block, encode_entry
+from crdtstream.core.block import Block
 from crdtstream.core.effects import Position
+from crdtstream.core.encoding import encode_entry
 from crdtstream.core.group import Create, Group
 from crdtstream.core.idempotence import Producers
 from crdtstream.core.intervals import IntervalSet

@@ -86,7 +86,8 @@ def test_invariants_hold(tens: int) -> None:
         checked(seed)
 
 
-@pytest.mark.parametrize("seed", range(6))
+# 335: a client whose region ended before it heard of the call waited for its reply for ever.
+@pytest.mark.parametrize("seed", [*range(6), 335])
 def test_invariants_hold_beside_a_partitioned_stream(seed: int) -> None:
     run_checked(draw_world(seed, partitioned=True))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.core.block import Block, encode_entry
+from crdtstream.core.block import Block
+from crdtstream.core.encoding import encode_entry
 from crdtstream.storage.sections import BLOCK_BYTES, CheckpointDamaged, block_parts, read_blocks
 
 WIDTHS_OFFSET = BLOCK_BYTES - 4

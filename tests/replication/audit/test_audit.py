@@ -7,7 +7,8 @@ import dataclasses
 import pytest
 
 from crdtstream.config import Limits
-from crdtstream.core.block import Block, encode_entry
+from crdtstream.core.block import Block
+from crdtstream.core.encoding import encode_entry
 from crdtstream.core.entry_id import STRICT
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.stream import Stream

@@ -1,0 +1,102 @@
+"""Bursts: entries that one pipeline adds to one stream, encoded and appended together.
+
+What the adds share is done once for all of them: their IDs are in one millisecond and a constant step apart, so their
+columns are made by arithmetic, their bytes by one join, and their effect and its log record grow once. The result is
+that of adding the entries one by one; only the chunks of the block differ.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from itertools import accumulate
+from typing import Final
+
+from crdtstream.core.encoding import array_header, bulk_header
+from crdtstream.core.entry_id import EntryId
+
+_CRLF: Final = b"\r\n"
+
+
+class Burst:
+    """`count` entries with the IDs (ms, seq), (ms, seq + step), ...; `ends[i]` is the offset in `data` just after entry
+    i; `replies` are the IDs as RESP bulk strings, concatenated.
+    """
+
+    __slots__ = ("count", "data", "ends", "ms", "replies", "seq", "step")
+
+    def __init__(self, first: EntryId, step: int, sizes: list[int], data: bytes, replies: bytes) -> None:
+        self.ms, self.seq = first
+        self.step = step
+        self.count = len(sizes)
+        self.ends = list(accumulate(sizes))
+        self.data = data
+        self.replies = replies
+
+    def last_id(self) -> EntryId:
+        return self.id_at(self.count - 1)
+
+    def id_at(self, index: int) -> EntryId:
+        return (self.ms, self.seq + index * self.step)
+
+    def start_of(self, index: int) -> int:
+        return self.ends[index - 1] if index else 0
+
+    def fitting(self, low: int, entries_max: int, bytes_max: int) -> int:
+        """The end of the longest slice [low, end) of at most so many entries, of which all but the last together have
+        less than `bytes_max` bytes; at least one entry.
+        """
+        high = min(low + entries_max, self.count)
+        ends = self.ends
+        start = self.start_of(low)
+        if ends[high - 1] - start < bytes_max:
+            return high
+        return min(bisect_left(ends, start + bytes_max, low, high) + 1, high)
+
+    def bytes_of(self, low: int, high: int) -> bytes:
+        if low == 0 and high == self.count:
+            return self.data
+        return self.data[self.start_of(low) : self.ends[high - 1]]
+
+    def id_columns(self, low: int, high: int) -> tuple[array[int], array[int]]:
+        """The milliseconds and sequence numbers of the entries [low, high)."""
+        ms = array("Q", (self.ms,)) * (high - low)
+        return ms, array("Q", range(self.seq + low * self.step, self.seq + high * self.step, self.step))
+
+
+def encode_burst(first: EntryId, step: int, rows: list[list[bytes]], start: int) -> Burst:
+    """Encode entries whose fields are `row[start:]` of each row, of at least one, up to the first whose ID is longer
+    than those before it.
+    """
+    ms, seq = first
+    text = str(seq).encode("ascii")
+    digits = len(text)
+    prefix = b"%d-" % ms
+    name = b"$%d\r\n%b" % (len(prefix) + digits, prefix)
+    head = b"*2\r\n" + name
+    fixed = len(head) + digits + len(_CRLF)
+    parts: list[bytes] = []
+    texts: list[bytes] = []
+    sizes: list[int] = []
+    for row in rows:
+        count = len(row)
+        header = array_header(count - start)
+        size = fixed + len(header)
+        parts.append(head)
+        parts.append(text)
+        parts.append(header)
+        for at in range(start, count):
+            value = row[at]
+            header = bulk_header(len(value))
+            size += len(header) + len(value)
+            parts.append(header)
+            parts.append(value)
+        parts.append(_CRLF)
+        sizes.append(size)
+        texts.append(text)
+        seq += step
+        text = str(seq).encode("ascii")
+        if len(text) != digits:
+            break
+    replies = name + (_CRLF + name).join(texts) + _CRLF
+    return Burst(first, step, sizes, b"".join(parts), replies)

@@ -1,0 +1,140 @@
+"""Pipelines with bursts of XADD against the same requests one by one: nobody can tell the difference."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crdtstream.commands import bursts
+from crdtstream.config import Config, Limits
+from crdtstream.core.bursts import Burst
+from crdtstream.core.entry_id import LIBERAL, SEMI_STRICT, STRICT
+from crdtstream.core.replica import Replica
+from crdtstream.node import Node
+from simulations.machine import CLIENT, Machine
+
+START_MS = 1_000
+OTHER = 2
+ENTRY_BYTES_MAX = 600
+
+add = st.sampled_from(
+    [b"XADD s * f v", b"XADD s * f v g w", b"xadd s * f v", b"XADD t * f v", b"Xadd s * f v", b"XADD s * f"]
+).map(bytes.split)
+sized = st.integers(1, 2 * ENTRY_BYTES_MAX).map(lambda size: [b"XADD", b"s", b"*", b"f", bytes(size)])
+adds = st.lists(add | sized, min_size=1, max_size=4).flatmap(
+    lambda rows: st.sampled_from([rows, rows * 3, rows[:1] * 9])
+)
+between = st.sampled_from(
+    [
+        b"XLEN s",
+        b"XADD s 5000 f v",
+        b"XADD s NOMKSTREAM * f v",
+        b"DEL s",
+        b"PEXPIRE s 0",
+        b"MULTI",
+        b"EXEC",
+        b"SELECT 1",
+        b"CLIENT REPLY OFF",
+        b"CLIENT REPLY ON",
+        b"XRANGE s - +",
+        b"XTRIM s MAXLEN 2",
+    ]
+).map(bytes.split)
+pipelines = st.lists(adds | between.map(lambda row: [row]), min_size=1, max_size=6).map(
+    lambda parts: [row for part in parts for row in part]
+)
+# What the other client did before, and what it asks afterwards.
+beforehand = st.sampled_from(
+    [
+        [],
+        [b"XREAD BLOCK 0 STREAMS s 0"],
+        [b"XREAD BLOCK 0 STREAMS t $"],
+        [b"WATCH s", b"MULTI", b"PING"],
+        [b"MONITOR"],
+        [b"CONFIG SET notify-keyspace-events KEA", b"SUBSCRIBE __keyspace@0__:s"],
+        [b"CONFIG SET slowlog-log-slower-than 0"],
+    ]
+)
+LOOKS = [b"EXEC", b"XINFO STREAM s FULL", b"XINFO STREAM t FULL", b"XRANGE s - +", b"SLOWLOG LEN", b"DBSIZE"]
+
+
+def node_of(id_mode: str) -> Node:
+    limits = dataclasses.replace(Limits(), entry_bytes_max=ENTRY_BYTES_MAX)
+    config = Config(name="east", region=1, cluster="c", id_mode=id_mode, incarnation=0, limits=limits)
+    region = Machine(config, START_MS)
+    region.connect(OTHER, START_MS)
+    return region.node
+
+
+def replies_of(node: Node) -> dict[int, bytes]:
+    found: dict[int, bytes] = {}
+    while (ready := node.ready()) is not None:
+        node.check()
+        for client_id, data in ready.replies:
+            found[client_id] = found.get(client_id, b"") + data
+    return found
+
+
+def told(id_mode: str, before: list[bytes], requests: list[list[bytes]], together: bool) -> list[dict[int, bytes]]:
+    node = node_of(id_mode)
+    for line in before:
+        node.execute(OTHER, line.split(), START_MS)
+    said = [replies_of(node)]
+    for pipeline in [requests] if together else [[request] for request in requests]:
+        node.execute_all(CLIENT, pipeline, START_MS)
+    said.append(replies_of(node))
+    if b"XREAD BLOCK" not in b"".join(before) and b"MONITOR" not in before:
+        for line in LOOKS:
+            node.execute(OTHER, line.split(), START_MS)
+        said.append(replies_of(node))
+    said.append({CLIENT: b"%d" % node.statistics.tally("xadd").calls})
+    return said
+
+
+@settings(max_examples=80)
+@given(st.sampled_from([STRICT, SEMI_STRICT, LIBERAL]), beforehand, pipelines)
+def test_a_pipeline_is_its_requests(id_mode: str, before: list[bytes], requests: list[list[bytes]]) -> None:
+    assert told(id_mode, before, requests, together=True) == told(id_mode, before, requests, together=False)
+
+
+@pytest.fixture
+def counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many entries each burst has that is executed from now on."""
+    found: list[int] = []
+
+    def counted(replica: Replica, key: tuple[int, bytes], burst: Burst) -> None:
+        found.append(burst.count)
+        real(replica, key, burst)
+
+    real = Replica.add_burst
+    monkeypatch.setattr(Replica, "add_burst", counted)
+    return found
+
+
+@pytest.mark.interpreted
+def test_a_pipeline_of_adds_is_bursts(counts: list[int]) -> None:
+    node = node_of(STRICT)
+    row = [b"XADD", b"s", b"*", b"f", b"v"]
+    node.execute_all(CLIENT, [row] * 40 + [[b"PING"]] + [row] + [[b"XADD", b"t", b"*", b"f", b"v"]] * 2, START_MS)
+    replies_of(node)
+    # The first burst of a stream ends early, where its IDs become longer; the last add of a pipeline may stand alone.
+    assert 40 <= sum(counts) <= 42
+    assert max(counts) > 8
+
+
+@pytest.mark.interpreted
+def test_the_backlog_is_executed_in_bursts(counts: list[int]) -> None:
+    node = node_of(STRICT)
+    row = [b"XADD", b"s", b"*", b"f", b"v"]
+    node.execute_all(CLIENT, [row] * 5, START_MS)
+    replies_of(node)
+    counts.clear()
+    node.execute_all(CLIENT, [b"XREAD BLOCK 1 STREAMS t 0".split(), *[row] * (2 * bursts.BURST_ENTRIES_MAX)], START_MS)
+    replies_of(node)
+    assert not counts
+    node.tick(START_MS + 2)
+    replies_of(node)
+    assert sum(counts) == 2 * bursts.BURST_ENTRIES_MAX
