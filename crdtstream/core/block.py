@@ -280,7 +280,8 @@ class Block(Content):
                 return self.chunks[first]
             return b"".join(self.chunks[first : first + high - low])
         self.read = True
-        return self.data()[self.start_of(low) : self._ends[high - 1]]
+        data = self.chunks[0] if len(self.chunks) == 1 else self.data()
+        return data[self.start_of(low) : self._ends[high - 1]]
 
     def byte_size(self, low: int, high: int) -> int:
         return self.start_of(high) - self.start_of(low)
@@ -303,8 +304,9 @@ class Block(Content):
         return list(zip(ms, seq, strict=True))
 
     def counter_at(self, index: int) -> int:
-        listed = self._opened_list()
-        return self._counter_base + (index if listed is None else listed[index])
+        if self.closed and self._listed is not None:
+            self.open()
+        return self._counter_base + (index if self._listed is None else self._listed[index])
 
     def _opened_list(self) -> array[int] | None:
         """The list of counters, if there is one; without a list a block need not be open for its counters."""
@@ -315,7 +317,13 @@ class Block(Content):
     def lies_above(self, index: int, other: Block) -> bool:
         """True if both the ID and the counter of this entry exceed those of the last entry of `other`."""
         last = other.count - 1
-        (ms, seq), (other_ms, other_seq) = self.id_at(index), other.id_at(last)
+        # One after the other, because opening a block may close another one.
+        if other.closed:
+            other.open()
+        other_ms, other_seq = other.ms_base + other.ms[last], other.seq[last]
+        if self.closed:
+            self.open()
+        ms, seq = self.ms_base + self.ms[index], self.seq[index]
         if ms < other_ms or (ms == other_ms and seq <= other_seq):
             return False
         return self.counter_at(index) > other.counter_at(last)
