@@ -366,8 +366,10 @@ class EntryTree(BlockList):
         return self._blocks[:], self._head, self._tail.count
 
     def resting(self, at: int, count: int) -> list[Block]:
-        """At most `count` blocks before the tail, from the number `at` on."""
+        """At most `count` blocks before the tail, from the number `at` on, without holes."""
         end = min(at + count, len(self._blocks) - 1)
+        if at < end:
+            self._settle_all(at, end - 1)
         return self._blocks[at:end] if at < end else []
 
     @staticmethod
