@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from benchmarks import load
 from benchmarks.bench import Bench, await_agreement
 from benchmarks.figures import AT_LEAST, Result, Sample, Target, summarize
+from benchmarks.rounds import counted
 from benchmarks.servers import EVERYSEC, NO, Server
 
 WARM_UP = 5_000
@@ -37,7 +39,11 @@ def measure(
     regions: Sequence[Server] | None = None,
 ) -> Result:
     def append(server: Server, repetition: int) -> Sample:
-        sample = load.append(server, f"stream:{repetition}", bench.scale.appends[depth], depth)
+        key, count = f"stream:{repetition}", bench.scale.appends[depth]
+        if server.counter is not None:
+            settle = None if regions is None else partial(await_agreement, regions)
+            return counted(server, load.own_appends(server, key, count, depth), server.counter, settle)
+        sample = load.append(server, key, count, depth)
         if regions is not None and server is servers[0]:
             await_agreement(regions)
         return sample

@@ -28,12 +28,14 @@ from benchmarks.spark import batch_read, batch_write, micro_batches
 @dataclass(frozen=True, slots=True)
 class Row:
     """Measures one thing with its own servers and produces one or more lines of the table. `needs` is the package of an
-    extra: without it the row is measured only if its name was requested, and then says what to install.
+    extra: without it the row is measured only if its name was requested, and then says what to install. A row
+    that is `counted` runs its load by `rounds`, so that instructions can be counted.
     """
 
     name: str
     measure: Callable[[Bench, str], list[Result]]
     needs: str = ""
+    counted: bool = False
 
     def is_meant(self, pattern: str) -> bool:
         asked = fnmatchcase(self.name, pattern)
@@ -41,22 +43,22 @@ class Row:
 
 
 ROWS = (
-    Row("xadd-1", partial(xadd, depth=1)),
-    Row("xadd-16", partial(xadd, depth=16)),
-    Row("xadd-128", partial(xadd, depth=128)),
-    Row("xadd-1-nosync", partial(xadd, depth=1, fsync=NO)),
-    Row("xadd-16-nosync", partial(xadd, depth=16, fsync=NO)),
-    Row("xadd-128-nosync", partial(xadd, depth=128, fsync=NO)),
-    Row("xadd-16-peers", partial(xadd_with_peers, depth=16)),
-    Row("xadd-128-peers", partial(xadd_with_peers, depth=128)),
-    Row("xrange", partial(xrange, regions=1)),
-    Row("xrange-3", partial(xrange, regions=3)),
-    Row("xreadgroup", partial(xreadgroup, regions=1)),
-    Row("xreadgroup-3", partial(xreadgroup, regions=3)),
-    Row("xdelex", xdelex),
-    Row("xackdel", xackdel),
-    Row("xreadgroup-claim", claim),
-    Row("xadd-idmp", idmp),
+    Row("xadd-1", partial(xadd, depth=1), counted=True),
+    Row("xadd-16", partial(xadd, depth=16), counted=True),
+    Row("xadd-128", partial(xadd, depth=128), counted=True),
+    Row("xadd-1-nosync", partial(xadd, depth=1, fsync=NO), counted=True),
+    Row("xadd-16-nosync", partial(xadd, depth=16, fsync=NO), counted=True),
+    Row("xadd-128-nosync", partial(xadd, depth=128, fsync=NO), counted=True),
+    Row("xadd-16-peers", partial(xadd_with_peers, depth=16), counted=True),
+    Row("xadd-128-peers", partial(xadd_with_peers, depth=128), counted=True),
+    Row("xrange", partial(xrange, regions=1), counted=True),
+    Row("xrange-3", partial(xrange, regions=3), counted=True),
+    Row("xreadgroup", partial(xreadgroup, regions=1), counted=True),
+    Row("xreadgroup-3", partial(xreadgroup, regions=3), counted=True),
+    Row("xdelex", xdelex, counted=True),
+    Row("xackdel", xackdel, counted=True),
+    Row("xreadgroup-claim", claim, counted=True),
+    Row("xadd-idmp", idmp, counted=True),
     Row("blocked", blocked),
     Row("bulk-write", bulk_write),
     Row("bulk-read", bulk_read),
