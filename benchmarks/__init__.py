@@ -1,7 +1,7 @@
 """crdtstream compared with a real redis-server: one command, one table, every claim about speed a ratio.
 
     python -m benchmarks [--quick] [--json] [--rows PATTERN] [--redis-server PATH] [--python PATH] [--profile ROW]
-                         [--instructions | --no-instructions]
+                         [--instructions | --no-instructions] [--plots DIRECTORY]
 
 Each row starts fresh servers, with temporary directories and free loopback ports, and measures them in turn, so that a
 noisy machine affects both. The columns of a row:

@@ -16,6 +16,7 @@ import typer
 from redis import RedisError
 from rich.console import Console
 
+from benchmarks import plots
 from benchmarks.bench import COUNTED, FULL, QUICK, Bench, find_node
 from benchmarks.figures import Result, with_instructions
 from benchmarks.instructions import Counter, find_counter
@@ -47,6 +48,9 @@ def main(
     instructions: Annotated[
         bool | None, typer.Option(help="Count instructions in a second pass; by default unless --quick.")
     ] = None,
+    plots_in: Annotated[
+        Path | None, typer.Option("--plots", help="Draw the rows depths and entries there, as SVG files.")
+    ] = None,
 ) -> None:
     """Compare crdtstream with a real redis-server."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that all servers are stopped
@@ -57,6 +61,9 @@ def main(
     scale = QUICK if quick else FULL
     with tempfile.TemporaryDirectory() as directory:
         try:
+            if plots_in is not None:
+                plots.check_can_plot()
+                plots_in.mkdir(parents=True, exist_ok=True)
             node, program = find_node(python), redis_server or find_redis_server(Path(directory))
             counts = not (quick or profile) if instructions is None else instructions
             counter = find_counter(Path(directory)) if counts else None
@@ -71,6 +78,8 @@ def main(
         counted = None if counter is None else partial(Bench, small, node, program.absolute(), counter=counter)
         results, failures = measure(chosen, timed, counted)
     show(results, machine, failures, as_json, taken)
+    for path in plots.draw(results, plots_in) if plots_in is not None else ():
+        progress.print(f"drawn: {path}", markup=False)
     raise typer.Exit(1 if failures else 0)
 
 

@@ -61,6 +61,7 @@ class Scale:
     blocked_clients: int
     gateway_messages: int
     idle_s: float
+    longest_entries: int
 
 
 FULL = Scale(
@@ -87,6 +88,7 @@ FULL = Scale(
     blocked_clients=10_000,
     gateway_messages=50_000,
     idle_s=5.0,
+    longest_entries=10_000_000,
 )
 QUICK = Scale(
     repetitions=1,
@@ -112,6 +114,7 @@ QUICK = Scale(
     blocked_clients=10_000,
     gateway_messages=10_000,
     idle_s=2.0,
+    longest_entries=1_000_000,
 )
 SMALLEST = Scale(
     repetitions=1,
@@ -137,6 +140,7 @@ SMALLEST = Scale(
     blocked_clients=100,
     gateway_messages=500,
     idle_s=0.2,
+    longest_entries=1_000,
 )
 # Under valgrind: at least ten rounds of 50 connections, so that what happens once weighs little.
 COUNTED = replace(SMALLEST, appends={1: 2_000, 16: 16_000, 128: 64_000}, read_entries=96_000, range_pages=960)

@@ -14,6 +14,7 @@ from benchmarks.bench import Bench
 from benchmarks.blocked import blocked
 from benchmarks.bulk import bulk_read, bulk_write
 from benchmarks.checkpoints import planned_restart, restart, restarts, stall
+from benchmarks.curves import depths, entries
 from benchmarks.figures import Result
 from benchmarks.gateway import oci_get, oci_put
 from benchmarks.holds import digest, pipelines, scan
@@ -78,6 +79,8 @@ ROWS = (
     Row("digest", digest),
     Row("replay-memory", replayed),
     Row("restarts", restarts),
+    Row("depths", depths),
+    Row("entries", entries),
     Row("spark-read", batch_read, "pyspark"),
     Row("spark-write", batch_write, "pyspark"),
     Row("spark-batch", micro_batches, "pyspark"),
