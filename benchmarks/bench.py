@@ -16,7 +16,7 @@ from typing import Self
 from benchmarks.figures import Sample
 from benchmarks.instructions import Counter
 from benchmarks.profiling import Profile
-from benchmarks.servers import EVERYSEC, ROOT, START_S, BenchmarkError, Region, Server, region_in, start_redis
+from benchmarks.servers import EVERYSEC, ROOT, BenchmarkError, Redis, Region, Server, region_in
 from benchmarks.wire import Connection
 from crdtstream.processes.clients import pairs
 from crdtstream.processes.launching import Launcher
@@ -205,10 +205,11 @@ class Bench:
     def __exit__(self, *exception: object) -> None:
         self._stack.close()
 
-    def redis(self, fsync: str = EVERYSEC) -> Server:
+    def redis(self, fsync: str = EVERYSEC) -> Redis:
         directory = Path(tempfile.mkdtemp(prefix="redis-", dir=self.directory))
-        server = self._stack.enter_context(start_redis(self._redis_server, directory, fsync, self._counter))
-        return server.await_serving(START_S)
+        server = self._stack.enter_context(Redis(self._redis_server, directory, fsync, self._counter))
+        server.begin()
+        return server
 
     def region(
         self,

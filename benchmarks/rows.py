@@ -21,6 +21,7 @@ from benchmarks.holds import digest, pipelines, scan
 from benchmarks.memory import memory, replayed
 from benchmarks.newer import claim, idmp, xackdel, xdelex
 from benchmarks.reads import xrange, xreadgroup
+from benchmarks.recovery import recover
 from benchmarks.replication import catch_up, lag, throughput
 from benchmarks.servers import NO
 from benchmarks.spark import batch_read, batch_write, micro_batches
@@ -72,6 +73,8 @@ ROWS = (
     Row("lag", lag),
     Row("catch-up", catch_up),
     Row("restart", restart),
+    Row("start-log", partial(recover, saved=False)),
+    Row("start-checkpoint", partial(recover, saved=True)),
     Row("stall", stall),
     Row("planned-restart", planned_restart),
     Row("scan", scan),

@@ -83,23 +83,30 @@ def find_redis_server(directory: Path) -> Path:
     return copy
 
 
-def start_redis(program: Path, directory: Path, fsync: str, counter: Counter | None = None) -> Server:
-    before = () if counter is None else counter.before
-    server = Server("redis", directory, Launcher((str(program),), before, directory=directory))
-    server.counter = counter
-    append_only = ("no", NO) if fsync == NO else ("yes", fsync)
-    settings = {
-        "port": str(server.port),
-        "bind": "127.0.0.1",
-        "dir": str(directory),
-        "save": "",
-        "appendonly": append_only[0],
-        "appendfsync": append_only[1],
-        "auto-aof-rewrite-percentage": "0",
-        "loglevel": "warning",
-    }
-    if counter is not None:
-        # What Redis does ten times a second would count, and more of it the slower valgrind and the machine are.
-        settings["hz"] = "1"
-    server.launch([word for key, value in settings.items() for word in (f"--{key}", value)])
-    return server
+class Redis(Server):
+    """A redis-server, whose directory outlives its process."""
+
+    def __init__(self, program: Path, directory: Path, fsync: str, counter: Counter | None = None) -> None:
+        before = () if counter is None else counter.before
+        super().__init__("redis", directory, Launcher((str(program),), before, directory))
+        self.counter = counter
+        self._directory = directory
+        self._fsync = fsync
+
+    def begin(self) -> None:
+        append_only = ("no", NO) if self._fsync == NO else ("yes", self._fsync)
+        settings = {
+            "port": str(self.port),
+            "bind": "127.0.0.1",
+            "dir": str(self._directory),
+            "save": "",
+            "appendonly": append_only[0],
+            "appendfsync": append_only[1],
+            "auto-aof-rewrite-percentage": "0",
+            "loglevel": "warning",
+        }
+        if self.counter is not None:
+            # What Redis does ten times a second would count, and more of it the slower valgrind and the machine are.
+            settings["hz"] = "1"
+        self.launch([word for key, value in settings.items() for word in (f"--{key}", value)])
+        self.await_serving(START_S)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
 
 from crdtstream.core.causality import REGION_MAX
 from crdtstream.core.entry_id import ID_MODES, STRICT
@@ -95,6 +96,9 @@ class Limits:
     metrics_series_max: int = 2_000
 
 
+LIMIT_NAMES = tuple(each.name for each in fields(Limits))
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     """The settings of one region; `config_file` is the file that they were read from, empty if there was none."""
@@ -116,10 +120,16 @@ class Config:
     oci_limits: str = REAL
     # Serve the tools for tests although the limits are real.
     oci_dev: bool = False
+    oci_tls: bool = False
+    insecure_oci: bool = False
     init_streams: str = ""
     http_bind: str = "127.0.0.1"
     # None: no HTTP port.
     http_port: int | None = None
+    http_tls: bool = False
+    http_token: str = ""
+    http_token_file: str = ""
+    insecure_http: bool = False
     peers: tuple[str, ...] = ()
     data: str = "data"
     # Where clients may have backups written; empty for nowhere.
@@ -150,12 +160,18 @@ class Config:
     log_level: str = "info"
     log_format: str = LOGFMT
     notify_keyspace_events: str = ""
+    # Empty: no traces, unless variables of OpenTelemetry ask for them.
+    otel_endpoint: str = ""
     config_file: str = ""
     limits: Limits = field(default_factory=Limits)
 
     def has_client_tls(self) -> bool:
         """True if a port for clients has TLS."""
         return bool(self.tls_port) or self.bulk_tls
+
+    def has_web_tls(self) -> bool:
+        """True if a port that speaks HTTP has TLS."""
+        return self.http_tls or self.oci_tls
 
     def client_files(self) -> tuple[str, str, str]:
         """Certificate, key and authority of the ports for clients: their own, or else those of replication."""
@@ -197,10 +213,7 @@ def validate(config: Config) -> None:
     for name, port in ports:
         if not 0 <= port <= 65535:
             raise ConfigError(f"{name} {port} must be between 0 and 65535")
-    for peer in config.peers:
-        host, colon, port_text = peer.rpartition(":")
-        if not (host and colon and port_text.isdigit() and 0 < int(port_text) <= 65535):
-            raise ConfigError(f"peer {peer!r} must be HOST:PORT, the replication address of another region")
+    validate_peers(config.peers)
     if config.log_level not in LOG_LEVELS:
         raise ConfigError(f"log-level {config.log_level!r} must be one of {', '.join(LOG_LEVELS)}")
     if config.log_format not in LOG_FORMATS:
@@ -213,11 +226,21 @@ def validate(config: Config) -> None:
         raise ConfigError("requirepass and requirepass-file both set the password: give only one of them")
     _validate_replication(config)
     _validate_oci(config)
+    _validate_http(config)
+    _validate_traces(config)
     _validate_tls(config)
     validate_limits(config.limits)
 
 
-# Below these values a region could not greet, reply or log; -1 means off.
+def validate_peers(peers: Iterable[str]) -> None:
+    for peer in peers:
+        host, colon, port_text = peer.rpartition(":")
+        if not (host and colon and port_text.isdigit() and 0 < int(port_text) <= 65535):
+            raise ConfigError(f"peer {peer!r} must be HOST:PORT, the replication address of another region")
+
+
+# Below these values, and below 0 where there is none, a region could not greet, reply or log;
+# -1 means off.
 LIMITS_MIN = {
     "clients_max": 1,
     "query_bytes_max": 1 << 16,
@@ -266,7 +289,8 @@ LIMITS_ORDER = (
 
 
 def validate_limits(limits: Limits) -> None:
-    for name, least in LIMITS_MIN.items():
+    for name in LIMIT_NAMES:
+        least = LIMITS_MIN.get(name, 0)
         if getattr(limits, name) < least:
             raise ConfigError(f"limit {name} {getattr(limits, name)} must be at least {least}")
     for name, most in LIMITS_MAX.items():
@@ -301,14 +325,47 @@ def _validate_oci(config: Config) -> None:
     if config.init_streams and config.oci_port is None:
         raise ConfigError("init-streams belong to the gateway for OCI clients: give --oci-port too")
     if config.oci_port is not None:
-        require_loopback_or_keys(config)
+        require_guarded(config)
 
 
-def require_loopback_or_keys(config: Config) -> None:
-    """The development mode of the gateway, which trusts everybody, is for this machine alone. Raises ConfigError."""
+def require_guarded(config: Config) -> None:
+    """Beyond loopback the gateway needs keys, because without them it trusts everybody, and TLS. Raises ConfigError."""
     if not config.oci_keys and not is_loopback(config.oci_bind):
         raise ConfigError(
             f"oci-bind {config.oci_bind} is not loopback: name the keys of its users with --oci-keys, or leave it out"
+        )
+    if not config.oci_tls and not config.insecure_oci and not is_loopback(config.oci_bind):
+        raise ConfigError(
+            f"oci-bind {config.oci_bind} is not loopback, so messages would be sent in plain text: give --oci-tls, or"
+            " --insecure-oci if the network itself is trusted"
+        )
+
+
+def _validate_http(config: Config) -> None:
+    if config.http_token and config.http_token_file:
+        raise ConfigError("http-token and http-token-file both set the token: give only one of them")
+    if config.http_port is None or config.insecure_http or is_loopback(config.http_bind):
+        return
+    trusted = "or --insecure-http if the network itself is trusted"
+    if not config.http_tls:
+        raise ConfigError(
+            f"http-bind {config.http_bind} is not loopback, so metrics would be sent in plain text: give --http-tls,"
+            f" {trusted}"
+        )
+    if not config.http_token and not config.http_token_file:
+        raise ConfigError(
+            f"http-bind {config.http_bind} is not loopback, so anybody there could read the metrics: give"
+            f" --http-token-file, {trusted}"
+        )
+
+
+def _validate_traces(config: Config) -> None:
+    scheme, _, rest = config.otel_endpoint.partition("://")
+    plain = rest and not rest.startswith("/") and not set(rest) & set("@?# ")
+    if config.otel_endpoint and (scheme not in ("http", "https") or not plain):
+        raise ConfigError(
+            "otel-endpoint must be http://HOST:PORT or https://HOST:PORT, the address of an OTLP collector; a secret"
+            " for it belongs in the variable OTEL_EXPORTER_OTLP_HEADERS"
         )
 
 
@@ -318,19 +375,43 @@ def _validate_tls(config: Config) -> None:
         raise ConfigError(f"tls-auth-clients {config.tls_auth_clients!r} must be one of {', '.join(TLS_CLIENTS)}")
     if bool(config.tls_cert_file) != bool(config.tls_key_file):
         raise ConfigError("tls-cert-file and tls-key-file go together: give both or none")
-    name = "tls-port" if config.tls_port else "bulk-tls"
-    if not config.has_client_tls():
-        return
     certificate, _, authority = config.client_files()
-    if not certificate:
-        raise ConfigError(f"{name} needs a certificate: give tls-cert-file and tls-key-file, or those of replication")
-    if config.tls_auth_clients != NO and not authority:
+    used = {
+        "tls-port": bool(config.tls_port),
+        "bulk-tls": config.bulk_tls,
+        "http-tls": config.http_tls,
+        "oci-tls": config.oci_tls,
+    }
+    names = [name for name, on in used.items() if on]
+    if names and not certificate:
         raise ConfigError(
-            f"{name} checks the certificates of clients and has no authority for that: give tls-ca-cert-file, or"
+            f"{names[0]} needs a certificate: give tls-cert-file and tls-key-file, or those of replication"
+        )
+    if config.has_client_tls() and config.tls_auth_clients != NO and not authority:
+        raise ConfigError(
+            f"{names[0]} checks the certificates of clients and has no authority for that: give tls-ca-cert-file, or"
             " tls-auth-clients no"
         )
     if config.tls_port and config.tls_port == config.port:
         raise ConfigError(f"tls-port and port are both {config.port}: give two ports, or port 0 for TLS alone")
+
+
+def refuse_exposure(config: Config) -> None:
+    """Refuse replication in plain text beyond this machine, whichever side dials. Raises ConfigError."""
+    if config.tls_certificate or config.insecure_replication:
+        return
+    for host in (config.replication_bind, *(split_address(peer)[0] for peer in config.peers)):
+        if not is_loopback(host):
+            raise ConfigError(
+                f"{host} is not loopback, so replication would be sent in plain text: configure the three TLS files,"
+                " or --insecure-replication if the network itself is trusted"
+            )
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Split HOST:PORT; an IPv6 host may be in brackets."""
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 def is_loopback(address: str) -> bool:

@@ -64,6 +64,14 @@ START = (
     Event("ready", INFO, "This origin may serve.", "origin"),
     Event("leave", INFO, "This region leaves the cluster, or goes on.", "detail"),
     Event("serving", INFO, "Clients are served.", "redis", "redis_tls", "replication", "bulk", "oci", "http"),
+    Event("settings-reloaded", INFO, "The settings file was read again, and what changed is applied.", "changed"),
+    Event(
+        "settings-need-restart",
+        WARNING,
+        "These settings have changed in the file, and take effect at the next start.",
+        "settings",
+    ),
+    Event("settings-not-reloaded", ERROR, "The settings file cannot be used; all stays as it was.", "reason"),
     Event("clients-limited", WARNING, "The limit of open files allows fewer clients.", "files", "clients_max"),
 )
 LINKS = (
@@ -96,6 +104,7 @@ LINKS = (
         "repeated",
         "address",
     ),
+    Event("peers-changed", INFO, "Peers were added or removed while the region runs.", "added", "removed"),
     Event("state-transfer-sent", INFO, "A peer takes the whole state of this region.", "detail"),
     Event("state-transfer-begun", INFO, "This region takes the whole state of a peer.", "detail"),
     Event("state-transfer-joined", INFO, "The state of a peer was joined.", "detail"),
@@ -165,6 +174,7 @@ END = (
     Event("exit", ERROR, "The process ends, or never served.", "reason", "code"),
 )
 OTHERS = (
+    Event("traces-off", WARNING, "Variables of OpenTelemetry ask for traces, and it is not installed.", "reason"),
     Event("library-message", AS_GIVEN, "What a Python library logged or warned of.", "logger", "detail", "repeated"),
     Event("native-message", WARNING, "What a C library wrote, gRPC for one.", "detail", "repeated"),
     Event("uncaught", ERROR, "An exception that nothing handled.", "detail"),

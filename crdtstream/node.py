@@ -1,7 +1,7 @@
 """One region, pure: commands, messages and ticks go in; records, replies and messages come out.
 
     in :  execute(client, argv, now_ms)   receive(link, message, now_ms)   tick(now_ms)
-          synced(position)   writable(flag)
+          synced(position)   writable(flag)   reconfigure(config)
     out:  ready() -> Ready | None         outgoing(link, bytes_max, now_ms) -> message | None
 
 The runtime performs a Ready in the order of its fields, and that order is a contract: append the records, then send the
@@ -187,9 +187,7 @@ class Node:
     # Checkpoints
 
     def can_describe(self) -> bool:
-        """True if a checkpoint may begin: it would lose staged chunks and groups still to be handed over, which are in
-        the log alone.
-        """
+        """True if a checkpoint may begin: staged chunks, and groups still to be handed over, are in the log alone."""
         return self.exchange.fetching.staging is None and not self.start_over.is_pending()
 
     def describe(self, segment_firsts: list[int]) -> Manifest:
@@ -328,6 +326,10 @@ class Node:
     def observe(self, memory_bytes: int, cpu_user_s: float, cpu_system_s: float) -> None:
         self.context.observe(memory_bytes, cpu_user_s, cpu_system_s)
 
+    def reconfigure(self, config: Config) -> None:
+        """The settings are these from now on; those that cannot change while a region runs are as before."""
+        self.context.reconfigure(config)
+
     def config_rewritten(self, failure: str) -> None:
         """The settings were written to their file, or the reason why not; the clients that wait for it are told."""
         self.context.requests.rewritten(failure)
@@ -430,9 +432,7 @@ class Node:
         self.standing.writable = flag
 
     def ready(self) -> Ready | None:
-        """End the turn; returns what to do, or None. Requests beyond the turn's bounds run in the next one, so the
-        runtime yields to other work while `is_behind()`.
-        """
+        """End the turn; returns what to do, or None. The runtime yields to other work while `is_behind()`."""
         if self.membership.own.demand == ASKED:
             self._live()
             self.membership.own.end_turn()

@@ -30,6 +30,17 @@ class Neighbours:
         """Note since when regions are linked, or not."""
         self.contacts.observe(self._exchange.greeted(), now_ms)
 
+    def follow(self, peers: tuple[str, ...]) -> None:
+        """These are the configured peers from now on: links with the regions of removed ones are closed, whichever side
+        dialled, and the peer is told why.
+        """
+        view = self._exchange.view
+        removed = self.contacts.configure(peers, view.replica.keyspace.now_ms)
+        for session in self._exchange.sessions() if removed else []:
+            if session.peer_region in removed:
+                name = view.settings.config.name
+                session.refuse(f"region {name} no longer has region {session.peer_region} as a peer")
+
     def peers(self) -> list[Peer]:
         now_ms = self._exchange.view.replica.keyspace.now_ms
         self.observe(now_ms)

@@ -22,7 +22,7 @@ from crdtstream.clients.client import Client
 from crdtstream.clients.context import CommandError, Context, Notices, Reply, Waiter
 from crdtstream.clients.digests import digest_on
 from crdtstream.clients.outputs import Outputs
-from crdtstream.commands.add_runs import add_run, ahead_max, run_end
+from crdtstream.commands.bursts import add_burst, ahead_max, burst_end
 from crdtstream.commands.dispatch import dispatch
 from crdtstream.commands.server import DurableWaiter
 from crdtstream.core.replica import Replica
@@ -149,17 +149,17 @@ class Serving:
             self._context.drop(client)
 
     def _run_next(self, client: Client, requests: list[list[bytes]], at: int) -> int:
-        """Run the request at this index, or as much as possible of the run that begins there; returns what is next."""
+        """Run the request at this index, or what can be of the burst that begins there; returns the next index."""
         keyspace = self._replica.keyspace
         if keyspace.deadlines.next_ms < keyspace.now_ms:
             self.expire()
-        end = run_end(self._context, client, requests, at) if at + 1 < len(requests) else at
+        end = burst_end(self._context, client, requests, at) if at + 1 < len(requests) else at
         prepared = self._replica.prepared
         after = at + 1
         reply: Reply = None
         try:
             if end > at:
-                count, reply = add_run(self._context, client, requests[at:end])
+                count, reply = add_burst(self._context, client, requests[at:end])
                 after = at + count
             else:
                 reply = dispatch(self._context, client, requests[at])
@@ -305,9 +305,9 @@ class Serving:
             self._part(client, client.farewell)
 
     def _take_next(self, client: Client) -> list[list[bytes]]:
-        """Take the first request of the backlog, or the run that begins there."""
+        """Take the first request of the backlog, or the burst that begins there."""
         ahead = [*islice(client.backlog, ahead_max(client.backlog[0]))]
-        requests = ahead[: max(1, run_end(self._context, client, ahead, 0))]
+        requests = ahead[: max(1, burst_end(self._context, client, ahead, 0))]
         for argv in requests:
             client.backlog.popleft()
             client.backlog_bytes -= sum(map(len, argv)) + REQUEST_BYTES

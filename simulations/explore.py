@@ -317,6 +317,9 @@ def words_of(replica: Replica, action: int) -> list[bytes]:
 class Nobody:
     """The other regions, as far as commands may ask: none."""
 
+    def follow(self, peers: tuple[str, ...]) -> None:
+        """None stay none."""
+
     def peers(self) -> list[Peer]:
         return []
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from crdtstream.config import Config, Limits
 from crdtstream.processes.ports import free_port
@@ -77,8 +78,8 @@ def config_of(directory: Path, limits: Limits | None = None, **settings: object)
 
 
 @asynccontextmanager
-async def running(config: Config) -> AsyncIterator[Running]:
-    loop = Loop(config, RespServer)
+async def running(config: Config, tracing: Any = None) -> AsyncIterator[Running]:
+    loop = Loop(config, RespServer if tracing is None else tracing.port, tracing=tracing)
     region = Running(loop)
     task = region.task
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import subprocess
 import sys
@@ -12,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from crdtstream import __version__, cli
-from crdtstream.cli import FAILURE, USAGE_ERROR, app, load_config
-from crdtstream.config import Config, ConfigError
+from crdtstream.cli import FAILURE, USAGE_ERROR, app
+from crdtstream.config import Config
 from crdtstream.runtime.resp_server import why
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -69,50 +70,6 @@ def test_check_names_what_does_not(arguments: list[str], text: str) -> None:
     assert output.startswith("crdtstream: ") and text in output
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("region = ", "is not TOML"),
-        ("name = 5", "name must be str, not 5"),
-        ("region = '1'", "region must be int, not '1'"),
-        ("region = true", "region must be int, not True"),
-        ("incarnation = 'x'", "incarnation must be int, not 'x'"),
-        ("insecure-replication = 1", "insecure_replication must be bool, not 1"),
-        ("replace = 'yes'", "replace must be bool, not 'yes'"),
-        ("colour = 'red'", "unknown setting 'colour'"),
-        ("peers = 'west:7101'", "peers must be a list of strings"),
-        ("peers = [7101]", "peers must be a list of strings"),
-        ("peers = 7101", "peers must be a list of strings"),
-        ("limits = 3", "limits must be a table"),
-        ("limits = [1]", "limits must be a table"),
-        ("[limits]\ncolours = 3", "unknown limit 'colours'"),
-        ("[limits]\nclients_max = -1", "limit clients_max must be a whole number"),
-        ("[limits]\nclients_max = 1.5", "limit clients_max must be a whole number"),
-        ("[limits]\nslow_command_us = -2", "limit slow_command_us must be a whole number"),
-        ("[limits]\nclients_max = 0", "limit clients_max 0 must be at least 1"),
-    ],
-)
-def test_a_settings_file_that_does_not_work_is_named(tmp_path: Path, text: str, expected: str) -> None:
-    file = tmp_path / "settings.toml"
-    file.write_text("cluster = 'c'\n" + text)
-    flags = [
-        word for name, value in (("name", "east"), ("region", "1")) if name not in text for word in (f"--{name}", value)
-    ]
-    code, output = run("serve", *flags, "--config", str(file), "--check")
-    assert code == USAGE_ERROR
-    assert expected in output
-
-
-def test_flags_override_the_file(tmp_path: Path) -> None:
-    file = tmp_path / "settings.toml"
-    file.write_text(
-        "name='east'\nregion=1\ncluster='c'\nid-mode='liberal'\npeers=['a:1','b:2']\n[limits]\nclients_max=9"
-    )
-    config = load_config(file, {"region": 2})
-    assert (config.name, config.region, config.id_mode, config.peers) == ("east", 2, "liberal", ("a:1", "b:2"))
-    assert config.limits.clients_max == 9
-
-
 def test_check_names_what_keeps_the_gateway_from_starting(tmp_path: Path) -> None:
     flags = ["serve", *GOOD, "--data", str(tmp_path / "data"), "--oci-port", "0", "--check"]
     assert run(*flags, "--init-streams", "orders:4") == (0, "The settings are valid.\n")
@@ -120,6 +77,13 @@ def test_check_names_what_keeps_the_gateway_from_starting(tmp_path: Path) -> Non
     assert code == FAILURE and "init-streams 'orders' must be NAME:PARTITIONS" in output
     code, output = run(*flags, "--oci-keys", str(tmp_path / "gone"))
     assert code == FAILURE and "the keys file" in output
+
+
+def test_check_names_what_traces_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "crdtstream.runtime.tracing", raising=False)
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
+    code, output = run("serve", *GOOD, "--otel-endpoint", "http://127.0.0.1:4318", "--check")
+    assert code == FAILURE and "pip install 'crdtstream[otel]'" in output
 
 
 def test_the_gateway_is_imported_only_where_it_is_asked_for() -> None:
@@ -132,46 +96,77 @@ def test_a_start_may_replace_another_process(
     arguments: list[str], expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Config] = []
-    monkeypatch.setattr(cli, "run_region", seen.append)
+    monkeypatch.setattr(cli, "run_region", lambda config, _sources: seen.append(config))
     assert run("serve", *GOOD, *arguments)[0] == 0
     assert [config.replace for config in seen] == [expected]
 
 
 def test_the_password_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Config] = []
-    monkeypatch.setattr(cli, "run_region", seen.append)
+    monkeypatch.setattr(cli, "run_region", lambda config, _sources: seen.append(config))
     monkeypatch.setenv("CRDTSTREAM_REQUIREPASS", "secret")
     assert run("serve", *GOOD)[0] == 0
     assert [config.requirepass for config in seen] == ["secret"]
 
 
+def test_the_token_of_the_http_port_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Config] = []
+    monkeypatch.setattr(cli, "run_region", lambda config, _sources: seen.append(config))
+    monkeypatch.setenv("CRDTSTREAM_HTTP_TOKEN", "secret")
+    assert run("serve", *GOOD)[0] == 0
+    assert [config.http_token for config in seen] == ["secret"]
+    code, output = run("serve", *GOOD, "--http-token-file", "b")
+    assert code == USAGE_ERROR and "give only one of them" in output
+    code, output = run("serve", *GOOD, "--http-token", "secret")
+    assert code == USAGE_ERROR and "--http-token-file" in output
+
+
 def test_the_password_may_not_be_an_argument() -> None:
-    code, output = run("serve", *GOOD, "--requirepass", "secret")
-    assert code == USAGE_ERROR and "--requirepass-file" in output
+    for words in (["--requirepass", "hush"], ["--requirepass=hush"]):
+        code, output = run("serve", *GOOD, *words)
+        assert code == USAGE_ERROR and "--requirepass-file" in output and "hush" not in output
 
 
-def test_regions_that_are_allowed_are_numbers(tmp_path: Path) -> None:
-    assert load_config(None, {"name": "e", "region": 1, "cluster": "c"}).allowed_regions == ()
+@pytest.mark.parametrize(("flag", "near"), [("--peers", "--peer"), ("--heartbeat", "--heartbeat-ms")])
+def test_an_unknown_flag_is_told_which_was_meant(flag: str, near: str) -> None:
+    code, output = run("serve", *GOOD, flag, "1")
+    assert code == USAGE_ERROR and f"No such option: {flag} " in output and near in output.partition("option:")[2]
+
+
+def test_flags_go_over_variables_and_variables_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Config] = []
+    monkeypatch.setattr(cli, "run_region", lambda config, _sources: seen.append(config))
     file = tmp_path / "settings.toml"
-    file.write_text("name='east'\nregion=1\ncluster='c'\nallowed-regions=[2, 3]")
-    assert load_config(file, {}).allowed_regions == (2, 3)
-    for wrong, reason in (("'2'", "list of region numbers"), ("[300]", "allow-region 300")):
-        file.write_text(f"name='east'\nregion=1\ncluster='c'\nallowed-regions={wrong}")
-        with pytest.raises(ConfigError, match=reason):
-            load_config(file, {})
+    file.write_text("name='east'\nregion=1\ncluster='c'\nport=1\nbind='::1'\ndata='d'\n[limits]\nheartbeat_ms=7")
+    monkeypatch.setenv("CRDTSTREAM_CONFIG", str(file))
+    monkeypatch.setenv("CRDTSTREAM_PORT", "2")
+    monkeypatch.setenv("CRDTSTREAM_BIND", "127.0.0.2")
+    monkeypatch.setenv("CRDTSTREAM_MEMORY_BYTES_MAX", "64mb")
+    assert run("serve", "--port", "3", "--memory-bytes-max", "1gb", "--no-protected-mode")[0] == 0
+    (config,) = seen
+    assert (config.port, config.bind, config.data, config.protected_mode) == (3, "127.0.0.2", "d", False)
+    assert (config.limits.memory_bytes_max, config.limits.heartbeat_ms) == (1 << 30, 7)
+
+
+def test_an_unknown_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRDTSTREAM_PEER", "a:1")
+    code, output = run("serve", *GOOD, "--check")
+    expected = 'crdtstream: unknown variable "CRDTSTREAM_PEER": did you mean "CRDTSTREAM_PEERS"?\n'
+    assert (code, output) == (USAGE_ERROR, expected)
+
+
+def test_the_sample_is_printed(tmp_path: Path) -> None:
+    code, output = run("config", "sample")
+    file = tmp_path / "sample.toml"
+    file.write_text(output)
+    checked = run("serve", "--config", str(file), "--data", str(tmp_path / "data"), "--check")
+    assert code == 0 and checked == (0, "The settings are valid.\n")
 
 
 def test_two_passwords_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CRDTSTREAM_REQUIREPASS", "a")
     code, output = run("serve", *GOOD, "--requirepass-file", "b")
     assert code == USAGE_ERROR and "give only one of them" in output
-
-
-def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "settings.toml"
-    file.write_bytes(b"\xff\xfe")
-    with pytest.raises(ConfigError, match="is not TOML"):
-        load_config(file, {})
 
 
 def serve_here(tmp_path: Path, *arguments: str) -> tuple[int, str]:
@@ -221,3 +216,32 @@ def test_a_data_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     code, said = serve_here(tmp_path, "--port", "0")
     assert code == FAILURE
     assert f"{tmp_path}/data" in said
+
+
+def completed(*words: str) -> list[str]:
+    """What a shell is offered for the last word."""
+    variables = {"_CRDTSTREAM_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": " ".join(("crdtstream", *words))}
+    result = CliRunner().invoke(app, [], prog_name="crdtstream", env=variables)
+    return re.findall(r'"([^":]+)"', result.output)
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["ser"], {"serve"}),
+        (["serve", "--replication-p"], {"--replication-port"}),
+        (["serve", "--memory"], {"--memory-bytes-max"}),
+        (["serve", "--fsync", "e"], {"everysec"}),
+        (["config", ""], {"sample"}),
+        (["admin", "--node", "127.0.0.1:7001", "le"], {"leave"}),
+        (["admin", "evict", "--fo"], {"--force"}),
+    ],
+)
+def test_a_shell_completes_commands_flags_and_values(words: list[str], offered: set[str]) -> None:
+    assert offered <= set(completed(*words))
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_of_a_shell_names_the_program(shell: str) -> None:
+    result = CliRunner().invoke(app, [], prog_name="crdtstream", env={"_CRDTSTREAM_COMPLETE": f"source_{shell}"})
+    assert result.exit_code == 0 and "_CRDTSTREAM_COMPLETE=complete_" in result.output

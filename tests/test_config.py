@@ -25,7 +25,13 @@ TLS = {"tls_certificate": "a", "tls_key": "b", "tls_authority": "c"}
         {"replication_bind": "0.0.0.0", "insecure_replication": True},
         {"replication_bind": "0.0.0.0", **TLS},
         {"oci_port": 0, "oci_limits": "off", "oci_dev": True, "init_streams": "orders:4"},
-        {"oci_port": 7301, "oci_bind": "0.0.0.0", "oci_keys": "keys.toml"},
+        {"oci_port": 7301, "oci_bind": "0.0.0.0", "oci_keys": "keys.toml", "oci_tls": True, **TLS},
+        {"oci_port": 7301, "oci_bind": "0.0.0.0", "oci_keys": "keys.toml", "insecure_oci": True},
+        {"http_port": 0, "http_bind": "0.0.0.0", "http_tls": True, "http_token_file": "token", **TLS},
+        {"http_port": 0, "http_bind": "0.0.0.0", "http_tls": True, "http_token": "token", **TLS},
+        {"http_port": 0, "http_bind": "0.0.0.0", "insecure_http": True},
+        {"http_bind": "0.0.0.0"},
+        {"otel_endpoint": "https://collector.example.net:4318"},
         {"oci_bind": "0.0.0.0"},
     ],
 )
@@ -59,6 +65,16 @@ def test_what_works_passes(settings: dict[str, object]) -> None:
         ({"replication_bind": "0.0.0.0"}, "not loopback"),
         ({"oci_port": 65536}, "oci-port 65536"),
         ({"oci_port": 0, "oci_bind": "0.0.0.0"}, "oci-bind 0.0.0.0 is not loopback"),
+        ({"oci_port": 0, "oci_bind": "0.0.0.0", "oci_tls": True, **TLS}, "name the keys of its users with --oci-keys"),
+        ({"oci_port": 0, "oci_bind": "0.0.0.0", "insecure_oci": True}, "name the keys of its users with --oci-keys"),
+        ({"oci_port": 0, "oci_bind": "0.0.0.0", "oci_keys": "f"}, "in plain text: give --oci-tls, or --insecure-oci"),
+        ({"http_port": 0, "http_bind": "0.0.0.0"}, "in plain text: give --http-tls, or --insecure-http"),
+        ({"http_port": 0, "http_bind": "::", "http_token": "t"}, "in plain text: give --http-tls, or --insecure-http"),
+        ({"http_port": 0, "http_bind": "10.0.0.1", "http_tls": True, **TLS}, "give --http-token-file, or --insecure-"),
+        ({"http_token": "t", "http_token_file": "f"}, "http-token and http-token-file both set the token"),
+        ({"otel_endpoint": "127.0.0.1:4318"}, "otel-endpoint must be http://HOST:PORT"),
+        ({"otel_endpoint": "http:///v1"}, "otel-endpoint must be http://HOST:PORT"),
+        ({"otel_endpoint": "http://ann:pw@host:4318"}, "belongs in the variable OTEL_EXPORTER_OTLP_HEADERS"),
         ({"oci_limits": "some"}, "oci-limits 'some' must be one of real, off"),
         ({"oci_port": 0, "oci_keys": "f", "oci_dev": True}, "oci-dev serves tools without a signature"),
         ({"init_streams": "orders:4"}, "give --oci-port too"),
@@ -112,6 +128,8 @@ def test_loopback(address: str, expected: bool) -> None:
     [
         ({"tls_port": 1}, "tls-port needs a certificate"),
         ({"bulk_tls": True}, "bulk-tls needs a certificate"),
+        ({"http_tls": True}, "http-tls needs a certificate"),
+        ({"oci_tls": True}, "oci-tls needs a certificate"),
         ({"tls_cert_file": "c"}, "tls-cert-file and tls-key-file go together"),
         ({"tls_port": 1, "tls_cert_file": "c", "tls_key_file": "k"}, "give tls-ca-cert-file, or tls-auth-clients no"),
         ({"tls_auth_clients": "maybe"}, "must be one of yes, no, optional"),
@@ -130,4 +148,11 @@ def test_clients_see_the_certificate_of_replication_or_another() -> None:
     own = replace(shared, tls_cert_file="x", tls_key_file="y")
     assert own.client_files() == ("x", "y", "a")
     assert replace(own, tls_ca_cert_file="z").client_files() == ("x", "y", "z")
+
+
+def test_ports_whose_clients_show_no_certificate_need_no_authority() -> None:
+    validate(Config("east", 1, "c", http_tls=True, oci_tls=True, tls_cert_file="x", tls_key_file="y"))
+
+
+def test_a_port_for_clients_without_certificates() -> None:
     validate(replace(Config("east", 1, "c"), tls_port=1, tls_cert_file="x", tls_key_file="y", tls_auth_clients="no"))

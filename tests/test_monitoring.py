@@ -25,6 +25,7 @@ from crdtstream.processes.launching import Launcher
 from crdtstream.processes.ports import free_port
 from crdtstream.processes.region import RegionProcess, regions_in
 from crdtstream.processes.waiting import DEADLINE_S, until
+from tests.runtime.speakers import certificate, needs_openssl
 from tests.tidy import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -95,9 +96,10 @@ class Prometheus:
 
 
 @contextmanager
-def prometheus(directory: Path, ports: list[int]) -> Iterator[Prometheus]:
-    """A Prometheus with the committed configuration, at these ports and at short intervals."""
+def prometheus(directory: Path, ports: list[int], guard: str = "") -> Iterator[Prometheus]:
+    """A Prometheus with the committed configuration, at these ports, at short intervals; `guard`: lines of the job."""
     text = (RULES / "prometheus.yml").read_text(encoding="utf-8").replace(": 15s", ": 200ms")
+    text = text.replace("    static_configs:\n", f"{guard}    static_configs:\n")
     for at, port in enumerate(ports):
         text = text.replace(f"127.0.0.1:{9121 + at}", f"127.0.0.1:{port}")
     (directory / "prometheus.yml").write_text(text, encoding="utf-8")
@@ -167,6 +169,28 @@ def test_a_real_prometheus_has_data_for_every_query(tmp_path: Path) -> None:
             north.kill()
             check_queries(server, east)
             check_rules(server)
+
+
+@needs_prometheus
+@needs_openssl
+def test_prometheus_scrapes_a_guarded_port(tmp_path: Path) -> None:
+    """As docs/operations.md says: TLS with another name than the address, and the token from its file."""
+    certificate(tmp_path, "authority", None)
+    certificate(tmp_path, "east", "authority", 1)
+    (tmp_path / "token").write_text("token-of-the-monitoring\n")
+    files = {"tls_cert_file": tmp_path / "east.pem", "tls_key_file": tmp_path / "east.key"}
+    guard = (
+        "    scheme: https\n"
+        f"    authorization: {{credentials_file: {tmp_path / 'token'}}}\n"
+        f"    tls_config: {{ca_file: {tmp_path / 'authority.pem'}, server_name: region-1}}\n"
+    )
+    with regions_in(tmp_path) as regions:
+        (east,) = regions.make(1)
+        port = free_port()
+        east.start(incarnation=0, http_port=port, http_tls=True, http_token_file=tmp_path / "token", **files)
+        east.await_serving()
+        with prometheus(tmp_path, [port], guard) as server:
+            until(lambda: server.values("crdtstream_serving") == [1.0], "it is scraped")
 
 
 def check_variables(server: Prometheus) -> None:

@@ -19,18 +19,20 @@ FILE_LINES_MAX = 500
 LINE_CHARACTERS_MAX = 120
 
 # Lowest first. A part may import the parts of the rows above its own, never a neighbour in its row. `crdtstream` itself
-# (version and docstring) is below everything; `config` and `events` are for the node and what lies over it.
+# (version and docstring) is below everything; `config`, its table and `events` are for the node and what lies over it.
 LAYERS = (
     ("crdtstream",),
     ("core",),
     ("config", "events"),
+    ("setting_rows",),
+    ("known_settings",),
     ("protocols",),
     ("clients",),
     ("commands", "replication", "storage"),
     ("serving", "peers", "bulk", "partitions"),
     ("node",),
     ("runtime",),
-    ("demo", "admin", "oci"),
+    ("demo", "admin", "oci", "flags"),
     ("cli",),
     ("__main__",),
 )
@@ -40,6 +42,8 @@ PURE = frozenset(
         "core",
         "config",
         "events",
+        "setting_rows",
+        "known_settings",
         "protocols",
         "clients",
         "commands",
@@ -74,6 +78,7 @@ PURE_LIBRARY = frozenset(
         "bisect",
         "collections",
         "dataclasses",
+        "difflib",
         "enum",
         "functools",
         "hashlib",

@@ -7,9 +7,7 @@ rejected, 3 a region did not answer.
 from __future__ import annotations
 
 import json
-import os
 import time
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -19,8 +17,9 @@ from rich.progress import Progress
 from rich.table import Table
 
 from crdtstream.admin import leaving
+from crdtstream.admin.access import Access, Authority, Certificate, KeyFile, PasswordFile, User, password_of
 from crdtstream.admin.comparison import AGREE, Answer, Comparison, Row, compare, named_rows, text_of
-from crdtstream.admin.regions import Access, Regions
+from crdtstream.admin.regions import Regions
 
 app = typer.Typer(no_args_is_help=True, help="Query one or all regions, side by side; differences are marked.")
 
@@ -46,13 +45,11 @@ class Settings:
 def settings(
     context: typer.Context,
     node: Annotated[list[str], typer.Option(help="HOST:PORT of a region's Redis port; may be repeated.")],
-    user: Annotated[str | None, typer.Option(envvar="CRDTSTREAM_USER", help="User of the Redis ports.")] = None,
-    password_file: Annotated[
-        Path | None, typer.Option(help="File with its password, one line; or the variable CRDTSTREAM_PASSWORD.")
-    ] = None,
-    cacert: Annotated[str | None, typer.Option(help="The ports are TLS ports: their authority (PEM file).")] = None,
-    cert: Annotated[str | None, typer.Option(help="Certificate to show to them (PEM file).")] = None,
-    key: Annotated[str | None, typer.Option(help="Its private key (PEM file).")] = None,
+    user: User = None,
+    password_file: PasswordFile = None,
+    cacert: Authority = None,
+    cert: Certificate = None,
+    key: KeyFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Query one or all regions, side by side; differences are marked."""
@@ -61,16 +58,6 @@ def settings(
         if not (host and colon and port.isdigit() and 0 < int(port) <= 65535):
             raise typer.BadParameter(f"{address!r} must be HOST:PORT, the Redis address of a region")
     context.obj = Settings(node, Access(user, password_of(password_file), cacert, cert, key), as_json)
-
-
-def password_of(path: Path | None) -> str | None:
-    """The password, which is no option, because ps would show it."""
-    if path is None:
-        return os.environ.get("CRDTSTREAM_PASSWORD")
-    try:
-        return path.read_text(encoding="utf-8").rstrip("\r\n")
-    except OSError as error:
-        raise typer.BadParameter(f"the password file {path} cannot be read: {error.strerror}") from error
 
 
 @app.command()

@@ -23,6 +23,7 @@ from redis.retry import Retry
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from crdtstream.admin.access import Access, Authority, Certificate, KeyFile, PasswordFile, User, password_of
 from crdtstream.config import Config, ConfigError
 from crdtstream.core.causality import origin_name
 from crdtstream.core.digest import digest_replica
@@ -58,9 +59,11 @@ def back_up(
         typer.Option(help="New directory, below the region's --backup-directory and on the region's machine."),
     ] = None,
     verify: Annotated[Path | None, typer.Option(help="Instead: check this backup, without a region.")] = None,
-    password: Annotated[
-        str | None, typer.Option(envvar="CRDTSTREAM_PASSWORD", help="Password of the Redis port.")
-    ] = None,
+    user: User = None,
+    password_file: PasswordFile = None,
+    cacert: Authority = None,
+    cert: Certificate = None,
+    key: KeyFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Take a backup of a running region, and check it: every file, and that a region starts from it."""
@@ -70,7 +73,8 @@ def back_up(
     directory = os.path.abspath(str(verify or to))
     if node is not None:
         with console.status("the region takes the backup"):
-            directory = taken(console, node, password, directory)
+            access = Access(user, password_of(password_file), cacert, cert, key)
+            directory = taken(console, node, access, directory)
     try:
         description = check_backup(console, directory)
     except BackupError as error:
@@ -108,7 +112,7 @@ def restore(
 # Taking
 
 
-def taken(console: Console, node: str, password: str | None, directory: str) -> str:
+def taken(console: Console, node: str, access: Access, directory: str) -> str:
     """Have the region take the backup; return its directory as the region names it."""
     host, colon, port = node.rpartition(":")
     if not (host and colon and port.isdigit() and 0 < int(port) <= 65535):
@@ -117,7 +121,7 @@ def taken(console: Console, node: str, password: str | None, directory: str) -> 
     client: Any = redis.Redis(
         host=host.strip("[]"),
         port=int(port),
-        password=password,
+        **access.arguments(),
         socket_connect_timeout=CONNECT_S,
         socket_timeout=None,
         retry=Retry(NoBackoff(), 0),

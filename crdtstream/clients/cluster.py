@@ -143,6 +143,9 @@ class Leaving(Protocol):
 class Neighbours(Protocol):
     """The other regions, and what this one knows of them (peers.py)."""
 
+    def follow(self, peers: tuple[str, ...]) -> None:
+        """These are the addresses of the configured peers from now on."""
+
     def peers(self) -> list[Peer]:
         """All other regions as they are linked now, by number."""
 

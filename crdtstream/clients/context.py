@@ -157,6 +157,7 @@ class Context:
         """Apply settings that may change while the region runs."""
         before = self.settings.password()
         self.settings.change(config)
+        self.cluster.neighbours.follow(config.peers)
         if self.settings.password() != before:
             self.users.require_password(self.settings.password())
             self.recognise_all()

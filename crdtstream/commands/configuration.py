@@ -14,8 +14,8 @@ from crdtstream.clients.context import CommandError, Context, Reply, Waiter, sho
 from crdtstream.clients.glob import matches, tokens_of
 from crdtstream.clients.parking import NO_DEADLINE
 from crdtstream.clients.statistics import Statistics
-from crdtstream.commands.settings import IMMUTABLE, SETTINGS, Setting, SettingError, changed, keep_harmless
-from crdtstream.config import ConfigError, validate_limits
+from crdtstream.commands.settings import IMMUTABLE, SETTINGS, Setting, SettingError, changed, keep_harmless, meant
+from crdtstream.config import ConfigError, refuse_exposure, validate_limits
 from crdtstream.protocols import replies
 
 WILD = b"*?[\\"
@@ -51,7 +51,8 @@ def set_values(context: Context, client: Client, argv: list[bytes]) -> Reply:
     for name in argv[2::2]:
         setting = SETTINGS.get(shown(name.lower()))
         if setting is None:
-            raise CommandError(f"ERR Unknown option or number of arguments for CONFIG SET - '{shown(name)}'")
+            unknown = f"ERR Unknown option or number of arguments for CONFIG SET - '{shown(name)}'"
+            raise CommandError(unknown + meant(shown(name.lower())))
         if not setting.settable:
             raise failed(setting, IMMUTABLE)
         if setting.name in chosen:
@@ -66,6 +67,8 @@ def set_values(context: Context, client: Client, argv: list[bytes]) -> Reply:
     config = changed(context.settings.config, values)
     try:
         validate_limits(config.limits)
+        if config.peers != context.settings.config.peers:
+            refuse_exposure(config)
     except ConfigError as fault:
         raise CommandError(f"ERR CONFIG SET failed - {fault}") from fault
     context.reconfigure(config)

@@ -1,10 +1,10 @@
 """The settings that CONFIG shows and changes: Redis's names for those that tools expect, and a name of our own for each
 field of `Config` and `Limits`.
 
-Our names are the fields with dashes. A setting that is read only once, at the start or when a link opens, cannot be
-changed at run time, and neither can one on which all regions must agree. Some of Redis's names have no effect here:
-they take any value that Redis takes if nobody relies on it, and otherwise the one that they have, so that a tool can
-write back what it read.
+Our names are those of the table of settings (known_settings.py). A setting that is read only once, at the start or when
+a link opens, cannot be changed at run time, and neither can one on which all regions must agree. Some of Redis's names
+have no effect here: they take any value that Redis takes if nobody relies on it, and otherwise the one that they have,
+so that a tool can write back what it read.
 
 Values are texts, as in CONFIG: memory sizes in bytes (Redis's units are accepted), flags as `yes` and `no`.
 
@@ -18,8 +18,9 @@ import re
 
 from crdtstream.clients.context import Context
 from crdtstream.clients.notifications import flags_of, letters_of
-from crdtstream.config import EVENT_LETTERS, LIMITS_MIN, Config, Limits
+from crdtstream.config import EVENT_LETTERS, LIMITS_MIN, Config, ConfigError, Limits, validate_peers
 from crdtstream.core.keyspace import DATABASES
+from crdtstream.known_settings import KNOWN, LIMIT_SETTINGS, REGION_SETTINGS, hint, words_of
 
 INTEGER_MAX = 2**63 - 1
 I32_MAX = 2**31 - 1
@@ -27,50 +28,6 @@ IMMUTABLE = "can't set immutable config"
 MEMORY = re.compile(rb"(\d{1,19})(b|k|kb|m|mb|g|gb|)", re.IGNORECASE)
 UNITS = {b"": 1, b"b": 1, b"k": 1000, b"kb": 1 << 10, b"m": 10**6, b"mb": 1 << 20, b"g": 10**9, b"gb": 1 << 30}
 
-# Limits that take effect at once, because they are read whenever they are needed.
-LIVE_LIMITS = frozenset(
-    (
-        "acl_log_entries_max",
-        "audit_entries_max",
-        "audit_interval_ms",
-        "auth_failure_delay_ms",
-        "blocked_clients_max",
-        "bulk_message_bytes",
-        "bulk_stage_bytes_max",
-        "bulk_stage_idle_s_max",
-        "client_idle_s_max",
-        "clients_max",
-        "collected_keys_max",
-        "copy_entries_max",
-        "digest_entries_max",
-        "entry_bytes_max",
-        "expired_keys_max",
-        "expiry_takeover_ms",
-        "forward_timeout_ms",
-        "heartbeat_ms",
-        "log_retention_bytes",
-        "memory_bytes_max",
-        "output_bytes_max",
-        "outputs_bytes_max",
-        "peer_timeout_ms",
-        "slow_command_us",
-        "slow_log_entries_max",
-        "stop_checkpoint_log_bytes",
-        "stop_checkpoint_ms_max",
-        "stop_handover_ms_max",
-        "stream_node_bytes_max",
-        "merged_ranges_bytes_max",
-        "metrics_series_max",
-        "stream_node_entries_max",
-        "stream_idmp_duration_s",
-        "stream_idmp_entries_max",
-        "takeover_ms",
-        "turn_ms_max",
-        "turn_reply_bytes_max",
-    )
-)
-# Limits that take effect for new connections.
-CONNECTION_LIMITS = frozenset(("arguments_max", "bulk_bytes_max", "query_bytes_max"))
 LOG_LEVELS = {"debug": "debug", "verbose": "info", "notice": "info", "warning": "warning", "nothing": "error"}
 SHOWN_LEVELS = {"debug": "debug", "info": "notice", "warning": "warning", "error": "nothing"}
 
@@ -177,6 +134,8 @@ class Setting:
             return LOG_LEVELS[one_of(word, tuple(LOG_LEVELS))]
         if self.kind == "events" and flags_of(word) is None:
             raise SettingError(f"Invalid event class character. Use '{EVENT_LETTERS}'.")
+        if self.kind == "peers":
+            return peer_addresses(word)
         if self.kind == "fixed" and word != self.value:
             raise SettingError(f"argument(s) must be one of the following: {self.value or repr('')}")
         return word.lower() if self.kind == "choice" else word
@@ -188,6 +147,16 @@ def text_of(value: object) -> str:
     if isinstance(value, tuple):
         return " ".join(map(str, value))
     return "" if value is None else str(value)
+
+
+def peer_addresses(text: str) -> tuple[str, ...]:
+    """Each address once, in the order given."""
+    peers = words_of(text)
+    try:
+        validate_peers(peers)
+    except ConfigError as error:
+        raise SettingError(str(error)) from None
+    return peers
 
 
 def one_of(word: str, choices: tuple[str, ...]) -> str:
@@ -302,17 +271,19 @@ def harmless_settings() -> list[Setting]:
 def own_settings(taken: list[str]) -> list[Setting]:
     """A setting for every field under its own name, except for names already taken."""
     found: list[Setting] = []
-    for field in dataclasses.fields(Config):
-        name = field.name.replace("_", "-")
-        if field.name == "log_level":
-            found.append(chosen(Setting(name, "choice", field.name), "debug", "info", "warning", "error"))
-        elif field.name != "limits" and name not in taken:
-            found.append(Setting(name, "text", field.name, False))
-    for field in dataclasses.fields(Limits):
-        live = field.name in LIVE_LIMITS or field.name in CONNECTION_LIMITS
-        kind = "memory" if "bytes" in field.name else "integer"
-        setting = Setting(field.name.replace("_", "-"), kind, field.name, live)
-        found.append(within(setting, min(0, LIMITS_MIN.get(field.name, 0)), INTEGER_MAX))
+    for known in REGION_SETTINGS:
+        if known.field == "log_level":
+            found.append(chosen(Setting(known.name, "choice", known.field), *known.row.choices))
+        elif known.field == "peers":
+            found.append(Setting(known.name, "peers", known.field))
+        elif known.name not in taken:
+            setting = Setting(known.name, "text", known.field, False)
+            setting.secret = known.row.secret
+            found.append(setting)
+    for known in LIMIT_SETTINGS:
+        setting = Setting(known.name, "memory" if known.is_size else "integer", known.field, known.is_live)
+        found.append(within(setting, min(0, LIMITS_MIN.get(known.field, 0)), INTEGER_MAX))
+    found.append(Setting("config-file", "text", "config_file", False))
     return found
 
 
@@ -323,6 +294,15 @@ def table_of() -> dict[str, Setting]:
 
 
 SETTINGS = table_of()
+REDIS_NAMES = frozenset([setting.name for setting in redis_settings()])
+OWN_NAMES = [known.name for known in KNOWN.values() if known.name not in REDIS_NAMES]
+# A name that is less like one of ours may be one that Redis has and this does not: it gets Redis's words alone.
+ALIKE = 0.78
+
+
+def meant(name: str) -> str:
+    """Which setting of ours an unknown name was probably meant for, as the end of an error."""
+    return hint(name, OWN_NAMES, ALIKE)
 
 
 def keep_harmless(context: Context, values: list[tuple[Setting, object]]) -> None:

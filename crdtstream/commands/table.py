@@ -192,7 +192,7 @@ SUBCOMMANDS = [
     Command(
         "command|getkeys",
         key_names,
-        arity=-4,
+        arity=-3,
         flags="loading",
         categories="connection",
         since="2.8.13",

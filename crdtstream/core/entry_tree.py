@@ -19,8 +19,8 @@ from typing import Final
 
 from crdtstream.core.block import CHECKSUM_MODULUS, Block, add_counter_ranges
 from crdtstream.core.block_list import DENSE_IDS, NO_TAIL, BlockList
+from crdtstream.core.bursts import Burst
 from crdtstream.core.entry_id import EntryId
-from crdtstream.core.runs import Run
 from crdtstream.core.slices import BLOCK_BYTES, BLOCK_ENTRIES, Slice, fits
 
 # A linked slice at least this large becomes a block of its own; a smaller one is copied to the end of the tail.
@@ -45,17 +45,18 @@ class EntryTree(BlockList):
         self.byte_count += len(entry)
         return tail
 
-    def append_run(self, run: Run, low: int, counter: int) -> tuple[Block, int]:
-        """Append the run's entries from `low` on above all others, as many as one block takes: returns that block, and
-        where the rest of the run begins. The first of them has this counter.
+    def append_burst(self, burst: Burst, low: int, counter: int) -> tuple[Block, int]:
+        """Append the burst's entries from `low` on above all others, as many as one block takes. Returns that block and
+        where the rest of the burst begins. The first of them has this counter.
         """
         tail = self._tail
         if tail.sealed or tail.count >= BLOCK_ENTRIES or tail.byte_count >= BLOCK_BYTES:
-            tail = self._begin_tail(run.id_at(low), counter)
-        high = run.fitting(low, BLOCK_ENTRIES - tail.count, BLOCK_BYTES - tail.byte_count)
-        ms, seq = run.id_columns(low, high)
-        data = run.bytes_of(low, high)
-        tail.append_columns(ms, seq, range(counter, counter + high - low), run.ends[low:high], run.start_of(low), data)
+            tail = self._begin_tail(burst.id_at(low), counter)
+        high = burst.fitting(low, BLOCK_ENTRIES - tail.count, BLOCK_BYTES - tail.byte_count)
+        ms, seq = burst.id_columns(low, high)
+        data = burst.bytes_of(low, high)
+        counters = range(counter, counter + high - low)
+        tail.append_columns(ms, seq, counters, burst.ends[low:high], burst.start_of(low), data)
         self.count += high - low
         self.byte_count += len(data)
         return tail, high

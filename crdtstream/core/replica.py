@@ -26,6 +26,7 @@ from __future__ import annotations
 from crdtstream.core import effects as fx
 from crdtstream.core.applying import Applied, Changed, StampedFact
 from crdtstream.core.block import Block
+from crdtstream.core.bursts import Burst
 from crdtstream.core.causality import Dot, region_of
 from crdtstream.core.effects import Batch, CounterRange, Effect, Interval, Key, LocalFact, Position
 from crdtstream.core.encoding import encode_named, id_reply
@@ -33,7 +34,6 @@ from crdtstream.core.entry_id import EntryId, IdWriter
 from crdtstream.core.expiry import VOID_EXPIRY
 from crdtstream.core.keyspace import Keyspace
 from crdtstream.core.origin_meta import OriginMeta
-from crdtstream.core.runs import Run
 from crdtstream.core.stream import Stream
 from crdtstream.core.whole_state import WholeState
 
@@ -109,21 +109,21 @@ class Replica:
         stream.note_added(slot, tree, meta, counter, entry_id, 1)
         return name
 
-    def add_run(self, key: Key, run: Run) -> None:
-        """Append the entries of a run, as `add_entry` does each of them."""
+    def add_burst(self, key: Key, burst: Burst) -> None:
+        """Append the entries of a burst, as `add_entry` does each of them."""
         slot, vector = self.applied.slot, self.applied.vector
         stream = self._open(key)
-        self.prepared += run.count
+        self.prepared += burst.count
         counter = vector.get(slot) + 1
         meta, tree = stream.meta(slot), stream.tree(slot)
         low = 0
-        while low < run.count:
-            block, high = tree.append_run(run, low, counter)
+        while low < burst.count:
+            block, high = tree.append_burst(burst, low, counter)
             self._note_added(key, meta, counter, block, high - low)
             counter += high - low
             low = high
         vector.advance(slot, counter - 1)
-        stream.note_added(slot, tree, meta, counter - 1, run.last_id(), run.count)
+        stream.note_added(slot, tree, meta, counter - 1, burst.last_id(), burst.count)
 
     def _open(self, key: Key) -> Stream:
         """The stream that an entry is about to be added to: created if necessary, and noted as changed."""

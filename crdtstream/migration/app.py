@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from crdtstream.migration.access import Access, AccessError, password_of
 from crdtstream.migration.exporting import export_stream
 from crdtstream.migration.importing import Import, Imported
 from crdtstream.migration.source import MigrationError, connect, stream_keys
@@ -20,11 +21,31 @@ from crdtstream.migration.source import MigrationError, connect, stream_keys
 INCOMPLETE = 1
 WRONG_USAGE = 2
 TIMEOUT_S = 60.0
+# There are no flags for passwords, because ps would show them.
+PASSWORD_VARIABLE = "CRDTSTREAM_PASSWORD"
+SOURCE_PASSWORD_VARIABLE = "CRDTSTREAM_SOURCE_PASSWORD"
 
 Match = Annotated[str, typer.Option(help="Only keys that match this glob, as in SCAN.")]
 Page = Annotated[int, typer.Option("--page-entries", help="Entries read and written at once.", min=1, max=100_000)]
-Target = Annotated[str, typer.Option("--to", help="The region: redis://[:PASSWORD@]HOST:PORT[/DATABASE].")]
-Origin = Annotated[str, typer.Argument(metavar="URL", help="redis://[:PASSWORD@]HOST:PORT[/DATABASE]")]
+Target = Annotated[str, typer.Option("--to", help="The region: redis://HOST:PORT[/DATABASE], rediss:// for TLS.")]
+Origin = Annotated[str, typer.Argument(metavar="URL", help="redis://HOST:PORT[/DATABASE], rediss:// for TLS.")]
+User = Annotated[str, typer.Option(envvar="CRDTSTREAM_USER", help="User of the region.")]
+PasswordFile = Annotated[
+    Path | None, typer.Option(help=f"File with its password, one line; or the variable {PASSWORD_VARIABLE}.")
+]
+Authority = Annotated[
+    str, typer.Option("--cacert", help="Authority of the region's TLS port, if not the system's (PEM).")
+]
+Certificate = Annotated[str, typer.Option("--cert", help="Certificate to show to the region (PEM file).")]
+Key = Annotated[str, typer.Option("--key", help="Its private key (PEM file).")]
+SourceUser = Annotated[str, typer.Option(help="User of the source.")]
+SourcePasswordFile = Annotated[
+    Path | None, typer.Option(help=f"File with its password, one line; or the variable {SOURCE_PASSWORD_VARIABLE}.")
+]
+SourceAuthority = Annotated[str, typer.Option("--source-cacert", help="As --cacert, for the source.")]
+SourceCertificate = Annotated[str, typer.Option("--source-cert", help="As --cert, for the source.")]
+SourceKey = Annotated[str, typer.Option("--source-key", help="As --key, for the source.")]
+REGION, SOURCE = "the region", "the source"
 
 
 def import_streams(
@@ -35,19 +56,33 @@ def import_streams(
     replace_groups: Annotated[
         bool, typer.Option("--replace-groups", help="Make groups that the region has as they are in the source.")
     ] = False,
+    user: User = "",
+    password_file: PasswordFile = None,
+    cacert: Authority = "",
+    cert: Certificate = "",
+    key: Key = "",
+    source_user: SourceUser = "",
+    source_password_file: SourcePasswordFile = None,
+    source_cacert: SourceAuthority = "",
+    source_cert: SourceCertificate = "",
+    source_key: SourceKey = "",
 ) -> None:
     """Copy streams with their groups and pending entries from a live Redis into a region; a repetition resumes."""
     console = Console(stderr=True, highlight=False)
     done: dict[bytes, Imported] = {}
     try:
-        origin, region = connect(source, TIMEOUT_S), connect(to, TIMEOUT_S)
+        secret = password_of(source_password_file, SOURCE_PASSWORD_VARIABLE)
+        access = Access(source, source_user, secret, source_cacert, source_cert, source_key)
+        origin = connect(access, SOURCE, TIMEOUT_S)
+        access = Access(to, user, password_of(password_file, PASSWORD_VARIABLE), cacert, cert, key)
+        region = connect(access, REGION, TIMEOUT_S)
         keys = stream_keys(origin, match, page)
         with progress_of(console) as progress:
             task = progress.add_task("entries", total=sum(lengths(origin, keys)))
             work = Import(origin, region, page, replace_groups, lambda count: progress.advance(task, count))
-            for key in keys:
-                done[key] = work.run(key)
-    except MigrationError as error:
+            for name in keys:
+                done[name] = work.run(name)
+    except (MigrationError, AccessError) as error:
         fail(console, done, error)
     console.print(imported_table(done))
 
@@ -57,6 +92,11 @@ def export_streams(
     match: Match = "*",
     page: Page = 500,
     out: Annotated[Path | None, typer.Option(help="File to write; standard output unless given.")] = None,
+    user: User = "",
+    password_file: PasswordFile = None,
+    cacert: Authority = "",
+    cert: Certificate = "",
+    key: Key = "",
 ) -> None:
     """Write the merged streams of a region as Redis protocol, for redis-cli --pipe; duplicate IDs fall away."""
     console = Console(stderr=True, highlight=False)
@@ -64,13 +104,14 @@ def export_streams(
         console.print("the output is not for a terminal: give --out FILE, or pipe it into redis-cli --pipe")
         raise typer.Exit(WRONG_USAGE)
     try:
-        client = connect(source, TIMEOUT_S)
+        access = Access(source, user, password_of(password_file, PASSWORD_VARIABLE), cacert, cert, key)
+        client = connect(access, REGION, TIMEOUT_S)
         keys = stream_keys(client, match, page)
         with progress_of(console) as progress, opened(out) as stream:
             task = progress.add_task("entries", total=sum(lengths(client, keys)))
-            count = sum(export_stream(client, key, stream, page, lambda n: progress.advance(task, n)) for key in keys)
+            count = sum(export_stream(client, name, stream, page, lambda n: progress.advance(task, n)) for name in keys)
             stream.flush()
-    except (MigrationError, OSError) as error:
+    except (MigrationError, AccessError, OSError) as error:
         fail(console, {}, error)
     console.print(f"{len(keys)} streams, {count} entries")
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import redis
 
+from crdtstream.migration.access import Access, AccessError, shown
+
 START = b"-"
 NEVER = -1
 
@@ -56,18 +58,22 @@ class State:
     expires_ms: int
 
 
-def connect(url: str, timeout_s: float) -> Any:
-    """Return a client of the server at redis://[:PASSWORD@]HOST:PORT[/DATABASE], with replies as on the wire."""
+def connect(access: Access, what: str, timeout_s: float) -> Any:
+    """Return a client of the server, with replies as on the wire; raises MigrationError."""
     try:
-        client: Any = redis.Redis.from_url(
-            url, protocol=2, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, single_connection_client=True
+        client: Any = redis.Redis(
+            **access.arguments(what),
+            protocol=2,
+            socket_timeout=timeout_s,
+            socket_connect_timeout=timeout_s,
+            single_connection_client=True,
         )
         client.response_callbacks.clear()
         client.execute_command("PING")
-    except ValueError as error:
-        raise MigrationError(f"{url!r} must be a redis:// or rediss:// URL: {error}") from error
-    except redis.RedisError as error:
-        raise MigrationError(f"cannot use the server at {url}: {error}") from error
+    except AccessError as error:
+        raise MigrationError(str(error)) from error
+    except (redis.RedisError, OSError) as error:
+        raise MigrationError(f"cannot use {what} at {shown(access.url)}: {error}") from error
     return client
 
 

@@ -24,6 +24,7 @@ from crdtstream.oci.errors import OciError, error_of, internal, invalid
 from crdtstream.oci.gateway import Gateway
 from crdtstream.oci.routes import ROUTES, Route
 from crdtstream.oci.signatures import SignedRequest, verify
+from crdtstream.oci.usage import UNROUTED
 from crdtstream.partitions.values import Refused
 
 BASE_PATH: Final = "/20180418"
@@ -47,24 +48,31 @@ def make_app(gateway: Gateway, keys: KeySource | None) -> FastAPI:
             app.add_api_route(
                 base + route.path, endpoint, methods=[route.method], name=route.operation, response_model=None
             )
-    app.add_exception_handler(HTTPException, unrouted)
+    app.add_exception_handler(HTTPException, unrouted_by(gateway))
     app.add_middleware(RequestIds, random_bytes=gateway.random_bytes)
     return app
 
 
 def endpoint_of(gateway: Gateway, route: Route, keys: KeySource | None) -> Endpoint:
     async def endpoint(request: Request) -> Response:
-        try:
-            return response_of(await answered(gateway, route, keys, request))
-        except OciError as error:
-            return error_response(error)
-        except Refused as refusal:
-            return error_response(error_of(refusal))
-        except Exception as error:
-            logger.exception("oci-call-failed", operation=route.operation)
-            return error_response(internal(type(error).__name__))
+        with gateway.usage.timed(route.operation):
+            response = await response_to(gateway, route, keys, request)
+        gateway.usage.note_answer(route.operation, response.status_code)
+        return response
 
     return endpoint
+
+
+async def response_to(gateway: Gateway, route: Route, keys: KeySource | None, request: Request) -> Response:
+    try:
+        return response_of(await answered(gateway, route, keys, request))
+    except OciError as error:
+        return error_response(error)
+    except Refused as refusal:
+        return error_response(error_of(refusal))
+    except Exception as error:
+        logger.exception("oci-call-failed", operation=route.operation)
+        return error_response(internal(type(error).__name__))
 
 
 async def answered(gateway: Gateway, route: Route, keys: KeySource | None, request: Request) -> Reply:
@@ -124,7 +132,16 @@ def error_response(error: OciError) -> Response:
     return Response(body, error.status, media_type="application/json")
 
 
-async def unrouted(request: Request, error: Exception) -> Response:
+def unrouted_by(gateway: Gateway) -> Callable[[Request, Exception], Awaitable[Response]]:
+    async def unrouted(request: Request, error: Exception) -> Response:
+        response = unrouted_response(request, error)
+        gateway.usage.note_answer(UNROUTED, response.status_code)
+        return response
+
+    return unrouted
+
+
+def unrouted_response(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException) and error.status_code == 405:
         text = f"{request.method} is not allowed for {request.url.path}: see the API of OCI Streaming"
         response = error_response(OciError(405, "MethodNotAllowed", text))

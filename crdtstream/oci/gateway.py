@@ -9,9 +9,11 @@ from typing import Final
 from crdtstream.config import REAL, Config
 from crdtstream.oci.cursors import LIFETIME_MS, Cursor, seal, unseal
 from crdtstream.oci.engine import Engine
+from crdtstream.oci.errors import OciError
 from crdtstream.oci.faults import Faults
 from crdtstream.oci.limits import Quotas
 from crdtstream.oci.registry import Registry
+from crdtstream.oci.usage import Usage
 
 SECRET_KIND: Final = "secret"
 SECRET_BYTES: Final = 32
@@ -58,12 +60,14 @@ class Gateway:
         self.quotas = Quotas(settings.real_limits, settings.partitions_max)
         self.faults = Faults()
         self.registry = Registry(engine, self.clock.now_ms, random_bytes)
+        self.usage = Usage()
 
     # Cursors
 
     async def sealed(self, cursor: Cursor) -> str:
         """The cursor as a text that expires in five minutes."""
         secret_id, secret = await self._secret()
+        self.usage.note_cursor(cursor)
         return seal(cursor, self.clock.now_ms() + LIFETIME_MS, secret_id, secret)
 
     async def _secret(self) -> tuple[str, bytes]:
@@ -77,4 +81,8 @@ class Gateway:
 
     def opened(self, text: str) -> Cursor:
         """Raises OciError."""
-        return unseal(text, self.engine.documents(SECRET_KIND), self.clock.now_ms())
+        try:
+            return unseal(text, self.engine.documents(SECRET_KIND), self.clock.now_ms())
+        except OciError:
+            self.usage.cursors_refused += 1
+            raise

@@ -103,7 +103,7 @@ async def get_group_messages(gateway: Gateway, cursor: GroupCursor, name: str, l
     turn = read[-1][0] + 1 if read else cursor.turn
     after = replace(cursor, bookmark=bookmark, turn=turn, commit_read=bool(bookmark.offsets))
     messages = [message_of(name, partition, message) for partition, message in read]
-    return messages_reply(messages, await gateway.sealed(after))
+    return messages_reply(gateway, messages, await gateway.sealed(after))
 
 
 def allowed(gateway: Gateway, cursor: GroupCursor, polled: Polled) -> list[int]:

@@ -63,6 +63,7 @@ async def put_messages(gateway: Gateway, call: Call) -> Reply:
         stored = await put(gateway, stream_id, [messages[at] for at in accepted])
         results.update(zip(accepted, stored, strict=True))
     ordered = [results[at] for at in range(len(messages))]
+    gateway.usage.note_put(one.error for one in ordered)
     return model_reply(PutMessagesResult(failures=sum(1 for one in ordered if one.error), entries=ordered))
 
 
@@ -189,7 +190,7 @@ async def get_partition(gateway: Gateway, cursor: PartitionCursor, name: str, li
     # Without messages nothing moves: the cursor's time, or its epoch, may still be to come.
     after = PartitionCursor(cursor.stream_id, cursor.partition, read[-1].offset + 1, read_under) if read else cursor
     shown = [message_of(name, cursor.partition, message) for message in read]
-    return messages_reply(shown, await gateway.sealed(after))
+    return messages_reply(gateway, shown, await gateway.sealed(after))
 
 
 def standing(gateway: Gateway, cursor: PartitionCursor) -> tuple[int, Epoch]:
@@ -211,6 +212,7 @@ def message_of(name: str, partition: int, message: values.Message) -> Message:
     )
 
 
-def messages_reply(messages: list[Message], next_cursor: str) -> Reply:
+def messages_reply(gateway: Gateway, messages: list[Message], next_cursor: str) -> Reply:
     """A message without a key shows a null one, unlike other absent fields: the field is required."""
+    gateway.usage.messages_read += len(messages)
     return Reply(MESSAGES.dump_json(messages, by_alias=True), headers={NEXT_CURSOR: next_cursor})

@@ -1,7 +1,8 @@
 """The gateway of a region: uvicorn on the region's event loop, without signal handlers of its own.
 
 Without a keys file it is in development mode: it accepts any signature or none, says so once, and listens on loopback
-alone. Streams of `init_streams` are created in the background, as soon as the region takes writes.
+alone. With `oci_tls` it encrypts; clients show no certificate, because they sign. Streams of `init_streams` are created
+in the background, as soon as the region takes writes.
 """
 
 from __future__ import annotations
@@ -9,20 +10,23 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
-from collections.abc import Generator
+import ssl
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import structlog
 import uvicorn
+from prometheus_client.core import Metric
 
-from crdtstream.config import Config, require_loopback_or_keys
+from crdtstream.config import Config, require_guarded
 from crdtstream.oci.app import make_app
 from crdtstream.oci.engine import Engine
 from crdtstream.oci.gateway import Gateway, Settings
 from crdtstream.oci.init_streams import create_all, init_streams
 from crdtstream.oci.keys import Keys, read_keys
+from crdtstream.runtime.certificates import Certificates
 from crdtstream.runtime.credentials import join_address
 from crdtstream.runtime.grpc_transport import TransportError
 
@@ -46,17 +50,22 @@ class EmbeddedServer(uvicorn.Server):
 
 def check(config: Config) -> None:
     """Raise ConfigError if the gateway could not start with these settings."""
-    require_loopback_or_keys(config)
+    require_guarded(config)
     init_streams(config.init_streams)
     if config.oci_keys:
         read_keys(Path(config.oci_keys))
 
 
+def context_factory(certificates: Certificates | None) -> Callable[..., ssl.SSLContext] | None:
+    """What makes uvicorn's TLS context, which follows the files; None without TLS."""
+    return None if certificates is None else lambda _config, _default: certificates.server_context()
+
+
 class OciServer:
     """Listens from `start` until `stop`. Raises ConfigError when the settings cannot work."""
 
-    def __init__(self, config: Config, engine: Engine) -> None:
-        require_loopback_or_keys(config)
+    def __init__(self, config: Config, engine: Engine, certificates: Certificates | None = None) -> None:
+        require_guarded(config)
         self._config = config
         self._streams = init_streams(config.init_streams)
         keys = Keys(Path(config.oci_keys)) if config.oci_keys else None
@@ -71,6 +80,7 @@ class OciServer:
                 access_log=False,
                 server_header=False,
                 timeout_graceful_shutdown=STOP_S,
+                ssl_context_factory=context_factory(certificates if config.oci_tls else None),
             )
         )
         self._tasks: list[asyncio.Task[None]] = []
@@ -90,6 +100,10 @@ class OciServer:
             self._tasks.append(asyncio.create_task(create_all(self._gateway, self._streams)))
         host, port = listening.getsockname()[:2]
         return join_address(host, port)
+
+    def families(self) -> Iterator[Metric]:
+        """What `/metrics` shows of the gateway."""
+        return self._gateway.usage.families()
 
     def _listen(self) -> socket.socket:
         host, port = self._config.oci_bind, self._config.oci_port or 0

@@ -82,6 +82,9 @@ class Message(_message.Message):
     CALLS_FIELD_NUMBER: _builtins.int
     ANSWERS_FIELD_NUMBER: _builtins.int
     LEAVING_FIELD_NUMBER: _builtins.int
+    TRACEPARENT_FIELD_NUMBER: _builtins.int
+    traceparent: _builtins.str
+    """Of the span that sends batches, if the sender traces: W3C Trace Context. Those that do not know it skip it."""
     @_builtins.property
     def hello(self) -> Global___Hello: ...
     @_builtins.property
@@ -134,10 +137,11 @@ class Message(_message.Message):
         calls: _abc.Iterable[Global___Call] | None = ...,
         answers: _abc.Iterable[Global___Call] | None = ...,
         leaving: Global___Leaving | None = ...,
+        traceparent: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "batches", b"batches", "chunk", b"chunk", "deferred", b"deferred", "fetch", b"fetch", "hello", b"hello", "leaving", b"leaving", "links", b"links", "met", b"met", "offer", b"offer", "part", b"part", "progress", b"progress", "refused", b"refused"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "audit", b"audit", "batches", b"batches", "calls", b"calls", "chunk", b"chunk", "deferred", b"deferred", "fetch", b"fetch", "hello", b"hello", "leaving", b"leaving", "links", b"links", "met", b"met", "offer", b"offer", "part", b"part", "progress", b"progress", "refused", b"refused"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "audit", b"audit", "batches", b"batches", "calls", b"calls", "chunk", b"chunk", "deferred", b"deferred", "fetch", b"fetch", "hello", b"hello", "leaving", b"leaving", "links", b"links", "met", b"met", "offer", b"offer", "part", b"part", "progress", b"progress", "refused", b"refused", "traceparent", b"traceparent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -10,10 +10,10 @@ import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from crdtstream.config import Config, ConfigError
+from crdtstream.config import Config, ConfigError, split_address
 from crdtstream.runtime.acl_file import read_users
-from crdtstream.runtime.credentials import read_client_credentials, read_credentials, split_address
-from crdtstream.runtime.secret_files import replication_secret, with_password
+from crdtstream.runtime.credentials import read_client_credentials, read_credentials, read_web_credentials
+from crdtstream.runtime.secret_files import replication_secret, with_password, with_token
 from crdtstream.storage.checkpoint import MANIFEST
 from crdtstream.storage.disk import DiskError, RealDisk
 from crdtstream.storage.recovery import LogError
@@ -24,10 +24,12 @@ def problems_of(config: Config) -> list[str]:
     """Return one line for each problem; none if the region can start."""
     files: tuple[Callable[[Config], object], ...] = (
         with_password,
+        with_token,
         replication_secret,
         read_users,
         read_credentials,
         read_client_credentials,
+        read_web_credentials,
     )
     found: list[str] = []
     for check in files:

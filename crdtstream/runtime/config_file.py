@@ -85,7 +85,11 @@ class Table:
 
 
 def settings_of(config: Config) -> Table:
-    hidden = (*NOT_SETTINGS, "requirepass") if config.requirepass_file else NOT_SETTINGS
+    hidden = [*NOT_SETTINGS]
+    if config.requirepass_file:
+        hidden.append("requirepass")
+    if config.http_token_file:
+        hidden.append("http_token")
     fields = [field for field in dataclasses.fields(config) if field.name not in hidden]
     values: Values = {field.name: getattr(config, field.name) for field in fields}
     return Table(values, {field.name: field.default for field in fields}, True)

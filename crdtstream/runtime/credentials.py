@@ -6,7 +6,7 @@ declares the network itself trusted.
 
 from __future__ import annotations
 
-from crdtstream.config import Config, ConfigError, is_loopback
+from crdtstream.config import NO, Config, refuse_exposure
 from crdtstream.runtime.certificates import Certificates
 
 
@@ -15,7 +15,7 @@ def read_credentials(config: Config) -> Certificates | None:
     text beyond loopback.
     """
     if not config.tls_certificate:
-        _refuse_exposure(config)
+        refuse_exposure(config)
         return None
     return Certificates(config.tls_certificate, config.tls_key, config.tls_authority)
 
@@ -27,22 +27,14 @@ def read_client_credentials(config: Config) -> Certificates | None:
     return Certificates(*config.client_files(), config.tls_auth_clients)
 
 
-def _refuse_exposure(config: Config) -> None:
-    if config.insecure_replication:
-        return
-    hosts = [config.replication_bind, *(split_address(peer)[0] for peer in config.peers)]
-    for host in hosts:
-        if not is_loopback(host):
-            raise ConfigError(
-                f"{host} is not loopback, so replication would be sent in plain text: configure the three TLS files,"
-                " or --insecure-replication if the network itself is trusted"
-            )
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """Split HOST:PORT; an IPv6 host may be in brackets."""
-    host, _, port = address.rpartition(":")
-    return host.strip("[]"), int(port)
+def read_web_credentials(config: Config) -> Certificates | None:
+    """Those of the ports that speak HTTP, whose clients show no certificate: a token or a signature says who they are.
+    Return None if none of them has TLS; raises ConfigError for unusable files.
+    """
+    if not config.has_web_tls():
+        return None
+    certificate, key, _ = config.client_files()
+    return Certificates(certificate, key, "", NO)
 
 
 def join_address(host: str, port: int) -> str:

@@ -5,6 +5,9 @@ recognise that by the Hellos and keep the same one: the stream that the lower re
 the same side, the later. The other one closes without a warning. If two configured addresses lead to one process, their
 streams would displace each other for ever: in that case the existing stream stays.
 
+Peers may be added and removed while the region runs. The node decides which links end with that; here dialling begins
+and ends.
+
 A dialler rests while its peer is linked. Otherwise it retries after a delay that doubles from `backoff_ms_min` to
 `backoff_ms_max` and is drawn from the upper half of that, so that regions that lost each other do not retry in step.
 
@@ -18,18 +21,18 @@ import asyncio
 import random
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 
 import grpc.aio
 import structlog
 
-from crdtstream.config import Config
+from crdtstream.config import Config, split_address
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication import wire_pb2_grpc as wire_grpc
-from crdtstream.runtime.credentials import join_address, read_credentials, split_address
+from crdtstream.runtime.credentials import join_address, read_credentials
 from crdtstream.runtime.handshake import Answers, Handshake, Refused, host_of
-from crdtstream.runtime.link import LOST, Link, LinkNode, LinkSettings, is_refusal, reason_of
+from crdtstream.runtime.link import LAST_WORDS_S, LOST, Link, LinkNode, LinkSettings, is_refusal, reason_of
 from crdtstream.runtime.logging import log
 from crdtstream.runtime.newcomers import Newcomer, Newcomers
 from crdtstream.runtime.probing import objection
@@ -38,6 +41,7 @@ from crdtstream.runtime.repeats import Repeats
 LINKS_MAX = 1024
 DIALLED, ACCEPTED = "dialled", "accepted"
 STOP_S = 1.0
+PARTING_S = 2 * LAST_WORDS_S
 ENVELOPE_BYTES = 64 << 10
 SUPERSEDED = "another stream links the same two regions"
 DISPLACED_MAX = 3
@@ -100,7 +104,9 @@ class GrpcTransport:
         self._last_id = 0
         self._stopping = False
         self._server: grpc.aio.Server | None = None
-        self._diallers: list[asyncio.Task[None]] = []
+        self._diallers: dict[str, asyncio.Task[None]] = {}
+        # Of removed peers, until their links are closed.
+        self._leaving: set[asyncio.Task[None]] = set()
         self.port = config.replication_port
 
     async def start(self) -> None:
@@ -109,7 +115,7 @@ class GrpcTransport:
         wire_grpc.add_ReplicationServicer_to_server(_Servicer(self), self._server)
         self.port = self._listen(self._server)
         await self._server.start()
-        self._diallers = [asyncio.create_task(self._guard(peer)) for peer in self._config.peers]
+        self._begin_dialling(self._config.peers)
 
     def _listen(self, server: grpc.aio.Server) -> int:
         address = join_address(self._config.replication_bind, self._config.replication_port)
@@ -124,11 +130,12 @@ class GrpcTransport:
 
     async def stop(self) -> None:
         self._stopping = True
-        for task in self._diallers:
+        diallers = [*self._diallers.values(), *self._leaving]
+        for task in diallers:
             task.cancel()
         for link in list(self._links.values()):
             link.close("this region is shutting down")
-        await asyncio.gather(*self._diallers, return_exceptions=True)
+        await asyncio.gather(*diallers, return_exceptions=True)
         if self._server is not None:
             await self._server.stop(STOP_S)
 
@@ -245,6 +252,34 @@ class GrpcTransport:
 
     # Dialling
 
+    def follow(self, peers: Sequence[str]) -> None:
+        """Dial these peers from now on, and no others; the node closes links of those that were removed."""
+        added = [peer for peer in dict.fromkeys(peers) if peer not in self._diallers]
+        removed = [peer for peer in self._diallers if peer not in peers]
+        if added or removed:
+            logger.info("peers-changed", added=" ".join(added), removed=" ".join(removed))
+            self._answers.follow(peers)
+        for peer in removed:
+            self._end_dialling(peer)
+        self._begin_dialling(added)
+
+    def _begin_dialling(self, peers: Sequence[str]) -> None:
+        for peer in dict.fromkeys(peers):
+            self._diallers[peer] = asyncio.create_task(self._guard(peer))
+
+    def _end_dialling(self, peer: str) -> None:
+        """Stop now, or where a link has greeted, when the peer has had time to read why it is closed."""
+        task = self._diallers.pop(peer)
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+        greeted = any(link.dialled and link.address == peer and link.region for link in self._links.values())
+        if greeted:
+            asyncio.get_running_loop().call_later(PARTING_S, task.cancel)
+        else:
+            task.cancel()
+        for known in (self._unreached_s, self._objections, self.dial_failures):
+            known.pop(peer, None)
+
     async def _guard(self, peer: str) -> None:
         try:
             await self._keep_dialling(peer)
@@ -255,7 +290,7 @@ class GrpcTransport:
         limits = self._config.limits
         delay_ms = limits.backoff_ms_min
         origin = 0
-        while True:
+        while self._diallers.get(peer) is asyncio.current_task():
             linked = self._linked(origin)
             if linked is not None:
                 await linked.wait_closed()

@@ -53,9 +53,20 @@ class Answers:
         self._seek = seek
         self._changed = asyncio.Event()
 
+    def follow(self, peers: Sequence[str]) -> None:
+        """These are the configured addresses from now on."""
+        self._regions = {peer: region for peer, region in self._regions.items() if peer in peers}
+        self._unknown = set(peers) - self._regions.keys()
+        self._tell()
+
     def note(self, address: str, region: int) -> None:
-        self._regions[address] = region
-        self._unknown.discard(address)
+        """Note an answer, unless the address was removed meanwhile."""
+        if address in self._unknown or address in self._regions:
+            self._regions[address] = region
+            self._unknown.discard(address)
+            self._tell()
+
+    def _tell(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 

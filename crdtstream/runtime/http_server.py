@@ -3,37 +3,46 @@
 It answers GET and HEAD, ignores bodies, closes the connection after each answer, and knows no keep-alive, encoding or
 redirect. A request has `REQUEST_S` and `REQUEST_BYTES_MAX`, and there are at most `CONNECTIONS_MAX` at once, so that
 who reaches the port costs little.
+
+A token, if there is one, is asked for on every path but the `open_paths`: `Authorization: Bearer TOKEN`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import hmac
+import re
+import ssl
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from http import HTTPStatus
 
 import structlog
 
 from crdtstream.runtime.credentials import join_address
+from crdtstream.runtime.tls_port import TlsPort
 
 REQUEST_S = 10.0
 ANSWER_S = 30.0
 REQUEST_BYTES_MAX = 16 << 10
 CONNECTIONS_MAX = 64
 TEXT = "text/plain; charset=utf-8"
+NO_TOKEN = b"this path asks for a token: send it as Authorization: Bearer TOKEN\n"
+AUTHORIZATION = re.compile(rb"\r\nauthorization:[ \t]*(?:bearer +(\S+)[ \t]*(?=\r\n))?", re.IGNORECASE)
 
 logger = structlog.get_logger()
 
 
 class Answer:
-    """A status, a body, and the type of the body."""
+    """A status, a body, the type of the body, and lines of the head that only this answer has."""
 
-    __slots__ = ("body", "content_type", "status")
+    __slots__ = ("body", "content_type", "more", "status")
 
-    def __init__(self, status: HTTPStatus, body: bytes, content_type: str = TEXT) -> None:
+    def __init__(self, status: HTTPStatus, body: bytes, content_type: str = TEXT, more: str = "") -> None:
         self.status = status
         self.body = body
         self.content_type = content_type
+        self.more = more
 
     def encode(self, with_body: bool) -> bytes:
         head = (
@@ -42,6 +51,7 @@ class Answer:
             f"Content-Length: {len(self.body)}\r\n"
             "Cache-Control: no-store\r\n"
             "X-Content-Type-Options: nosniff\r\n"
+            f"{self.more}"
             "Connection: close\r\n\r\n"
         ).encode("ascii")
         return head + self.body if with_body else head
@@ -54,26 +64,50 @@ def said(status: HTTPStatus, text: str = "") -> Answer:
 Route = Callable[[], Awaitable[Answer]]
 
 
+class Guard:
+    """Who is let in: the TLS context, and the token; both may be missing. It hears of those who are not let in."""
+
+    context: ssl.SSLContext | None = None
+    token: str = ""
+    open_paths: Collection[str] = ()
+
+    def tls_refused(self, transport: asyncio.Transport, reason: str) -> None:
+        """The TLS handshake of a client failed."""
+
+    async def token_denied(self, transport: asyncio.BaseTransport) -> None:
+        """A client gave a wrong token; it is answered when this returns."""
+
+
 class HttpServer:
     """Listens, and answers with what the route of a path returns."""
 
-    def __init__(self, host: str, port: int, routes: Mapping[str, Route]) -> None:
+    def __init__(self, host: str, port: int, routes: Mapping[str, Route], guard: Guard | None = None) -> None:
         self._host = host
         self._port = port
         self._routes = routes
-        self._connections = 0
+        self._guard = guard or Guard()
         self._server: asyncio.Server | None = None
+        self._tls: TlsPort | None = None
         self._running: set[asyncio.Task[None]] = set()
 
     async def start(self) -> str:
         """Listen; return the address. Raises OSError."""
-        limit = REQUEST_BYTES_MAX
-        self._server = await asyncio.start_server(self._accept, self._host, self._port, limit=limit)
+        make, context = self._protocol, self._guard.context
+        if context is not None:
+            self._tls = TlsPort(context, self._protocol, self._guard.tls_refused, CONNECTIONS_MAX)
+            make = self._tls.protocol
+        self._server = await asyncio.get_running_loop().create_server(make, self._host, self._port)
         return join_address(self._host, self._server.sockets[0].getsockname()[1])
+
+    def _protocol(self) -> asyncio.Protocol:
+        running = asyncio.get_running_loop()
+        return asyncio.StreamReaderProtocol(asyncio.StreamReader(REQUEST_BYTES_MAX, running), self._accept, running)
 
     async def stop(self) -> None:
         if self._server is not None:
             self._server.close()
+        if self._tls is not None:
+            self._tls.stop()
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
@@ -101,19 +135,20 @@ class HttpServer:
             except asyncio.LimitOverrunError:
                 answer = said(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
             else:
-                answer = await self._answer(head)
+                answer = await self._answer(head, writer.transport)
                 with_body = not head.startswith(b"HEAD ")
         writer.write(answer.encode(with_body))
         async with asyncio.timeout(ANSWER_S):
             await writer.drain()
-            if writer.can_write_eof():
-                writer.write_eof()
+            if not writer.can_write_eof():
+                return  # TLS, whose end is an exchange of its own
+            writer.write_eof()
             # What was sent too much is read, or closing would reset the connection before the answer arrives.
             with suppress(OSError):
                 while await reader.read(REQUEST_BYTES_MAX):
                     pass
 
-    async def _answer(self, head: bytes) -> Answer:
+    async def _answer(self, head: bytes, transport: asyncio.BaseTransport) -> Answer:
         words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
         if len(words) != 3 or not words[2].startswith("HTTP/1."):
             return said(HTTPStatus.BAD_REQUEST)
@@ -124,8 +159,22 @@ class HttpServer:
             return said(HTTPStatus.NOT_FOUND, f"there are {', '.join(self._routes)}")
         if method not in ("GET", "HEAD"):
             return said(HTTPStatus.METHOD_NOT_ALLOWED)
+        if not await self._admits(path, head, transport):
+            return Answer(HTTPStatus.UNAUTHORIZED, NO_TOKEN, more="WWW-Authenticate: Bearer\r\n")
         try:
             return await route()
         except Exception:
             logger.exception("http-request-failed", path=path)
             return said(HTTPStatus.INTERNAL_SERVER_ERROR)
+
+    async def _admits(self, path: str, head: bytes, transport: asyncio.BaseTransport) -> bool:
+        guard = self._guard
+        if not guard.token or path in guard.open_paths:
+            return True
+        found = AUTHORIZATION.search(head)
+        if found is None:
+            return False
+        if hmac.compare_digest(found[1] or b"", guard.token.encode()):
+            return True
+        await guard.token_denied(transport)
+        return False

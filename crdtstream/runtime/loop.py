@@ -24,6 +24,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import nullcontext
 from functools import partial
 
 import structlog
@@ -37,14 +38,15 @@ from crdtstream.runtime import acl_file, process
 from crdtstream.runtime.bulk_server import BulkServer
 from crdtstream.runtime.certificates import Renewal
 from crdtstream.runtime.config_file import rewrite_file
-from crdtstream.runtime.credentials import read_client_credentials
+from crdtstream.runtime.credentials import read_client_credentials, read_web_credentials
 from crdtstream.runtime.grpc_transport import GrpcTransport
 from crdtstream.runtime.logging import configure_logging, log
 from crdtstream.runtime.metrics.meters import Meters
 from crdtstream.runtime.observing import Observing
 from crdtstream.runtime.opening import open_region
 from crdtstream.runtime.partition_port import PartitionPort
-from crdtstream.runtime.ports import ClientPort, EdgePort
+from crdtstream.runtime.ports import ClientPort, EdgePort, GatewayPort, Tracing
+from crdtstream.runtime.reloading import Reloading
 from crdtstream.runtime.roomy_node import RoomyNode
 from crdtstream.runtime.saver import Saver
 from crdtstream.runtime.stopping import Stopping
@@ -76,7 +78,7 @@ class RegionFailed(Exception):
 
 class Loop:
     """The node of one region on an event loop; `make_port` creates the server for its clients, `make_gateway` the one
-    for clients of OCI Streaming.
+    for clients of OCI Streaming; `reread` reads the settings file again.
 
     `failed` is true until the start is in the log, and again after a failure: nothing is appended while it is true.
     """
@@ -85,9 +87,12 @@ class Loop:
         self,
         config: Config,
         make_port: Callable[[Loop], ClientPort],
-        make_gateway: Callable[[Loop], EdgePort] | None = None,
+        make_gateway: Callable[[Loop], GatewayPort] | None = None,
+        reread: Callable[[], Config] | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self.config = config
+        self._reloading = Reloading(config, reread)
         self.node = Node(config, now_ms())
         self._introduce()
         self._disk = RealDisk(config.data)
@@ -95,17 +100,18 @@ class Loop:
         self.meters = Meters()
         self._unwritten = Unwritten()
         self.certificates = read_client_credentials(config)
+        self.web_certificates = read_web_credentials(config)
         self._server = make_port(self)
-        self.transport = GrpcTransport(
-            config, RoomyNode(self.node, self.expect, lambda: self.failed), self.schedule, now_ms, self.fail
-        )
-        used = [each for each in (self.certificates, self.transport.certificates) if each is not None]
-        self._renewal = Renewal(used)
+        roomy = RoomyNode(self.node, self.expect, lambda: self.failed)
+        self._traced = None if tracing is None else tracing.links(roomy, self._effects)
+        self.transport = GrpcTransport(config, self._traced or roomy, self.schedule, now_ms, self.fail)
+        used = (self.certificates, self.web_certificates, self.transport.certificates)
+        self._renewal = Renewal([each for each in used if each is not None])
         self.partitions = PartitionPort(self, now_ms)
         self.bulk = None if config.bulk_port is None else BulkServer(config, self, now_ms, self.certificates)
         self._observing = None if config.http_port is None else Observing(self)
-        gateway = None if make_gateway is None else make_gateway(self)
-        edges: dict[str, EdgePort | None] = {"bulk": self.bulk, "oci": gateway, "http": self._observing}
+        self.gateway = None if make_gateway is None else make_gateway(self)
+        edges: dict[str, EdgePort | None] = {"bulk": self.bulk, "oci": self.gateway, "http": self._observing}
         self._edges = {name: edge for name, edge in edges.items() if edge is not None}
         self._settling: list[asyncio.Future[None]] = []
         self._scheduled = False
@@ -115,13 +121,17 @@ class Loop:
         self._room_needed = 0
         self._damages_told = 0
         self._forgotten_given = 0
-        self._saver = Saver(self.node, self.log, self._checkpointer, self._settle, now_ms, self.meters)
+        around = nullcontext if tracing is None else tracing.checkpoint
+        self._saver = Saver(self.node, self.log, self._checkpointer, self._settle, now_ms, self.meters, around)
         self._stopping = Stopping(self.node, self._saver, self._end, self.schedule)
         self._addresses: dict[str, str] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._leaves: asyncio.TimerHandle | None = None
         self._ended: asyncio.Future[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
+
+    def _effects(self) -> int:
+        return self.node.replica.applied.vector.total()
 
     def _introduce(self) -> None:
         """Give the node what only the process knows about itself, and a clock for statistics."""
@@ -186,8 +196,10 @@ class Loop:
             self._stopping.ask(saves, hands_over)
 
     def reload(self) -> None:
-        """Read the files of certificates again."""
+        """Read the files of certificates and of settings again."""
         self._renewal.reload()
+        self.node.reconfigure(self._reloading.reload(self.node.settings.config))
+        self.schedule()
 
     def _end(self) -> None:
         if self._ended is not None and not self._ended.done():
@@ -249,6 +261,8 @@ class Loop:
             self.partitions.turn_ended()
         self._behind_bytes = self.node.behind_bytes()
         self._server.turn_ended()
+        if self._traced is not None:
+            self._traced.turn_ended()
         if self.node.is_staging():
             gc.freeze()  # staged state is not garbage, and visiting it repeatedly takes seconds
         self.transport.wake()
@@ -283,6 +297,7 @@ class Loop:
                 break
             ready = self.node.ready()
         self._tell()
+        self._follow_config()
         context = self.node.context
         requests = context.requests
         if requests.rewrite:
@@ -418,18 +433,20 @@ class Loop:
             self._renewal.follow(time.monotonic())
             if self._observing is not None:
                 self._observing.note(now_ms())
-            self._follow_config()
+            self._give_back()
             self._tell_damage()
             self.schedule()
 
     def _follow_config(self) -> None:
-        """Apply a changed configuration. If memory is short, or much was forgotten, return freed memory to
-        the system.
-        """
+        """Apply a changed configuration, once the ports listen, and before peers hear of it."""
         config = self.node.settings.config
-        if config is not self.config:
+        if config is not self.config and self._addresses:
             self.config = config
             configure_logging(config)
+            self.transport.follow(config.peers)
+
+    def _give_back(self) -> None:
+        """If memory is short, or much was forgotten, return freed memory to the system."""
         forgotten = self.node.forgotten_keys
         much = forgotten - self._forgotten_given >= FORGOTTEN_KEYS
         if (much or self.node.standing.memory_short) and process.give_back(time.monotonic()):

@@ -1,30 +1,38 @@
 """The region as the HTTP port shows it: `/metrics`, `/healthz`, `/readyz`.
 
 `/healthz` says whether the process should be left alone: its event loop runs, and its log accepts records. `/readyz`
-says whether clients should be sent here, and if not, why. Both are 200 or 503, with the reason as text.
+says whether clients should be sent here, and if not, why. Both are 200 or 503, with the reason as text, and are open to
+all who reach the port, as probes need it; `/metrics` asks for the token, if there is one.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Protocol
 
 from prometheus_client.core import Metric
 
+from crdtstream.clients.guard import warn
 from crdtstream.node import Node
 from crdtstream.runtime.bulk_server import BulkServer
+from crdtstream.runtime.certificates import Certificates
 from crdtstream.runtime.grpc_transport import GrpcTransport
-from crdtstream.runtime.http_server import Answer, HttpServer, said
+from crdtstream.runtime.http_server import Answer, Guard, HttpServer, said
 from crdtstream.runtime.metrics import of_region
 from crdtstream.runtime.metrics.ages import Ages
 from crdtstream.runtime.metrics.exposition import CONTENT_TYPE, render
 from crdtstream.runtime.metrics.meters import Meters
+from crdtstream.runtime.metrics.of_partitions import partition_families
 from crdtstream.runtime.metrics.of_peers import peer_families
 from crdtstream.runtime.metrics.of_streams import stream_families
 from crdtstream.runtime.metrics.survey import Seen, Survey
+from crdtstream.runtime.ports import GatewayPort
+from crdtstream.runtime.tls_port import note_refusal, peer_name
 from crdtstream.storage.log import Log
 
+METRICS, HEALTH, READINESS = "/metrics", "/healthz", "/readyz"
 # A scrape waits so long for the walk over all streams, and then shows the one before.
 SURVEY_S = 2.0
 # A disk that takes longer to sync than this counts as gone.
@@ -39,13 +47,41 @@ class Observed(Protocol):
     meters: Meters
 
     @property
+    def web_certificates(self) -> Certificates | None: ...
+    @property
     def log(self) -> Log: ...
     @property
     def transport(self) -> GrpcTransport: ...
     @property
     def bulk(self) -> BulkServer | None: ...
     @property
+    def gateway(self) -> GatewayPort | None: ...
+    @property
     def is_stopping(self) -> bool: ...
+
+
+class RegionGuard(Guard):
+    """Who is not let in is counted and told as on the other ports, and waits for the answer after a wrong token."""
+
+    open_paths = (HEALTH, READINESS)
+
+    def __init__(self, loop: Observed) -> None:
+        self._context = loop.node.context
+        config = loop.node.settings.config
+        self.token = config.http_token
+        if config.http_tls:
+            assert loop.web_certificates is not None, "an HTTP port with TLS has certificates"
+            self.context = loop.web_certificates.server_context()
+
+    def tls_refused(self, transport: asyncio.Transport, reason: str) -> None:
+        note_refusal(self._context, f"{peer_name(transport)} of the HTTP port", reason)
+
+    async def token_denied(self, transport: asyncio.BaseTransport) -> None:
+        context = self._context
+        context.statistics.denied_passwords += 1
+        text = f"an HTTP request from {peer_name(transport)} gave a wrong token"
+        warn(context, context.alarms.passwords, "wrong-password", text)
+        await asyncio.sleep(context.limits.auth_failure_delay_ms / 1000)
 
 
 class Observing:
@@ -55,9 +91,9 @@ class Observing:
         self._loop = loop
         self._ages = Ages()
         self._survey = Survey(loop.node.replica.keyspace, loop.meters.scrape_slice)
-        routes = {"/metrics": self.metrics, "/healthz": self.health, "/readyz": self.readiness}
+        routes = {METRICS: self.metrics, HEALTH: self.health, READINESS: self.readiness}
         config = loop.node.settings.config
-        self._server = HttpServer(config.http_bind, config.http_port or 0, routes)
+        self._server = HttpServer(config.http_bind, config.http_port or 0, routes, RegionGuard(loop))
 
     async def start(self) -> str:
         """Listen; return the address. Raises OSError."""
@@ -99,6 +135,9 @@ class Observing:
         yield from of_region.log_families(node, loop.log, loop.meters)
         yield from of_region.replication_families(node)
         yield from of_region.bulk_families(node, loop.bulk)
+        if loop.gateway is not None:
+            yield from loop.gateway.families()
+            yield from partition_families(node.partitions, node.settings.config.region)
         yield from of_region.event_families()
         yield from peer_families(node.context, loop.transport, self._ages)
         yield from stream_families(seen)

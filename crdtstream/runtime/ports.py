@@ -1,8 +1,14 @@
-"""Servers of a region as its loop sees them."""
+"""Servers of a region, and its traces, as its loop sees them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Protocol
+
+from prometheus_client.core import Metric
+
+from crdtstream.runtime.link import LinkNode
 
 
 class ClientPort(Protocol):
@@ -25,3 +31,23 @@ class EdgePort(Protocol):
     async def start(self) -> str: ...
 
     async def stop(self) -> None: ...
+
+
+class GatewayPort(EdgePort, Protocol):
+    """A port for clients of partitioned streams, which `/metrics` shows."""
+
+    def families(self) -> Iterator[Metric]: ...
+
+
+class TracedNode(LinkNode, Protocol):
+    """The node as links see it, with a trace of what they carry."""
+
+    def turn_ended(self) -> None: ...
+
+
+class Tracing(Protocol):
+    """Spans around what the loop does."""
+
+    def links(self, node: LinkNode, effects: Callable[[], int]) -> TracedNode: ...
+
+    def checkpoint(self) -> AbstractContextManager[None]: ...

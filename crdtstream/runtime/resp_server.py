@@ -16,12 +16,11 @@ from typing import cast
 
 import structlog
 
-from crdtstream.clients.guard import warn
 from crdtstream.config import is_loopback
 from crdtstream.protocols import replies
 from crdtstream.protocols.requests import ProtocolError, RequestParser
 from crdtstream.runtime.loop import Loop, RegionFailed, now_ms
-from crdtstream.runtime.tls_port import TlsPort
+from crdtstream.runtime.tls_port import TlsPort, note_refusal, peer_name
 from crdtstream.runtime.unread import Unread
 
 PROTECTED = (
@@ -81,6 +80,7 @@ class RespServer:
 
     def __init__(self, loop: Loop) -> None:
         self._node = loop.node
+        self._execute_all = loop.node.execute_all
         self._loop = loop
         self._connections: dict[int, Connection] = {}
         self._ahead: dict[int, Connection] = {}
@@ -113,14 +113,7 @@ class RespServer:
         return f"{bind}:{server.sockets[0].getsockname()[1]}"
 
     def _refuse_tls(self, transport: asyncio.Transport, reason: str) -> None:
-        context = self._node.context
-        context.statistics.refused_handshakes += 1
-        warn(
-            context,
-            context.alarms.handshakes,
-            "tls-client-refused",
-            f"TLS client {peer_name(transport)} refused: {reason}",
-        )
+        note_refusal(self._node.context, peer_name(transport), reason)
         self._loop.schedule()
 
     def is_encrypted(self, connection: Connection) -> bool:
@@ -184,7 +177,7 @@ class RespServer:
             if requests:
                 self._loop.expect(len(data), held_bytes)
             while requests:
-                node.execute_all(connection.id, requests, arrived_ms)
+                self._execute_all(connection.id, requests, arrived_ms)
                 parser.authenticated = client.authenticated
                 requests = parser.feed(b"") if parser.paused else []
         except ProtocolError as error:
@@ -214,7 +207,7 @@ class RespServer:
     def _end_badly(self, client_id: int, error: ProtocolError, arrived_ms: int) -> None:
         try:
             for argv in error.requests:
-                self._node.execute(client_id, argv, arrived_ms)
+                self._execute_all(client_id, [argv], arrived_ms)
             self._node.refuse(client_id, replies.error(error.text))
         except Exception as failure:
             self._loop.fail(failure)
@@ -304,12 +297,3 @@ def clients_within_files(clients_max: int) -> int:
     fewer = max(1, soft - FILES_RESERVED)
     logger.warning("clients-limited", files=soft, clients_max=fewer)
     return fewer
-
-
-def peer_name(transport: asyncio.Transport) -> str:
-    """`host:port` of the client."""
-    name = transport.get_extra_info("peername")
-    if not isinstance(name, tuple):
-        return "unix:0"
-    host = f"[{name[0]}]" if ":" in str(name[0]) else str(name[0])
-    return f"{host}:{name[1]}"

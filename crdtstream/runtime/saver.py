@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TypeVar
 
@@ -42,7 +43,9 @@ Result = TypeVar("Result")
 
 
 class Saver:
-    """The checkpoints of one region; `settle` runs a turn and returns whether everything is in the log."""
+    """The checkpoints of one region; `settle` runs a turn and returns whether everything is in the log. Each is taken
+    within a context that `around` makes.
+    """
 
     def __init__(
         self,
@@ -52,6 +55,7 @@ class Saver:
         settle: Callable[[], bool],
         now_ms: Callable[[], int],
         meters: Meters,
+        around: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._node = node
         self._log = log
@@ -59,6 +63,7 @@ class Saver:
         self._settle = settle
         self._now_ms = now_ms
         self._meters = meters
+        self._around = around
         self._retry_s = 0.0
         self._rest_s = REST_S
         self._backups = Backups(node, log, checkpointer, self._settle_or_fail, on_thread, now_ms)
@@ -97,7 +102,8 @@ class Saver:
         saving.begin()
         backups = saving.take_backups()
         try:
-            await self._take()
+            with self._around():
+                await self._take()
         except DiskError as error:
             self._checkpointer.abort()
             self._meters.checkpoint_failures += 1

@@ -12,6 +12,9 @@ import ssl
 from collections.abc import Callable
 from typing import cast
 
+from crdtstream.clients.context import Context
+from crdtstream.clients.guard import warn
+
 HANDSHAKE_S = 10.0
 GREETINGS_MAX = 1_000
 
@@ -78,6 +81,21 @@ class TlsPort:
             return
         if encrypted is not None and not encrypted.is_closing():
             protocol.connection_made(encrypted)
+
+
+def note_refusal(context: Context, client: str, reason: str) -> None:
+    """Count a client whose handshake failed, and tell the log."""
+    context.statistics.refused_handshakes += 1
+    warn(context, context.alarms.handshakes, "tls-client-refused", f"TLS client {client} refused: {reason}")
+
+
+def peer_name(transport: asyncio.BaseTransport) -> str:
+    """`host:port` of the client."""
+    name = transport.get_extra_info("peername")
+    if not isinstance(name, tuple):
+        return "unix:0"
+    host = f"[{name[0]}]" if ":" in str(name[0]) else str(name[0])
+    return f"{host}:{name[1]}"
 
 
 def reason_of(error: OSError) -> str:

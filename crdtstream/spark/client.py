@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 import grpc
 
 from crdtstream.bulk import bulk_pb2
+from crdtstream.spark.access import Access
 from crdtstream.spark.offsets import Position, Positions, origin_text, stream_bytes, stream_text
 from crdtstream.spark.options import Options
 from crdtstream.spark.regions import ELSEWHERE, BulkError, Region, Stranded
@@ -71,15 +72,15 @@ class Client:
         timeout_ms: int = 30_000,
         retries: int = 3,
         retry_interval_ms: int = 1_000,
-        password: Callable[[], str] = str,
+        access: Access | None = None,
     ) -> None:
-        self.regions = [Region(address) for address in endpoints]
+        self._access = access or Access(Options({}))
+        self.regions = [Region(address, self._access) for address in endpoints]
         self.preferred = preferred
         self.database = database
         self.timeout_s = timeout_ms / 1000
         self.retries = retries
         self.pause_ms = retry_interval_ms
-        self._password = password
 
     def close(self) -> None:
         for region in self.regions:
@@ -88,10 +89,8 @@ class Client:
     # Choosing a region
 
     def call(self, timeout_s: float | None = None) -> dict[str, Any]:
-        """Return the deadline and password arguments of a call."""
-        password = self._password()
-        metadata = (("password", password),) if password else ()
-        return {"timeout": timeout_s or self.timeout_s, "metadata": metadata}
+        """Return the deadline of a call, and its metadata: user and password."""
+        return {"timeout": timeout_s or self.timeout_s, "metadata": self._access.metadata()}
 
     def short(self) -> dict[str, Any]:
         return self.call(min(self.timeout_s, PROBE_MS / 1000))
@@ -132,6 +131,7 @@ class Client:
         for region in self.regions:
             if region.reason and region.probe is None and time.monotonic() >= region.probed_at + PROBE_INTERVAL_S:
                 region.probed_at = time.monotonic()
+                region.renew()
                 region.probe = region.stub.Describe.future(bulk_pb2.DescribeRequest(), **self.short())
             elif region.probe is not None and region.probe.done():
                 if region.probe.exception() is None:
@@ -374,8 +374,9 @@ def client_of(options: Options) -> Client:
         "fetchOffset.retryIntervalMs",
     )
     values = [options[name] for name in names]
-    key = (os.getpid(), *values, options["passwordFile"], options["passwordEnv"])
+    access = Access(options)
+    key = (os.getpid(), *values, *access.key)
     if key not in _clients:
         endpoints, region, database, timeout_ms, retries, interval_ms = values
-        _clients[key] = Client(endpoints, region or "", database, timeout_ms, retries, interval_ms, options.password)
+        _clients[key] = Client(endpoints, region or "", database, timeout_ms, retries, interval_ms, access)
     return _clients[key]

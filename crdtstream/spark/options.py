@@ -190,8 +190,22 @@ TABLE: Final = (
         "how long regions are not asked again for new entries, streams and origins",
         at_least(0),
     ),
+    Option("user", "", "user of the bulk ports whose password is sent; without it `default`", text),
     Option("passwordFile", "", "file on driver and workers with the password of the bulk ports, in one line", text),
     Option("passwordEnv", "", "environment variable on driver and workers with the password", text),
+    Option(
+        "tls", "false", "whether the bulk ports are reached over TLS; endpoints by names in their certificates", boolean
+    ),
+    Option(
+        "tlsCaFile",
+        "",
+        "PEM file on driver and workers with the authority of the bulk ports, if not the system's",
+        text,
+    ),
+    Option(
+        "tlsCertFile", "", "PEM file on driver and workers with the certificate that is shown to the bulk ports", text
+    ),
+    Option("tlsKeyFile", "", "PEM file on driver and workers with its private key", text),
     Option("ackGroup", "", "consumer group that acknowledges what a streaming query has committed", text),
     Option("stream", "", "sink: the stream of all rows, where they have no column `stream`", text),
     Option(
@@ -212,6 +226,7 @@ TABLE: Final = (
 BY_KEY: Final = {option.name.lower(): option for option in TABLE}
 # An option that CREATE TABLE adds.
 OF_TABLES: Final = "provider"
+TLS_FILES: Final = ("tlsCaFile", "tlsCertFile", "tlsKeyFile")
 SECRETS: Final = ("password", "requirepass", "auth", "secret")
 
 
@@ -224,6 +239,7 @@ class Options:
             refuse_unknown(key)
         self._values = {option.name: self._parsed(option) for option in TABLE}
         self._refuse_pairs()
+        self._refuse_half_tls()
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
@@ -245,6 +261,15 @@ class Options:
         least, most = self["minPartitions"], self["maxPartitions"]
         if least and most and least > most:
             raise OptionError(f"minPartitions is {least}, but maxPartitions is {most}: raise the maximum")
+
+    def _refuse_half_tls(self) -> None:
+        for name in TLS_FILES:
+            if self[name] and not self["tls"]:
+                raise OptionError(f"{name} was given, but tls is not true: add the option tls=true")
+        if bool(self["tlsCertFile"]) != bool(self["tlsKeyFile"]):
+            raise OptionError("tlsCertFile and tlsKeyFile belong together: give both or none")
+        if self["user"] and not (self["passwordFile"] or self["passwordEnv"]):
+            raise OptionError("user was given without a password: add the option passwordFile or passwordEnv")
 
     def need(self, name: str) -> Any:
         if not self[name]:
@@ -281,7 +306,7 @@ class Options:
     def password(self) -> str:
         """Read the password where it is used, so that no plan contains it; empty if none is configured."""
         if self["passwordFile"]:
-            return Path(self["passwordFile"]).read_text(encoding="utf-8").strip("\r\n")
+            return self.read("passwordFile").decode().strip("\r\n")
         if self["passwordEnv"]:
             if self["passwordEnv"] not in os.environ:
                 raise OptionError(
@@ -289,6 +314,15 @@ class Options:
                 )
             return os.environ[self["passwordEnv"]]
         return ""
+
+    def read(self, name: str) -> bytes:
+        """The file that an option names; raises OptionError."""
+        path = self[name]
+        try:
+            return Path(path).read_bytes()
+        except OSError as error:
+            text = f"{name} {path} cannot be read here: {error.strerror}; it has to be on driver and workers"
+            raise OptionError(text) from None
 
 
 def refuse_unknown(key: str) -> None:

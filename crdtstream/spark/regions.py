@@ -11,19 +11,9 @@ from typing import Any, Final
 import grpc
 
 from crdtstream.bulk import bulk_pb2, bulk_pb2_grpc
+from crdtstream.spark.access import Access
 from crdtstream.spark.offsets import Position
 
-CHANNEL: Final = (
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.max_send_message_length", -1),
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 1_000),
-    ("grpc.use_local_subchannel_pool", 1),
-    # A machine that is gone sends nothing: with keepalive, a running call fails before its deadline.
-    ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
-)
 # Another region, or the same one later, may answer; any other code is reported to the user.
 ELSEWHERE: Final = frozenset(
     {
@@ -53,16 +43,28 @@ class Stranded(BulkError):
 class Region:
     """The bulk port at one address, and what is known about the region behind it."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, access: Access) -> None:
         self.address = address
-        self.channel = grpc.insecure_channel(address, options=CHANNEL)
-        self.stub = bulk_pb2_grpc.BulkStub(self.channel)
+        self._access = access
+        self._open()
         self.number = 0
         self.name = ""
         self.applied: Position = {}
         self.reason = ""
         self.probe: Any = None
         self.probed_at = 0.0
+
+    def _open(self) -> None:
+        # Before the content: what changes in between is noticed the next time.
+        self._stamp = self._access.stamp()
+        self.channel = self._access.channel(self.address)
+        self.stub = bulk_pb2_grpc.BulkStub(self.channel)
+
+    def renew(self) -> None:
+        """Use the TLS files as they are now, if they have changed; calls that run end."""
+        if self._access.stamp() != self._stamp:
+            self.channel.close()
+            self._open()
 
     @property
     def label(self) -> str:

@@ -205,3 +205,18 @@ def test_wrong_use_and_no_region(tmp_path: Path) -> None:
     assert run("backup", "--verify", tmp_path, "--to", tmp_path).exit_code == REFUSED
     assert run("backup", "--node", "nowhere", "--to", tmp_path / "x").exit_code == REFUSED
     assert run("backup", "--node", f"127.0.0.1:{free_port()}", "--to", tmp_path / "x").exit_code == NO_ANSWER
+
+
+def test_a_password_is_in_a_file_or_a_variable(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("hush\n")
+    with regions_in(tmp_path) as regions:
+        (region,) = regions.make(1)
+        region.start(backup_directory=tmp_path / "backups", requirepass_file=secret)
+        until(lambda: "event=serving" in region.log(), "it serves")
+        words = ["backup", "--node", f"127.0.0.1:{region.port}", "--to", tmp_path / "backups" / "one", "--json"]
+        refused = run(*words)
+        assert refused.exit_code != 0 and "Authentication required" in refused.output
+        assert run(*words, "--password-file", secret).exit_code == 0
+    shown = run("backup", "--password", "hush")
+    assert shown.exit_code == REFUSED and "hush" not in shown.output and "--password-file" in shown.output

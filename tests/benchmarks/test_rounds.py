@@ -11,7 +11,7 @@ from benchmarks.driver import Talker
 from benchmarks.instructions import Callgrind
 from benchmarks.load import Appends
 from benchmarks.rounds import counted, play
-from benchmarks.servers import EVERYSEC, Server, start_redis
+from benchmarks.servers import EVERYSEC, Redis, Server
 from crdtstream.processes.launching import Launcher
 from crdtstream.processes.waiting import ProcessError, until
 from tests.benchmarks.valgrind import needs_valgrind
@@ -71,8 +71,8 @@ def connected(echo: Server) -> list[Talker]:
 @needs_valgrind
 def test_the_same_load_takes_as_many_instructions_again(redis_server: Path, tmp_path: Path) -> None:
     counter = Callgrind(tmp_path)
-    with start_redis(redis_server, tmp_path, EVERYSEC, counter) as server:
-        server.await_serving()
+    with Redis(redis_server, tmp_path, EVERYSEC, counter) as server:
+        server.begin()
         load = Appends([server.port] * 10, ["stream"], count=160, depth=16)
         first, second = (counted(server, load, counter).instructions_each for _ in range(2))
     assert first is not None

@@ -88,6 +88,10 @@ class FakeNeighbours:
         self.shown: list[Peer] = []
         self.vector = VersionVector()
         self.counts: dict[int, int] = {}
+        self.followed: tuple[str, ...] = ()
+
+    def follow(self, peers: tuple[str, ...]) -> None:
+        self.followed = peers
 
     def peers(self) -> list[Peer]:
         return self.shown

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from crdtstream.commands.settings import CONNECTION_LIMITS, LIVE_LIMITS, SETTINGS
+from crdtstream.commands.settings import SETTINGS, meant
 from crdtstream.config import Config, Limits
 from crdtstream.core.entry_id import STRICT
 from crdtstream.protocols import replies
@@ -39,8 +39,15 @@ def failure(name: str, reason: str) -> bytes:
 def test_every_field_has_a_name() -> None:
     own = [field.name for field in (*fields(Config), *fields(Limits)) if field.name != "limits"]
     assert not [name for name in own if name.replace("_", "-") not in SETTINGS]
-    known = {field.name for field in fields(Limits)}
-    assert known >= LIVE_LIMITS and known >= CONNECTION_LIMITS
+
+
+def test_an_unknown_name_of_ours_is_told_which_was_meant(region: Region) -> None:
+    unknown = b"-ERR Unknown option or number of arguments for CONFIG SET - '%b'"
+    for name, ours in ((b"peer", b"peers"), (b"Heartbeat_MS", b"heartbeat-ms"), (b"client-max", b"clients-max")):
+        assert region.run("CONFIG", "SET", name, "1") == unknown % name + b': did you mean "%b"?\r\n' % ours
+    for name in (b"maxmemry", b"cluster-announce-ip", b"a"):
+        assert region.run("CONFIG", "SET", name, "1") == unknown % name + b"\r\n"
+    assert region.line("CONFIG GET peer") == b"*0\r\n"
 
 
 def test_patterns(region: Region) -> None:
@@ -244,6 +251,17 @@ def test_as_redis(port: int, region: Region, script: str) -> None:
             assert unordered(ours) == unordered(theirs), line
     finally:
         connection.close()
+
+
+@pytest.mark.skipif(REDIS is None, reason="redis-server is not installed")
+def test_names_of_redis_get_the_words_of_redis_alone(port: int) -> None:
+    connection = Connection(port)
+    try:
+        flat = read_reply(connection.line("CONFIG GET *") or b"")
+    finally:
+        connection.close()
+    assert isinstance(flat, list) and len(flat) > 300
+    assert [name for name in map(str, flat[::2]) if name not in SETTINGS and meant(name)] == []
 
 
 def unordered(reply: bytes | None) -> object:

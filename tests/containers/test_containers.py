@@ -57,6 +57,13 @@ def image() -> Iterator[str]:
         subprocess.run(["docker", "image", "rm", "--force", tag], capture_output=True, check=False)
 
 
+def test_the_image_has_what_the_gateway_and_traces_need(image: str) -> None:
+    words = ["--name", "east", "--region", "1", "--cluster", "c", "--oci-port", "7301", "--http-port", "9121"]
+    words += ["--otel-endpoint", "http://127.0.0.1:4318", "--check"]
+    said = run("docker", "run", "--rm", "--network", "none", image, "serve", *words)
+    assert said == "The settings are valid.\n"
+
+
 @pytest.fixture(scope="module")
 def table(request: pytest.FixtureRequest) -> Iterator[list[str]]:
     rows: list[str] = []

@@ -16,7 +16,7 @@ from tests.docs.blocks import PAGES
 from tests.tidy import LAYERS, ROOT
 
 # The package itself, its settings, the events of its log, and `python -m crdtstream`.
-UNLISTED = ("crdtstream", "config", "events", "__main__")
+UNLISTED = ("crdtstream", "config", "setting_rows", "known_settings", "events", "flags", "__main__")
 
 
 def rows_of(page: str, heading: str) -> list[list[str]]:

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from crdtstream.processes.clients import client_of
+from crdtstream.processes.ports import free_port
 from crdtstream.processes.region import RegionProcess, regions_in
 from tests.commands.harness import REDIS, redis_server
 from tests.region_processes import linked
+from tests.runtime.speakers import certificate, needs_openssl
 
 pytestmark = pytest.mark.skipif(REDIS is None, reason="redis-server is not installed")
 
@@ -139,7 +141,59 @@ def test_an_import_goes_on_where_it_was_interrupted(redis_port: int, region: Reg
     ]
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:1", "redis://127.0.0.1:1"])
-def test_a_source_that_cannot_be_used_is_named(url: str, region: RegionProcess) -> None:
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("127.0.0.1:1", "the URL of the source must be redis://"),
+        ("redis://127.0.0.1:1", "cannot use the source at redis://127.0.0.1:1: "),
+        ("redis://ann:hush@127.0.0.1:1/3", "cannot use the source at redis://127.0.0.1:1/3: "),
+        ("redis://:hu/sh@127.0.0.1:1", "the URL of the source must be redis://"),
+    ],
+)
+def test_a_source_that_cannot_be_used_is_named(url: str, text: str, region: RegionProcess) -> None:
     done = run("import", url, "--to", f"redis://127.0.0.1:{region.port}")
-    assert done.returncode == 1 and url in done.stderr.decode() and "Traceback" not in done.stderr.decode()
+    told = (done.stdout + done.stderr).decode()
+    assert done.returncode == 1 and text in told and "Traceback" not in told
+    assert "hu" not in told
+
+
+def test_passwords_come_from_files_and_variables(
+    redis_port: int, region: RegionProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client_of(redis_port).execute_command("XADD", "orders", "1-1", "n", 1)
+    client_of(redis_port).execute_command("ACL", "SETUSER", "mover", "on", ">hush-source", "+@all", "~*")
+    region.ask("CONFIG", "SET", "requirepass", "hush-region")
+    source, target = f"redis://127.0.0.1:{redis_port}", f"redis://127.0.0.1:{region.port}"
+    words = ["import", source, "--to", target, "--source-user", "mover"]
+    done = run(*words)
+    assert done.returncode == 1 and b"the source has a user without a password" in done.stderr
+    monkeypatch.setenv("CRDTSTREAM_SOURCE_PASSWORD", "hush-source")
+    done = run(*words)
+    assert done.returncode == 1 and b"cannot use the region at " in done.stderr and b"hush" not in done.stderr
+    (tmp_path / "password").write_text("hush-region\n")
+    done = run(*words, "--password-file", str(tmp_path / "password"))
+    assert done.returncode == 0, done.stderr.decode()
+    done = run("export", target, "--password-file", str(tmp_path / "password"))
+    assert done.returncode == 0 and b"XADD" in done.stdout and b"hush" not in done.stdout + done.stderr
+
+
+@needs_openssl
+def test_import_and_export_over_tls(redis_port: int, tmp_path: Path) -> None:
+    for name, signer in (("authority", None), ("east", "authority"), ("ann", "authority")):
+        certificate(tmp_path, name, signer, 1)
+    client_of(redis_port).execute_command("XADD", "orders", "1-1", "n", 1)
+    files = {"tls_certificate": "east.pem", "tls_key": "east.key", "tls_authority": "authority.pem"}
+    port = free_port()
+    with regions_in(tmp_path) as regions:
+        [east] = regions.make(1)
+        east.start(incarnation=0, tls_port=port, **{name: tmp_path / file for name, file in files.items()})
+        east.await_serving()
+        url = f"rediss://127.0.0.1:{port}"
+        shows = ["--cacert", tmp_path / "authority.pem", "--cert", tmp_path / "ann.pem", "--key", tmp_path / "ann.key"]
+        options = [str(word) for word in shows]
+        done = run("import", f"redis://127.0.0.1:{redis_port}", "--to", url, *options)
+        assert done.returncode == 0, done.stderr.decode()
+        done = run("export", url, *options)
+        assert done.returncode == 0 and b"XADD" in done.stdout
+        done = run("export", url)
+        assert done.returncode == 1 and b"certificate verify failed" in done.stderr

@@ -15,6 +15,7 @@ from crdtstream.oci.app import KeySource, make_app
 from crdtstream.oci.engine import Engine
 from crdtstream.oci.gateway import Gateway, Settings
 from crdtstream.oci.server import OciServer
+from crdtstream.runtime.certificates import Certificates
 from tests.oci.fake_engine import FakeEngine
 
 BASE = "/20180418"
@@ -73,18 +74,18 @@ def config_of(**settings: Any) -> Config:
 
 
 @contextmanager
-def served(engine: Engine, **settings: Any) -> Iterator[str]:
+def served(engine: Engine, certificates: Certificates | None = None, **settings: Any) -> Iterator[str]:
     """The URL of a gateway that runs in a thread of its own."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    server = OciServer(config_of(**settings), engine)
+    server = OciServer(config_of(**settings), engine, certificates)
 
     def within(work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, loop).result(30)
 
     try:
-        yield f"http://{within(server.start())}"
+        yield f"{'http' if certificates is None else 'https'}://{within(server.start())}"
     finally:
         within(server.stop())
         loop.call_soon_threadsafe(loop.stop)

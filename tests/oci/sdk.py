@@ -22,9 +22,11 @@ DEADLINE_S = 60.0
 
 
 class Clients:
-    """A data client and an admin client of one gateway; without retries unless a strategy is given."""
+    """A data client and an admin client of one gateway; without retries unless a strategy is given. `authorities`: a
+    file with those that the gateway's certificate may be of.
+    """
 
-    def __init__(self, url: str, number: int = 0, retries: Any = None) -> None:
+    def __init__(self, url: str, number: int = 0, retries: Any = None, authorities: str = "") -> None:
         strategy = retries or oci.retry.NoneRetryStrategy()
         self.url = url
         self.data = oci.streaming.StreamClient(sdk_config(number), service_endpoint=url, retry_strategy=strategy)
@@ -34,6 +36,8 @@ class Clients:
             retry_strategy=strategy,
             circuit_breaker_strategy=oci.circuit_breaker.NoCircuitBreakerStrategy(),
         )
+        for client in (self.data, self.admin):
+            client.base_client.session.verify = authorities or True
 
     def stream(self, name: str, partitions: int = 4, **more: Any) -> str:
         details = models().CreateStreamDetails(name=name, partitions=partitions, compartment_id=COMPARTMENT, **more)

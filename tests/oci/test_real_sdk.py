@@ -11,8 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
+from crdtstream.processes.ports import free_port
 from tests.oci.sdk import Clients, Gateway, b64, gateways, models, oci, refused
 from tests.oci.signing import TENANCY, USER, private_key, public_pem
+from tests.runtime.metrics.scraped import Scraped
 
 NO_STREAM = "ocid1.stream.oc1..no"
 
@@ -195,6 +197,20 @@ def test_an_instance_times_out_when_the_clock_is_moved(tmp_path: Path) -> None:
         assert values == ["4", "5", "6"], "behind the latest commit"
         assert httpx.post(f"{one.url}/dev/clock", json={"advanceMs": 300_000}).status_code == 200
         assert "has expired" in refused(clients.data.get_messages, stream, late)[2]
+
+
+def test_metrics_of_the_gateway(tmp_path: Path) -> None:
+    """On the port that shows all other metrics."""
+    port = free_port()
+    with gateways(tmp_path, http_port=port) as (one,):
+        clients = Clients(one.url)
+        stream = clients.stream("counted", 1)
+        clients.put(stream, (None, "one"), (None, "two"))
+        clients.get(stream, clients.group_cursor(stream))
+        found = Scraped(httpx.get(f"http://127.0.0.1:{port}/metrics").text)
+    assert found.value("oci_requests_total", operation="PutMessages", status="200") == 1
+    assert found.value("oci_messages_read_total") == 2
+    assert (found.value("partitioned_streams_homed"), found.value("partition_instances")) == (1, 1)
 
 
 def test_what_was_stored_outlives_the_process(tmp_path: Path) -> None:

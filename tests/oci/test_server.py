@@ -48,7 +48,10 @@ def test_beyond_loopback_keys_are_needed(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"oci-bind 0\.0\.0\.0 is not loopback: name the keys"):
         OciServer(config_of(oci_bind="0.0.0.0"), FakeEngine())
     (tmp_path / "keys.toml").write_text(inline())
-    OciServer(config_of(oci_bind="0.0.0.0", oci_keys=str(tmp_path / "keys.toml")), FakeEngine())
+    keys = str(tmp_path / "keys.toml")
+    with pytest.raises(ConfigError, match=r"oci-bind 0\.0\.0\.0 is not loopback.*give --oci-tls, or --insecure-oci"):
+        OciServer(config_of(oci_bind="0.0.0.0", oci_keys=keys), FakeEngine())
+    OciServer(config_of(oci_bind="0.0.0.0", oci_keys=keys, insecure_oci=True), FakeEngine())
 
 
 def test_what_cannot_work_is_named(tmp_path: Path) -> None:

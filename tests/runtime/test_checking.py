@@ -73,5 +73,17 @@ def test_tls_files_that_do_not_belong_together_are_told(config: Config, tmp_path
     assert "TLS authority" in problem
 
 
+@needs_openssl
+def test_what_the_ports_that_speak_http_need_is_told(config: Config, tmp_path: Path) -> None:
+    certificate(tmp_path, "one", None)
+    good = {"tls_cert_file": str(tmp_path / "one.pem"), "tls_key_file": str(tmp_path / "one.key")}
+    guarded = dataclasses.replace(config, http_tls=True)
+    assert problems_with(guarded, good) == []
+    (problem,) = problems_with(guarded, {**good, "tls_key_file": str(tmp_path / "gone")})
+    assert "TLS file" in problem and "gone" in problem
+    (problem,) = problems_with(guarded, {**good, "http_token": "short"})
+    assert "at least 16 characters" in problem
+
+
 def problems_with(config: Config, files: dict[str, str]) -> list[str]:
     return problems_of(dataclasses.replace(config, **files))  # type: ignore[arg-type]

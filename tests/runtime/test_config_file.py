@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crdtstream.cli import load_config
 from crdtstream.commands.settings import SETTINGS, changed
 from crdtstream.config import Config, Limits
 from crdtstream.runtime.config_file import rewrite_file, rewritten
+from crdtstream.runtime.config_sources import load_config
 
 FILE = """\
 # The eastern region.
@@ -91,6 +91,12 @@ def test_failures_are_told(path: Path, tmp_path: Path) -> None:
 def test_a_password_of_a_file_of_its_own_stays_there() -> None:
     text = 'name = "east"\nregion = 1\ncluster = "shop"\nrequirepass-file = "/run/secret" # ours\n'
     config = Config("east", 1, "shop", requirepass="secret", requirepass_file="/run/secret")
+    assert rewritten(text, config) == text
+
+
+def test_a_token_of_a_file_of_its_own_stays_there() -> None:
+    text = 'name = "east"\nregion = 1\ncluster = "shop"\nhttp-token-file = "/run/token" # ours\n'
+    config = Config("east", 1, "shop", http_token="secret", http_token_file="/run/token")
     assert rewritten(text, config) == text
 
 

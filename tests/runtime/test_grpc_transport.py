@@ -109,7 +109,8 @@ async def test_two_that_dial_each_other_keep_the_stream_of_the_lower_region(tran
 async def test_a_peer_configured_twice_has_one_stream(transports: Transports) -> None:
     east, west = Speaker(1), Speaker(2)
     listening = await transports.start(config(1), east)
-    await transports.start(config(2, listening.port, listening.port), west)
+    peers = tuple(f"{host}:{listening.port}" for host in ("127.0.0.1", "localhost"))
+    await transports.start(config(2, peers=peers), west)
     await until(lambda: east.greetings() >= 2, "both greetings")
     await until(lambda: len(east.open) == len(west.open) == 1, "one stream")
 

@@ -207,5 +207,19 @@ async def test_the_answers_that_are_open_are_waited_for() -> None:
     assert await answers.include(3)
 
 
+async def test_answers_follow_the_addresses() -> None:
+    answers = Answers(["a:1"], lambda: None)
+    wanted = asyncio.create_task(answers.include(7))
+    await asyncio.sleep(0)
+    answers.follow(["b:1"])
+    answers.note("a:1", 7)
+    await asyncio.sleep(0)
+    assert not wanted.done(), "an address that was removed does not count"
+    answers.note("b:1", 7)
+    assert await wanted
+    answers.follow([])
+    assert not await answers.include(7)
+
+
 def test_metadata_that_are_not_ours_say_nothing() -> None:
     assert (Said(None).region, Said([(REGION_KEY, b"7")]).region, Said([(PROOF_KEY, "x")]).proof) == (0, 0, b"")

@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from crdtstream.runtime import http_server
-from crdtstream.runtime.http_server import Answer, HttpServer, said
+from crdtstream.runtime.http_server import Answer, Guard, HttpServer, said
 from tests.running_region import DEADLINE_S, until
 
 
@@ -95,3 +95,41 @@ async def test_a_stop_ends_connections(server: HttpServer) -> None:
     async with asyncio.timeout(DEADLINE_S):
         assert await reader.read() == b""
     writer.close()
+
+
+class Watched(Guard):
+    token = "0123456789abcdef"
+    open_paths = ("/fails",)
+
+    def __init__(self) -> None:
+        self.denied = 0
+
+    async def token_denied(self, transport: asyncio.BaseTransport) -> None:
+        self.denied += 1
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "denied"),
+    [
+        (b"Authorization: Bearer 0123456789abcdef\r\n", b"200", 0),
+        (b"Host: x\r\nauthorization:bearer  0123456789abcdef \r\nX: y\r\n", b"200", 0),
+        (b"", b"401", 0),
+        (b"X-Authorization: Bearer 0123456789abcdef\r\n", b"401", 0),
+        (b"Authorization: Bearer 0123456789abcde\r\n", b"401", 1),
+        (b"Authorization: Bearer 0123456789abcdef more\r\n", b"401", 1),
+        (b"Authorization: Bearer\r\n", b"401", 1),
+        (b"Authorization: Basic 0123456789abcdef\r\n", b"401", 1),
+        (b"Authorization: Bearer \xc3\xbc\r\n", b"401", 1),
+    ],
+)
+async def test_a_path_asks_for_the_token(line: bytes, status: bytes, denied: int) -> None:
+    guard = Watched()
+    server = HttpServer("127.0.0.1", 0, {"/hello": greet, "/fails": fail}, guard)
+    await server.start()
+    answer = await exchange(server, b"GET /hello HTTP/1.1\r\n" + line + b"\r\n")
+    assert answer.startswith(b"HTTP/1.1 " + status + b" ")
+    assert (b"\r\nWWW-Authenticate: Bearer\r\n" in answer) == (status == b"401")
+    assert guard.denied == denied
+    with structlog.testing.capture_logs():
+        assert (await exchange(server, b"GET /fails HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 500 ")
+    await server.stop()

@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from crdtstream.config import Config, ConfigError
-from crdtstream.runtime.secret_files import SECRET_BYTES_MIN, replication_secret, with_password
+from crdtstream.runtime.secret_files import (
+    SECRET_BYTES_MIN,
+    replication_secret,
+    with_password,
+    with_secrets,
+    with_token,
+)
 
 SECRET = b"s" * SECRET_BYTES_MIN
 
@@ -48,3 +54,21 @@ def test_a_secret_that_could_be_guessed_is_refused(tmp_path: Path) -> None:
     file.write_bytes(SECRET[1:])
     with pytest.raises(ConfigError, match=r"must have at least 16.*openssl rand"):
         replication_secret(Config("east", 1, "c", replication_secret_file=str(file)))
+
+
+def test_a_token_is_of_a_file_or_given(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_bytes(SECRET + b"\n")
+    config = Config("east", 1, "c", http_token_file=str(file), requirepass_file=str(file))
+    assert with_secrets(config).http_token == with_secrets(config).requirepass == SECRET.decode()
+    given = Config("east", 1, "c", http_token=SECRET.decode())
+    assert with_token(given) is given
+    with pytest.raises(ConfigError, match="HTTP token file"):
+        with_token(Config("east", 1, "c", http_token_file=str(tmp_path / "gone")))
+
+
+@pytest.mark.parametrize("token", ["x" * (SECRET_BYTES_MIN - 1), "with spaces in its middle", "ünprintable-token"])
+def test_a_token_that_no_header_could_carry_or_anybody_guess_is_refused(token: str) -> None:
+    with pytest.raises(ConfigError, match=r"at least 16 characters.*openssl rand") as raised:
+        with_token(Config("east", 1, "c", http_token=token))
+    assert token not in str(raised.value)

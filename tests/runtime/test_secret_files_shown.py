@@ -11,10 +11,12 @@ import structlog
 
 from tests.running_region import config_of, running
 
-SECRETS = ("hush-requirepass", "hush-replication", "hush-user", "hush-wrong", "hush-config")
+SECRETS = ("hush-requirepass", "hush-replication", "hush-user", "hush-wrong", "hush-config", "hush-token")
 QUESTIONS = (
     "CONFIG GET *",
     "CONFIG GET requirepass",
+    "CONFIG GET http-token",
+    "CONFIG GET http_token",
     "CONFIG GET REQUIREP*",
     "INFO everything",
     "CLIENT LIST",
@@ -39,9 +41,11 @@ async def test_secrets_are_in_no_reply_and_no_log(tmp_path: Path, capsys: pytest
     settings = config_of(
         tmp_path,
         requirepass="hush-requirepass",
+        http_port=0,
+        http_token="hush-token-0123456789",
         replication_secret_file=str(tmp_path / "secret"),
     )
-    async with running(settings):
+    async with running(settings) as region:
         reader, writer = await asyncio.open_connection("127.0.0.1", settings.port)
 
         async def ask(line: str) -> None:
@@ -67,11 +71,23 @@ async def test_secrets_are_in_no_reply_and_no_log(tmp_path: Path, capsys: pytest
             await ask(line)
         said = (await asyncio.wait_for(reader.read(), 60)).decode("utf-8", "replace")
         writer.close()
+        port = region.loop._addresses["http"].rpartition(":")[2]
+        for token in ("hush-wrong", "hush-token-0123456789"):
+            said += await scraped(int(port), token)
+        assert "crdtstream_serving 1" in said
     logged = capsys.readouterr()
     said += logged.out + logged.err
     assert "acl_access_denied_auth" in said and "ann" in said
     for secret in SECRETS:
         assert secret not in said
+
+
+async def scraped(port: int, token: str) -> str:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET /metrics HTTP/1.1\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+    said = await asyncio.wait_for(reader.read(), 60)
+    writer.close()
+    return said.decode()
 
 
 async def test_what_is_kept_on_disk(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from crdtstream.spark.reader import BatchReader, DataLoss, StreamReader
 from crdtstream.spark.regions import BulkError
 from crdtstream.spark.writer import BatchWriter
 from tests.running_region import config_of, running
+from tests.runtime.speakers import certificate, needs_openssl
 from tests.spark.support import FAST, rows_of, schema_of, values_of
 
 FLAT = StructType([StructField("stream", StringType()), StructField("f", StringType())])
@@ -127,3 +129,51 @@ async def test_a_password_is_asked_for(tmp_path: Path, monkeypatch: pytest.Monke
         assert await asyncio.to_thread(everything, {**options, "passwordEnv": "BULK_PASSWORD"}) == []
         with pytest.raises(BulkError, match="UNAUTHENTICATED: the bulk port has a password"):
             await asyncio.to_thread(everything, options)
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> Path:
+    for name in ("authority", "stranger"):
+        certificate(tmp_path, name, None)
+    for name, signer in (("east", "authority"), ("ann", "authority"), ("forged", "stranger")):
+        certificate(tmp_path, name, signer, 1)
+    return tmp_path
+
+
+@needs_openssl
+async def test_tls_and_a_user(tmp_path: Path, tls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mutual: the port asks for a certificate, and it is renewed after the region did not let the old one in."""
+    served = {"tls_certificate": "east.pem", "tls_key": "east.key", "tls_authority": "authority.pem"}
+    files: dict[str, Any] = {name: str(tls / file) for name, file in served.items()}
+    (tmp_path / "users.acl").write_text("user default off\nuser ann on >hüsh +@all ~*\n")
+    config = config_of(tmp_path, bulk_port=free_port(), bulk_tls=True, aclfile=str(tmp_path / "users.acl"), **files)
+    monkeypatch.setenv("BULK_PASSWORD", "hüsh")
+    own = {"tlsCaFile": "authority.pem", "tlsCertFile": "own.pem", "tlsKeyFile": "own.key"}
+    options = {"endpoints": f"127.0.0.1:{config.bulk_port}", "streams": "s", "tls": "true", **FAST}
+    options |= {name: str(tls / file) for name, file in own.items()}
+    named = {**options, "user": "ann", "passwordEnv": "BULK_PASSWORD"}
+    install(tls, "forged")
+    async with running(config):
+        with pytest.raises(BulkError, match=r"no region answers.*UNAVAILABLE"):
+            await asyncio.to_thread(everything, named)
+        install(tls, "ann")
+        await asyncio.to_thread(eventually_nothing, named)
+        with pytest.raises(BulkError, match="UNAUTHENTICATED"):
+            await asyncio.to_thread(everything, options)
+
+
+def install(tls: Path, name: str) -> None:
+    for suffix in ("pem", "key"):
+        (tls / f"own.{suffix}").write_bytes((tls / f"{name}.{suffix}").read_bytes())
+
+
+def eventually_nothing(options: dict[str, str]) -> None:
+    """A region that is down is asked again after a second, by a probe."""
+    for _ in range(30):
+        try:
+            assert everything(options) == []
+            return
+        except BulkError as error:
+            assert "UNAVAILABLE" in str(error)
+            time.sleep(0.2)
+    raise AssertionError("the renewed certificate is not used")

@@ -100,6 +100,27 @@ def test_the_password_is_read_where_it_is_used(tmp_path: Path, monkeypatch: pyte
     assert Options({}).password() == ""
 
 
+def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
+    with pytest.raises(
+        OptionError, match=r"passwordFile .*gone cannot be read here: No such file.*on driver and workers"
+    ):
+        Options({"passwordFile": str(tmp_path / "gone")}).password()
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"tlsCaFile": "ca.pem"}, "tlsCaFile was given, but tls is not true: add the option tls=true"),
+        ({"tls": "true", "tlsCertFile": "c.pem"}, "tlsCertFile and tlsKeyFile belong together"),
+        ({"tls": "true", "tlsKeyFile": "k.pem"}, "tlsCertFile and tlsKeyFile belong together"),
+        ({"tls": "yes"}, "tls is 'yes': write true or false"),
+        ({"user": "ann"}, "user was given without a password: add the option passwordFile or passwordEnv"),
+    ],
+)
+def test_access_is_whole(given: dict[str, str], why: str) -> None:
+    assert why in refused(**given)
+
+
 def test_what_spark_adds_for_itself_is_ignored() -> None:
     assert Options({"checkpointLocation": "/tmp/x", "queryName": "q"}).given == {}
 

@@ -33,14 +33,22 @@ class Contacts:
         self._addresses = {peer: Contact(peer, 0, now_ms) for peer in peers}
         self._regions: dict[int, Contact] = {}
 
+    def configure(self, peers: Iterable[str], now_ms: int) -> list[int]:
+        """Keep a contact for each of these addresses; return the regions that answered at those that were removed."""
+        before = self._addresses
+        self._addresses = {peer: before[peer] if peer in before else Contact(peer, 0, now_ms) for peer in peers}
+        gone = [contact.region for peer, contact in before.items() if peer not in self._addresses]
+        return sorted({region for region in gone if region})
+
     def note_answer(self, address: str, region: int) -> None:
         """Record which region answers at a configured address; other addresses are ignored, as for births."""
         if address in self._addresses:
             self._addresses[address].region = region
 
     def note_failure(self, address: str, reason: str) -> None:
-        """Record why a dial to that address, or the link that it opened, ended."""
-        self._addresses[address].reason = reason
+        """Record why a dial to that address, or the link that it opened, ended; other addresses are ignored."""
+        if address in self._addresses:
+            self._addresses[address].reason = reason
 
     def note_end(self, region: int, reason: str, now_ms: int) -> None:
         """Record why a link with that region ended, whichever side had dialled."""

@@ -109,12 +109,20 @@ class Membership:
         is_known = bool(self._applied.members.slots() or self._birth.founders)
         self.own.start(is_known, self._applied.vector.total() > 0)
         self._birth.start(seed, self._turn)
-        config = self._settings.config
-        if self.own.is_new and not config.peers and not config.incarnation:
+        if self._is_alone():
             self._birth.found(self._birth.origin, self._turn)
+
+    def _is_alone(self) -> bool:
+        """A new region that has no peers, or none any more, and that nobody knows: it founds a cluster of its own."""
+        config = self._settings.config
+        if not self.own.is_new or config.peers or config.incarnation or self._birth.founders:
+            return False
+        return not self._applied.members.slots() and not self._exchange.sessions()
 
     def met(self, address: str, region: int) -> None:
         """Note the region that answers at a configured peer's address; regions that dial in do not count here."""
+        peers = self._settings.config.peers
+        self._addresses = {peer: known for peer, known in self._addresses.items() if peer in peers}
         self._addresses[address] = region
         self._settled_at = None
 
@@ -179,6 +187,8 @@ class Membership:
         rows name each other.
         """
         birth, config = self._birth, self._settings.config
+        if self._is_alone():
+            birth.found(birth.origin, self._turn)
         if not self.own.is_new or not config.peers or birth.founders or not self._has_met_peers():
             return
         if self._applied.members.slots():

@@ -49,3 +49,13 @@ def test_a_region_that_dials_in_needs_no_address() -> None:
     found = contacts.of(2)
     assert found is not None
     assert (found.address, found.since_ms, found.reason) == ("", 5_000, "the peer ended the stream")
+
+
+def test_addresses_come_and_go() -> None:
+    contacts = Contacts(["west:1", "north:1"], 1_000)
+    contacts.note_answer("west:1", 2)
+    assert contacts.configure(["south:1", "north:1"], 2_000) == [2]
+    assert [(one.address, one.since_ms) for one in contacts.unmet([])] == [("north:1", 1_000), ("south:1", 2_000)]
+    contacts.note_failure("west:1", "a dial that had begun before")
+    assert contacts.of(2) is None
+    assert contacts.configure(["south:1"], 3_000) == [], "no region had answered there"

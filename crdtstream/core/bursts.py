@@ -1,8 +1,8 @@
-"""Runs: entries that one pipeline adds to one stream, encoded and appended together.
+"""Bursts: entries that one pipeline adds to one stream, encoded and appended together.
 
 What the adds share is done once for all of them: their IDs are in one millisecond and a constant step apart, so their
-columns are made by arithmetic, their bytes by one join, and their effect and its log record grow once. A run is applied
-exactly as its entries one by one; only the chunks of the block differ.
+columns are made by arithmetic, their bytes by one join, and their effect and its log record grow once. The result is
+that of adding the entries one by one; only the chunks of the block differ.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from crdtstream.core.entry_id import EntryId
 _CRLF: Final = b"\r\n"
 
 
-class Run:
+class Burst:
     """`count` entries with the IDs (ms, seq), (ms, seq + step), ...; `ends[i]` is the offset in `data` just after entry
     i; `replies` are the IDs as RESP bulk strings, concatenated.
     """
@@ -64,7 +64,7 @@ class Run:
         return ms, array("Q", range(self.seq + low * self.step, self.seq + high * self.step, self.step))
 
 
-def encode_run(first: EntryId, step: int, rows: list[list[bytes]], start: int) -> Run:
+def encode_burst(first: EntryId, step: int, rows: list[list[bytes]], start: int) -> Burst:
     """Encode entries whose fields are `row[start:]` of each row, of at least one, up to the first whose ID is longer
     than those before it.
     """
@@ -99,4 +99,4 @@ def encode_run(first: EntryId, step: int, rows: list[list[bytes]], start: int) -
         if len(text) != digits:
             break
     replies = name + (_CRLF + name).join(texts) + _CRLF
-    return Run(first, step, sizes, b"".join(parts), replies)
+    return Burst(first, step, sizes, b"".join(parts), replies)

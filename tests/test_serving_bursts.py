@@ -1,4 +1,4 @@
-"""Pipelines with runs of XADD against the same requests one by one: nobody can tell the difference."""
+"""Pipelines with bursts of XADD against the same requests one by one: nobody can tell the difference."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdtstream.commands import add_runs
+from crdtstream.commands import bursts
 from crdtstream.config import Config, Limits
+from crdtstream.core.bursts import Burst
 from crdtstream.core.entry_id import LIBERAL, SEMI_STRICT, STRICT
 from crdtstream.core.replica import Replica
-from crdtstream.core.runs import Run
 from crdtstream.node import Node
 from simulations.machine import CLIENT, Machine
 
@@ -101,40 +101,40 @@ def test_a_pipeline_is_its_requests(id_mode: str, before: list[bytes], requests:
 
 
 @pytest.fixture
-def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many entries each run has that is executed from now on."""
-    counts: list[int] = []
+def counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many entries each burst has that is executed from now on."""
+    found: list[int] = []
 
-    def counted(replica: Replica, key: tuple[int, bytes], run: Run) -> None:
-        counts.append(run.count)
-        real(replica, key, run)
+    def counted(replica: Replica, key: tuple[int, bytes], burst: Burst) -> None:
+        found.append(burst.count)
+        real(replica, key, burst)
 
-    real = Replica.add_run
-    monkeypatch.setattr(Replica, "add_run", counted)
-    return counts
+    real = Replica.add_burst
+    monkeypatch.setattr(Replica, "add_burst", counted)
+    return found
 
 
 @pytest.mark.interpreted
-def test_a_pipeline_of_adds_is_runs(runs: list[int]) -> None:
+def test_a_pipeline_of_adds_is_bursts(counts: list[int]) -> None:
     node = node_of(STRICT)
     row = [b"XADD", b"s", b"*", b"f", b"v"]
     node.execute_all(CLIENT, [row] * 40 + [[b"PING"]] + [row] + [[b"XADD", b"t", b"*", b"f", b"v"]] * 2, START_MS)
     replies_of(node)
-    # The first run of a stream ends early, where its IDs become longer; the last add of a pipeline may stand alone.
-    assert 40 <= sum(runs) <= 42
-    assert max(runs) > 8
+    # The first burst of a stream ends early, where its IDs become longer; the last add of a pipeline may stand alone.
+    assert 40 <= sum(counts) <= 42
+    assert max(counts) > 8
 
 
 @pytest.mark.interpreted
-def test_the_backlog_is_executed_in_runs(runs: list[int]) -> None:
+def test_the_backlog_is_executed_in_bursts(counts: list[int]) -> None:
     node = node_of(STRICT)
     row = [b"XADD", b"s", b"*", b"f", b"v"]
     node.execute_all(CLIENT, [row] * 5, START_MS)
     replies_of(node)
-    runs.clear()
-    node.execute_all(CLIENT, [b"XREAD BLOCK 1 STREAMS t 0".split(), *[row] * (2 * add_runs.RUN_ENTRIES_MAX)], START_MS)
+    counts.clear()
+    node.execute_all(CLIENT, [b"XREAD BLOCK 1 STREAMS t 0".split(), *[row] * (2 * bursts.BURST_ENTRIES_MAX)], START_MS)
     replies_of(node)
-    assert not runs
+    assert not counts
     node.tick(START_MS + 2)
     replies_of(node)
-    assert sum(runs) == 2 * add_runs.RUN_ENTRIES_MAX
+    assert sum(counts) == 2 * bursts.BURST_ENTRIES_MAX

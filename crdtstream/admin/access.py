@@ -1,0 +1,50 @@
+"""How the tools for operators reach regions: user, password and TLS, as options that all of them have.
+
+There is no option for the password, because `ps` would show it.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+User = Annotated[str | None, typer.Option(envvar="CRDTSTREAM_USER", help="User of the Redis ports.")]
+PasswordFile = Annotated[
+    Path | None, typer.Option(help="File with its password, one line; or the variable CRDTSTREAM_PASSWORD.")
+]
+Authority = Annotated[str | None, typer.Option(help="The ports are TLS ports: their authority (PEM file).")]
+Certificate = Annotated[str | None, typer.Option(help="Certificate to show to them (PEM file).")]
+KeyFile = Annotated[str | None, typer.Option(help="Its private key (PEM file).")]
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a region asks for: user and password, and on a TLS port authority, certificate and key, as files."""
+
+    user: str | None = None
+    password: str | None = None
+    authority: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """For a client of redis-py. An authority means TLS."""
+        found: dict[str, Any] = {"username": self.user, "password": self.password}
+        if self.authority:
+            files = {"ssl_ca_certs": self.authority, "ssl_certfile": self.certificate, "ssl_keyfile": self.key}
+            found.update(ssl=True, **files)
+        return found
+
+
+def password_of(path: Path | None) -> str | None:
+    """The password, which is no option, because ps would show it."""
+    if path is None:
+        return os.environ.get("CRDTSTREAM_PASSWORD")
+    try:
+        return path.read_text(encoding="utf-8").rstrip("\r\n")
+    except OSError as error:
+        raise typer.BadParameter(f"the password file {path} cannot be read: {error.strerror}") from error
