@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 from benchmarks import load
 from benchmarks.bench import Bench, await_agreement
@@ -49,8 +48,7 @@ def measure(
     def append(server: Server, repetition: int) -> Sample:
         key, count = f"stream:{repetition}", bench.scale.appends[depth]
         if server.counter is not None:
-            settle = None if regions is None else partial(await_agreement, regions)
-            return counted(server, load.own_appends(server, key, count, depth), server.counter, settle)
+            return counted(server, load.own_appends(server, key, count, depth), server.counter)
         sample = load.append(server, key, count, depth)
         if regions is not None and server is servers[0]:
             await_agreement(regions)

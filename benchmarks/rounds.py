@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from signal import SIGCONT, SIGSTOP
+from socket import MSG_WAITALL
 
 from benchmarks.driver import SILENCE_S, Talker, talkers_of
 from benchmarks.figures import Sample
 from benchmarks.instructions import Counter
 from benchmarks.load import Exchanges, Load, drive
 from benchmarks.servers import Server
+from benchmarks.wire import command
+
+PING, PONG = command("PING"), b"+PONG\r\n"
 
 
 def measure(server: Server, load: Load) -> Sample:
@@ -28,14 +31,15 @@ def measure(server: Server, load: Load) -> Sample:
     return counted(server, load, server.counter)
 
 
-def counted(server: Server, load: Load, counter: Counter, settle: Callable[[], None] | None = None) -> Sample:
-    """Count a load; `settle` waits after each round until what it caused elsewhere is done."""
+def counted(server: Server, load: Load, counter: Counter) -> Sample:
     talkers = talkers_of(load)
     by_lines = load.by_lines if isinstance(load, Exchanges) else True
     began_s = time.monotonic()
     try:
+        for talker in talkers:
+            greet(talker)
         with counter.counted(server.pid) as count:
-            play(server, talkers, by_lines, settle)
+            play(server, talkers, by_lines)
     finally:
         for talker in talkers:
             talker.socket.close()
@@ -44,9 +48,16 @@ def counted(server: Server, load: Load, counter: Counter, settle: Callable[[], N
     return replace(sample, instructions=count.instructions)
 
 
-def play(server: Server, talkers: list[Talker], by_lines: bool, settle: Callable[[], None] | None = None) -> None:
-    for talker in talkers:
-        talker.socket.settimeout(SILENCE_S)
+def greet(talker: Talker) -> None:
+    """Have the server accept the connection now, so that this does not count in some runs and not in others."""
+    talker.socket.settimeout(SILENCE_S)
+    talker.socket.sendall(PING)
+    answer = talker.socket.recv(len(PONG), MSG_WAITALL)
+    if answer != PONG:
+        raise ConnectionError(f"an unexpected reply: {answer!r}")
+
+
+def play(server: Server, talkers: list[Talker], by_lines: bool) -> None:
     while left := [talker for talker in talkers if not talker.done]:
         pause(server)
         for talker in left:
@@ -55,8 +66,6 @@ def play(server: Server, talkers: list[Talker], by_lines: bool, settle: Callable
         for talker in left:
             while not talker.receive(by_lines):
                 pass
-        if settle is not None:
-            settle()
 
 
 def pause(server: Server) -> None:
