@@ -109,7 +109,9 @@ class EntryTree(BlockList):
     # Finding
 
     def first_id(self) -> EntryId | None:
-        return self._blocks[0].id_at(self._head) if self._blocks else None
+        if not self._head:
+            return self._low_ids[0] if self._blocks else None
+        return self._blocks[0].id_at(self._head)
 
     def last_block(self) -> Block | None:
         """The block whose last entry is the tree's."""
@@ -227,7 +229,8 @@ class EntryTree(BlockList):
             high = block.count
             if high - low > limit:
                 high = low + limit
-            if high > low and block.id_at(high - 1) > end:
+            # A next block within the range spares the look at the last ID, for which a closed block would be opened.
+            if high > low and (at + 1 == len(blocks) or low_ids[at + 1] > end) and block.id_at(high - 1) > end:
                 high = block.upper_bound(end)
             if high > low:
                 found.append(Slice(block, low, high))
@@ -244,7 +247,7 @@ class EntryTree(BlockList):
         while limit > 0 and at >= 0:
             block = self._settled(at)
             low = max(self._low_of(at), high - limit)
-            if low < high and block.id_at(low) < start:
+            if low < high and low_ids[at] < start and block.id_at(low) < start:
                 low = block.lower_bound(start)
             if low < high:
                 found.append(Slice(block, low, high))
@@ -260,7 +263,8 @@ class EntryTree(BlockList):
         if at < 0:
             return 0
         block = self._settled(at)
-        return block.count if block.id_at(block.count - 1) <= end else block.upper_bound(end)
+        within = at + 1 < len(self._blocks) and self._low_ids[at + 1] <= end
+        return block.count if within or block.id_at(block.count - 1) <= end else block.upper_bound(end)
 
     def count_in(self, start: EntryId, end: EntryId) -> int:
         """The number of entries from start to end, both inclusive."""
@@ -315,7 +319,7 @@ class EntryTree(BlockList):
         return [(self._first_counter(), block.counter_at(index - 1))]
 
     def _first_counter(self) -> int:
-        return self._blocks[0].counter_at(self._head)
+        return self._blocks[0].counter_at(self._head) if self._head else self._low_counters[0]
 
     def counter_ranges(self) -> list[tuple[int, int]]:
         """The counters of all live entries as maximal ranges, both ends inclusive."""
@@ -361,6 +365,13 @@ class EntryTree(BlockList):
         self._settle_all()
         return self._blocks[:], self._head, self._tail.count
 
+    def resting(self, at: int, count: int) -> list[Block]:
+        """At most `count` blocks before the tail, from the number `at` on, without holes."""
+        end = min(at + count, len(self._blocks) - 1)
+        if at < end:
+            self._settle_all(at, end - 1)
+        return self._blocks[at:end] if at < end else []
+
     @staticmethod
     def of_blocks(blocks: list[Block], head: int) -> EntryTree:
         tree = EntryTree()
@@ -387,9 +398,10 @@ class EntryTree(BlockList):
         for block in blocks:
             assert block.count > 0, "an empty block"
             block.check()
-        assert self._low_ids == [block.id_at(0) for block in blocks], "low IDs are stale"
-        assert self._low_counters == [block.counter_at(0) for block in blocks], "low counters are stale"
-        for one, two in pairwise(blocks):
+        seen = [block.viewed() for block in blocks]
+        assert self._low_ids == [block.id_at(0) for block in seen], "low IDs are stale"
+        assert self._low_counters == [block.counter_at(0) for block in seen], "low counters are stale"
+        for one, two in pairwise(seen):
             assert one.id_at(one.count - 1) < two.id_at(0), "IDs do not ascend over blocks"
             assert one.counter_at(one.count - 1) < two.counter_at(0), "counters do not ascend over blocks"
         assert self._tail is (blocks[-1] if blocks else NO_TAIL), "the tail is not the last block"
@@ -397,5 +409,5 @@ class EntryTree(BlockList):
         assert 0 <= self._head <= (blocks[0].count - 1 if blocks else 0), "the first block has no live entry"
         holes, hole_bytes = self.check_holes()
         assert self.count == sum(block.count for block in blocks) - self._head - holes, "count is wrong"
-        dead = (blocks[0].start_of(self._head) if blocks else 0) + hole_bytes
+        dead = (seen[0].start_of(self._head) if blocks else 0) + hole_bytes
         assert self.byte_count == sum(block.byte_count for block in blocks) - dead, "byte_count is wrong"

@@ -72,8 +72,11 @@ class _Cursor:
 
     def _look(self, at: int) -> None:
         self.at: int = at
-        self.ms: int = self.block.ms_base + self.block.ms[at]
-        self.seq: int = self.block.seq[at]
+        block = self.block
+        if block.closed:
+            block.open()
+        self.ms: int = block.ms_base + block.ms[at]
+        self.seq: int = block.seq[at]
 
     def before(self, other: _Cursor) -> bool:
         """True if this cursor's entry comes before the other's in reading order."""
