@@ -1,8 +1,8 @@
 """The newest batches of the log, so that links which keep up are served without reading it.
 
 While there are batches here, they are all of the log from the first one's position on; positions in between belong to
-records that no peer is sent. Without links nothing is kept. `History.note` adds them, without a call, because it does
-so in every turn.
+records that no peer is sent. Without links nothing is kept. `History.note` adds them, without a call, because that
+happens in every turn.
 """
 
 from __future__ import annotations
