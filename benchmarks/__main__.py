@@ -5,6 +5,9 @@ from __future__ import annotations
 import signal
 import sys
 import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from subprocess import SubprocessError
 from typing import Annotated
@@ -13,8 +16,10 @@ import typer
 from redis import RedisError
 from rich.console import Console
 
-from benchmarks.bench import FULL, QUICK, Bench, Node, Scale, find_node
-from benchmarks.figures import Result
+from benchmarks import plots
+from benchmarks.bench import COUNTED, FULL, QUICK, Bench, find_node
+from benchmarks.figures import Result, with_instructions
+from benchmarks.instructions import Counter, find_counter
 from benchmarks.machine import describe
 from benchmarks.profiling import Profile
 from benchmarks.rows import ROWS, Row, matching
@@ -24,7 +29,7 @@ from benchmarks.wire import ReplyError
 from crdtstream.processes.waiting import ProcessError
 
 USAGE_ERROR = 2
-WIDTH = 160
+WIDTH = 200
 
 progress = Console(stderr=True)
 
@@ -40,6 +45,12 @@ def main(
         str, typer.Option(help="Interpreter that runs the node, with the crdtstream installed there.")
     ] = sys.executable,
     profile: Annotated[str, typer.Option(help="Measure only this row, and profile the node meanwhile.")] = "",
+    instructions: Annotated[
+        bool | None, typer.Option(help="Count instructions in a second pass; by default unless --quick.")
+    ] = None,
+    plots_in: Annotated[
+        Path | None, typer.Option("--plots", help="Draw the rows depths and entries there, as SVG files.")
+    ] = None,
 ) -> None:
     """Compare crdtstream with a real redis-server."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that all servers are stopped
@@ -47,31 +58,54 @@ def main(
     if not chosen or (profile and len(chosen) > 1):
         progress.print(f"no such row; there are: {', '.join(row.name for row in ROWS)}")
         raise typer.Exit(USAGE_ERROR)
+    scale = QUICK if quick else FULL
     with tempfile.TemporaryDirectory() as directory:
         try:
+            if plots_in is not None:
+                plots.check_can_plot()
+                plots_in.mkdir(parents=True, exist_ok=True)
             node, program = find_node(python), redis_server or find_redis_server(Path(directory))
-            scale = ("quick" if quick else "full") + (", slowed down by a profiler" if profile else "")
-            machine = describe(node, program, scale)
+            counts = not (quick or profile) if instructions is None else instructions
+            counter = find_counter(Path(directory)) if counts else None
+            named = ("quick" if quick else "full") + (", slowed down by a profiler" if profile else "")
+            machine = describe(node, program, named, counting(counts, counter))
         except (BenchmarkError, OSError) as error:
             progress.print(str(error), markup=False)
             raise typer.Exit(USAGE_ERROR) from error
         taken = Profile(f"profile-{profile}", node.compiled) if profile else None
-        results, failures = measure(chosen, QUICK if quick else FULL, node, program.absolute(), taken)
+        timed = partial(Bench, scale, node, program.absolute(), taken)
+        small = replace(COUNTED, repetitions=scale.repetitions)
+        counted = None if counter is None else partial(Bench, small, node, program.absolute(), counter=counter)
+        results, failures = measure(chosen, timed, counted)
     show(results, machine, failures, as_json, taken)
+    for path in plots.draw(results, plots_in) if plots_in is not None else ():
+        progress.print(f"drawn: {path}", markup=False)
     raise typer.Exit(1 if failures else 0)
 
 
+def counting(wanted: bool, counter: Counter | None) -> str:
+    if counter is not None:
+        return f"counted by {counter.name}"
+    return "cannot be counted here: perf has no counter, and valgrind is not installed" if wanted else "not counted"
+
+
 def measure(
-    rows: list[Row], scale: Scale, node: Node, redis_server: Path, profile: Profile | None
+    rows: list[Row], timed: Callable[[], Bench], counted: Callable[[], Bench] | None
 ) -> tuple[list[Result], dict[str, str]]:
-    """Return the results of the rows, and why some could not be measured."""
+    """Return the results of the rows, and why some could not be measured. Instructions are counted in a pass of their
+    own, so that the figures of the first pass are those of servers that nobody observes.
+    """
     results: list[Result] = []
     failures: dict[str, str] = {}
     for number, row in enumerate(rows, 1):
         with progress.status(f"{number} of {len(rows)}: {row.name}"):
             try:
-                with Bench(scale, node, redis_server, profile) as bench:
-                    results += row.measure(bench, row.name)
+                with timed() as bench:
+                    taken = row.measure(bench, row.name)
+                results += taken
+                if counted is not None and row.counted:
+                    with counted() as bench:
+                        results[-len(taken) :] = with_instructions(taken, row.measure(bench, row.name))
             except (ProcessError, ReplyError, RedisError, OSError, SubprocessError) as error:
                 failures[row.name] = str(error)
             except KeyboardInterrupt:

@@ -9,6 +9,7 @@ from benchmarks import load
 from benchmarks.bench import Bench, await_agreement
 from benchmarks.figures import AT_LEAST, Result, Sample, Target, summarize
 from benchmarks.load import CONNECTIONS, Appends, drive
+from benchmarks.rounds import counted
 from benchmarks.servers import ALWAYS, EVERYSEC, NO, Server
 
 WARM_UP = 5_000
@@ -45,7 +46,10 @@ def measure(
     regions: Sequence[Server] | None = None,
 ) -> Result:
     def append(server: Server, repetition: int) -> Sample:
-        sample = load.append(server, f"stream:{repetition}", bench.scale.appends[depth], depth)
+        key, count = f"stream:{repetition}", bench.scale.appends[depth]
+        if server.counter is not None:
+            return counted(server, load.own_appends(server, key, count, depth), server.counter)
+        sample = load.append(server, key, count, depth)
         if regions is not None and server is servers[0]:
             await_agreement(regions)
         return sample

@@ -8,13 +8,14 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
 from benchmarks.figures import Sample
+from benchmarks.instructions import Counter
 from benchmarks.profiling import Profile
 from benchmarks.servers import EVERYSEC, ROOT, BenchmarkError, Redis, Region, Server, region_in
 from benchmarks.wire import Connection
@@ -25,6 +26,7 @@ from crdtstream.processes.waiting import until
 
 CONVERGE_TIMEOUT_S = 300.0
 REST_TIMEOUT_S = 120.0
+TURN_MS_MAX = 600_000
 
 ABOUT = """
 import json, platform
@@ -65,6 +67,7 @@ class Scale:
     small_streams: int
     consumed_entries: int
     tail_reads: int
+    longest_entries: int
 
 
 FULL = Scale(
@@ -95,6 +98,7 @@ FULL = Scale(
     small_streams=100_000,
     consumed_entries=100_000,
     tail_reads=20_000,
+    longest_entries=10_000_000,
 )
 QUICK = Scale(
     repetitions=1,
@@ -124,6 +128,7 @@ QUICK = Scale(
     small_streams=20_000,
     consumed_entries=20_000,
     tail_reads=4_000,
+    longest_entries=1_000_000,
 )
 SMALLEST = Scale(
     repetitions=1,
@@ -153,7 +158,10 @@ SMALLEST = Scale(
     small_streams=500,
     consumed_entries=500,
     tail_reads=40,
+    longest_entries=1_000,
 )
+# Under valgrind: at least ten rounds of 50 connections, so that what happens once weighs little.
+COUNTED = replace(SMALLEST, appends={1: 2_000, 16: 16_000, 128: 64_000}, read_entries=96_000, range_pages=960)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,14 +193,28 @@ def find_node(python: str) -> Node:
 class Bench:
     """Starts servers for one row; a context manager."""
 
-    def __init__(self, scale: Scale, node: Node, redis_server: Path, profile: Profile | None = None) -> None:
+    def __init__(
+        self,
+        scale: Scale,
+        node: Node,
+        redis_server: Path,
+        profile: Profile | None = None,
+        counter: Counter | None = None,
+    ) -> None:
         self.scale = scale
         self.node = node
         self._redis_server = redis_server
         self._profile = profile
+        self._counter = counter
         self._profiled_id = 0
         self._stack = ExitStack()
+        self._relays: list[Relay] = []
         self.directory = Path()
+
+    @property
+    def counts(self) -> bool:
+        """Whether instructions are counted, and what is timed means nothing."""
+        return self._counter is not None
 
     def __enter__(self) -> Self:
         self.directory = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="crdtstream-bench-")))
@@ -203,7 +225,7 @@ class Bench:
 
     def redis(self, fsync: str = EVERYSEC) -> Redis:
         directory = Path(tempfile.mkdtemp(prefix="redis-", dir=self.directory))
-        server = self._stack.enter_context(Redis(self._redis_server, directory, fsync))
+        server = self._stack.enter_context(Redis(self._redis_server, directory, fsync, self._counter))
         server.begin()
         return server
 
@@ -223,6 +245,9 @@ class Bench:
         region.begin(peers, fsync, oci_port)
         if self._profile is not None and number == 1:
             self._profiled_id = region.pid
+        if region.counter is not None:
+            # The 5 ms of a turn say nothing about a server that valgrind slows down: turns end when their work is done.
+            region.ask("CONFIG", "SET", "turn-ms-max", TURN_MS_MAX)
         return region
 
     def _new_region(self, number: int, bulk: bool) -> Region:
@@ -230,18 +255,45 @@ class Bench:
         command = [self.node.python, "-m", "crdtstream"]
         if self._profile is not None and number == 1:
             command = self._profile.command(command)
-        launcher = Launcher(tuple(command), directory=directory, environment=self.node.environment)
-        return self._stack.enter_context(region_in(directory, number, launcher, bulk))
+        counter = self._counter if number == 1 else None
+        before = () if counter is None else counter.before
+        launcher = Launcher(tuple(command), before, directory, self.node.environment)
+        region = self._stack.enter_context(region_in(directory, number, launcher, bulk))
+        region.counter = counter
+        return region
 
     def cluster(self, count: int = 3, fsync: str = EVERYSEC) -> list[Region]:
         """Start regions that are all linked with each other."""
         servers: list[Region] = []
         for number in range(1, count + 1):
-            peers = tuple(server.address for server in servers)
+            peers = tuple(self._address(server) for server in servers)
             servers.append(self.region(number, peers, fsync))
         for server in servers:
             await_links(server, count - 1)
         return servers
+
+    def _address(self, server: Region) -> str:
+        """Where a peer dials a region: a relay if instructions are counted, so that the regions can be parted."""
+        if not self.counts:
+            return server.address
+        self._relays.append(self.relay(server))
+        return self._relays[-1].address
+
+    @contextmanager
+    def parted(self, regions: Sequence[Region]) -> Iterator[None]:
+        """Cut all links meanwhile, but only if instructions are counted."""
+        if not self._relays:
+            yield
+            return
+        for relay in self._relays:
+            relay.cut()
+        for region in regions:
+            await_links(region, 0)
+        yield
+        for relay in self._relays:
+            relay.heal()
+        for region in regions:
+            await_links(region, len(regions) - 1)
 
     def tools(self) -> Path:
         """Return a directory in which modules of this package can be run, whatever else the interpreter has

@@ -139,7 +139,8 @@ def append_steps(load: Appends, key: str, seed: int) -> list[Step]:
     steps = []
     for begin in range(0, load.count, load.depth):
         count = min(load.depth, load.count - begin)
-        requests = [command("XADD", key, *load.options, "*", *fields(load.shape, generator)) for _ in range(count)]
+        entry_id = f"{load.first_ms + begin // load.depth}-*" if load.first_ms else "*"
+        requests = [command("XADD", key, *load.options, entry_id, *fields(load.shape, generator)) for _ in range(count)]
         steps.append((b"".join(requests), 2 * count))
     return steps
 

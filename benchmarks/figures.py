@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 AT_LEAST = "at least"
 AT_MOST = "at most"
@@ -20,6 +20,7 @@ class Sample:
     seconds: float
     cpu_s: float
     driver_cpu_s: float
+    instructions: int | None = None
 
     @property
     def rate(self) -> float:
@@ -28,6 +29,10 @@ class Sample:
     @property
     def cpu_us(self) -> float:
         return self.cpu_s / self.operations * 1e6
+
+    @property
+    def instructions_each(self) -> float | None:
+        return None if self.instructions is None else self.instructions / self.operations
 
     @property
     def driver_bound(self) -> bool:
@@ -44,6 +49,7 @@ class Side:
     low: float | None = None
     high: float | None = None
     driver_bound: bool = False
+    instructions: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +90,12 @@ class Result:
         return divide(self.ours.cpu_us, self.redis.cpu_us)
 
     @property
+    def instruction_ratio(self) -> float | None:
+        if self.redis is None or self.ours.instructions is None or self.redis.instructions is None:
+            return None
+        return divide(self.ours.instructions, self.redis.instructions)
+
+    @property
     def reached(self) -> bool | None:
         """Return whether the target was reached; None without a target."""
         if self.target is None:
@@ -97,13 +109,28 @@ def divide(one: float, other: float) -> float:
 
 def summarize(samples: Sequence[Sample]) -> Side:
     rates = [sample.rate for sample in samples]
+    counts = [sample.instructions_each for sample in samples if sample.instructions_each is not None]
     return Side(
         value=statistics.median(rates),
         cpu_us=statistics.median(sample.cpu_us for sample in samples),
         low=min(rates),
         high=max(rates),
         driver_bound=any(sample.driver_bound for sample in samples),
+        instructions=statistics.median(counts) if counts else None,
     )
+
+
+def with_instructions(results: Sequence[Result], counted: Sequence[Result]) -> list[Result]:
+    """Return what was timed, with the instructions of the same rows from where these were counted."""
+    by_name = {result.name: result for result in counted}
+    return [combined(result, by_name[result.name]) for result in results]
+
+
+def combined(timed: Result, counted: Result) -> Result:
+    ours = replace(timed.ours, instructions=counted.ours.instructions)
+    if timed.redis is None or counted.redis is None:
+        return replace(timed, ours=ours)
+    return replace(timed, ours=ours, redis=replace(timed.redis, instructions=counted.redis.instructions))
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -27,7 +27,8 @@ LOAD_DEPTH = 128
 @dataclass(frozen=True, slots=True)
 class Appends:
     """`count` XADDs from one connection for each port and key, `depth` at a time; paced if there is an interval.
-    `options` come before the ID.
+    `options` come before the ID. The millisecond of their IDs is that of the server's clock, or begins at `first_ms`
+    and is another for each pipeline.
     """
 
     ports: list[int]
@@ -37,6 +38,7 @@ class Appends:
     shape: str = "16-byte"
     interval_s: float = 0.0
     options: tuple[str, ...] = ()
+    first_ms: int = 0
 
     @property
     def total(self) -> int:
@@ -132,9 +134,13 @@ def append(server: Server, key: str, count: int, depth: int) -> Sample:
     """XADD of a 16-byte value from many connections, by redis-benchmark if it is installed."""
     program = shutil.which("redis-benchmark")
     if program is None:
-        each = max(1, count // CONNECTIONS)
-        return drive(server, Appends([server.port] * CONNECTIONS, [key], each, depth))
+        return drive(server, own_appends(server, key, count, depth))
     return benchmark(program, server, key, count, depth)
+
+
+def own_appends(server: Server, key: str, count: int, depth: int) -> Appends:
+    """The same load for our own driver."""
+    return Appends([server.port] * CONNECTIONS, [key], max(1, count // CONNECTIONS), depth)
 
 
 def benchmark(program: str, server: Server, key: str, count: int, depth: int) -> Sample:

@@ -13,7 +13,7 @@ from benchmarks.bench import Node
 from benchmarks.load import generator_name
 
 
-def describe(node: Node, redis_server: Path, scale: str) -> dict[str, str]:
+def describe(node: Node, redis_server: Path, scale: str, counted: str) -> dict[str, str]:
     cpuinfo = Path("/proc/cpuinfo").read_text()
     core = "compiled" if node.compiled else "interpreted"
     return {
@@ -24,6 +24,7 @@ def describe(node: Node, redis_server: Path, scale: str) -> dict[str, str]:
         "redis": redis_version(redis_server),
         "load generator": generator_name(),
         "scale": scale,
+        "instructions": counted,
     }
 
 

@@ -1,6 +1,4 @@
-"""Rows of memory: growth of the resident set for each entry, once the server is at rest, and for each stream of one
-entry.
-"""
+"""Rows of memory, once the server is at rest: growth of the resident set for each entry, and for each stream of one."""
 
 from __future__ import annotations
 
@@ -60,12 +58,12 @@ def small_stream(bench: Bench, name: str) -> list[Result]:
 
 def growth_of_streams(server: Server, count: int) -> float:
     drive(server, Appends([server.port], ["warm-up"], WARM_UP))
-    time.sleep(SETTLE_S)
+    settle(server)
     resident = server.resident_bytes()
     adds = [command("XADD", f"stream:{number}", "*", "f", b"v" * 16) for number in range(count)]
     steps = [adds[begin : begin + STREAMS_AT_ONCE] for begin in range(0, count, STREAMS_AT_ONCE)]
     drive(server, Exchanges(server.port, [[(b"".join(step), 2 * len(step)) for step in steps]], count, by_lines=True))
-    time.sleep(SETTLE_S)
+    settle(server)
     return (server.resident_bytes() - resident) / count
 
 

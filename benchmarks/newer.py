@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable
 from functools import partial
 
+from benchmarks import rounds
 from benchmarks.bench import Bench
 from benchmarks.figures import Result, Sample, summarize
 from benchmarks.load import Appends, Exchanges, drive
@@ -70,7 +71,7 @@ def work(server: Server, repetition: int, fill: Filler | None, make: Maker, coun
     unnamed = [[b""] * PAGE for _ in range(count // PAGE)]
     scripts = [make(key, fill(server, key, count) if fill is not None else unnamed) for key in keys]
     operations = sum(request.count(b"\r\nX") for script in scripts for request, _ in script)
-    return drive(server, Exchanges(server.port, scripts, operations, by_lines=True))
+    return rounds.measure(server, Exchanges(server.port, scripts, operations, by_lines=True))
 
 
 def knows(server: Server, probe: bytes) -> bool:

@@ -9,6 +9,7 @@ import shutil
 import time
 from pathlib import Path
 
+from benchmarks.instructions import Counter
 from crdtstream.processes.launching import Launcher
 from crdtstream.processes.region import RegionProcess
 from crdtstream.processes.server import ServerProcess
@@ -16,6 +17,7 @@ from crdtstream.processes.waiting import ProcessError
 
 ROOT = Path(__file__).resolve().parent.parent
 REPLY_S = 120.0
+START_S = 300.0  # under valgrind, on a busy machine
 REGIONS_MAX = 5
 CLUSTER = "bench"
 ALWAYS = "always"
@@ -28,9 +30,10 @@ class BenchmarkError(ProcessError):
 
 
 class Server(ServerProcess):
-    """A server with what the kernel counts for it; a context manager."""
+    """A server with what the kernel counts for it, and its instructions if it has a counter; a context manager."""
 
     reply_s = REPLY_S
+    counter: Counter | None = None
 
     def cpu_s(self) -> float:
         """User and system time of all threads, including ended ones; /proc/PID/stat has it only in ticks of 10 ms."""
@@ -58,7 +61,7 @@ class Region(Server, RegionProcess):
         allowed = tuple(range(1, REGIONS_MAX + 1))
         gateway = {"oci_port": oci_port, "oci_limits": "off"} if oci_port else {}
         self.start(*peers, cluster=CLUSTER, incarnation=0, fsync=fsync, allow_region=allowed, **gateway)
-        self.await_serving()
+        self.await_serving(START_S)
 
 
 def region_in(directory: Path, number: int, launcher: Launcher, bulk: bool = False) -> Region:
@@ -84,8 +87,10 @@ def find_redis_server(directory: Path) -> Path:
 class Redis(Server):
     """A redis-server, whose directory outlives its process."""
 
-    def __init__(self, program: Path, directory: Path, fsync: str) -> None:
-        super().__init__("redis", directory, Launcher((str(program),), directory=directory))
+    def __init__(self, program: Path, directory: Path, fsync: str, counter: Counter | None = None) -> None:
+        before = () if counter is None else counter.before
+        super().__init__("redis", directory, Launcher((str(program),), before, directory))
+        self.counter = counter
         self._directory = directory
         self._fsync = fsync
 
@@ -101,5 +106,10 @@ class Redis(Server):
             "auto-aof-rewrite-percentage": "0",
             "loglevel": "warning",
         }
+        if self.counter is not None:
+            settings["enable-debug-command"] = "yes"
         self.launch([word for key, value in settings.items() for word in (f"--{key}", value)])
-        self.await_serving()
+        self.await_serving(START_S)
+        if self.counter is not None:
+            # Ten times a second Redis sums up its memory: the slower valgrind and the machine, the more would count.
+            self.ask("DEBUG", "PAUSE-CRON", 1)

@@ -10,8 +10,12 @@ from rich.text import Text
 
 from benchmarks.figures import Result, Side
 
-COLUMNS = ("", "ours", "Redis", "ratio", "CPU ours", "CPU Redis", "ratio", "target", "reached")
-NOTE = "CPU in µs of the server for each operation; * the load generator was busier than the server"
+SIDES = ("ours", "Redis", "ratio")
+COLUMNS = ("", *SIDES, *(f"CPU {side}" for side in SIDES), *(f"instr. {side}" for side in SIDES), "target", "reached")
+NOTE = (
+    "CPU in µs of the server and instr., its instructions in user mode, for each operation; "
+    "* the load generator was busier than the server"
+)
 
 
 def make_table(results: Sequence[Result], machine: dict[str, str]) -> Table:
@@ -33,6 +37,9 @@ def cells(result: Result) -> list[str | Text]:
         cpu_text(result.ours),
         cpu_text(result.redis),
         ratio_text(result.cpu_ratio),
+        instructions_text(result.ours),
+        instructions_text(result.redis),
+        ratio_text(result.instruction_ratio),
         "" if result.target is None else str(result.target),
         reached_text(result.reached),
     ]
@@ -52,6 +59,10 @@ def ratio_text(ratio: float | None) -> str:
 
 def cpu_text(side: Side | None) -> str:
     return "" if side is None or side.cpu_us is None else number_text(side.cpu_us)
+
+
+def instructions_text(side: Side | None) -> str:
+    return "" if side is None or side.instructions is None else number_text(side.instructions)
 
 
 def reached_text(reached: bool | None) -> str | Text:
@@ -78,6 +89,7 @@ def row_object(result: Result) -> dict[str, object]:
         "redis": None if result.redis is None else side_object(result.redis),
         "ratio": result.ratio,
         "cpu_ratio": result.cpu_ratio,
+        "instruction_ratio": result.instruction_ratio,
         "target": None if result.target is None else {"sense": result.target.sense, "bound": result.target.bound},
         "reached": result.reached,
         "details": result.details,
@@ -91,4 +103,5 @@ def side_object(side: Side) -> dict[str, object]:
         "low": side.low,
         "high": side.high,
         "driver_bound": side.driver_bound,
+        "instructions": side.instructions,
     }

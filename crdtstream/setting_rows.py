@@ -295,7 +295,10 @@ LIMIT_GROUPS: Groups = (
     (
         "Replication",
         (
-            row("replication_interval_ms", "Pause before the next message to a peer, unless `message_bytes` wait."),
+            row(
+                "replication_interval_ms",
+                "Pause between messages to peers, unless `message_bytes` wait; up to fourfold under full load.",
+            ),
             row("message_bytes", "Size that a message to a peer aims at."),
             row("message_bytes_max", "Bytes of one message between regions."),
             row("window_bytes", "Bytes that a peer is sent ahead of what it has confirmed."),

@@ -51,10 +51,16 @@ class History:
         # Position -> origin and last counter, for the newest batches.
         self._heads: dict[int, tuple[int, int]] = {}
 
-    def note(self, position: int, slot: int, last: int, vector: VersionVector) -> None:
+    def note(self, position: int, slot: int, last: int, vector: VersionVector, payload: bytes = b"") -> None:
         """Record a batch at this log position, of that origin and up to that counter. `vector` covers it and everything
-        before it, and is copied if it is kept.
+        before it, and is copied if it is kept. Without its payload, it is left to the log.
         """
+        recent = self.recent
+        if recent.bytes_max and payload:
+            recent.records.append((position, BATCH, payload))
+            recent.size += len(payload)
+            if recent.size > recent.bytes_max:
+                recent.shrink()
         after = position + 1
         self._heads[position] = (slot, last)
         if len(self._heads) > HEADS_KEPT:

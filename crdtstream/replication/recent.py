@@ -1,14 +1,14 @@
 """The newest batches of the log, so that links which keep up are served without reading it.
 
 While there are batches here, they are all of the log from the first one's position on; positions in between belong to
-records that no peer is sent. Without links nothing is kept.
+records that no peer is sent. Without links nothing is kept. `History.note` adds them, without a call, because that
+happens in every turn.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.protocols.codec import BATCH
 from crdtstream.protocols.log_port import LogRecord
 
 MESSAGES: Final = 4
@@ -17,44 +17,36 @@ MESSAGES: Final = 4
 class Recent:
     """Batches at ascending positions: a few messages of them, or one larger batch."""
 
-    __slots__ = ("_bytes_max", "_records", "_size")
+    __slots__ = ("bytes_max", "records", "size")
 
     def __init__(self) -> None:
-        self._bytes_max = 0
-        self._records: list[LogRecord] = []
-        self._size = 0
+        self.bytes_max = 0
+        self.records: list[LogRecord] = []
+        self.size = 0
 
     def keep(self, links: int, message_bytes: int) -> None:
         """Keep a few messages if there are links."""
-        self._bytes_max = MESSAGES * message_bytes if links else 0
+        self.bytes_max = MESSAGES * message_bytes if links else 0
         if not links:
             self.clear()
 
-    def add(self, position: int, payload: bytes) -> None:
-        if not self._bytes_max:
-            return
-        self._records.append((position, BATCH, payload))
-        self._size += len(payload)
-        # Half of it at once, because taking one from the beginning of a list moves all others.
-        if self._size > self._bytes_max:
-            self._shrink(self._bytes_max // 2)
-
-    def _shrink(self, bytes_max: int) -> None:
+    def shrink(self) -> None:
+        """Drop half at once, because taking one from the beginning of a list moves all others."""
         count = 0
-        while self._size > bytes_max and count < len(self._records) - 1:
-            self._size -= len(self._records[count][2])
+        while self.size > self.bytes_max // 2 and count < len(self.records) - 1:
+            self.size -= len(self.records[count][2])
             count += 1
-        del self._records[:count]
+        del self.records[:count]
 
     def clear(self) -> None:
-        self._records = []
-        self._size = 0
+        self.records = []
+        self.size = 0
 
     def read(self, position: int, bytes_max: int) -> list[LogRecord] | None:
         """The batches from this position on: at most `bytes_max` bytes, or one larger batch. None if not all of them
         are here.
         """
-        records = self._records
+        records = self.records
         if not records or position < records[0][0]:
             return None
         low, high = 0, len(records)
@@ -71,8 +63,6 @@ class Recent:
         return records[low:end]
 
     def check(self) -> None:
-        assert self._size == sum([len(payload) for _, _, payload in self._records]), (
-            "the size is not that of the batches"
-        )
-        positions = [position for position, _, _ in self._records]
+        assert self.size == sum([len(payload) for _, _, payload in self.records]), "the size is not that of the batches"
+        positions = [position for position, _, _ in self.records]
         assert positions == sorted(set(positions)), "the positions do not ascend"

@@ -94,8 +94,7 @@ class Turn:
 
     def _add_batch(self, batch: Batch, payload: bytes) -> None:
         position = self.add(codec.BATCH, payload)
-        self._history.note(position, batch.slot, batch.last, self._replica.applied.vector)
-        self._history.recent.add(position, payload)
+        self._history.note(position, batch.slot, batch.last, self._replica.applied.vector, payload)
 
     def take(self) -> list[Record]:
         """End the turn: cut it, and take its records."""

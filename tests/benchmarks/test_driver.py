@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import socket
 import threading
 import time
@@ -69,6 +70,11 @@ def test_appends_are_cut_into_pipelines() -> None:
     steps = append_steps(Appends([1], ["k"], count=10, depth=4), "k", seed=1)
     assert [request.count(b"XADD") for request, _ in steps] == [4, 4, 2]
     assert [lines for _, lines in steps] == [8, 8, 4]
+
+
+def test_a_pipeline_may_have_a_given_millisecond() -> None:
+    steps = append_steps(Appends([1], ["k"], count=3, depth=2, first_ms=50), "k", seed=1)
+    assert re.findall(rb"(5\d-\*)", b"".join(request for request, _ in steps)) == [b"50-*", b"50-*", b"51-*"]
 
 
 @pytest.mark.parametrize(("shape", "value_bytes"), [("16-byte", 16), ("1-KiB", 1024)])

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.figures import AT_LEAST, AT_MOST, Result, Sample, Side, Target, divide, percentile, summarize
+from benchmarks.figures import (
+    AT_LEAST,
+    AT_MOST,
+    Result,
+    Sample,
+    Side,
+    Target,
+    divide,
+    percentile,
+    summarize,
+    with_instructions,
+)
 
 
 def test_a_sample_is_a_rate_and_a_cost() -> None:
@@ -65,3 +76,24 @@ def test_cpu_is_compared_where_both_have_it() -> None:
 
 def test_a_ratio_to_nothing_is_not_an_error() -> None:
     assert divide(1, 0) == float("inf")
+
+
+def test_instructions_are_for_each_operation() -> None:
+    samples = [Sample(10, 1.0, 0.0, 0.0, instructions) for instructions in (100, 900, 200)]
+    assert summarize(samples).instructions == 20
+    assert summarize([Sample(10, 1.0, 0.0, 0.0)]).instructions is None
+
+
+def test_instructions_join_what_was_timed() -> None:
+    timed = [Result("a", "A", "op/s", Side(5), Side(6)), Result("b", "B", "op/s", Side(7))]
+    counts = [Result("b", "B", "op/s", Side(1, instructions=3)), Result("a", "A", "op/s", Side(1), Side(1))]
+    assert with_instructions(timed, counts) == [
+        Result("a", "A", "op/s", Side(5), Side(6)),
+        Result("b", "B", "op/s", Side(7, instructions=3)),
+    ]
+
+
+def test_instructions_are_compared_where_both_have_them() -> None:
+    assert Result("r", "r", "", Side(1, instructions=30), Side(1, instructions=20)).instruction_ratio == 1.5
+    assert Result("r", "r", "", Side(1, instructions=30), Side(1)).instruction_ratio is None
+    assert Result("r", "r", "", Side(1, instructions=30)).instruction_ratio is None

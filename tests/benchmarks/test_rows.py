@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchmarks.bench import SMALLEST, Bench, find_node
+from benchmarks.bench import COUNTED, SMALLEST, Bench, find_node
+from benchmarks.instructions import Callgrind
 from benchmarks.rows import ROWS, matching
-from benchmarks.servers import BenchmarkError, find_redis_server
+from tests.benchmarks.valgrind import needs_valgrind
 
 
 def test_names_differ() -> None:
@@ -28,17 +29,6 @@ def test_rows_of_an_extra_that_is_not_installed_are_measured_only_by_name(monkey
     monkeypatch.setattr("benchmarks.rows.find_spec", lambda _name: None)
     assert matching("*") == [row for row in ROWS if not row.needs]
     assert [row.name for row in matching("spark-w*")] == ["spark-write"]
-
-
-@pytest.fixture
-def redis_server(tmp_path: Path) -> Path:
-    try:
-        return find_redis_server(tmp_path)
-    except BenchmarkError as error:
-        program = shutil.which("redis-server")
-        if program is None:
-            pytest.skip(f"no redis-server to measure beside: {error}")
-        return Path(program)
 
 
 @pytest.mark.parametrize(
@@ -73,3 +63,15 @@ def test_a_command_that_redis_lacks_is_ours_alone(name: str, redis_server: Path)
         (result,) = row.measure(bench, row.name)
     assert result.ours.value > 0
     assert (result.redis is None) == result.title.endswith("ours alone")
+
+
+@needs_valgrind
+def test_instructions_are_counted_on_both_sides(redis_server: Path, tmp_path: Path) -> None:
+    (row,) = matching("xadd-16")
+    assert row.counted
+    scale = replace(COUNTED, appends={16: 1_600})
+    with Bench(scale, find_node(sys.executable), redis_server, counter=Callgrind(tmp_path)) as bench:
+        (result,) = row.measure(bench, row.name)
+    assert result.redis is not None
+    assert result.redis.instructions is not None and 5_000 < result.redis.instructions < 50_000
+    assert result.ours.instructions is not None and result.ours.instructions > 5_000

@@ -14,8 +14,8 @@ COMPARED = Result(
     "xadd-1",
     "XADD, pipeline 1",
     "op/s",
-    Side(60_000.4, 15.04, 1, 2, driver_bound=True),
-    Side(100_000, 10.0),
+    Side(60_000.4, 15.04, 1, 2, driver_bound=True, instructions=14_800.5),
+    Side(100_000, 10.0, instructions=10_000),
     Target(AT_LEAST, 0.6),
 )
 ALONE = Result("lag-p50", "lag", "ms", Side(3.14159), details={"probes": 7})
@@ -30,6 +30,9 @@ def test_a_compared_row_has_both_sides() -> None:
         "15",
         "10",
         "1.50",
+        "14,800",
+        "10,000",
+        "1.48",
         "≥ 0.6",
         "yes",
     ]
@@ -57,7 +60,9 @@ def test_the_table_names_the_machine() -> None:
 def test_json_has_the_numbers_unrounded() -> None:
     document = json.loads(make_json([COMPARED, ALONE], {"machine": "two cores"}, {"lag": "too slow"}))
     compared, alone = document["rows"]
-    assert compared["ours"] == {"value": 60_000.4, "cpu_us": 15.04, "low": 1, "high": 2, "driver_bound": True}
+    ours = {"value": 60_000.4, "cpu_us": 15.04, "low": 1, "high": 2, "driver_bound": True, "instructions": 14_800.5}
+    assert compared["ours"] == ours
+    assert compared["instruction_ratio"] == pytest.approx(1.48005)
     assert compared["ratio"] == pytest.approx(0.600004)
     assert compared["target"] == {"sense": "at least", "bound": 0.6}
     assert compared["reached"] is True

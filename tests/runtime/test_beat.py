@@ -41,3 +41,15 @@ async def test_no_beat_follows_a_stop() -> None:
     beat.stop()
     await asyncio.sleep(2 * INTERVAL_S)
     assert len(struck) == 1
+
+
+async def test_a_busy_thread_pauses_longer_and_one_that_rests_does_not() -> None:
+    now_s = worked_s = 0.0
+    beat = Beat(0.0, lambda: None, lambda: now_s, lambda: worked_s)
+    stretches: list[int] = []
+    for share in (0.5, 1.0, 0.95, 0.92, 1.0, 0.5, 0.8, 0.1, 0.92):
+        now_s += 1.0
+        worked_s += share
+        beat.ask()
+        stretches.append(beat.stretch)
+    assert stretches == [1, 2, 4, 4, 4, 2, 1, 1, 2]
