@@ -1,24 +1,32 @@
-"""Rows of XADD with a 16-byte value: by pipeline depth, by sync policy, and with two linked peers."""
+"""Rows of XADD, by pipeline depth, by sync policy and with two linked peers; with a large value, and with a trim."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from benchmarks import load
 from benchmarks.bench import Bench, await_agreement
 from benchmarks.figures import AT_LEAST, Result, Sample, Target, summarize
+from benchmarks.load import CONNECTIONS, Appends, drive
 from benchmarks.rounds import counted
-from benchmarks.servers import EVERYSEC, NO, Server
+from benchmarks.servers import ALWAYS, EVERYSEC, NO, Server
 
 WARM_UP = 5_000
 ALONE = Target(AT_LEAST, 0.6)
 WITH_PEERS = Target(AT_LEAST, 0.5)
+SYNCED = Target(AT_LEAST, 1.0)
+LARGE = Target(AT_LEAST, 1.5)
+TRIMMED = Target(AT_LEAST, 1.0)
+KEPT = 100_000
+LARGE_PART = 4  # so many times fewer entries of 1 KiB
+POLICIES = {NO: "no AOF / fsync no", EVERYSEC: "everysec", ALWAYS: "fsync always"}
 
 
 def xadd(bench: Bench, name: str, depth: int, fsync: str = EVERYSEC) -> list[Result]:
-    policy = "no AOF / fsync no" if fsync == NO else "everysec"
-    title = f"XADD, pipeline {depth}, {policy}"
-    return [measure(bench, name, title, depth, (bench.region(fsync=fsync), bench.redis(fsync)), ALONE)]
+    title = f"XADD, pipeline {depth}, {POLICIES[fsync]}"
+    target = SYNCED if fsync == ALWAYS else ALONE
+    return [measure(bench, name, title, depth, (bench.region(fsync=fsync), bench.redis(fsync)), target)]
 
 
 def xadd_with_peers(bench: Bench, name: str, depth: int) -> list[Result]:
@@ -49,4 +57,28 @@ def measure(
     for server in servers:
         load.append(server, "warm-up", min(WARM_UP, bench.scale.appends[depth]), depth)
     ours, redis = bench.samples(servers, append)
+    return Result(name, title, "op/s", summarize(ours), summarize(redis), target)
+
+
+def xadd_large(bench: Bench, name: str, depth: int) -> list[Result]:
+    count = bench.scale.appends[depth] // LARGE_PART
+    return [driven(bench, name, f"XADD 1 KiB value, pipeline {depth}", Appends([], [], count, depth, "1-KiB"), LARGE)]
+
+
+def xadd_trimmed(bench: Bench, name: str, depth: int) -> list[Result]:
+    """Each stream is as long as it may be before the measurement."""
+    load = Appends([], [], bench.scale.appends[depth], depth, options=("MAXLEN", "~", str(KEPT)))
+    title = f"XADD MAXLEN ~ {KEPT:,}, pipeline {depth}"
+    return [driven(bench, name, title, load, TRIMMED, bench.scale.kept_entries)]
+
+
+def driven(bench: Bench, name: str, title: str, load: Appends, target: Target, before: int = WARM_UP) -> Result:
+    """Measure `load.count` adds to one stream, after `before` others, from many connections of our driver."""
+
+    def append(server: Server, repetition: int) -> Sample:
+        ports, keys = [server.port] * CONNECTIONS, [f"stream:{repetition}"]
+        drive(server, replace(load, ports=ports, keys=keys, count=max(1, before // CONNECTIONS)))
+        return drive(server, replace(load, ports=ports, keys=keys, count=max(1, load.count // CONNECTIONS)))
+
+    ours, redis = bench.samples((bench.region(), bench.redis()), append)
     return Result(name, title, "op/s", summarize(ours), summarize(redis), target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -24,6 +25,7 @@ from crdtstream.processes.relay import Relay
 from crdtstream.processes.waiting import until
 
 CONVERGE_TIMEOUT_S = 300.0
+REST_TIMEOUT_S = 120.0
 TURN_MS_MAX = 600_000
 
 ABOUT = """
@@ -61,6 +63,10 @@ class Scale:
     blocked_clients: int
     gateway_messages: int
     idle_s: float
+    kept_entries: int
+    small_streams: int
+    consumed_entries: int
+    tail_reads: int
     longest_entries: int
 
 
@@ -88,6 +94,10 @@ FULL = Scale(
     blocked_clients=10_000,
     gateway_messages=50_000,
     idle_s=5.0,
+    kept_entries=100_000,
+    small_streams=100_000,
+    consumed_entries=100_000,
+    tail_reads=20_000,
     longest_entries=10_000_000,
 )
 QUICK = Scale(
@@ -114,6 +124,10 @@ QUICK = Scale(
     blocked_clients=10_000,
     gateway_messages=10_000,
     idle_s=2.0,
+    kept_entries=100_000,
+    small_streams=20_000,
+    consumed_entries=20_000,
+    tail_reads=4_000,
     longest_entries=1_000_000,
 )
 SMALLEST = Scale(
@@ -140,6 +154,10 @@ SMALLEST = Scale(
     blocked_clients=100,
     gateway_messages=500,
     idle_s=0.2,
+    kept_entries=2_000,
+    small_streams=500,
+    consumed_entries=500,
+    tail_reads=40,
     longest_entries=1_000,
 )
 # Under valgrind: at least ten rounds of 50 connections, so that what happens once weighs little.
@@ -323,6 +341,26 @@ def await_applied(server: Server, wanted: dict[bytes, int]) -> None:
             return all(own.get(origin, 0) >= counter for origin, counter in wanted.items())
 
         until(has_all, lambda: f"{server} has applied what the others have{server.log_end()}", CONVERGE_TIMEOUT_S)
+
+
+def await_rest(region: Server) -> None:
+    """Wait until the region has compressed everything that it will: walks that began from now on have found no full
+    block left to compress.
+    """
+    begun = memory_field(region, "blocks_walks") + 1
+    until(lambda: is_at_rest(region, begun), f"{region.name} compressed its blocks", REST_TIMEOUT_S)
+
+
+def is_at_rest(region: Server, walks_before: int) -> bool:
+    cold = memory_field(region, "blocks_cold") == memory_field(region, "blocks_full")
+    return cold and memory_field(region, "blocks_walks") > walks_before
+
+
+def memory_field(server: Server, name: str) -> int:
+    text = server.ask("INFO", "memory")
+    assert isinstance(text, bytes)
+    found = re.search(rf"{name}:(\d+)".encode(), text)
+    return int(found[1]) if found else 0
 
 
 def await_agreement(servers: Sequence[Server]) -> None:

@@ -15,11 +15,14 @@ import socket
 import sys
 import time
 
-from benchmarks.load import Appends, Exchanges, Load
+from benchmarks.load import Appends, Deliveries, Exchanges, Load
 from benchmarks.wire import command
 
 RECEIVE_BYTES = 1 << 18
 SILENCE_S = 60.0
+# *1 *2 $n key *1 *2 $n ID *2 $n field $n value
+DELIVERY_LINES = 13
+ID_LINE = 7
 
 Step = tuple[bytes, int]
 
@@ -53,10 +56,51 @@ class Talker:
         if not data or (data.startswith(b"-") and not self.begun):
             raise ConnectionError(data.decode(errors="replace") or "the server closed the connection")
         self.begun = True
+        self.received_piece(data)
         self.missing -= data.count(b"\n") if by_lines else len(data)
         if self.missing < 0:
             raise ConnectionError(f"an unexpected reply: {data[:200]!r}")
         return self.missing == 0
+
+    def received_piece(self, data: bytes) -> None:
+        """Look at a piece of a reply; what is only counted needs no look."""
+
+
+class Consumer(Talker):
+    """A consumer of a group: a request for the next entry brings the acknowledgement of the one before."""
+
+    def __init__(self, load: Deliveries, number: int) -> None:
+        super().__init__(load.port, [])
+        self.load = load
+        self.read = command(
+            "XREADGROUP", "GROUP", load.group, f"consumer-{number}", "COUNT", 1, "STREAMS", load.key, ">"
+        )
+        self.received = b""
+
+    @property
+    def done(self) -> bool:
+        return self.step > self.load.count
+
+    def send(self) -> None:
+        last = self.step == self.load.count
+        self.steps = [(self.acknowledgement() + (b"" if last else self.read), self.lines_after(last))]
+        request, self.missing = self.steps[0]
+        self.step += 1
+        self.begun = False
+        self.received = b""
+        self.socket.sendall(request)
+
+    def lines_after(self, last: bool) -> int:
+        return (1 if self.step else 0) + (0 if last else DELIVERY_LINES)
+
+    def acknowledgement(self) -> bytes:
+        if not self.step:
+            return b""
+        entry_id = self.received.split(b"\r\n")[ID_LINE - DELIVERY_LINES - 1]
+        return command("XACK", self.load.key, self.load.group, entry_id)
+
+    def received_piece(self, data: bytes) -> None:
+        self.received += data
 
 
 def run(talkers: list[Talker], by_lines: bool, interval_s: float) -> None:
@@ -96,7 +140,7 @@ def append_steps(load: Appends, key: str, seed: int) -> list[Step]:
     for begin in range(0, load.count, load.depth):
         count = min(load.depth, load.count - begin)
         entry_id = f"{load.first_ms + begin // load.depth}-*" if load.first_ms else "*"
-        requests = [command("XADD", key, entry_id, *fields(load.shape, generator)) for _ in range(count)]
+        requests = [command("XADD", key, *load.options, entry_id, *fields(load.shape, generator)) for _ in range(count)]
         steps.append((b"".join(requests), 2 * count))
     return steps
 
@@ -118,6 +162,8 @@ def fields(shape: str, generator: random.Random) -> list[str]:
 def talkers_of(load: Load) -> list[Talker]:
     if isinstance(load, Exchanges):
         return [Talker(load.port, steps) for steps in load.scripts]
+    if isinstance(load, Deliveries):
+        return [Consumer(load, number) for number in range(load.consumers)]
     return [
         Talker(port, append_steps(load, key, seed))
         for seed, (port, key) in enumerate((port, key) for key in load.keys for port in load.ports)
@@ -131,7 +177,7 @@ def main() -> None:
     sys.stdin.buffer.readline()
     began_s, began_cpu_s = time.monotonic(), time.process_time()
     try:
-        by_lines = isinstance(load, Appends) or load.by_lines
+        by_lines = load.by_lines if isinstance(load, Exchanges) else True
         run(talkers, by_lines, load.interval_s if isinstance(load, Appends) else 0.0)
         failure = ""
     except OSError as error:

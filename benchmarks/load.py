@@ -26,8 +26,9 @@ LOAD_DEPTH = 128
 
 @dataclass(frozen=True, slots=True)
 class Appends:
-    """`count` XADDs from one connection for each port and key, `depth` at a time; paced if there is an interval. The
-    millisecond of their IDs is that of the server's clock, or begins at `first_ms` and is another for each pipeline.
+    """`count` XADDs from one connection for each port and key, `depth` at a time; paced if there is an interval.
+    `options` come before the ID. The millisecond of their IDs is that of the server's clock, or begins at `first_ms`
+    and is another for each pipeline.
     """
 
     ports: list[int]
@@ -36,6 +37,7 @@ class Appends:
     depth: int = LOAD_DEPTH
     shape: str = "16-byte"
     interval_s: float = 0.0
+    options: tuple[str, ...] = ()
     first_ms: int = 0
 
     @property
@@ -55,14 +57,31 @@ class Exchanges:
     by_lines: bool = False
 
 
-Load = Appends | Exchanges
+@dataclass(frozen=True, slots=True)
+class Deliveries:
+    """Consumers of one group, each of which reads `count` entries of a stream, one at a time, and acknowledges each
+    when it asks for the next.
+    """
+
+    port: int
+    key: str
+    group: str
+    consumers: int
+    count: int
+
+    @property
+    def total(self) -> int:
+        return self.consumers * self.count
+
+
+Load = Appends | Exchanges | Deliveries
 
 
 class Driver:
     """A load that is built and connected and waits for `start`; a context manager."""
 
     def __init__(self, load: Load) -> None:
-        self._operations = load.total if isinstance(load, Appends) else load.operations
+        self._operations = load.operations if isinstance(load, Exchanges) else load.total
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.driver"],
             cwd=ROOT,

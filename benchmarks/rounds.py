@@ -17,7 +17,7 @@ from socket import MSG_WAITALL
 from benchmarks.driver import SILENCE_S, Talker, talkers_of
 from benchmarks.figures import Sample
 from benchmarks.instructions import Counter
-from benchmarks.load import Appends, Load, drive
+from benchmarks.load import Exchanges, Load, drive
 from benchmarks.servers import Server
 from benchmarks.wire import command
 
@@ -33,7 +33,7 @@ def measure(server: Server, load: Load) -> Sample:
 
 def counted(server: Server, load: Load, counter: Counter) -> Sample:
     talkers = talkers_of(load)
-    by_lines = isinstance(load, Appends) or load.by_lines
+    by_lines = load.by_lines if isinstance(load, Exchanges) else True
     began_s = time.monotonic()
     try:
         for talker in talkers:
@@ -43,7 +43,7 @@ def counted(server: Server, load: Load, counter: Counter) -> Sample:
     finally:
         for talker in talkers:
             talker.socket.close()
-    operations = load.total if isinstance(load, Appends) else load.operations
+    operations = load.operations if isinstance(load, Exchanges) else load.total
     sample = Sample(operations, time.monotonic() - began_s, cpu_s=0.0, driver_cpu_s=0.0)
     return replace(sample, instructions=count.instructions)
 

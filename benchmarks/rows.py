@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from importlib.util import find_spec
 
-from benchmarks.appends import xadd, xadd_with_peers
+from benchmarks.appends import xadd, xadd_large, xadd_trimmed, xadd_with_peers
 from benchmarks.bench import Bench
 from benchmarks.blocked import blocked
 from benchmarks.bulk import bulk_read, bulk_write
@@ -18,13 +18,15 @@ from benchmarks.curves import depths, entries
 from benchmarks.figures import Result
 from benchmarks.gateway import oci_get, oci_put
 from benchmarks.holds import digest, pipelines, scan
-from benchmarks.memory import memory, replayed
+from benchmarks.latency import xadd_latency
+from benchmarks.memory import memory, replayed, small_stream
 from benchmarks.newer import claim, idmp, xackdel, xdelex
-from benchmarks.reads import xrange, xreadgroup
+from benchmarks.reads import xrange, xrange_cold, xreadgroup
 from benchmarks.recovery import recover
 from benchmarks.replication import catch_up, lag, throughput
-from benchmarks.servers import NO
+from benchmarks.servers import ALWAYS, NO
 from benchmarks.spark import batch_read, batch_write, micro_batches
+from benchmarks.tails import consumers, tails
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +56,17 @@ ROWS = (
     Row("xadd-128-nosync", partial(xadd, depth=128, fsync=NO), counted=True),
     Row("xadd-16-peers", partial(xadd_with_peers, depth=16)),
     Row("xadd-128-peers", partial(xadd_with_peers, depth=128)),
+    Row("xadd-16-always", partial(xadd, depth=16, fsync=ALWAYS)),
+    Row("xadd-16-1-KiB", partial(xadd_large, depth=16)),
+    Row("xadd-16-maxlen", partial(xadd_trimmed, depth=16)),
+    Row("xadd-p99", xadd_latency),
     Row("xrange", partial(xrange, regions=1), counted=True),
+    Row("xrange-cold", xrange_cold),
     Row("xrange-3", partial(xrange, regions=3), counted=True),
     Row("xreadgroup", partial(xreadgroup, regions=1), counted=True),
     Row("xreadgroup-3", partial(xreadgroup, regions=3), counted=True),
+    Row("xreadgroup-each", consumers),
+    Row("xread-tails", tails),
     Row("xdelex", xdelex, counted=True),
     Row("xackdel", xackdel, counted=True),
     Row("xreadgroup-claim", claim, counted=True),
@@ -70,6 +79,7 @@ ROWS = (
     Row("memory-16-byte", partial(memory, shape="16-byte")),
     Row("memory-sensor", partial(memory, shape="sensor")),
     Row("memory-1-KiB", partial(memory, shape="1-KiB")),
+    Row("memory-stream", small_stream),
     Row("replication", throughput),
     Row("lag", lag),
     Row("catch-up", catch_up),

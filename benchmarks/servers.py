@@ -20,6 +20,7 @@ REPLY_S = 120.0
 START_S = 300.0  # under valgrind, on a busy machine
 REGIONS_MAX = 5
 CLUSTER = "bench"
+ALWAYS = "always"
 EVERYSEC = "everysec"
 NO = "no"
 

@@ -30,9 +30,9 @@ class Limits:
     """Every bound that a user or a peer can run into.
 
     A value of 0 means unlimited for `memory_bytes_max`, `client_idle_s_max` and `log_retention_bytes`, no audit for
-    `audit_interval_ms`, no checkpoint before a stop for `stop_checkpoint_ms_max`, no handover for
-    `stop_handover_ms_max`, and no takeover but by command for `takeover_ms`. A `slow_command_us` of -1 turns the slow
-    log off.
+    `audit_interval_ms`, no compression of blocks for `cold_after_ms`, no checkpoint before a stop for
+    `stop_checkpoint_ms_max`, no handover for `stop_handover_ms_max`, and no takeover but by command for `takeover_ms`.
+    A `slow_command_us` of -1 turns the slow log off.
     """
 
     memory_bytes_max: int = 0
@@ -73,6 +73,8 @@ class Limits:
     stream_idmp_duration_s: int = 100
     stream_idmp_entries_max: int = 100
     merged_ranges_bytes_max: int = 64 << 20
+    cold_after_ms: int = 5_000
+    open_blocks_bytes_max: int = 16 << 20
     copy_entries_max: int = 100_000
     expiry_takeover_ms: int = 10_000
     admission_wait_ms: int = 2_000

@@ -226,6 +226,13 @@ LIMIT_GROUPS: Groups = (
                 "Memory for ranges of streams with several writing regions, kept as they were read.",
                 AT_ONCE,
             ),
+            row(
+                "cold_after_ms",
+                "How long nobody must have read a full block of entries, at least, before an idle region compresses it;"
+                " 0 for never.",
+                AT_ONCE,
+            ),
+            row("open_blocks_bytes_max", "Memory for compressed blocks that were opened to be read.", AT_ONCE),
             row("copy_entries_max", "Entries of a stream that `RENAME` or `COPY` may rewrite.", AT_ONCE),
             row(
                 "stream_node_entries_max",
@@ -288,7 +295,10 @@ LIMIT_GROUPS: Groups = (
     (
         "Replication",
         (
-            row("replication_interval_ms", "Pause before the next message to a peer, unless `message_bytes` wait."),
+            row(
+                "replication_interval_ms",
+                "Pause between messages to peers, unless `message_bytes` wait; up to fourfold under full load.",
+            ),
             row("message_bytes", "Size that a message to a peer aims at."),
             row("message_bytes_max", "Bytes of one message between regions."),
             row("window_bytes", "Bytes that a peer is sent ahead of what it has confirmed."),

@@ -24,8 +24,8 @@ PARTITIONED = (
     Mutation(
         "a commit is not settled under the epochs",
         "partitions/state.py",
-        "                highest = max(highest, self.epochs.settle(partition, offset + 1, (number, origin)) - 1)\n",
-        "                highest = max(highest, offset)\n",
+        "(self.epochs.settle(partition, offset + 1, (number, origin)) - 1, (number, origin))",
+        "(offset, (number, origin))",
         "skipped message",
         focus=DIVIDED,
     ),

@@ -33,6 +33,7 @@ from simulations.oracle import Oracle
 CLIENT = 1
 SALT = 0x5EED
 ROOM_BYTES = 1 << 12
+FULL_ODDS = 0.2
 
 
 class Unanswered:
@@ -215,6 +216,19 @@ class Machine:
         stream = self.node.replica.keyspace.known((0, key))
         group = None if stream is None else stream.groups.get(group_name)
         return [] if group is None else sorted(group.creates)
+
+    def rest(self, rng: Random) -> None:
+        """Pack blocks that nobody read, as the runtime does when it has nothing else to do. Worlds add few entries, so
+        some blocks are full early here.
+        """
+        context = self.node.context
+        for _, stream in self.node.replica.keyspace.streams():
+            for tree in stream.trees.values():
+                block = tree.last_block()
+                if block is not None and rng.random() < FULL_ODDS:
+                    block.seal()
+        context.cooling.step(rng.choice([1, 100, 5_000]), context.limits.cold_after_ms)
+        context.cooling.check()
 
     # The disk
 

@@ -122,6 +122,13 @@ def draw_forwarding(rng: Random | None, limits: Limits) -> Limits:
     return replace(limits, forward_timeout_ms=rng.choice([100, 1_000]), takeover_ms=rng.choice([0, 300, 2_000]))
 
 
+def draw_cold(rng: Random, limits: Limits) -> Limits:
+    """Draw how soon blocks are packed that nobody reads, and how much of them may be open."""
+    return replace(
+        limits, cold_after_ms=rng.choice([1, 50, 400]), open_blocks_bytes_max=rng.choice([0, 2_000, 1 << 20])
+    )
+
+
 def pairs_of(topology: str, regions: int) -> list[tuple[int, int]]:
     numbers = range(1, regions + 1)
     if topology == "mesh":

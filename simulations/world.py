@@ -17,7 +17,7 @@ from dataclasses import replace
 from random import Random
 from typing import Protocol
 
-from crdtstream.config import ALWAYS, FSYNC_POLICIES, Config
+from crdtstream.config import ALWAYS, FSYNC_POLICIES, Config, Limits
 from crdtstream.core.effects import Key
 from crdtstream.storage.disk import DiskError
 from crdtstream.storage.recovery import LogDamaged, LogError
@@ -26,7 +26,15 @@ from simulations.machine import Machine
 from simulations.network import START_MS, Connection, Network, Pair, Watcher, address_of
 from simulations.oracle import Expected
 from simulations.partitioned import Partitioned
-from simulations.settings import PARTITIONED_ODDS, Settings, draw_forwarding, draw_limits, draw_settings, pairs_of
+from simulations.settings import (
+    PARTITIONED_ODDS,
+    Settings,
+    draw_cold,
+    draw_forwarding,
+    draw_limits,
+    draw_settings,
+    pairs_of,
+)
 from simulations.workload import Workload
 
 TICK_MS = 50
@@ -34,6 +42,7 @@ QUIET_BOUND_MS = 20_000
 CHECKPOINT_STEP_MS = 5
 SERVES_AT_ONCE_ODDS = 0.2
 REFERENCES_ODDS = 0.2
+COLD_ODDS = 0.5
 
 
 class Faults(Protocol):
@@ -80,6 +89,8 @@ class World(Network):
         self.adversary = adversary(self)
         # From a source of its own: what else a seed draws stays as it was before there was this setting.
         self._serves_at_once = Random(f"serves at once {seed}").random() < SERVES_AT_ONCE_ODDS
+        cold = Random(f"cold {seed}")
+        self._cold = cold if cold.random() < COLD_ODDS else None
         references = Random(f"references {seed}")
         self.workload = Workload(
             rng,
@@ -107,12 +118,16 @@ class World(Network):
             fsync=ALWAYS if self.settings.spares(number) else self.rng.choice(FSYNC_POLICIES),
             peers=peers,
             incarnation=0 if self._serves_at_once else None,
-            limits=draw_forwarding(self._forwarding, draw_limits(self.rng, self.settings.log_retention_bytes)),
+            limits=self._limits(),
         )
         wait_ms, interval_ms = self.rng.choice([0, 5, 20]), self.rng.choice([200, 1000])
         return Machine(
             config, self.now_ms, oracle=self.oracle, sync_wait_ms=wait_ms, sync_interval_ms=interval_ms, busy=True
         )
+
+    def _limits(self) -> Limits:
+        limits = draw_forwarding(self._forwarding, draw_limits(self.rng, self.settings.log_retention_bytes))
+        return limits if self._cold is None else draw_cold(self._cold, limits)
 
     def _add_twin(self, number: int) -> None:
         """Add a process with the number of region 1, linked to some of its neighbours, that does not run yet."""
@@ -209,6 +224,8 @@ class World(Network):
 
     def tick_one(self, number: int) -> None:
         self.machines[number].look_for_room()
+        if self._cold is not None:
+            self.machines[number].rest(self._cold)
         super().tick_one(number)
         for connection in self.connections_of(number):
             self._obey_verdict(connection, number)

@@ -96,7 +96,8 @@ PURE_LIBRARY = frozenset(
 )
 PURE_NAMES = frozenset({"sys.byteorder"})
 PURE_PACKAGES = {
-    "core": frozenset({"mypy_extensions", "sortedcontainers"}),
+    # zstandard, because compression is a pure function.
+    "core": frozenset({"mypy_extensions", "sortedcontainers", "zstandard"}),
     "clients": frozenset({"mypy_extensions", "sortedcontainers"}),
     "protocols": frozenset({"hiredis", "msgpack", "mypy_extensions", "zstandard"}),
     "replication": frozenset({"google", "sortedcontainers"}),

@@ -30,6 +30,7 @@ from crdtstream.clients.statistics import Statistics, Stopwatch
 from crdtstream.clients.subscriptions import Subscriptions
 from crdtstream.clients.watching import Watches
 from crdtstream.config import Config, Limits
+from crdtstream.core.cooling import Cooling
 from crdtstream.core.digest import Digesting
 from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import EntryId
@@ -88,6 +89,7 @@ class Context:
         "clients",
         "clock",
         "cluster",
+        "cooling",
         "digests",
         "draws",
         "leaving",
@@ -124,6 +126,7 @@ class Context:
         self.users = Users()
         self.users.require_password(settings.password())
         self.ranges = MergedRanges(settings.limits.merged_ranges_bytes_max)
+        self.cooling = Cooling(replica.keyspace)
         self.parking: Parking[Waiter] = Parking()
         self.watches = Watches()
         self.pubsub = Subscriptions()
@@ -163,6 +166,7 @@ class Context:
             self.recognise_all()
         self.users.log.limit(config.limits.acl_log_entries_max)
         self.ranges.limit(config.limits.merged_ranges_bytes_max)
+        self.cooling.shelf.limit(config.limits.open_blocks_bytes_max)
         self.slow_log.limit(config.limits.slow_command_us, config.limits.slow_log_entries_max)
         self.notifications.configure(config.notify_keyspace_events)
         self.measure_memory()

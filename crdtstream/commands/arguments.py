@@ -23,6 +23,9 @@ NO_IDS = "ERR IDS option is required"
 
 COUNT_ALL = -1
 
+# Any number with fewer digits is below 2^64.
+PLAIN_DIGITS = 20
+
 
 # IDs
 
@@ -37,15 +40,32 @@ def parse_entry_id(text: bytes, missing_seq: int = 0) -> EntryId:
 
 def parse_entry_ids(argv: list[bytes], first: int) -> list[EntryId]:
     """The IDs from argument `first` on, ascending, without duplicates."""
+    ids = parse_all(argv[first:])
+    return ids if ascend(ids) else sorted(dict.fromkeys(ids))
+
+
+def ascend(ids: list[EntryId]) -> bool:
+    before_ms, before_seq = -1, -1
+    for ms, seq in ids:
+        if ms < before_ms or (ms == before_ms and seq <= before_seq):
+            return False
+        before_ms, before_seq = ms, seq
+    return True
+
+
+def parse_all(texts: list[bytes]) -> list[EntryId]:
+    """These IDs, in their order. Those beside each other often share their milliseconds, which are then parsed once."""
     ids: list[EntryId] = []
-    ascending = True
-    before = (-1, -1)
-    for at in range(first, len(argv)):
-        entry_id = parse_entry_id(argv[at])
-        ascending = ascending and before < entry_id
-        before = entry_id
+    known, ms = b"-", 0  # no text has these milliseconds
+    for text in texts:
+        ms_text, _, seq_text = text.partition(b"-")
+        if ms_text == known and seq_text.isdigit() and len(seq_text) < PLAIN_DIGITS:
+            ids.append((ms, int(seq_text)))
+            continue
+        entry_id = parse_entry_id(text)
+        known, ms = ms_text, entry_id[0]
         ids.append(entry_id)
-    return ids if ascending else sorted(dict.fromkeys(ids))
+    return ids
 
 
 def parse_range_start(text: bytes) -> EntryId:
@@ -97,7 +117,7 @@ REFERENCES: Final = {b"KEEPREF": KEEPREF, b"DELREF": DELREF, b"ACKED": ACKED}
 
 def parse_numbered_ids(argv: list[bytes], at: int) -> list[EntryId]:
     """The IDs of `IDS n id...`, with IDS at `at`; as many as are said, in their order."""
-    return [parse_entry_id(text) for text in numbered_texts(argv, at)]
+    return parse_all(numbered_texts(argv, at))
 
 
 def numbered_texts(argv: list[bytes], at: int) -> list[bytes]:

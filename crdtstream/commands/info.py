@@ -106,6 +106,20 @@ def memory_fields(context: Context) -> list[Field]:
         ("maxmemory_policy", "noeviction"),
         ("mem_fragmentation_ratio", "1.00"),
         ("mem_allocator", "libc"),
+        *block_fields(context),
+    ]
+
+
+def block_fields(context: Context) -> list[Field]:
+    """Full blocks of entries as the last walk over all keys found them: how many there are, how many are cold."""
+    cooling = context.cooling
+    return [
+        ("blocks_walks", cooling.walks),
+        ("blocks_full", cooling.census.blocks),
+        ("blocks_cold", cooling.census.cold),
+        ("blocks_cold_bytes", cooling.census.packed_bytes),
+        ("blocks_opened", cooling.shelf.opened),
+        ("blocks_open_bytes", cooling.shelf.open_bytes),
     ]
 
 

@@ -75,10 +75,11 @@ def follows_rule(stream: Stream, group: Group) -> bool:
     passed = group.passed.get(slot)
     if passed is None:
         return True
-    if passed.gaps(group.floor.get(slot), group.position_of(slot)):
+    if not passed.covers(group.floor.get(slot), group.position_of(slot)):
         return False
     acked = group.acked.get(slot)
-    if acked is None:
+    delivered = group.delivered.get(slot)
+    if acked is None or (delivered is not None and delivered.covers_all(acked)):
         return True
     foreign = acked
     for known in (group.delivered.get(slot), group.replay.get(slot), group.skipped.get(slot)):

@@ -159,10 +159,13 @@ class Room:
 
     def limit(self, count: int) -> int:
         """At most how many entries to look for; a negative `count` means all."""
-        limits = [limit for limit in (count, self._count) if limit >= 0]
-        if self._bytes >= 0:
-            limits.append(self._bytes // ENTRY_BYTES_MIN + 1)
-        return min(limits, default=count)
+        if self._count >= 0:
+            count = fewer(count, self._count)
+        return count if self._bytes < 0 else fewer(count, self._bytes // ENTRY_BYTES_MIN + 1)
+
+    def is_measured(self) -> bool:
+        """True if the size of the reply is limited."""
+        return self._bytes >= 0
 
     def bytes_left(self, overhead: int) -> int:
         """How many bytes entries may have beside the `overhead` of their stream; negative for any number."""
@@ -186,3 +189,8 @@ class Room:
             self._count -= entries
         if self._bytes >= 0:
             self._bytes = max(self._bytes - size, 0)
+
+
+def fewer(count: int, limit: int) -> int:
+    """The smaller number; a negative `count` means all."""
+    return limit if count < 0 or limit < count else count

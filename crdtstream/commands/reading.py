@@ -80,6 +80,10 @@ class StreamReader(Waiter):
 
     def entries(self, context: Context, wanted: Wanted, stream: Stream, room: Room) -> tuple[int, list[bytes]]:
         """What this reader wants of a stream, as much as there is room for."""
+        if not room.is_measured():
+            count, chunks = wanted.entries(context, stream, room.limit(self.options.count))
+            room.take(count, 0)
+            return count, chunks
         overhead = len(stream_header(wanted.key[1], 1, self.client.protocol))
         bytes_max = room.bytes_left(overhead)
         count, chunks = wanted.entries(context, stream, room.limit(self.options.count))

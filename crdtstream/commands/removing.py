@@ -9,12 +9,15 @@ Reference: `xdelCommand`, `xdelexCommand`, `xackdelCommand` and `xtrimCommand` o
 
 from __future__ import annotations
 
+from typing import Final
+
 from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, keys_at
 from crdtstream.clients.context import CommandError, Context, Reply
 from crdtstream.commands import arguments
 from crdtstream.commands.adding import TrimOptions, parse_trim
 from crdtstream.commands.arguments import ACKED, DELREF, KEEPREF
+from crdtstream.core.causality import Dot
 from crdtstream.core.effects import CounterRange, Key, PendingDropped
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, previous_id
 from crdtstream.core.entry_tree import EntryTree
@@ -28,6 +31,7 @@ from crdtstream.protocols import replies
 NOT_FOUND = -1
 REMOVED = 1
 STILL_NEEDED = 2
+FATES: Final = {fate: replies.integer(fate) for fate in (NOT_FOUND, REMOVED, STILL_NEEDED)}
 
 
 def xdel(context: Context, client: Client, argv: list[bytes]) -> Reply:
@@ -36,13 +40,10 @@ def xdel(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if stream is None:
         return replies.ZERO
     ids = arguments.parse_entry_ids(argv, 2)
-    ranges: dict[int, list[CounterRange]] = {}
-    for slot in sorted(stream.trees):
-        counters = stream.trees[slot].counters_of(ids)
-        if counters:
-            ranges[slot] = ranges_of(counters)
-    highest = max([highest_of(stream.trees[slot], ranges[slot]) for slot in ranges], default=None)
-    return replies.integer(context.replica.remove_entries(key, ranges, False, highest))
+    removal = Removal(context, stream, KEEPREF, ids)
+    for entry_id in ids:
+        removal.take(entry_id)
+    return replies.integer(removal.commit(key))
 
 
 def highest_of(tree: EntryTree, ranges: list[CounterRange]) -> EntryId:
@@ -53,41 +54,41 @@ def highest_of(tree: EntryTree, ranges: list[CounterRange]) -> EntryId:
 
 
 class Removal:
-    """The entries that one command removes by their IDs, on top of the unchanged stream."""
+    """The entries that one command removes, on top of the unchanged stream; `ids` are all that it may take, and are
+    looked up together.
+    """
 
-    __slots__ = ("_alone", "_context", "_counters", "_highest", "_references", "_strategy", "_stream", "_taken")
+    __slots__ = ("_alone", "_context", "_counters", "_dots", "_references", "_strategy", "_stream", "_taken")
 
-    def __init__(self, context: Context, stream: Stream, strategy: int) -> None:
+    def __init__(self, context: Context, stream: Stream, strategy: int, ids: list[EntryId]) -> None:
         self._context = context
         self._stream = stream
         self._strategy = strategy
         self._alone = strategy == ACKED and context.replica.is_alone()
         self._counters: dict[int, list[int]] = {}
-        self._highest = ID_MIN
+        self._dots = stream.dots_of(sorted(dict.fromkeys(ids)))
         self._references: dict[int, IntervalSet] = {}
-        self._taken: dict[EntryId, None] = {}
+        self._taken: list[EntryId] = []
 
     def take(self, entry_id: EntryId) -> int:
         """Remove this entry if the strategy allows it; returns the number that XDELEX replies."""
-        stream = self._stream
+        dots = self._dots.get(entry_id)
         if self._strategy == DELREF:
-            self._refer(entry_id)
-        slots = stream.slots_holding(entry_id)
-        if not slots or entry_id in self._taken:
+            self._refer(entry_id, dots or [])
+        if dots is None:
             return NOT_FOUND
-        if self._strategy == ACKED and any(is_needed(stream, slot, entry_id, self._alone) for slot in slots):
+        if self._strategy == ACKED and any(is_needed(self._stream, slot, entry_id, self._alone) for slot, _ in dots):
             return STILL_NEEDED
-        self._taken[entry_id] = None
-        for slot in slots:
-            self._counters.setdefault(slot, []).append(stream.trees[slot].counter_of(entry_id))
-        self._highest = max(self._highest, entry_id)
+        del self._dots[entry_id]
+        self._taken.append(entry_id)
+        for slot, counter in dots:
+            self._counters.setdefault(slot, []).append(counter)
         return REMOVED
 
-    def _refer(self, entry_id: EntryId) -> None:
+    def _refer(self, entry_id: EntryId, dots: list[Dot]) -> None:
         """Name the pending entries of this ID. Where it lives, other regions may have some that this one does not."""
-        stream = self._stream
         below = previous_id(entry_id) or ID_MIN
-        for slot in sorted({*stream.slots_holding(entry_id), *slots_referring(stream, entry_id)}):
+        for slot in sorted({*[slot for slot, _ in dots], *slots_referring(self._stream, entry_id)}):
             self._references.setdefault(slot, IntervalSet()).add(below, entry_id)
 
     def commit(self, key: Key) -> int:
@@ -97,7 +98,7 @@ class Removal:
         for slot in sorted(counters):
             ranges[slot] = ranges_of(counters[slot])
         references = {slot: self._references[slot].pairs() for slot in sorted(self._references)}
-        highest = self._highest if counters else None
+        highest = max(self._taken, default=None)
         return self._context.replica.remove_entries(key, ranges, False, highest, references)
 
 
@@ -137,7 +138,7 @@ class NamedIds:
         self.count = len(self.texts)
 
     def ids(self) -> list[EntryId]:
-        return [arguments.parse_entry_id(text) for text in self.texts]
+        return arguments.parse_all(self.texts)
 
 
 def xdelex(context: Context, client: Client, argv: list[bytes]) -> Reply:
@@ -146,14 +147,15 @@ def xdelex(context: Context, client: Client, argv: list[bytes]) -> Reply:
     stream = context.replica.keyspace.find(key)
     if stream is None:
         return fates_reply([NOT_FOUND] * named.count)
-    removal = Removal(context, stream, named.strategy or KEEPREF)
-    fates = [removal.take(entry_id) for entry_id in named.ids()]
+    ids = named.ids()
+    removal = Removal(context, stream, named.strategy or KEEPREF, ids)
+    fates = [removal.take(entry_id) for entry_id in ids]
     removal.commit(key)
     return fates_reply(fates)
 
 
 def fates_reply(fates: list[int]) -> bytes:
-    return replies.array([replies.integer(fate) for fate in fates])
+    return replies.array([FATES[fate] for fate in fates])
 
 
 def xackdel(context: Context, client: Client, argv: list[bytes]) -> Reply:
@@ -165,10 +167,10 @@ def xackdel(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if stream is None or group is None:
         return fates_reply([NOT_FOUND] * named.count)
     ids = named.ids()
-    held = {entry_id for entry_id in ids if group.pending.slots_of(entry_id)}
-    removal = Removal(context, stream, named.strategy or KEEPREF)
+    dropped, pending = group.pending.found(sorted(dict.fromkeys(ids)))
+    held = dict.fromkeys(pending)
+    removal = Removal(context, stream, named.strategy or KEEPREF, pending)
     if held:
-        dropped, _ = group.pending.find(sorted(held))
         context.replica.record(PendingDropped(key, argv[2], dropped))
     fates: list[int] = []
     for entry_id in ids:
@@ -177,7 +179,7 @@ def xackdel(context: Context, client: Client, argv: list[bytes]) -> Reply:
             continue
         fate = removal.take(entry_id)
         fates.append(fate if fate != NOT_FOUND else fate_of_removed(stream, entry_id, named.strategy))
-        held.discard(entry_id)
+        del held[entry_id]
     removal.commit(key)
     return fates_reply(fates)
 

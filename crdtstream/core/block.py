@@ -14,6 +14,9 @@ Counters are listed only when they are not contiguous: the counter of entry i is
 column is an `array("Q")`, a *narrow* one an `array("I")` of low halves, whose common high half, the *base*, is stored
 beside it. The milliseconds of ID i are `ms_base + ms[i]`.
 
+A sealed block may be *closed* (core/cold.py): columns and bytes are packed, and every method that needs them opens the
+block first. Counts, bases and sums stay, and so does the answer to whether counters are listed.
+
 Reference: the RESP specification; blocks play the part of the listpacks in Redis' radix tree (`stream.h`).
 """
 
@@ -23,12 +26,13 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from hashlib import blake2b
-from itertools import accumulate, pairwise
-from operator import sub
+from itertools import pairwise
 from typing import Final
 
+from crdtstream.core.cold import Content
 from crdtstream.core.encoding import encode_entry, entry_fields
 from crdtstream.core.entry_id import EntryId
+from crdtstream.core.lanes import counting, joined_ends
 
 CHECKSUM_MODULUS: Final = 2**64
 
@@ -63,39 +67,26 @@ def upper_bound(ms: array[int], seq: array[int], entry_id: EntryId) -> int:
     return bisect_right(seq, seq_part, bisect_left(ms, ms_part, 0, index), index)
 
 
-class Block:
+class Block(Content):
     """Consecutive entries of one origin, append-only; a sealed block accepts no more entries."""
 
     __slots__ = (
         "_counter_base",
-        "_ends",
         "_joined",
-        "_listed",
         "_sum",
         "_summed",
         "byte_count",
-        "chunks",
-        "count",
-        "ms",
         "ms_base",
         "place",
-        "sealed",
-        "seq",
         "stored_bytes",
         "stored_count",
     )
 
     def __init__(self) -> None:
+        super().__init__()
         self.ms_base = 0
-        self.ms: array[int] = array("Q")
-        self.seq: array[int] = array("Q")
         self._counter_base = 0
-        self._listed: array[int] | None = None
-        self._ends: array[int] = array("Q")
-        self.chunks: list[bytes] = []
-        self.count = 0
         self.byte_count = 0
-        self.sealed = False
         # Where the first `stored_count` entries lie in the checkpoint's block file, and how many bytes they take there.
         self.place = 0
         self.stored_count = 0
@@ -130,6 +121,13 @@ class Block:
         block.byte_count = len(data)
         block.sealed = "I" in [column.typecode for column in columns]
         return block
+
+    def viewed(self) -> Block:
+        """The block, or if it is closed, a copy that is open: for those who visit many blocks once."""
+        if not self.closed:
+            return self
+        columns, data = self.unpacked()
+        return Block.of_kept(self.ms_base, self._counter_base, columns, data)
 
     # Growing
 
@@ -185,18 +183,13 @@ class Block:
             low = max(low, stop)
         return [*pieces, (low, self.count)] if low < self.count else pieces
 
-    def counters_of(self, ids: list[EntryId], low: int) -> list[int]:
-        """The counters of those of these IDs that the block holds from `low` on."""
-        held = dict(zip(self.ids(low, self.count), self.counters(low, self.count), strict=True))
-        return [held[entry_id] for entry_id in ids if entry_id in held]
-
     def joined(self, pieces: list[tuple[int, int]]) -> Block:
         """A new block of these slices [low, high), at least one, with columns as wide as they are here."""
-        ends, data = self._ends, self.data()
+        data = self.data()
+        ends = self._ends
         chunks = [data[ends[low - 1] if low else 0 : ends[high - 1]] for low, high in pieces]
         gaps = gaps_between(pieces, self.count)
-        sizes = array(ends.typecode, map(sub, ends, array(ends.typecode, (0,)) + ends))
-        kept_ends = array(ends.typecode, accumulate(cut(sizes, gaps)))
+        kept_ends = joined_ends(ends, pieces)
         ms, seq = cut(self.ms[:], gaps), cut(self.seq[:], gaps)
         if not self.sealed:
             counters = cut(array("Q", self.counters(0, self.count)), gaps)
@@ -206,13 +199,14 @@ class Block:
 
     def _all_listed(self) -> tuple[int, array[int]]:
         """A base and a list for all counters, narrow if possible."""
-        if self._listed is not None:
-            return self._counter_base, self._listed[:]
+        listed = self._opened_list()
+        if listed is not None:
+            return self._counter_base, listed[:]
         first = self._counter_base
         base = first >> _HALF_BITS << _HALF_BITS
         if first - base + self.count > 1 << _HALF_BITS:
-            return 0, array("Q", range(first, first + self.count))
-        return base, array("I", range(first - base, first - base + self.count))
+            return 0, counting("Q", first, self.count)
+        return base, counting("I", first - base, self.count)
 
     def _take_counters(self, counters: Sequence[int]) -> None:
         """Append these ascending counters."""
@@ -238,6 +232,8 @@ class Block:
         if self.sealed:
             return
         self.sealed = True
+        # Its readers may be a moment behind the writer.
+        self.read = True
         self.data()
         base = base_of(self.ms)
         if base >= 0:
@@ -255,13 +251,21 @@ class Block:
 
     def data(self) -> bytes:
         """The bytes of all entries, concatenated."""
+        if self.closed:
+            self.open()
         if len(self.chunks) != 1:
             self.chunks = [b"".join(self.chunks)]
         self._joined = self.count
         return self.chunks[0]
 
     def start_of(self, index: int) -> int:
-        return self._ends[index - 1] if index else 0
+        if index == 0:
+            return 0
+        if self.closed:
+            if index == self.count:
+                return self.byte_count
+            self.open()
+        return self._ends[index - 1]
 
     def entry(self, index: int) -> bytes:
         return self.entry_slice(index, index + 1)
@@ -275,7 +279,9 @@ class Block:
             if high - low == 1:
                 return self.chunks[first]
             return b"".join(self.chunks[first : first + high - low])
-        return self.data()[self.start_of(low) : self._ends[high - 1]]
+        self.read = True
+        data = self.chunks[0] if len(self.chunks) == 1 else self.data()
+        return data[self.start_of(low) : self._ends[high - 1]]
 
     def byte_size(self, low: int, high: int) -> int:
         return self.start_of(high) - self.start_of(low)
@@ -284,9 +290,13 @@ class Block:
         """The end of the longest slice [low, end) with end <= `high` that has at most `bytes_max` bytes; the slice has
         at least one entry, even a larger one.
         """
+        if self.closed:
+            self.open()
         return max(bisect_right(self._ends, self.start_of(low) + bytes_max, low, high), low + 1)
 
     def id_at(self, index: int) -> EntryId:
+        if self.closed:
+            self.open()
         return (self.ms_base + self.ms[index], self.seq[index])
 
     def ids(self, low: int, high: int) -> list[EntryId]:
@@ -294,45 +304,75 @@ class Block:
         return list(zip(ms, seq, strict=True))
 
     def counter_at(self, index: int) -> int:
+        if self.closed and self._listed is not None:
+            self.open()
         return self._counter_base + (index if self._listed is None else self._listed[index])
+
+    def _opened_list(self) -> array[int] | None:
+        """The list of counters, if there is one; without a list a block need not be open for its counters."""
+        if self.closed and self._listed is not None:
+            self.open()
+        return self._listed
 
     def lies_above(self, index: int, other: Block) -> bool:
         """True if both the ID and the counter of this entry exceed those of the last entry of `other`."""
         last = other.count - 1
-        ms, other_ms = self.ms_base + self.ms[index], other.ms_base + other.ms[last]
-        if ms < other_ms or (ms == other_ms and self.seq[index] <= other.seq[last]):
+        # One after the other, because opening a block may close another one.
+        if other.closed:
+            other.open()
+        other_ms, other_seq = other.ms_base + other.ms[last], other.seq[last]
+        if self.closed:
+            self.open()
+        ms, seq = self.ms_base + self.ms[index], self.seq[index]
+        if ms < other_ms or (ms == other_ms and seq <= other_seq):
             return False
         return self.counter_at(index) > other.counter_at(last)
 
     def lower_bound(self, entry_id: EntryId) -> int:
         """The first index whose ID is >= entry_id."""
+        if self.closed:
+            self.open()
         ms, seq = entry_id
         return lower_bound(self.ms, self.seq, (ms - self.ms_base, seq))
 
     def upper_bound(self, entry_id: EntryId) -> int:
         """The first index whose ID is > entry_id."""
+        if self.closed:
+            self.open()
         ms, seq = entry_id
         return upper_bound(self.ms, self.seq, (ms - self.ms_base, seq))
 
     def lower_bound_counter(self, counter: int) -> int:
         """The first index whose counter is >= counter."""
         distance = counter - self._counter_base
-        if self._listed is None:
+        listed = self._opened_list()
+        if listed is None:
             return min(max(distance, 0), self.count)
-        return bisect_left(self._listed, distance)
+        return bisect_left(listed, distance)
 
     # Columns of the slice [low, high), wide
 
     def id_columns(self, low: int, high: int) -> tuple[array[int], array[int]]:
         """Milliseconds and sequence numbers."""
+        if self.closed:
+            self.open()
         return widened(self.ms[low:high], self.ms_base), widened(self.seq[low:high], 0)
 
     def counters(self, low: int, high: int) -> Sequence[int]:
-        if self._listed is None:
+        listed = self._opened_list()
+        if listed is None:
             return range(self._counter_base + low, self._counter_base + high)
-        return widened(self._listed[low:high], self._counter_base)
+        return widened(listed[low:high], self._counter_base)
+
+    def counter_sum(self, low: int, high: int) -> int:
+        cold = self.cold
+        if cold is None or not self.closed or high - low < self.count or self._listed is None:
+            return sum(self.counters(low, high))
+        return self._counter_base * self.count + cold.counter_sum
 
     def ends(self, low: int, high: int) -> array[int]:
+        if self.closed:
+            self.open()
         return widened(self._ends[low:high], 0)
 
     def columns(self, count: int) -> list[array[int]]:
@@ -342,6 +382,8 @@ class Block:
 
     def kept(self, count: int) -> tuple[int, int, list[array[int]]]:
         """Both bases, and the first `count` rows of each column as stored; the counters are empty if contiguous."""
+        if self.closed:
+            self.open()
         columns = [self.ms, self.seq, array("Q") if self._listed is None else self._listed, self._ends]
         return self.ms_base, self._counter_base, [column[:count] for column in columns]
 
@@ -350,7 +392,7 @@ class Block:
     def checksum(self) -> int:
         """The sum of all entry checksums mod 2**64; entries appended since the last call are added to the kept sum."""
         if self._summed < self.count:
-            self._sum = (self._sum + self.checksum_of(self._summed, self.count)) % CHECKSUM_MODULUS
+            self._sum = (self._sum + self.viewed().checksum_of(self._summed, self.count)) % CHECKSUM_MODULUS
             self._summed = self.count
         return self._sum
 
@@ -365,6 +407,12 @@ class Block:
         return total % CHECKSUM_MODULUS
 
     def check(self) -> None:
+        assert self.sealed or self.cold is None, "a block that may grow is packed"
+        if self.closed:
+            seen = self.viewed()
+            assert (seen.count, seen.byte_count) == (self.count, self.byte_count), "a closed block is miscounted"
+            seen.check()
+            return
         count = self.count
         columns = [self.ms, self.seq, self._ends, *([] if self._listed is None else [self._listed])]
         assert all(len(column) == count for column in columns), "columns differ in length"

@@ -7,6 +7,11 @@ The first block may start with `_head` entries that are already removed: a trim 
 blocks, and copies nothing. Any other removal replaces the block by a new one (core/block.py), together with the block
 before if little is left of it. Indexes `[low, high)` are low inclusive, high exclusive; ranges of counters include both
 ends.
+
+Replacing a block copies it, so a few removed entries are only noted, as its *holes*, and cut out together: once they
+are many, or something other than a search or a removal looks at the block, which is then *settled*. For whoever
+looks, a settled block has the place that it had before. The last block has no holes, and `_head` is no hole of the
+first one.
 """
 
 from __future__ import annotations
@@ -17,12 +22,15 @@ from typing import Final
 from crdtstream.core.block import Block
 from crdtstream.core.chain import Extent
 from crdtstream.core.entry_id import EntryId
+from crdtstream.core.holes import Holes
 from crdtstream.core.slices import BLOCK_BYTES, BLOCK_ENTRIES, Slice, packed
 
 # A block left smaller than this by removals is merged with the one before it.
 SPARSE_ENTRIES: Final = 64
 # From so many IDs or pieces of one block on, the block is visited as a whole.
 DENSE_IDS: Final = 8
+# So many blocks of a tree have holes at most, which limits what a visit of the whole tree has to settle.
+HOLED_BLOCKS: Final = 2048
 
 # The tail of no blocks: sealed and never written, so `append` needs no test for None.
 NO_TAIL: Final = Block()
@@ -32,7 +40,7 @@ NO_TAIL.seal()
 class BlockList(Extent):
     """Blocks in ID order, of which any entries can be removed."""
 
-    __slots__ = ("_blocks", "_head", "_low_counters", "_low_ids", "_tail", "byte_count", "count")
+    __slots__ = ("_blocks", "_head", "_holes", "_low_counters", "_low_ids", "_tail", "byte_count", "count")
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,6 +51,8 @@ class BlockList(Extent):
         self._low_ids: list[EntryId] = []
         self._low_counters: list[int] = []
         self._head = 0
+        # The first counter of a block -> its holes.
+        self._holes: dict[int, Holes] = {}
         self._tail = NO_TAIL
 
     def _low_of(self, at: int) -> int:
@@ -52,7 +62,7 @@ class BlockList(Extent):
     def remove_counters(self, low: int, high: int) -> list[EntryId]:
         """Remove the entries with counters from low to high, both inclusive; returns their IDs, ascending."""
         first = max(bisect_right(self._low_counters, low) - 1, 0)
-        last = bisect_right(self._low_counters, high) - 1
+        last = self._settled_through(first, high)
         if last < first:
             return []
         start = max(self._blocks[first].lower_bound_counter(low), self._low_of(first))
@@ -79,14 +89,80 @@ class BlockList(Extent):
                 start -= 1
             if start < end - 1 and ranges[start][0] < self._low_counters[at]:
                 start += 1
-            if start == end - 1:
-                self.remove_counters(*ranges[start])
-            else:
-                self._punch(at, ranges[start:end])
+            if not self._dig(at, ranges[start:end]):
+                if start == end - 1:
+                    self.remove_counters(*ranges[start])
+                else:
+                    self._punch(at, ranges[start:end])
             end = start
+
+    def _dig(self, at: int, ranges: list[tuple[int, int]]) -> bool:
+        """Note ranges that end in this block as holes; false if nothing would be left of it, or they begin before."""
+        if at < 0 or at + 1 == len(self._blocks) or ranges[0][0] < self._low_counters[at]:
+            return False
+        block, low = self._blocks[at], self._low_of(at)
+        holes = self._holes.get(self._low_counters[at]) or Holes()
+        removed = holes.fresh(block, low, ranges)
+        size = sum([block.byte_size(index, index + 1) for index in removed])
+        if not removed:
+            return True
+        if len(removed) >= block.count - low - holes.count():
+            return False
+        holes.add(removed, size)
+        self.count -= len(removed)
+        self.byte_count -= size
+        self._note_holes(at, holes)
+        return True
+
+    def _note_holes(self, at: int, holes: Holes) -> None:
+        if at == 0:
+            self._head = holes.pass_from(self._head, self._blocks[0])
+        if not holes.count():
+            self._holes.pop(self._low_counters[at], None)
+            return
+        self._holes[self._low_counters[at]] = holes
+        if holes.are_many(self._blocks[at]):
+            block = self._settled(at)
+            if block.count < SPARSE_ENTRIES:
+                self._replace(at, at, [Slice(block, 0, block.count)])
+        elif len(self._holes) > HOLED_BLOCKS:
+            self._settle(bisect_right(self._low_counters, next(iter(self._holes))) - 1)
+
+    def _settled(self, at: int) -> Block:
+        """The block at index `at`, without holes."""
+        if self._holes:
+            self._settle(at)
+        return self._blocks[at]
+
+    def _settle(self, at: int) -> None:
+        """Cut the holes out of the block at index `at`."""
+        holes = self._holes.pop(self._low_counters[at], None)
+        if holes is None:
+            return
+        block = self._blocks[at].joined(holes.between(self._low_of(at), self._blocks[at].count))
+        if at == 0:
+            self._head = 0
+        self._put(at, at + 1, [block])
+
+    def _settle_all(self, first: int = 0, last: int = -1) -> None:
+        """Settle the blocks from index `first` to `last`, both inclusive; all of them without bounds."""
+        if not self._holes:
+            return
+        low, high = self._low_counters[first], self._low_counters[last]
+        for key in [key for key in self._holes if low <= key <= high]:
+            self._settle(bisect_right(self._low_counters, key) - 1)
+
+    def _settled_through(self, first: int, counter: int) -> int:
+        """Settle the blocks from index `first` on that begin up to this counter; returns the last that then does."""
+        last = bisect_right(self._low_counters, counter) - 1
+        if not self._holes or last < first:
+            return last
+        self._settle_all(first, last)
+        return bisect_right(self._low_counters, counter) - 1
 
     def _punch(self, at: int, ranges: list[tuple[int, int]]) -> None:
         """Remove several ranges that begin in this block and end in it."""
+        self._settled(at)
         block, low = self._blocks[at], self._low_of(at)
         pieces = block.outside(low, ranges)
         kept = [Slice(block, start, stop) for start, stop in pieces]
@@ -105,7 +181,7 @@ class BlockList(Extent):
 
     def remove_through(self, counter: int) -> int:
         """Remove the entries with counters up to this one, inclusive; returns how many were removed."""
-        last = bisect_right(self._low_counters, counter) - 1
+        last = self._settled_through(0, counter)
         if last < 0:
             return 0
         stop = self._blocks[last].lower_bound_counter(counter + 1)
@@ -140,9 +216,9 @@ class BlockList(Extent):
     def _cut_head(self, last: int, stop: int) -> None:
         if stop == self._blocks[last].count:
             last, stop = last + 1, 0
+        self._head = stop
         if last:
             self._put(0, last, [])
-        self._head = stop
 
     def _cut_inside(self, first: int, start: int, last: int, stop: int) -> None:
         blocks = self._blocks
@@ -151,9 +227,9 @@ class BlockList(Extent):
 
     def _replace(self, first: int, last: int, rest: list[Slice]) -> None:
         """Replace these blocks by what is left of them, together with the block before if that is little."""
-        blocks = self._blocks
         if first > 0 and 0 < sum([part.count() for part in rest]) < SPARSE_ENTRIES:
-            before = Slice(blocks[first - 1], self._low_of(first - 1), blocks[first - 1].count)
+            block = self._settled(first - 1)
+            before = Slice(block, self._low_of(first - 1), block.count)
             if before.count() <= BLOCK_ENTRIES - SPARSE_ENTRIES and before.block.byte_count < BLOCK_BYTES:
                 first -= 1
                 rest.insert(0, before)
@@ -170,3 +246,17 @@ class BlockList(Extent):
         for block in fresh:
             if block is not self._tail:
                 block.seal()
+        if self._holes:
+            self._settle(0)
+            self._settle(len(self._blocks) - 1)
+
+    def check_holes(self) -> tuple[int, int]:
+        """How many entries are holes, and their bytes."""
+        places = {low: at for at, low in enumerate(self._low_counters)}
+        assert len(self._holes) <= HOLED_BLOCKS, "too many blocks have holes"
+        for key, holes in self._holes.items():
+            at = places[key]
+            assert at + 1 < len(self._blocks), "the last block has holes"
+            holes.check(self._blocks[at], self._low_of(at) + 1 if at == 0 else 0)
+        noted = self._holes.values()
+        return sum(holes.count() for holes in noted), sum(holes.byte_count for holes in noted)

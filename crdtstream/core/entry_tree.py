@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Final
 
 from crdtstream.core.block import CHECKSUM_MODULUS, Block, add_counter_ranges
-from crdtstream.core.block_list import DENSE_IDS, NO_TAIL, BlockList
+from crdtstream.core.block_list import NO_TAIL, BlockList
 from crdtstream.core.bursts import Burst
 from crdtstream.core.entry_id import EntryId
 from crdtstream.core.slices import BLOCK_BYTES, BLOCK_ENTRIES, Slice, fits
@@ -109,7 +109,9 @@ class EntryTree(BlockList):
     # Finding
 
     def first_id(self) -> EntryId | None:
-        return self._blocks[0].id_at(self._head) if self._blocks else None
+        if not self._head:
+            return self._low_ids[0] if self._blocks else None
+        return self._blocks[0].id_at(self._head)
 
     def last_block(self) -> Block | None:
         """The block whose last entry is the tree's."""
@@ -131,21 +133,30 @@ class EntryTree(BlockList):
         return 0 if found is None else found[0].counter_at(found[1])
 
     def counters_of(self, ids: list[EntryId]) -> list[int]:
-        """The counters of those of these ascending IDs that the tree holds."""
+        """The counter of each of these ascending IDs; 0 for one that the tree does not hold."""
         first, last = self.first_id(), self.last_id()
         if first is None or last is None:
-            return []
-        found: list[int] = []
+            return [0] * len(ids)
         at, end = bisect_left(ids, first), bisect_right(ids, last)
+        found = [0] * at
         while at < end:
             place = bisect_right(self._low_ids, ids[at]) - 1
             stop = end if place + 1 == len(self._low_ids) else bisect_left(ids, self._low_ids[place + 1], at, end)
-            if stop - at < DENSE_IDS:
-                found += [counter for entry_id in ids[at:stop] if (counter := self.counter_of(entry_id))]
-            else:
-                found += self._blocks[place].counters_of(ids[at:stop], self._low_of(place))
+            self._note_counters(ids, at, stop, place, found)
             at = stop
-        return found
+        return found + [0] * (len(ids) - end)
+
+    def _note_counters(self, ids: list[EntryId], at: int, stop: int, place: int, found: list[int]) -> None:
+        """Append the counters of the IDs [at, stop), all of which only this block may hold."""
+        block = self._blocks[place]
+        index = -1
+        for entry_id in ids[at:stop]:
+            # IDs are often given in the order of the entries.
+            index += 1
+            if index == 0 or index >= block.count or block.id_at(index) != entry_id:
+                index = block.lower_bound(entry_id)
+            held = index < block.count and block.id_at(index) == entry_id and self._is_live(place, index)
+            found.append(block.counter_at(index) if held else 0)
 
     def id_of(self, counter: int) -> EntryId | None:
         at = bisect_right(self._low_counters, counter) - 1
@@ -153,7 +164,7 @@ class EntryTree(BlockList):
             return None
         block = self._blocks[at]
         index = block.lower_bound_counter(counter)
-        if index == block.count or block.counter_at(index) != counter or index < self._low_of(at):
+        if index == block.count or block.counter_at(index) != counter or not self._is_live(at, index):
             return None
         return block.id_at(index)
 
@@ -163,19 +174,27 @@ class EntryTree(BlockList):
             return None
         block = self._blocks[at]
         index = block.lower_bound(entry_id)
-        if index == block.count or block.id_at(index) != entry_id or (at == 0 and index < self._head):
+        if index == block.count or block.id_at(index) != entry_id or not self._is_live(at, index):
             return None
         return (block, index)
+
+    def _is_live(self, at: int, index: int) -> bool:
+        """False for an entry of the block at index `at` that is removed and not cut out."""
+        if at == 0 and index < self._head:
+            return False
+        holes = self._holes.get(self._low_counters[at]) if self._holes else None
+        return holes is None or not holes.have(index)
 
     def first_above(self, counter: int) -> EntryId | None:
         """The ID of the first entry whose counter is higher than this one."""
         if not self._blocks:
             return None
         at = max(bisect_right(self._low_counters, counter) - 1, 0)
-        index = max(self._blocks[at].lower_bound_counter(counter + 1), self._low_of(at))
-        if index < self._blocks[at].count:
-            return self._blocks[at].id_at(index)
-        return self._low_ids[at + 1] if at + 1 < len(self._blocks) else None
+        block = self._settled(at)
+        index = max(block.lower_bound_counter(counter + 1), self._low_of(at))
+        if index < block.count:
+            return block.id_at(index)
+        return self._settled(at + 1).id_at(0) if at + 1 < len(self._blocks) else None
 
     def block_count(self) -> int:
         return len(self._blocks)
@@ -199,17 +218,19 @@ class EntryTree(BlockList):
         at = bisect_right(low_ids, start) - 1
         low = 0
         if at >= 0:
-            low = blocks[at].lower_bound(start)
+            low = self._settled(at).lower_bound(start)
         else:
             at = 0
+            self._settled(at)
         if at == 0 and low < self._head:
             low = self._head
         while limit > 0 and at < len(blocks) and low_ids[at] <= end:
-            block = blocks[at]
+            block = self._settled(at)
             high = block.count
             if high - low > limit:
                 high = low + limit
-            if high > low and block.id_at(high - 1) > end:
+            # A next block within the range spares the look at the last ID, for which a closed block would be opened.
+            if high > low and (at + 1 == len(blocks) or low_ids[at + 1] > end) and block.id_at(high - 1) > end:
                 high = block.upper_bound(end)
             if high > low:
                 found.append(Slice(block, low, high))
@@ -220,13 +241,13 @@ class EntryTree(BlockList):
 
     def _slices_down(self, start: EntryId, end: EntryId, limit: int) -> list[Slice]:
         found: list[Slice] = []
-        blocks, low_ids = self._blocks, self._low_ids
+        low_ids = self._low_ids
         at = bisect_right(low_ids, end) - 1
         high = self._high_of(at, end)
         while limit > 0 and at >= 0:
-            block = blocks[at]
+            block = self._settled(at)
             low = max(self._low_of(at), high - limit)
-            if low < high and block.id_at(low) < start:
+            if low < high and low_ids[at] < start and block.id_at(low) < start:
                 low = block.lower_bound(start)
             if low < high:
                 found.append(Slice(block, low, high))
@@ -234,20 +255,22 @@ class EntryTree(BlockList):
             if low_ids[at] <= start:
                 break
             at -= 1
-            high = blocks[at].count
+            high = self._settled(at).count
         return found
 
     def _high_of(self, at: int, end: EntryId) -> int:
         """The index just after the last entry <= end in the block at index `at`."""
         if at < 0:
             return 0
-        block = self._blocks[at]
-        return block.count if block.id_at(block.count - 1) <= end else block.upper_bound(end)
+        block = self._settled(at)
+        within = at + 1 < len(self._blocks) and self._low_ids[at + 1] <= end
+        return block.count if within or block.id_at(block.count - 1) <= end else block.upper_bound(end)
 
     def count_in(self, start: EntryId, end: EntryId) -> int:
         """The number of entries from start to end, both inclusive."""
         if start > end or not self._blocks:
             return 0
+        self._settle_all()
         at = max(bisect_right(self._low_ids, start) - 1, 0)
         below = self._rank(at, self._blocks[at].lower_bound(start))
         at = max(bisect_right(self._low_ids, end) - 1, 0)
@@ -271,29 +294,37 @@ class EntryTree(BlockList):
         """
         if count <= 0 or not self._blocks:
             return []
-        rest = min(count, self.count) + self._head
         at = 0
-        while rest > self._blocks[at].count:
-            rest -= self._blocks[at].count
+        block = self._settled(at)
+        rest = min(count, self.count) + self._head
+        while rest > block.count:
+            rest -= block.count
             at += 1
-        return [(self._first_counter(), self._blocks[at].counter_at(rest - 1))]
+            block = self._settled(at)
+        return [(self._first_counter(), block.counter_at(rest - 1))]
 
     def counters_below(self, entry_id: EntryId) -> list[tuple[int, int]]:
         """Ranges that hold the live entries with a smaller ID and no other live entry; one range is enough."""
         at = bisect_left(self._low_ids, entry_id) - 1
         if at < 0:
             return []
-        index = self._blocks[at].lower_bound(entry_id)
+        block = self._settled(at)
+        index = block.lower_bound(entry_id)
+        if index == 0 and at > 0:
+            # What lay below this ID here was removed.
+            block = self._settled(at - 1)
+            at, index = at - 1, block.count
         if index <= self._low_of(at):
             return []
-        return [(self._first_counter(), self._blocks[at].counter_at(index - 1))]
+        return [(self._first_counter(), block.counter_at(index - 1))]
 
     def _first_counter(self) -> int:
-        return self._blocks[0].counter_at(self._head)
+        return self._blocks[0].counter_at(self._head) if self._head else self._low_counters[0]
 
     def counter_ranges(self) -> list[tuple[int, int]]:
         """The counters of all live entries as maximal ranges, both ends inclusive."""
         ranges: list[tuple[int, int]] = []
+        self._settle_all()
         for at in range(len(self._blocks)):
             add_counter_ranges(ranges, self._blocks[at], self._low_of(at))
         return ranges
@@ -310,7 +341,7 @@ class EntryTree(BlockList):
         found: list[Slice] = []
         at = max(bisect_right(self._low_counters, low) - 1, 0)
         while limit > 0 and at < len(self._blocks) and self._low_counters[at] <= high:
-            block = self._blocks[at]
+            block = self._settled(at)
             start = max(block.lower_bound_counter(low), self._low_of(at))
             end = min(block.lower_bound_counter(high + 1), start + limit)
             if start < end:
@@ -321,6 +352,7 @@ class EntryTree(BlockList):
 
     def count_through(self, counter: int) -> int:
         """The number of live entries with counters up to this one, inclusive."""
+        self._settle_all()
         at = bisect_right(self._low_counters, counter) - 1
         return 0 if at < 0 else self._rank(at, self._blocks[at].lower_bound_counter(counter + 1))
 
@@ -330,7 +362,15 @@ class EntryTree(BlockList):
         """The blocks, the number of removed entries at the head, and the tail's count. Only the tail may grow after
         this, and the entries it holds now do not change.
         """
+        self._settle_all()
         return self._blocks[:], self._head, self._tail.count
+
+    def resting(self, at: int, count: int) -> list[Block]:
+        """At most `count` blocks before the tail, from the number `at` on, without holes."""
+        end = min(at + count, len(self._blocks) - 1)
+        if at < end:
+            self._settle_all(at, end - 1)
+        return self._blocks[at:end] if at < end else []
 
     @staticmethod
     def of_blocks(blocks: list[Block], head: int) -> EntryTree:
@@ -347,6 +387,7 @@ class EntryTree(BlockList):
     def checksum(self) -> int:
         """The sum of the live entries' checksums mod 2**64: equal for equal entries, however blocks divide them."""
         total = 0
+        self._settle_all()
         for at in range(len(self._blocks)):
             block, low = self._blocks[at], self._low_of(at)
             total += block.checksum_of(low, block.count) if low else block.checksum()
@@ -357,14 +398,16 @@ class EntryTree(BlockList):
         for block in blocks:
             assert block.count > 0, "an empty block"
             block.check()
-        assert self._low_ids == [block.id_at(0) for block in blocks], "low IDs are stale"
-        assert self._low_counters == [block.counter_at(0) for block in blocks], "low counters are stale"
-        for one, two in pairwise(blocks):
+        seen = [block.viewed() for block in blocks]
+        assert self._low_ids == [block.id_at(0) for block in seen], "low IDs are stale"
+        assert self._low_counters == [block.counter_at(0) for block in seen], "low counters are stale"
+        for one, two in pairwise(seen):
             assert one.id_at(one.count - 1) < two.id_at(0), "IDs do not ascend over blocks"
             assert one.counter_at(one.count - 1) < two.counter_at(0), "counters do not ascend over blocks"
         assert self._tail is (blocks[-1] if blocks else NO_TAIL), "the tail is not the last block"
         assert all(block.sealed for block in blocks[:-1]), "a block before the tail is not sealed"
         assert 0 <= self._head <= (blocks[0].count - 1 if blocks else 0), "the first block has no live entry"
-        assert self.count == sum(block.count for block in blocks) - self._head, "count is wrong"
-        dead = blocks[0].start_of(self._head) if blocks else 0
+        holes, hole_bytes = self.check_holes()
+        assert self.count == sum(block.count for block in blocks) - self._head - holes, "count is wrong"
+        dead = (seen[0].start_of(self._head) if blocks else 0) + hole_bytes
         assert self.byte_count == sum(block.byte_count for block in blocks) - dead, "byte_count is wrong"

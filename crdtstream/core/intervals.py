@@ -83,6 +83,10 @@ class IntervalSet:
         at = bisect_left(self._highs, high)
         return at < len(self._lows) and self._lows[at] <= low
 
+    def covers_all(self, other: IntervalSet) -> bool:
+        """True if every ID of the other set is in this one."""
+        return all(self.covers(low, high) for low, high in other.pairs())
+
     def end_from(self, entry_id: EntryId) -> EntryId:
         """The highest ID such that the whole of (entry_id, ID] is in the set; `entry_id` itself if the next ID is
         not.

@@ -1,9 +1,9 @@
 """Merging: several chains of entry trees read as one sequence of slices, in the order (ID, origin).
 
 The result is a list of *runs*: consecutive entries of one block, with no entry of another tree between them. Trees that
-were written one after the other give long runs, and a run costs no more than a slice; only entries that alternate are
-visited one by one. Indexes `[low, high)` are low inclusive, high exclusive. In reverse, slices and runs come in
-descending order, and each run is to be read from its end.
+were written one after the other give long runs, whose ends are found by bisection, so a run costs no more than a slice;
+only entries that alternate are visited one by one. Indexes `[low, high)` are low inclusive, high exclusive. In reverse,
+slices and runs come in descending order, and each run is to be read from its end.
 
 A *strand* is what one chain contributes to a range (core/chain.py): a part for each of its trees, in reading order.
 
@@ -72,8 +72,11 @@ class _Cursor:
 
     def _look(self, at: int) -> None:
         self.at: int = at
-        self.ms: int = self.block.ms_base + self.block.ms[at]
-        self.seq: int = self.block.seq[at]
+        block = self.block
+        if block.closed:
+            block.open()
+        self.ms: int = block.ms_base + block.ms[at]
+        self.seq: int = block.seq[at]
 
     def before(self, other: _Cursor) -> bool:
         """True if this cursor's entry comes before the other's in reading order."""
@@ -87,20 +90,34 @@ class _Cursor:
         """Take the entries before `bound` (the nearest of the other cursors): at least one, at most `left`."""
         slot, source, first, step = self.slot, self.source, self.at, self.step
         block = self.block
-        end = first + step
-        last = first + step * left
-        while end != self.stop and end != last:
-            self._look(end)
-            if bound is not None and not self.before(bound):
-                break
-            end += step
+        end = self._end(bound, left)
         if end == self.stop:
             self._leave()
-        elif end == last:
+        else:
             self._look(end)
         if step < 0:
             first, end = end + 1, first + 1
         return Run(slot, source, block, first, end)
+
+    def _end(self, bound: _Cursor | None, left: int) -> int:
+        """The index just after what `take` takes."""
+        first, step = self.at, self.step
+        end = self.stop if (self.stop - first) * step <= left else first + step * left
+        if bound is None or end == first + step:
+            return end
+        # Where entries alternate, the next one is the bound's.
+        self._look(first + step)
+        if not self.before(bound):
+            return first + step
+        self._look(end - step)
+        return end if self.before(bound) else self._bisected(bound)
+
+    def _bisected(self, bound: _Cursor) -> int:
+        """The index of the first entry of the block, in reading order, that does not come before `bound`."""
+        entry_id = (bound.ms, bound.seq)
+        # Of two entries with this ID, that of the lower slot is read first; in reverse, last.
+        high = self.block.upper_bound(entry_id) if self.slot < bound.slot else self.block.lower_bound(entry_id)
+        return high if self.step > 0 else high - 1
 
     def _leave(self) -> None:
         if self.source + 1 < len(self.slices):

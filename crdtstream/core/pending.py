@@ -318,20 +318,25 @@ class PendingEntries:
         return [mine.slot for mine in found if mine.index_of(mine.place_of(entry_id), entry_id) >= 0]
 
     def find(self, ids: list[EntryId]) -> tuple[dict[int, list[Interval]], int]:
+        """Like `found`, with the number of given IDs that are pending."""
+        pieces, pending = self.found(ids)
+        return pieces, len(pending)
+
+    def found(self, ids: list[EntryId]) -> tuple[dict[int, list[Interval]], list[EntryId]]:
         """Which of these ascending IDs are pending: for each slot the (from, to] pieces that contain those IDs and no
-        other pending ID, and the number of given IDs that are pending.
+        other pending ID, and the given IDs that are pending, each once, in no particular order.
         """
         chains = self._chains.all
         if len(chains) == 1 and len(chains[0].extents) == 1:
             found = chains[0].extents[0].find(ids)
-            return ({chains[0].extents[0].slot: found.intervals()} if found.ids else {}), len(found.ids)
+            return ({chains[0].extents[0].slot: found.intervals()} if found.ids else {}), found.ids
         pieces: dict[int, list[Interval]] = {}
         pending: list[EntryId] = []
         for chain in chains:
             self._find_in(chain, ids, pieces, pending)
         if len(chains) > 1:
-            return {slot: pieces[slot] for slot in sorted(pieces)}, len(dict.fromkeys(pending))
-        return pieces, len(pending)
+            return {slot: pieces[slot] for slot in sorted(pieces)}, list(dict.fromkeys(pending))
+        return pieces, pending
 
     def _find_in(
         self, chain: Chain[SlotPending], ids: list[EntryId], pieces: dict[int, list[Interval]], pending: list[EntryId]

@@ -46,7 +46,7 @@ class Measure:
         """Add the entries at the indexes [low, high)."""
         whole = low == 0 and high == block.count
         self.count += high - low
-        self.counters += sum(block.counters(low, high))
+        self.counters += block.counter_sum(low, high)
         self.checksum += block.checksum() if whole else block.checksum_of(low, high)
 
     def sum(self) -> int:

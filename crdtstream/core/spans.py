@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from typing import Final
 
 from crdtstream.core.block import lower_bound, upper_bound
 from crdtstream.core.chain import Extent
@@ -18,6 +19,7 @@ SPAN_ENTRIES = 256
 # A span left this small by removals is merged with a neighbour.
 SPARSE_ENTRIES = 32
 ANY_CONSUMER = -1
+EMPTY: Final[array[int]] = array("Q")
 
 
 class Span:
@@ -283,6 +285,7 @@ class SlotPending(Extent):
         found = Found()
         at, index, next_ms, next_seq = -1, -1, -1, -1
         adjacent = False
+        column, seq_column = EMPTY, EMPTY
         for entry_id in ids:
             ms, seq = entry_id
             if ms > next_ms or (ms == next_ms and seq > next_seq):
@@ -290,17 +293,19 @@ class SlotPending(Extent):
                 at, index = self._seek(entry_id)
                 if at == len(self.spans):
                     break
-                next_ms, next_seq = self.spans[at].ms[index], self.spans[at].seq[index]
+                column, seq_column = self.spans[at].ms, self.spans[at].seq
+                next_ms, next_seq = column[index], seq_column[index]
             if ms != next_ms or seq != next_seq:
                 continue
             found.note(entry_id, adjacent)
             adjacent = True
             index += 1
-            if index == len(self.spans[at].ms):
+            if index == len(column):
                 at, index = at + 1, 0
                 if at == len(self.spans):
                     break
-            next_ms, next_seq = self.spans[at].ms[index], self.spans[at].seq[index]
+                column, seq_column = self.spans[at].ms, self.spans[at].seq
+            next_ms, next_seq = column[index], seq_column[index]
         return found
 
     def _seek(self, entry_id: EntryId) -> tuple[int, int]:

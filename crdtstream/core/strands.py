@@ -5,6 +5,9 @@ Both ends of a range are included. A negative limit means all.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
+from crdtstream.core.causality import Dot
 from crdtstream.core.chain import Chain, Chains
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, U64_MAX, EntryId
 from crdtstream.core.entry_tree import EntryTree
@@ -77,6 +80,22 @@ def _counts_in_chain(chain: Chain[EntryTree], count: int) -> dict[int, int]:
     return oldest
 
 
+def note_dots(chain: Chain[EntryTree], ids: list[EntryId], found: dict[EntryId, list[Dot]]) -> None:
+    """Add the dots of those of these ascending IDs that the chain holds."""
+    at = 0
+    while at < len(ids):
+        place = chain.reaching(ids[at])
+        if place == len(chain.extents):
+            return
+        tree = chain.extents[place]
+        end = bisect_right(ids, tree.last_id() or ID_MIN, at)
+        some = ids[at:end]
+        for entry_id, counter in zip(some, tree.counters_of(some), strict=True):
+            if counter:
+                found.setdefault(entry_id, []).append((tree.slot, counter))
+        at = end
+
+
 # Bytes
 
 
@@ -105,4 +124,13 @@ def sliced(slices: list[Slice], reverse: bool) -> tuple[int, list[bytes]]:
 
 
 def read_runs(runs: list[Run], reverse: bool) -> tuple[int, list[bytes]]:
-    return sliced([Slice(run.block, run.low, run.high) for run in runs], reverse)
+    count = 0
+    chunks: list[bytes] = []
+    for run in runs:
+        low, high = run.low, run.high
+        count += high - low
+        if reverse:
+            chunks += [run.block.entry(i) for i in range(high - 1, low - 1, -1)]
+        else:
+            chunks.append(run.block.entry_slice(low, high))
+    return count, chunks

@@ -35,7 +35,7 @@ from crdtstream.core.idempotence import Producers
 from crdtstream.core.merging import Strand
 from crdtstream.core.origin_meta import OriginMeta
 from crdtstream.core.seen import Counters, Seen
-from crdtstream.core.strands import counts_of_oldest, read_strands, strands_of
+from crdtstream.core.strands import counts_of_oldest, note_dots, read_strands, strands_of
 
 
 class Stream:
@@ -142,6 +142,16 @@ class Stream:
     def slots_holding(self, entry_id: EntryId) -> list[int]:
         """The origins that hold a live entry with this ID: at most one, unless there are duplicates."""
         return [tree.slot for tree in self.chains.holding(entry_id) if tree.counter_of(entry_id)]
+
+    def dots_of(self, ids: list[EntryId]) -> dict[EntryId, list[Dot]]:
+        """Those of these ascending IDs that live here, each with its dots: one, unless there are duplicates."""
+        found: dict[EntryId, list[Dot]] = {}
+        for chain in self.chains.all:
+            note_dots(chain, ids, found)
+        if len(self.chains.all) > 1:
+            for dots in found.values():
+                dots.sort()
+        return found
 
     def seen_position(self) -> Position:
         """`$`: the last add that this region has seen of each origin; an origin not yet seen starts at 0."""

@@ -162,12 +162,18 @@ class StreamState:
 
     def committed(self, group: str, partition: int, start: Start) -> int:
         """The last offset that the group has processed since that start; UNCOMMITTED if none."""
-        highest = UNCOMMITTED
+        return max([offset for offset, _ in self.commits(group, partition, start)], default=UNCOMMITTED)
+
+    def commits(self, group: str, partition: int, start: Start) -> list[tuple[int, Epoch]]:
+        """What homes have committed since that start without knowing of each other: the offset that later epochs have
+        left valid, and the epoch of the home.
+        """
+        found: list[tuple[int, Epoch]] = []
         for value in self._registers.values(commit_name(group, partition)):
             offset, number, origin, name = json.loads(value)
             if (name[0], name[1]) == start.name:
-                highest = max(highest, self.epochs.settle(partition, offset + 1, (number, origin)) - 1)
-        return highest
+                found.append((self.epochs.settle(partition, offset + 1, (number, origin)) - 1, (number, origin)))
+        return found
 
     def write_commit(self, group: str, partition: int, offset: int, start: Start) -> None:
         number, origin = self.epochs.current()

@@ -22,6 +22,7 @@ from typing import Final
 
 from crdtstream.core.block import Block
 from crdtstream.core.block_list import BlockList
+from crdtstream.core.cold import Content
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Key
 from crdtstream.core.entry_id import U64_MAX
 from crdtstream.core.entry_tree import EntryTree
@@ -92,10 +93,10 @@ KNOWN_FIELDS: Final[dict[type, str]] = {
     IntervalSet: "_highs _lows",
     PendingEntries: "_chains _consumers _of_slot _released_to count",
     Span: "consumers delivered_ms deliveries ms seq shared",
-    BlockList: "_blocks _head _low_counters _low_ids _tail byte_count count",
+    BlockList: "_blocks _head _holes _low_counters _low_ids _tail byte_count count",
     EntryTree: "",
-    Block: "_counter_base _ends _joined _listed _sum _summed byte_count chunks count ms ms_base place sealed seq"
-    " stored_bytes stored_count",
+    Content: "_ends _listed chunks closed cold count ms read sealed seq",
+    Block: "_counter_base _joined _sum _summed byte_count ms_base place stored_bytes stored_count",
 }
 
 
@@ -207,7 +208,7 @@ def tree_row(slot: int, head: int, places: array[int]) -> Row:
 
 def block_row(image: TreeImage, at: int) -> Row:
     """The live entries of the tree's block at index `at`; the rows of one slot are consecutive and in ID order."""
-    block = image.blocks[at]
+    block = image.blocks[at].viewed()
     low = image.head if at == 0 else 0
     high = image.tail_count if at == len(image.blocks) - 1 else block.count
     if low > 0 or high < block.count:

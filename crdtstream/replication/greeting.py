@@ -22,9 +22,11 @@ from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.progress import GrownRow
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 # The release before spoke this one, and a cluster is upgraded one region at a time.
 OLDEST_PROTOCOL = 2
+# From this version on an envelope may hold frames.
+FRAMES_SINCE = 4
 SHARD = 0
 SLOTS_MAX = 1 << 16
 COUNT_MAX = (1 << 32) - 1

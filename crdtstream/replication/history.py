@@ -28,6 +28,7 @@ from typing import Final
 from crdtstream.core.causality import VersionVector
 from crdtstream.protocols.codec import BATCH, decode_header
 from crdtstream.protocols.log_port import Damage, LogReader, LogRecord
+from crdtstream.replication.recent import Recent
 
 MILESTONE_RECORDS: Final = 256
 READ_BYTES: Final = 1 << 20
@@ -37,10 +38,11 @@ HEADS_KEPT: Final = 4096
 class History:
     """The log as peers see it; during recovery there is no log and nothing to read."""
 
-    __slots__ = ("_after", "_gaps", "_heads", "_milestones", "_vector", "beginning", "log")
+    __slots__ = ("_after", "_gaps", "_heads", "_milestones", "_vector", "beginning", "log", "recent")
 
     def __init__(self, log: LogReader | None = None) -> None:
         self.log = log
+        self.recent = Recent()
         # Nothing before this position is served.
         self.beginning = 1
         self._milestones: list[tuple[int, VersionVector]] = [(1, VersionVector())]
@@ -49,10 +51,16 @@ class History:
         # Position -> origin and last counter, for the newest batches.
         self._heads: dict[int, tuple[int, int]] = {}
 
-    def note(self, position: int, slot: int, last: int, vector: VersionVector) -> None:
+    def note(self, position: int, slot: int, last: int, vector: VersionVector, payload: bytes = b"") -> None:
         """Record a batch at this log position, of that origin and up to that counter. `vector` covers it and everything
-        before it, and is copied if it is kept.
+        before it, and is copied if it is kept. Without its payload, it is left to the log.
         """
+        recent = self.recent
+        if recent.bytes_max and payload:
+            recent.records.append((position, BATCH, payload))
+            recent.size += len(payload)
+            if recent.size > recent.bytes_max:
+                recent.shrink()
         after = position + 1
         self._heads[position] = (slot, last)
         if len(self._heads) > HEADS_KEPT:
@@ -73,11 +81,14 @@ class History:
         """Record that a state was joined at this position; `vector` covers it and everything before it."""
         self._gaps.append((position, gap))
         self._after, self._vector = position + 1, vector
+        # Who reads on must meet the gap, which is in the log alone.
+        self.recent.clear()
         self.mark(position + 1, vector)
 
     def begin_again(self, position: int, vector: VersionVector) -> None:
         """Serve only from this position on, where another state with this vector replaced the old one."""
         self.beginning = position
+        self.recent.clear()
         self._milestones = [(position, vector.copy())]
         self._gaps = []
         self._after, self._vector = position, vector
@@ -192,6 +203,11 @@ class History:
     def restore_gap(self, position: int, gap: VersionVector) -> None:
         self._gaps.append((position, gap))
 
+    def serve(self, position: int, bytes_max: int) -> list[LogRecord]:
+        """Read what a peer may have to be sent; of recent records, those that are not batches may be missing."""
+        recent = self.recent.read(position, bytes_max)
+        return self.read(position, bytes_max) if recent is None else recent
+
     def read(self, position: int, bytes_max: int) -> list[LogRecord]:
         """Read from the log. If it resumes behind damage, add a milestone there, so that peers that are up to date can
         be served.
@@ -206,6 +222,7 @@ class History:
         return records
 
     def check(self) -> None:
+        self.recent.check()
         assert self._milestones, "no milestone"
         for (low, before), (high, after) in zip(self._milestones, self._milestones[1:], strict=False):
             assert low < high, f"milestones {low} and {high} do not ascend"

@@ -32,6 +32,10 @@ class Envelope(_message.Message):
     message, whose dictionary is everything sent so far; it starts and ends with the gRPC stream. Its window is at most 1
     MiB.
 
+    From protocol version 4 on, the batches of a message, or its part, may be in a frame of their own and not in the
+    stream: the sender makes it once for all of its links. The rest of the message is in the stream, unless nothing is
+    left.
+
     Before the first envelope, gRPC metadata name the region of each side and carry a nonce. If the answering side has a
     secret, its metadata carry its proof, and the dialler's first envelope holds the dialler's proof instead of a
     message.
@@ -42,24 +46,57 @@ class Envelope(_message.Message):
     ZSTD_FIELD_NUMBER: _builtins.int
     SIZE_BYTES_FIELD_NUMBER: _builtins.int
     PROOF_FIELD_NUMBER: _builtins.int
+    BATCHES_FIELD_NUMBER: _builtins.int
+    PART_FIELD_NUMBER: _builtins.int
     zstd: _builtins.bytes
     size_bytes: _builtins.int
-    """of the message, before compression"""
+    """of what the stream carries, before compression"""
     proof: _builtins.bytes
+    @_builtins.property
+    def batches(self) -> Global___Frame: ...
+    @_builtins.property
+    def part(self) -> Global___Frame: ...
     def __init__(
         self,
         *,
         zstd: _builtins.bytes = ...,
         size_bytes: _builtins.int = ...,
         proof: _builtins.bytes = ...,
+        batches: Global___Frame | None = ...,
+        part: Global___Frame | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["batches", b"batches", "part", b"part"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["proof", b"proof", "size_bytes", b"size_bytes", "zstd", b"zstd"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batches", b"batches", "part", b"part", "proof", b"proof", "size_bytes", b"size_bytes", "zstd", b"zstd"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Envelope: _TypeAlias = Envelope  # noqa: Y015
+
+@_typing.final
+class Frame(_message.Message):
+    """A complete zstd frame that names the size of its content, and can be read without anything sent before."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ZSTD_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    zstd: _builtins.bytes
+    size_bytes: _builtins.int
+    """before compression"""
+    def __init__(
+        self,
+        *,
+        zstd: _builtins.bytes = ...,
+        size_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["size_bytes", b"size_bytes", "zstd", b"zstd"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Frame: _TypeAlias = Frame  # noqa: Y015
 
 @_typing.final
 class Message(_message.Message):

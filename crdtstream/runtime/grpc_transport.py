@@ -30,7 +30,9 @@ import structlog
 from crdtstream.config import Config, split_address
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication import wire_pb2_grpc as wire_grpc
+from crdtstream.runtime.beat import Beat
 from crdtstream.runtime.credentials import join_address, read_credentials
+from crdtstream.runtime.envelope import Frames
 from crdtstream.runtime.handshake import Answers, Handshake, Refused, host_of
 from crdtstream.runtime.link import LAST_WORDS_S, LOST, Link, LinkNode, LinkSettings, is_refusal, reason_of
 from crdtstream.runtime.logging import log
@@ -75,6 +77,8 @@ class GrpcTransport:
         limits = config.limits
         self._config = config
         self.certificates = read_credentials(config)
+        self.frames = Frames()
+        self._beat = Beat(limits.replication_interval_ms / 1000, self._pull)
         self._settings = LinkSettings(
             node=node,
             now_ms=now_ms,
@@ -82,7 +86,8 @@ class GrpcTransport:
             admit=self._admit,
             opened=self._note_opened,
             failed=failed or _report,
-            interval_s=limits.replication_interval_ms / 1000,
+            beat=self._beat,
+            frames=self.frames,
             message_bytes=limits.message_bytes,
             message_bytes_max=limits.message_bytes_max,
         )
@@ -130,6 +135,7 @@ class GrpcTransport:
 
     async def stop(self) -> None:
         self._stopping = True
+        self._beat.stop()
         diallers = [*self._diallers.values(), *self._leaving]
         for task in diallers:
             task.cancel()
@@ -140,9 +146,13 @@ class GrpcTransport:
             await self._server.stop(STOP_S)
 
     def wake(self) -> None:
-        """Let every link pull: a turn has ended."""
+        """Let every link pull when it may: a turn has ended."""
+        if self._links:
+            self._beat.ask()
+
+    def _pull(self) -> None:
         for link in list(self._links.values()):
-            link.wake()
+            link.pull()
 
     def linked_regions(self) -> list[int]:
         return sorted({link.region for link in self._peers.values() if not link.is_closed})

@@ -1,19 +1,20 @@
 """One gRPC stream between two regions: feeds received messages to the node and sends what it pulls from it.
 
-There are two tasks. The reader passes messages to the node and schedules a turn. The writer pulls one message at a time
-when it is woken and the last write has completed, but at the earliest `interval_s` after the last pull unless that
-message was large. A slow peer therefore costs no queue, and everything that has accumulated is sent as one message.
+Two tasks read and write. The reader passes messages to the node and schedules a turn. What is due is pulled at a beat
+(beat.py), for all links together, and waits for the writer in a short queue. A link whose queue is full sits beats out:
+a slow peer costs little memory, and everything that has accumulated is sent as one message.
 
 The side that was dialled sends nothing before it has received a Hello: a silent stream then costs no compressor.
 
 A link is closed once, with the first reason; from then on the node receives nothing from it. The session's verdict is
-checked when there is nothing to send, and on every wake, because a write may hang for ever. A message with a refusal is
-the last one, and has a moment to arrive before the stream is closed.
+checked at every beat, because a write may hang for ever. A message with a refusal is the last one, and has a moment to
+arrive before the stream is closed.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
@@ -21,9 +22,13 @@ import grpc.aio
 
 from crdtstream.config import NAME_CHARACTERS_MAX
 from crdtstream.replication import wire_pb2 as wire
-from crdtstream.runtime.envelope import EnvelopeError, Packer, Unpacker
+from crdtstream.replication.greeting import FRAMES_SINCE, OWN_VERSIONS, agreed, protocols_of
+from crdtstream.runtime.beat import Beat
+from crdtstream.runtime.envelope import EnvelopeError, Frames, Packer, Unpacker, size_of
 
 LAST_WORDS_S = 1.0
+# Enough that a write may take longer than a beat, and a large turn goes out at once.
+QUEUE_MAX = 4
 LOST = (grpc.aio.AioRpcError, grpc.aio.InternalError, grpc.aio.UsageError, asyncio.InvalidStateError)
 
 
@@ -56,8 +61,9 @@ class LinkSettings:
 
     __slots__ = (
         "admit",
+        "beat",
         "failed",
-        "interval_s",
+        "frames",
         "message_bytes",
         "message_bytes_max",
         "node",
@@ -74,7 +80,8 @@ class LinkSettings:
         admit: Callable[[Link], bool],
         opened: Callable[[Link], None],
         failed: Callable[[Exception], None],
-        interval_s: float,
+        beat: Beat,
+        frames: Frames,
         message_bytes: int,
         message_bytes_max: int,
     ) -> None:
@@ -84,7 +91,8 @@ class LinkSettings:
         self.admit = admit
         self.opened = opened
         self.failed = failed
-        self.interval_s = interval_s
+        self.beat = beat
+        self.frames = frames
         self.message_bytes = message_bytes
         self.message_bytes_max = message_bytes_max
 
@@ -108,8 +116,9 @@ class Link:
         self.at_odds = False
         self._settings = settings
         self._closed = asyncio.Event()
-        self._woken = asyncio.Event()
-        self._greeted = asyncio.Event()
+        self._queue: deque[wire.Envelope] = deque()
+        self._queued = asyncio.Event()
+        self._may_say = dialled
         self._packer = Packer()
         self._unpacker = Unpacker(settings.message_bytes_max)
         self._last_words = False
@@ -121,6 +130,7 @@ class Link:
     async def run(self, stream: Stream) -> None:
         """Run until either side closes the link."""
         self._settings.node.link_opened(self.id, self.dialled, self._settings.now_ms())
+        self.pull()
         tasks = [asyncio.create_task(self._guard(work, stream)) for work in (self._read, self._write)]
         try:
             await self._closed.wait()
@@ -130,9 +140,27 @@ class Link:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def wake(self) -> None:
-        """Let the writer pull, and close the link if the session wants that."""
-        self._woken.set()
+    def pull(self) -> None:
+        """Queue what is due, and close the link if the session wants that."""
+        try:
+            self._fill_queue()
+        except Exception as error:
+            self._fail(error)
+
+    def _fill_queue(self) -> None:
+        settings, full = self._settings, self._may_say
+        while full and not self.is_closed and not self._last_words and len(self._queue) < QUEUE_MAX:
+            message = settings.node.outgoing(self.id, settings.message_bytes, settings.now_ms())
+            if message is None:
+                break
+            if message.HasField("refused"):
+                self._last_words = True
+                asyncio.get_running_loop().call_later(LAST_WORDS_S, self._heed_verdict)
+            envelope = self._packer.pack(message)
+            self._queue.append(envelope)
+            self._queued.set()
+            # A large message means that more is due now.
+            full = 2 * size_of(envelope) >= settings.message_bytes
         if not self._last_words:
             self._heed_verdict()
 
@@ -151,6 +179,8 @@ class Link:
         self._settings.schedule_turn()
 
     def _heed_verdict(self) -> None:
+        if self.is_closed:
+            return
         verdict = self._settings.node.link_verdict(self.id)
         if verdict is not None:
             self.close(verdict)
@@ -165,8 +195,11 @@ class Link:
             self.at_odds = self.region != 0
             self.close(f"cannot read what the peer sent: {error}")
         except Exception as error:
-            self.close(f"failed: {error!r}")
-            self._settings.failed(error)
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self.close(f"failed: {error!r}")
+        self._settings.failed(error)
 
     async def _read(self, stream: Stream) -> None:
         while True:
@@ -196,7 +229,9 @@ class Link:
             self.region = message.hello.region
             self.origin = message.hello.origin
             self.name = message.hello.name[:NAME_CHARACTERS_MAX]
-            self._greeted.set()
+            if agreed(OWN_VERSIONS.protocol, protocols_of(message.hello)) >= FRAMES_SINCE:
+                self._packer.frames = self._settings.frames
+            self._may_say = True
             if self._settings.node.welcomes(message.hello) and not self._settings.admit(self):
                 return
         elif not self.opened and not message.HasField("refused"):
@@ -206,35 +241,17 @@ class Link:
         self._settings.schedule_turn()
 
     async def _write(self, stream: Stream) -> None:
-        settings = self._settings
-        if not self.dialled:
-            await self._greeted.wait()
         while not self.is_closed:
-            self._woken.clear()
-            message = settings.node.outgoing(self.id, settings.message_bytes, settings.now_ms())
-            if message is None:
-                self._heed_verdict()
-                await asyncio.sleep(settings.interval_s)
-                await self._woken.wait()
-                continue
-            envelope = self._packer.pack(message)
-            if message.HasField("refused"):
-                await self._write_last(stream, envelope)
-                return
-            await stream.write(envelope)
-            # A small message emptied the node: wait for more to accumulate. A large one means that more is due now.
-            if 2 * envelope.size_bytes < settings.message_bytes:
-                await asyncio.sleep(settings.interval_s)
-
-    async def _write_last(self, stream: Stream, envelope: wire.Envelope) -> None:
-        self._last_words = True
-        try:
-            async with asyncio.timeout(LAST_WORDS_S):
-                await stream.write(envelope)
+            await self._queued.wait()
+            while self._queue:
+                await stream.write(self._queue[0])
+                self._queue.popleft()
+            self._queued.clear()
+            if self._last_words:
                 await stream.done_writing()
-        except TimeoutError:
-            pass
-        self._heed_verdict()
+                self._heed_verdict()
+                return
+            self._settings.beat.ask()
 
 
 def is_refusal(error: BaseException) -> bool:

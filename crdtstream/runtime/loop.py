@@ -38,6 +38,7 @@ from crdtstream.runtime import acl_file, process
 from crdtstream.runtime.bulk_server import BulkServer
 from crdtstream.runtime.certificates import Renewal
 from crdtstream.runtime.config_file import rewrite_file
+from crdtstream.runtime.cooler import Cooler
 from crdtstream.runtime.credentials import read_client_credentials, read_web_credentials
 from crdtstream.runtime.grpc_transport import GrpcTransport
 from crdtstream.runtime.logging import configure_logging, log
@@ -162,7 +163,8 @@ class Loop:
         await self.transport.start()
         others = await self._start_others()
         self._tasks = [
-            running.create_task(self._guard(work)) for work in (self._tick(), self._sync(), self._saver.run())
+            running.create_task(self._guard(work))
+            for work in (self._tick(), self._sync(), self._saver.run(), Cooler(self.node).run())
         ]
         self.schedule()
         self._addresses = {

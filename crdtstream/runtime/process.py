@@ -1,7 +1,8 @@
 """What the operating system reports about this process: resident memory, processor time, the machine's memory.
 
 `give_back` asks the C library to return freed memory to the system: removing entries frees memory inside the process
-only, and resident memory shrinks only through this call. It walks the whole heap, so it runs rarely and on a thread.
+only, and resident memory shrinks only through this call. It walks the whole heap, so it runs rarely and on a thread;
+`trim` is for callers who see to that themselves.
 """
 
 from __future__ import annotations
@@ -44,6 +45,12 @@ class _Trimming:
 
 
 _trimming = _Trimming()
+
+
+def trim() -> None:
+    """Return freed memory now."""
+    if _trimming.trim is not None:
+        _trimming.trim(0)
 
 
 def give_back(now_s: float) -> bool:

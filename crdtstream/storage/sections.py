@@ -168,6 +168,7 @@ def _check_header(name: str, number: int, header: bytes) -> None:
 
 def block_parts(block: Block, count: int) -> list[bytes]:
     """Return the first `count` entries of a block in file format."""
+    block = block.viewed()
     data = block.data() if count == block.count else block.entry_slice(0, count)
     ms_base, counter_base, columns = block.kept(count)
     widths = bytes([column.itemsize if column else 0 for column in columns])

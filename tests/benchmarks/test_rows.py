@@ -21,7 +21,7 @@ def test_names_differ() -> None:
 def test_rows_are_found_by_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.rows.find_spec", lambda _name: object())
     assert matching("*") == list(ROWS)
-    assert [row.name for row in matching("xrange*, lag")] == ["xrange", "xrange-3", "lag"]
+    assert [row.name for row in matching("xrange*, lag")] == ["xrange", "xrange-cold", "xrange-3", "lag"]
     assert matching("nothing") == []
 
 
@@ -31,7 +31,9 @@ def test_rows_of_an_extra_that_is_not_installed_are_measured_only_by_name(monkey
     assert [row.name for row in matching("spark-w*")] == ["spark-write"]
 
 
-@pytest.mark.parametrize("name", ["xadd-1", "xreadgroup", "xdelex", "xackdel"])
+@pytest.mark.parametrize(
+    "name", ["xadd-1", "xreadgroup", "xdelex", "xackdel", "xreadgroup-each", "xread-tails", "xadd-16-maxlen"]
+)
 def test_a_row_measures_both(name: str, redis_server: Path) -> None:
     (row,) = matching(name)
     with Bench(SMALLEST, find_node(sys.executable), redis_server) as bench:
@@ -42,6 +44,16 @@ def test_a_row_measures_both(name: str, redis_server: Path) -> None:
         assert side.value > 0
         assert side.cpu_us is not None
         assert side.cpu_us > 0
+
+
+@pytest.mark.parametrize("name", ["memory-stream", "xadd-p99"])
+def test_a_row_without_cpu_measures_both(name: str, redis_server: Path) -> None:
+    (row,) = matching(name)
+    with Bench(SMALLEST, find_node(sys.executable), redis_server) as bench:
+        (result,) = row.measure(bench, row.name)
+    assert result.redis is not None
+    assert result.ratio is not None
+    assert result.target is not None
 
 
 @pytest.mark.parametrize("name", ["xreadgroup-claim", "xadd-idmp"])

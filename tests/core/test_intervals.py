@@ -116,6 +116,7 @@ def test_union_minus_intersection(
         assert made.pairs() == maximal(model)
     assert (one.pairs(), two.pairs()) == before
     assert (one == two) == (left[1] == right[1])
+    assert one.covers_all(two) == (right[1] <= left[1])
 
 
 def test_the_lower_bound_is_open_and_the_upper_closed() -> None:

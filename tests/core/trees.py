@@ -26,9 +26,9 @@ def small_blocks() -> Iterator[None]:
         for module in (entry_tree, block_list):
             patch.setattr(module, "BLOCK_ENTRIES", 8)
             patch.setattr(module, "BLOCK_BYTES", 400)
-            patch.setattr(module, "DENSE_IDS", 2)
         patch.setattr(entry_tree, "ADOPT_ENTRIES", 3)
         patch.setattr(entry_tree, "ADOPT_BYTES", 150)
+        patch.setattr(block_list, "DENSE_IDS", 2)
         patch.setattr(block_list, "SPARSE_ENTRIES", 4)
         yield
 

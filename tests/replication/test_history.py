@@ -131,6 +131,22 @@ def test_reading() -> None:
     assert History().read(1, 100) == []
 
 
+def test_recent_batches_are_served_from_memory_and_a_gap_from_the_log() -> None:
+    history, vector = History(FakeLog(4)), VersionVector()
+    history.recent.keep(1, 100)
+    history.note(2, 1, 2, vector, b"from memory")
+    assert history.serve(2, 100) == [(2, BATCH, b"from memory")]
+    assert history.serve(1, 1) == [(1, BATCH, b"1")], "older than what is kept"
+    assert history.serve(3, 100) == [], "the log is not asked"
+    history.note_gap(3, VersionVector({1: 5}), vector)
+    assert history.serve(2, 1) == [(2, BATCH, b"2")], "who reads on must meet the gap"
+    history.note(4, 1, 4, vector, b"from memory")
+    assert history.serve(3, 1) == [(3, BATCH, b"3")]
+    assert history.serve(4, 1) == [(4, BATCH, b"from memory")]
+    history.begin_again(5, vector)
+    assert history.serve(4, 1) == [(4, BATCH, b"4")]
+
+
 def test_check_sees_a_vector_that_shrinks() -> None:
     history = History()
     history.note(MILESTONE_RECORDS, 1, 1, VersionVector({1: 5}))

@@ -15,6 +15,7 @@ import pytest
 from crdtstream.config import Config, Limits
 from crdtstream.processes.waiting import DEADLINE_S
 from crdtstream.replication import wire_pb2 as wire
+from crdtstream.replication.greeting import PROTOCOL_VERSION
 from crdtstream.runtime.grpc_transport import GrpcTransport
 from crdtstream.runtime.handshake import NONCE_KEY, REGION_KEY, Metadata
 from crdtstream.runtime.link import LinkNode
@@ -31,6 +32,7 @@ class Speaker:
         self.origin = origin or region
         self.name = name or NAMES[region]
         self.unwelcome = "nobody"
+        self.protocol = PROTOCOL_VERSION
         self.open: dict[int, bool] = {}
         self.met: dict[str, int] = {}
         self.failed: dict[str, str] = {}
@@ -47,7 +49,13 @@ class Speaker:
     def link_opened(self, link_id: int, dialled: bool, now_ms: int) -> None:
         self.open[link_id] = dialled
         self.accepted += not dialled
-        hello = wire.Hello(region=self.region, name=self.name, origin=self.origin)
+        hello = wire.Hello(
+            region=self.region,
+            name=self.name,
+            origin=self.origin,
+            protocol_version=2,
+            protocol_version_max=self.protocol,
+        )
         self.outbox[link_id] = [wire.Message(hello=hello)]
 
     def welcomes(self, hello: wire.Hello) -> bool:

@@ -1,4 +1,4 @@
-"""One zstd stream for each direction: what it saves, and what it refuses to become."""
+"""One zstd stream for each direction, and frames that links share: what they save, and what they refuse to become."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import zstandard
 
 from crdtstream.replication import wire_pb2 as wire
-from crdtstream.runtime.envelope import EnvelopeError, Packer, Unpacker
+from crdtstream.runtime.envelope import FRAME_BYTES_MIN, FRAMES_KEPT, EnvelopeError, Frames, Packer, Unpacker, size_of
 
 BYTES_MAX = 1 << 20
 
@@ -89,3 +89,84 @@ def test_a_size_that_is_wrong_is_refused(said: int, what: str) -> None:
 def test_bytes_that_are_no_message_are_refused() -> None:
     with pytest.raises(EnvelopeError, match="holds no message"):
         Unpacker(BYTES_MAX).unpack(packed_by(compressor(), b"\xff\xff\xff"))
+
+
+def sharing(frames: Frames) -> Packer:
+    packer = Packer()
+    packer.frames = frames
+    return packer
+
+
+def large_message(consumed: int = 0) -> wire.Message:
+    message = batches(bytes(range(256)) * (FRAME_BYTES_MIN // 256), b"more")
+    message.batches.restart = 3
+    if consumed:
+        message.progress.consumed_bytes = consumed
+    return message
+
+
+def test_links_share_a_frame_and_say_the_rest_for_themselves() -> None:
+    frames = Frames()
+    for consumed in (0, 7, 8):
+        envelope = sharing(frames).pack(large_message(consumed))
+        assert size_of(envelope) == large_message(consumed).ByteSize() - 4, "without the tag and the length of batches"
+        assert Unpacker(BYTES_MAX).unpack(envelope) == large_message(consumed)
+    assert frames.made == 1
+
+
+def test_a_part_travels_as_a_frame() -> None:
+    part = wire.Message(part=wire.Part(restart=1, index=2, count=5, payload=os.urandom(1 << 18)))
+    envelope = sharing(Frames()).pack(wire.Message.FromString(part.SerializeToString()))
+    assert envelope.HasField("part") and not envelope.zstd
+    assert Unpacker(BYTES_MAX).unpack(envelope) == part
+
+
+def test_small_batches_stay_in_the_stream_and_so_does_what_another_release_is_sent() -> None:
+    small = sharing(Frames()).pack(batches(b"x" * (FRAME_BYTES_MIN - 100)))
+    assert small.zstd and not small.HasField("batches")
+    assert not Packer().pack(large_message()).HasField("batches")
+
+
+def test_streams_go_on_around_frames() -> None:
+    frames, packer, unpacker = Frames(), Packer(), Unpacker(BYTES_MAX)
+    for number in range(10):
+        packer.frames = frames if number % 3 else None
+        message = large_message(number) if number % 2 else batches(b"small %d" % number)
+        expected = wire.Message.FromString(message.SerializeToString())
+        assert unpacker.unpack(packer.pack(message)) == expected
+
+
+def test_few_frames_are_kept() -> None:
+    frames = Frames()
+    for number in [*range(FRAMES_KEPT + 1), 0, FRAMES_KEPT]:
+        frames.of(b"%d" % number)
+    assert frames.made == FRAMES_KEPT + 2
+
+
+def test_the_limit_counts_what_is_framed() -> None:
+    envelope = sharing(Frames()).pack(large_message(9))
+    assert envelope.size_bytes and envelope.batches.size_bytes
+    assert Unpacker(size_of(envelope)).unpack(envelope) == large_message(9)
+    with pytest.raises(EnvelopeError, match="outside the permitted"):
+        Unpacker(size_of(envelope) - 1).unpack(envelope)
+
+
+@pytest.mark.parametrize(
+    ("zstd", "said", "what"),
+    [
+        (zstandard.compress(bytes(1 << 30)), 100, "a frame has 1073741824 bytes, but declared 100"),
+        (zstandard.compress(b"four"), 5, "a frame has 4 bytes, but declared 5"),
+        (zstandard.ZstdCompressor(write_content_size=False).compress(b"four"), 4, "a frame has"),
+        (zstandard.compress(b"four") + b"surplus", 4, "a frame that cannot be read"),
+        (b"nonsense", 8, "a frame that cannot be read"),
+        (zstandard.compress(b"\xff\xff\xff"), 3, "holds no message"),
+    ],
+    ids=["bomb", "size", "no size", "surplus", "nonsense", "no message"],
+)
+def test_a_frame_that_no_sound_region_sends_is_refused(zstd: bytes, said: int, what: str) -> None:
+    for envelope in (
+        wire.Envelope(batches=wire.Frame(zstd=zstd, size_bytes=said)),
+        wire.Envelope(part=wire.Frame(zstd=zstd, size_bytes=said)),
+    ):
+        with pytest.raises(EnvelopeError, match=what):
+            Unpacker(BYTES_MAX).unpack(envelope)

@@ -1,0 +1,218 @@
+"""What a block holds, and how it is kept small while nobody reads it.
+
+A sealed block never changes, so its *content*, the columns and the bytes of the entries, can be *packed*: compressed
+into one byte string. The packed form is kept from then on. A block is *closed* when it has nothing else; whatever needs
+the content opens it first (`Content.open`), and closing it again only drops what was opened.
+
+A `Shelf` bounds what is open: `open_bytes_max` limits the blocks that have a packed form and are open nevertheless.
+Beyond it the oldest are closed, except those that were read since they were last considered. Blocks without a packed
+form do not count: `core/cooling.py` decides when a block gets one.
+
+Before compression each column is replaced by the differences of neighbours, because IDs, counters and ends ascend in
+steps that repeat. All columns together are one long integer with a lane of 32 bits for each value, or two lanes for a
+value of a wide column: one subtraction makes the differences, and adding shifted copies of doubling distance undoes it,
+whatever is borrowed from one lane to the next.
+
+Compression is a pure function: the same bytes, at the same level, by the same library. The packed form is never
+replicated or compared.
+
+Reference: Hillis and Steele, "Data parallel algorithms" (1986), for sums by doubling.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Final
+
+from zstandard import ZstdCompressor, ZstdDecompressor
+
+# Higher levels take longer and gain nothing on blocks of this size.
+LEVEL: Final = 1
+LANE_BITS: Final = 32
+# What an open block takes besides its content.
+OPEN_BYTES: Final = 512
+# A packed form that is not smaller than this part of the content does not pay for opening it.
+PAYS: Final = 7 / 8
+
+_CODES: Final = {4: "I", 8: "Q"}
+_NO_COLUMN: Final = array("I")
+_NO_CHUNKS: Final[list[bytes]] = []
+
+
+class Cold:
+    """The packed form of a block; empty if packing does not pay. `counter_sum` is the sum of the counters' column."""
+
+    __slots__ = ("counter_sum", "packed", "shelf")
+
+    def __init__(self, shelf: Shelf, packed: bytes, counter_sum: int) -> None:
+        self.shelf = shelf
+        self.packed = packed
+        self.counter_sum = counter_sum
+
+
+class Content:
+    """The columns and the entries of a block, as core/block.py describes them; without meaning while `closed`.
+
+    `read` is set by whoever reads entries, and cleared by who wants to know whether somebody does.
+    """
+
+    __slots__ = ("_ends", "_listed", "chunks", "closed", "cold", "count", "ms", "read", "sealed", "seq")
+
+    def __init__(self) -> None:
+        self.ms: array[int] = array("Q")
+        self.seq: array[int] = array("Q")
+        self._listed: array[int] | None = None
+        self._ends: array[int] = array("Q")
+        self.chunks: list[bytes] = []
+        self.cold: Cold | None = None
+        self.count = 0
+        self.sealed = False
+        self.closed = False
+        self.read = False
+
+    def open(self) -> None:
+        """Bring back the content of a closed block."""
+        cold = self.cold
+        assert cold is not None and self.closed
+        columns, data = self.unpacked()
+        self.ms, self.seq, self._ends = columns[0], columns[1], columns[3]
+        if self._listed is not None:
+            self._listed = columns[2]
+        self.chunks = [data]
+        self.closed = False
+        byte_count = len(data) + sum([column.itemsize * self.count for column in columns if column])
+        cold.shelf.note_opened(self, byte_count + OPEN_BYTES)
+
+    def unpacked(self) -> tuple[list[array[int]], bytes]:
+        """The columns and the entries of a block that has a packed form, without opening it."""
+        cold = self.cold
+        assert cold is not None and cold.packed
+        return unfolded(cold.shelf.codec.unpack(cold.packed), self.count)
+
+    def close(self) -> None:
+        """Drop the content of a block that has a packed form."""
+        assert self.cold is not None and self.cold.packed and not self.closed
+        self.closed = True
+        self.ms = self.seq = self._ends = _NO_COLUMN
+        if self._listed is not None:
+            self._listed = _NO_COLUMN
+        self.chunks = _NO_CHUNKS
+
+    def pack(self, shelf: Shelf) -> int:
+        """Give a sealed block its packed form, and close it; returns how many bytes that saves."""
+        assert self.sealed and self.cold is None
+        listed = _NO_COLUMN if self._listed is None else self._listed
+        payload = folded([self.ms, self.seq, listed, self._ends], b"".join(self.chunks))
+        packed = shelf.codec.pack(payload)
+        if len(packed) > PAYS * len(payload):
+            self.cold = Cold(shelf, b"", 0)
+            return 0
+        self.cold = Cold(shelf, packed, sum(listed))
+        self.close()
+        return len(payload) - len(packed)
+
+
+class Codec:
+    """Compression with a state to reuse, for one region. It is no part of what a region knows, so copies share it."""
+
+    __slots__ = ("_compressor", "_decompressor")
+
+    def __init__(self) -> None:
+        self._compressor = ZstdCompressor(level=LEVEL)
+        self._decompressor = ZstdDecompressor()
+
+    def pack(self, data: bytes) -> bytes:
+        # A copy, because the compressor's own result keeps the memory that the data could have needed at most.
+        return bytes(memoryview(self._compressor.compress(data)))
+
+    def unpack(self, packed: bytes) -> bytes:
+        return self._decompressor.decompress(packed)
+
+    def __deepcopy__(self, memo: object) -> Codec:
+        return self
+
+
+class Shelf:
+    """The open blocks of a region that have a packed form, oldest first, and the size of each."""
+
+    __slots__ = ("_open", "codec", "open_bytes", "open_bytes_max", "opened")
+
+    def __init__(self, open_bytes_max: int) -> None:
+        self.codec = Codec()
+        self.open_bytes_max = open_bytes_max
+        self.open_bytes = 0
+        # How often a closed block was opened.
+        self.opened = 0
+        self._open: dict[Content, int] = {}
+
+    def note_opened(self, block: Content, byte_count: int) -> None:
+        """Close others if there are too many; the new one stays, because it is in use."""
+        self.opened += 1
+        self.open_bytes += byte_count
+        while self.open_bytes > self.open_bytes_max and self._open:
+            self._consider(next(iter(self._open)))
+        self._open[block] = byte_count
+
+    def limit(self, open_bytes_max: int) -> None:
+        self.open_bytes_max = open_bytes_max
+        while self.open_bytes > self.open_bytes_max and self._open:
+            self._consider(next(iter(self._open)))
+
+    def age(self) -> None:
+        """Close the blocks that nobody read since the last call."""
+        for block in list(self._open):
+            self._consider(block)
+
+    def _consider(self, block: Content) -> None:
+        """Close the block, or give it another chance behind all others if it was read."""
+        byte_count = self._open.pop(block)
+        if block.read:
+            block.read = False
+            self._open[block] = byte_count
+        else:
+            self.open_bytes -= byte_count
+            block.close()
+
+    def check(self) -> None:
+        assert self.open_bytes == sum(self._open.values()), "the size of the open blocks is miscounted"
+        assert self.open_bytes <= self.open_bytes_max or len(self._open) <= 1, "too much is open"
+        for block in self._open:
+            assert block.cold is not None and block.cold.packed and not block.closed, "a block is wrongly on the shelf"
+
+
+# The bytes that are compressed: the width of each column, the differences of all columns, the entries.
+
+
+def folded(columns: list[array[int]], data: bytes) -> bytes:
+    widths = bytes([column.itemsize if column else 0 for column in columns])
+    return b"".join([widths, differences(b"".join([column.tobytes() for column in columns])), data])
+
+
+def unfolded(payload: bytes, count: int) -> tuple[list[array[int]], bytes]:
+    widths = payload[:4]
+    end = 4 + count * sum(widths)
+    raw = sums(payload[4:end])
+    columns: list[array[int]] = []
+    at = 0
+    for width in widths:
+        columns.append(array(_CODES[width], raw[at : at + count * width]) if width else _NO_COLUMN)
+        at += count * width
+    return columns, payload[end:]
+
+
+def differences(raw: bytes) -> bytes:
+    """Each lane without the lane before it."""
+    size = len(raw)
+    number = int.from_bytes(raw, "little")
+    return ((number - (number << LANE_BITS)) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+
+
+def sums(raw: bytes) -> bytes:
+    """The inverse of `differences`."""
+    size = len(raw)
+    number = int.from_bytes(raw, "little")
+    distance = LANE_BITS
+    while distance < 8 * size:
+        number += number << distance
+        distance *= 2
+    return (number & ((1 << 8 * size) - 1)).to_bytes(size, "little")
