@@ -344,13 +344,11 @@ class Exchange:
 
     def open(self, link_id: int, now_ms: int) -> None:
         self._links[link_id] = Session(self.view, now_ms, link_id)
-        self.history.recent.keep(len(self._links), self._settings.limits.message_bytes)
         self._ticked_ms = self._ticked_ms or now_ms
 
     def close(self, link_id: int) -> int:
         """Remove a link; return the region that had greeted on it, or 0."""
         session = self._links.pop(link_id, None)
-        self.history.recent.keep(len(self._links), self._settings.limits.message_bytes)
         self.greetings += 1
         if session is None:
             return 0

@@ -168,7 +168,7 @@ class Feed:
             self.catch_up()
         if self.behind or self._cursor > served_position:
             return False
-        records = self._history.serve(self._cursor, bytes_max)
+        records = self._history.read(self._cursor, bytes_max)
         # The read met damage, and the log now begins behind it.
         if self._cursor < self._history.first_position():
             return self._refill(bytes_max, served_position)

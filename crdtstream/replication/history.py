@@ -28,21 +28,20 @@ from typing import Final
 from crdtstream.core.causality import VersionVector
 from crdtstream.protocols.codec import BATCH, decode_header
 from crdtstream.protocols.log_port import Damage, LogReader, LogRecord
-from crdtstream.replication.recent import Recent
 
 MILESTONE_RECORDS: Final = 256
 READ_BYTES: Final = 1 << 20
 HEADS_KEPT: Final = 4096
+READS_KEPT: Final = 4
 
 
 class History:
     """The log as peers see it; during recovery there is no log and nothing to read."""
 
-    __slots__ = ("_after", "_gaps", "_heads", "_milestones", "_vector", "beginning", "log", "recent")
+    __slots__ = ("_after", "_gaps", "_heads", "_milestones", "_reads", "_vector", "beginning", "log")
 
     def __init__(self, log: LogReader | None = None) -> None:
         self.log = log
-        self.recent = Recent()
         # Nothing before this position is served.
         self.beginning = 1
         self._milestones: list[tuple[int, VersionVector]] = [(1, VersionVector())]
@@ -50,17 +49,13 @@ class History:
         self._after, self._vector = self._milestones[0]
         # Position -> origin and last counter, for the newest batches.
         self._heads: dict[int, tuple[int, int]] = {}
+        # The last reads, by what was asked and the extent of the log then: links that keep up all ask for the same.
+        self._reads: dict[tuple[int, int, int, int], list[LogRecord]] = {}
 
-    def note(self, position: int, slot: int, last: int, vector: VersionVector, payload: bytes = b"") -> None:
+    def note(self, position: int, slot: int, last: int, vector: VersionVector) -> None:
         """Record a batch at this log position, of that origin and up to that counter. `vector` covers it and everything
-        before it, and is copied if it is kept. Without its payload, it is left to the log.
+        before it, and is copied if it is kept.
         """
-        recent = self.recent
-        if recent.bytes_max and payload:
-            recent.records.append((position, BATCH, payload))
-            recent.size += len(payload)
-            if recent.size > recent.bytes_max:
-                recent.shrink()
         after = position + 1
         self._heads[position] = (slot, last)
         if len(self._heads) > HEADS_KEPT:
@@ -81,14 +76,11 @@ class History:
         """Record that a state was joined at this position; `vector` covers it and everything before it."""
         self._gaps.append((position, gap))
         self._after, self._vector = position + 1, vector
-        # Who reads on must meet the gap, which is in the log alone.
-        self.recent.clear()
         self.mark(position + 1, vector)
 
     def begin_again(self, position: int, vector: VersionVector) -> None:
         """Serve only from this position on, where another state with this vector replaced the old one."""
         self.beginning = position
-        self.recent.clear()
         self._milestones = [(position, vector.copy())]
         self._gaps = []
         self._after, self._vector = position, vector
@@ -203,26 +195,28 @@ class History:
     def restore_gap(self, position: int, gap: VersionVector) -> None:
         self._gaps.append((position, gap))
 
-    def serve(self, position: int, bytes_max: int) -> list[LogRecord]:
-        """Read what a peer may have to be sent; of recent records, those that are not batches may be missing."""
-        recent = self.recent.read(position, bytes_max)
-        return self.read(position, bytes_max) if recent is None else recent
-
     def read(self, position: int, bytes_max: int) -> list[LogRecord]:
-        """Read from the log. If it resumes behind damage, add a milestone there, so that peers that are up to date can
-        be served.
+        """Read from the log; nobody may change what is returned. If the log resumes behind damage, add a milestone
+        there, so that peers that are up to date can be served.
         """
         log = self.log
         if log is None:
             return []
         first = log.first_position
+        asked = (position, bytes_max, first, log.last_position)
+        known = self._reads.get(asked)
+        if known is not None:
+            return known
         records = log.read(position, bytes_max)
         if log.first_position != first:
             self.mark(max(self._after, log.last_position + 1), self._vector)
+        elif bytes_max < READ_BYTES:  # what is kept is bounded
+            self._reads[asked] = records
+            if len(self._reads) > READS_KEPT:
+                del self._reads[next(iter(self._reads))]
         return records
 
     def check(self) -> None:
-        self.recent.check()
         assert self._milestones, "no milestone"
         for (low, before), (high, after) in zip(self._milestones, self._milestones[1:], strict=False):
             assert low < high, f"milestones {low} and {high} do not ascend"

@@ -93,8 +93,7 @@ class Turn:
         self._history.note_gap(position, gap, self._replica.applied.vector)
 
     def _add_batch(self, batch: Batch, payload: bytes) -> None:
-        position = self.add(codec.BATCH, payload)
-        self._history.note(position, batch.slot, batch.last, self._replica.applied.vector, payload)
+        self._history.note(self.add(codec.BATCH, payload), batch.slot, batch.last, self._replica.applied.vector)
 
     def take(self) -> list[Record]:
         """End the turn: cut it, and take its records."""

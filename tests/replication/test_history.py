@@ -10,7 +10,7 @@ from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Batch
 from crdtstream.protocols.codec import BATCH, START, encode_batch
 from crdtstream.protocols.log_port import Damage, LogRecord
-from crdtstream.replication.history import HEADS_KEPT, MILESTONE_RECORDS, History
+from crdtstream.replication.history import HEADS_KEPT, MILESTONE_RECORDS, READS_KEPT, History
 
 RECORDS_MAX = 100
 
@@ -131,20 +131,20 @@ def test_reading() -> None:
     assert History().read(1, 100) == []
 
 
-def test_recent_batches_are_served_from_memory_and_a_gap_from_the_log() -> None:
-    history, vector = History(FakeLog(4)), VersionVector()
-    history.recent.keep(1, 100)
-    history.note(2, 1, 2, vector, b"from memory")
-    assert history.serve(2, 100) == [(2, BATCH, b"from memory")]
-    assert history.serve(1, 1) == [(1, BATCH, b"1")], "older than what is kept"
-    assert history.serve(3, 100) == [], "the log is not asked"
-    history.note_gap(3, VersionVector({1: 5}), vector)
-    assert history.serve(2, 1) == [(2, BATCH, b"2")], "who reads on must meet the gap"
-    history.note(4, 1, 4, vector, b"from memory")
-    assert history.serve(3, 1) == [(3, BATCH, b"3")]
-    assert history.serve(4, 1) == [(4, BATCH, b"from memory")]
-    history.begin_again(5, vector)
-    assert history.serve(4, 1) == [(4, BATCH, b"4")]
+def test_links_that_ask_for_the_same_share_a_read() -> None:
+    log = FakeLog(3)
+    history = History(log)
+    first = history.read(2, 10)
+    assert history.read(2, 10) is first
+    assert history.read(2, 1) == [(2, BATCH, b"2")], "another size is another question"
+    log.last_position = 4
+    assert history.read(2, 10) == [*first, (4, BATCH, b"4")]
+    log.first_position = 2
+    assert history.read(2, 10) is not first
+    for position in range(2, 5):
+        for size in range(1, 9):
+            history.read(position, size)
+    assert len(history._reads) == READS_KEPT
 
 
 def test_check_sees_a_vector_that_shrinks() -> None:
