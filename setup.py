@@ -32,13 +32,15 @@ def modules() -> list[str]:
 
 
 def extensions() -> list[Extension]:
-    """One for each module, and the library that all of them share."""
+    """One for each module, and the library that all of them share, from several C files: one takes 3 GB to compile."""
     if not any(command in sys.argv for command in BUILDING):
         return []
     try:
         from mypyc.build import mypycify
 
-        made: list[Extension] = mypycify(modules(), opt_level="3", debug_level="0", group_name="crdtstream")
+        made: list[Extension] = mypycify(
+            modules(), opt_level="3", debug_level="0", group_name="crdtstream", multi_file=True
+        )
     except (ImportError, SystemExit) as error:
         if WISH == "1":
             raise
