@@ -161,7 +161,7 @@ SMALLEST = Scale(
     longest_entries=1_000,
 )
 # Under valgrind: at least ten rounds of 50 connections, so that what happens once weighs little.
-COUNTED = replace(SMALLEST, appends={1: 2_000, 16: 16_000, 128: 64_000}, read_entries=96_000, range_pages=960)
+COUNTED = replace(SMALLEST, appends={1: 2_000, 16: 16_000, 128: 64_000}, read_entries=48_000, range_pages=480)
 
 
 @dataclass(frozen=True, slots=True)

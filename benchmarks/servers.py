@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks.instructions import Counter
 from crdtstream.processes.launching import Launcher
 from crdtstream.processes.region import RegionProcess
-from crdtstream.processes.server import ServerProcess
+from crdtstream.processes.server import STOP_S, ServerProcess
 from crdtstream.processes.waiting import ProcessError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -113,3 +113,8 @@ class Redis(Server):
         if self.counter is not None:
             # Ten times a second Redis sums up its memory: the slower valgrind and the machine, the more would count.
             self.ask("DEBUG", "PAUSE-CRON", 1)
+
+    def stop(self, deadline_s: float = STOP_S) -> None:
+        if self.counter is not None:
+            self.kill()  # without its cron Redis does not obey SIGTERM
+        super().stop(deadline_s)

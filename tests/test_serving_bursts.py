@@ -23,8 +23,22 @@ ENTRY_BYTES_MAX = 600
 add = st.sampled_from(
     [b"XADD s * f v", b"XADD s * f v g w", b"xadd s * f v", b"XADD t * f v", b"Xadd s * f v", b"XADD s * f"]
 ).map(bytes.split)
+trims = st.sampled_from(
+    [
+        b"XADD s MAXLEN 3",
+        b"XADD s MAXLEN ~ 2",
+        b"XADD s MAXLEN ~ 0",
+        b"XADD s MAXLEN = 1",
+        b"XADD s MINID 1000-65537",
+        b"XADD s maxlen ~ 4",
+        b"XADD s MAXLEN -1",
+        b"XADD s MAXLEN x",
+        b"XADD s MAXLEN ~ 2 LIMIT 1",
+        b"XADD s MAXLEN",
+    ]
+).map(lambda line: [*line.split(), b"*", b"f", b"v"])
 sized = st.integers(1, 2 * ENTRY_BYTES_MAX).map(lambda size: [b"XADD", b"s", b"*", b"f", bytes(size)])
-adds = st.lists(add | sized, min_size=1, max_size=4).flatmap(
+adds = st.lists(add | sized | trims, min_size=1, max_size=4).flatmap(
     lambda rows: st.sampled_from([rows, rows * 3, rows[:1] * 9])
 )
 between = st.sampled_from(
@@ -62,7 +76,7 @@ LOOKS = [b"EXEC", b"XINFO STREAM s FULL", b"XINFO STREAM t FULL", b"XRANGE s - +
 
 
 def node_of(id_mode: str) -> Node:
-    limits = dataclasses.replace(Limits(), entry_bytes_max=ENTRY_BYTES_MAX)
+    limits = dataclasses.replace(Limits(), entry_bytes_max=ENTRY_BYTES_MAX, stream_node_entries_max=3)
     config = Config(name="east", region=1, cluster="c", id_mode=id_mode, incarnation=0, limits=limits)
     region = Machine(config, START_MS)
     region.connect(OTHER, START_MS)
@@ -123,6 +137,17 @@ def test_a_pipeline_of_adds_is_bursts(counts: list[int]) -> None:
     # The first burst of a stream ends early, where its IDs become longer; the last add of a pipeline may stand alone.
     assert 40 <= sum(counts) <= 42
     assert max(counts) > 8
+
+
+@pytest.mark.interpreted
+def test_adds_that_trim_are_bursts(counts: list[int]) -> None:
+    node = node_of(STRICT)
+    node.execute_all(CLIENT, [b"XADD s MAXLEN ~ 6 * f v".split()] * 40, START_MS)
+    replies_of(node)
+    assert sum(counts) == 40 and max(counts) > 8
+    node.execute(CLIENT, [b"XLEN", b"s"], START_MS)
+    # Nodes of 3 entries are dropped as a whole.
+    assert replies_of(node) == {CLIENT: b":7\r\n"}
 
 
 @pytest.mark.interpreted

@@ -1,4 +1,4 @@
-"""Bursts of XADD: a pipeline of `XADD key * ...` on one key is executed as one operation.
+"""Bursts of XADD: a pipeline of `XADD key [MAXLEN|MINID [=|~] threshold] * ...` on one key is one operation.
 
 A burst is taken only where nobody can tell: nothing that looks at single commands is on (a transaction, MONITOR,
 keyspace notifications, a slow log of short commands), no client waits for the key or watches it, and no add of it can
@@ -10,8 +10,10 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.clients.client import REPLIES_ON, Client
-from crdtstream.clients.context import Context
+from crdtstream.clients.context import CommandError, Context
+from crdtstream.commands.adding import TrimOptions
 from crdtstream.commands.dispatch import is_unhindered
+from crdtstream.commands.removing import trim
 from crdtstream.commands.streams import minted, top_of
 from crdtstream.core.bursts import encode_burst
 from crdtstream.core.effects import Key
@@ -20,7 +22,11 @@ from crdtstream.core.entry_id import LANE_STRIDE, LIBERAL, U64_MAX
 XADD: Final = "xadd"
 NAMES: Final = (b"XADD", b"xadd")
 AUTOMATIC: Final = b"*"
-FIELDS_AT: Final = 3
+STRATEGIES: Final = (b"MAXLEN", b"MINID")
+SIGNS: Final = (b"~", b"=")
+# The first index at which options may stand, and the least number of arguments from the key's fields on.
+TRIM_AT: Final = 2
+FIELDS_MIN: Final = 2
 ARGUMENTS_MIN: Final = 5
 BURST_ENTRIES_MAX: Final = 256
 BURST_BYTES_MAX: Final = 64 * 1024
@@ -38,20 +44,50 @@ def burst_end(context: Context, client: Client, requests: list[list[bytes]], at:
     first = requests[at]
     if len(first) < ARGUMENTS_MIN or first[0] not in NAMES or not is_open(context, client, first[1]):
         return at
-    name, key = first[0], first[1]
+    start = fields_at(first)
     bytes_max = min(BURST_BYTES_MAX, context.limits.entry_bytes_max)
     size = 0
     end = at
     for argv in requests[at : at + BURST_ENTRIES_MAX]:
-        count = len(argv)
-        if count < ARGUMENTS_MIN or count % 2 == 0 or argv[2] != AUTOMATIC or argv[1] != key or argv[0] != name:
+        if not begins_as(argv, first, start):
             break
-        for field in range(FIELDS_AT, count):
+        for field in range(start, len(argv)):
             size += len(argv[field])
         if size > bytes_max:
             break
         end += 1
     return end if end - at > 1 else at
+
+
+def begins_as(argv: list[bytes], first: list[bytes], start: int) -> bool:
+    """True if this adds fields as the first request does, up to the index where these start."""
+    count = len(argv)
+    if start == 0 or count < start + FIELDS_MIN or (count - start) % 2:
+        return False
+    for at in range(start):  # noqa: SIM110 (a generator takes three times as long)
+        if argv[at] != first[at]:
+            return False
+    return True
+
+
+def fields_at(argv: list[bytes]) -> int:
+    """Where the fields start, if the ID is `*` and comes first or after a threshold of MAXLEN or MINID; or else 0."""
+    if argv[TRIM_AT] == AUTOMATIC:
+        return TRIM_AT + 1
+    if argv[TRIM_AT].upper() not in STRATEGIES:
+        return 0
+    ends = TRIM_AT + (3 if argv[TRIM_AT + 1] in SIGNS else 2)
+    return ends + 1 if ends < len(argv) and argv[ends] == AUTOMATIC and threshold(argv, ends) is not None else 0
+
+
+def threshold(argv: list[bytes], end: int) -> TrimOptions | None:
+    """The options from `TRIM_AT` up to `end`; None if they are in error, or there are none."""
+    options = TrimOptions()
+    try:
+        taken = options.take(argv, TRIM_AT)
+    except CommandError:
+        return None
+    return options if TRIM_AT + taken == end and options.given() else None
 
 
 def is_open(context: Context, client: Client, name: bytes) -> bool:
@@ -75,8 +111,12 @@ def add_burst(context: Context, client: Client, requests: list[list[bytes]]) -> 
     began_ns = context.stopwatch.mark_ns
     key: Key = (client.database, requests[0][1])
     step = 1 if context.settings.config.id_mode == LIBERAL else LANE_STRIDE
-    burst = encode_burst(minted(context, top_of(context, key)), step, requests, FIELDS_AT)
+    start = fields_at(requests[0])
+    burst = encode_burst(minted(context, top_of(context, key)), step, requests, start)
     context.replica.add_burst(key, burst)
+    options = threshold(requests[0], start - 1) if start - 1 > TRIM_AT else None
+    if options is not None:
+        trim_after(context, key, options, burst.count)
     client.last_ms = context.now_ms
     client.last_command = XADD
     client.written_counter = context.replica.written()
@@ -86,3 +126,10 @@ def add_burst(context: Context, client: Client, requests: list[list[bytes]]) -> 
     tally.took_ns += took_ns
     tally.buckets[(took_ns // burst.count).bit_length()] += burst.count
     return burst.count, burst.replies
+
+
+def trim_after(context: Context, key: Key, options: TrimOptions, adds: int) -> None:
+    """Trim as often as after each of these adds: one approximate trim removes a limited number of entries."""
+    for _ in range(adds):
+        if not trim(context, key, options):
+            break

@@ -62,7 +62,7 @@ def test_patterns(region: Region) -> None:
         "stream-node-entries-max",
         "stream-node-bytes-max",
     }
-    assert set(shown(region, "*")) == set(SETTINGS) - {"requirepass"}
+    assert set(shown(region, "*")) == set(SETTINGS) - {"http-token", "requirepass"}
     assert shown(region, "requirepass", "requirepas?") == {}
 
 
