@@ -88,7 +88,9 @@ class Adversary:
             if number <= self.world.settings.regions:
                 self._make_known(number)
             elif self.world.settings.twin == COPY:
-                self.world.machines[number].disk = machines[0].disk.copy()
+                self.world.machines[number].take_copy(machines[0])
+                if 1 in self.rotten:
+                    self.rotten[number] = list(self.rotten[1])
             self.start(number)
         else:
             self.world.plan(50, self._let_in, number)

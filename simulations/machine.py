@@ -87,6 +87,7 @@ class Machine:
         self.vouched = 0
         self.flipped: set[str] = set()
         self.copied: SimulatedDisk | None = None
+        self._copied_flipped: set[str] = set()
         self.replies: dict[int, list[bytes]] = {}
         self.unanswered: dict[int, list[Unanswered]] = {}
         self.logged: list[Batch | VersionVector] = []
@@ -245,12 +246,18 @@ class Machine:
     def keep_copy(self) -> None:
         """Keep a copy of the directory as it is now."""
         self.copied = self.disk.copy()
+        self._copied_flipped = set(self.flipped)
 
     def put_back(self) -> None:
         """Replace the directory by the copy, as `cp` or a rename would."""
         assert self.copied is not None
         self.disk = self.copied.copy()
-        self.flipped.clear()
+        self.flipped = set(self._copied_flipped)
+
+    def take_copy(self, other: Machine) -> None:
+        """Begin with a copy of another machine's directory, with its flipped bits."""
+        self.disk = other.disk.copy()
+        self.flipped = set(other.flipped)
 
     # Checkpoints
 

@@ -81,6 +81,10 @@ class Epochs:
     def knows(self, epoch: Epoch) -> bool:
         return epoch in self._by_epoch
 
+    def counts(self, epoch: Epoch) -> bool:
+        """True if the epoch is in the line of the current one."""
+        return epoch == self.current() or epoch in self._after
+
     def segments(self, partition: int) -> list[Segment]:
         """The segments of this partition by offset; the last one is of the current epoch, and is open."""
         found = self._segments.get(partition)

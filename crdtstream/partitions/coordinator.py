@@ -203,9 +203,15 @@ class Coordinator:
         """What the bookmark says of partitions that the instance has owned ever since."""
         ownership = membership.ownership
         owned = [at for at in ownership.owned(instance) if ownership.since[at] <= bookmark.generation]
-        if not self._state.epochs.knows(bookmark.epoch) or resets_of(bookmark.generation) != membership.start.resets:
+        if not self._is_since(membership.start, bookmark):
             return {}
         return {at: self._settled(at, bookmark) for at in owned if at in bookmark.offsets}
+
+    def _is_since(self, start: Start, bookmark: Bookmark) -> bool:
+        """True if the bookmark was given since this start. A home whose epoch does not count may have made or moved the
+        group as often, and elsewhere: what is committed or read there is read here again.
+        """
+        return self._state.epochs.counts(bookmark.epoch) and resets_of(bookmark.generation) == start.resets
 
     def _settled(self, partition: int, bookmark: Bookmark) -> int:
         """The last offset read that later epochs have left valid."""
@@ -213,7 +219,7 @@ class Coordinator:
 
     def _commit(self, group: str, membership: Membership, bookmark: Bookmark) -> None:
         start = membership.start
-        if resets_of(bookmark.generation) != start.resets:
+        if not self._is_since(start, bookmark):
             return
         for partition in sorted(bookmark.offsets):
             if partition < self._state.spec.partitions:

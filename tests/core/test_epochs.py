@@ -37,6 +37,7 @@ def test_of_two_epochs_at_once_the_lower_one_does_not_count() -> None:
     """B took over at 5, C at 8 without knowing: below 8 stays what C had read, and nothing of B appears there."""
     epochs = Epochs([row(1, A, 0), row(2, B, 5, (1, A)), row(2, C, 8, (1, A))])
     assert rows_of(epochs) == [(1, A, 0, 8), (2, C, 8, OFFSET_END)]
+    assert [epochs.counts(epoch) for epoch in ((1, A), (2, B), (2, C), (1, C))] == [True, False, True, False]
     assert epochs.settle(0, 9, (2, C)) == 9
     assert epochs.settle(0, 7, (1, A)) == 7
     assert epochs.settle(0, 20, (2, B)) == 5
