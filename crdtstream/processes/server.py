@@ -20,6 +20,7 @@ from crdtstream.processes.waiting import DEADLINE_S, ProcessError, until
 
 LOG_LINES_SHOWN = 20
 STOP_S = 120.0
+STATE_S = 5.0
 SERVES, DOWN = "ok", "down"
 
 
@@ -79,7 +80,9 @@ class ServerProcess:
         """Return `ok`, the text of a LOADING error, or `down`; a process that has ended is an error."""
         self.check_alive()
         try:
-            self.ask("XLEN", "x")
+            # Another program may hold the port and say nothing: then look soon whether the process still runs.
+            with self.client(STATE_S) as client:
+                client.execute_command("XLEN", "x")
         except redis.BusyLoadingError as error:
             return str(error)
         except (redis.ConnectionError, redis.TimeoutError):
