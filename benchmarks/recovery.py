@@ -1,5 +1,5 @@
-"""Rows of a start after a kill, beside redis-server after the same load: from the log beside its AOF, and from a
-checkpoint beside its RDB. The time is from the launch of the process until it serves.
+"""Rows of a start after a kill, beside redis-server after the same load: as the kill left the directory beside its AOF,
+and from a checkpoint beside its RDB. The time is from the launch of the process until it serves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ AS_REDIS = Target(AT_MOST, 1.0)
 
 
 def recover(bench: Bench, name: str, saved: bool) -> list[Result]:
-    """Measure starts from a checkpoint and an RDB file if `saved`, or else from a log and an AOF."""
+    """Measure starts from a checkpoint and an RDB file if `saved`. Or else from an AOF, and from what a region has by
+    then: the checkpoint that it took last while it was loaded, if any, and the log from there on.
+    """
     entries = bench.scale.recovered_entries
     region, redis = bench.region(fsync=EVERYSEC), bench.redis(NO if saved else EVERYSEC)
     for server in (region, redis):
@@ -32,7 +34,7 @@ def recover(bench: Bench, name: str, saved: bool) -> list[Result]:
         time.sleep(SYNCED_S)  # `everysec`: until what was added is on disk
     ours = starts(bench, region, lambda: bench.region(before=region))
     theirs = starts(bench, redis, redis.begin)
-    sources = "from a checkpoint; Redis from RDB" if saved else "from the log; Redis from AOF"
+    sources = "from a checkpoint; Redis from RDB" if saved else "as a kill left it; Redis from AOF"
     title = f"start with {entries:,} entries, {sources}"
     return [Result(name, title, "s", Side(ours), Side(theirs), AS_REDIS)]
 
