@@ -9,9 +9,9 @@ before if little is left of it. Indexes `[low, high)` are low inclusive, high ex
 ends.
 
 Replacing a block copies it, so a few removed entries are only noted, as its *holes*, and cut out together: once they
-are many, or something other than a search or a removal looks at the block, which is then *settled*. For whoever
-looks, a settled block has the place that it had before. The last block has no holes, and `_head` is no hole of the
-first one.
+are many, or something other than a search or a removal looks at the block, which is then *settled*. A
+settled block keeps its index, so a caller's indexes of blocks stay valid. The last block has no holes, and `_head` is
+no hole of the first one.
 """
 
 from __future__ import annotations

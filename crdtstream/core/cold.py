@@ -53,7 +53,7 @@ class Cold:
 class Content:
     """The columns and the entries of a block, as core/block.py describes them; without meaning while `closed`.
 
-    `read` is set by whoever reads entries, and cleared by who wants to know whether somebody does.
+    Reading entries sets `read`; the walks of core/cooling.py and the shelf clear it, to see whether it is set again.
     """
 
     __slots__ = ("_ends", "_listed", "chunks", "closed", "cold", "count", "ms", "read", "sealed", "seq")

@@ -65,7 +65,9 @@ Route = Callable[[], Awaitable[Answer]]
 
 
 class Guard:
-    """Who is let in: the TLS context, and the token; both may be missing. It hears of those who are not let in."""
+    """What the port demands of a client: TLS with this context, and the token; either may be missing. Its methods are
+    called for each client that is refused.
+    """
 
     context: ssl.SSLContext | None = None
     token: str = ""

@@ -61,7 +61,7 @@ class Observed(Protocol):
 
 
 class RegionGuard(Guard):
-    """Who is not let in is counted and told as on the other ports, and waits for the answer after a wrong token."""
+    """Counts and logs refused clients as the other ports do, and delays the answer to a wrong token."""
 
     open_paths = (HEALTH, READINESS)
 
