@@ -16,8 +16,9 @@ append to the log first, then reply; peers pull what was appended.
       partitions              partitioned streams and their groups, which the OCI gateway serves
       storage                 log and checkpoint on a disk port, real or simulated; independent of the node above it
     3 node                    one region
-    4 runtime                 asyncio turns, gRPC links, the Redis port
+    4 runtime                 asyncio turns, gRPC links, the Redis port, metrics and health, traces
     5 demo, admin, cli        composition of all parts
+      oci                     the gateway for clients of OCI Streaming, imported only where its port is given
 
 In addition, `spark` is a client of the bulk port that runs in processes of its own and imports only the contract.
 `processes` starts regions as processes, for the demo and for all that tests or measures regions from outside.
@@ -31,6 +32,12 @@ In addition, `spark` is a client of the bulk port that runs in processes of its 
 (`replication.session`, `replication.feed`). On the far side: `runtime.link` -> `node` -> `replication.exchange` ->
 session -> `replication.inbox` (gap, dependencies) -> `replication.turn` -> `core.applying`, where the tree links the
 block; then the log, and progress is reported back.
+
+A pipeline of XADDs to one key takes this route once, as a burst (`commands.bursts`, `core.bursts`).
+
+**Memory.** Full blocks that nobody reads are compressed while the region is idle, and opened when they are read
+(`core.cold`, `core.cooling`, `runtime.cooler`). Scattered removals are noted as holes of a block and cut out together
+(`core.holes`, `core.block_list`).
 
 **Route of one bulk Write.** `runtime.bulk_server` (gRPC, admission, slices) -> `runtime.bulk_calls` (messages) ->
 `bulk.rows` (every row checked) -> `bulk.writing` (IDs, blocks) -> `core.replica`, one effect for each block; then as
@@ -67,7 +74,7 @@ forgotten and the log truncated (`core.collection`, `storage.checkpoint`).
 acknowledgements once they are contiguous. Consumers, pending entries and cursors are local facts, logged here and never
 sent.
 
-Departures from the first design are listed in `CHANGELOG.md` with their reasons.
+The reasons of the design are in `docs/decisions.md`, what users notice of a change is in `CHANGELOG.md`.
 """
 
 __version__ = "0.1.0"
