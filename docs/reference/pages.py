@@ -1,4 +1,4 @@
-"""Which pages are generated, and from what."""
+"""Which pages and pictures are generated, and from what."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from docs.reference.events import events_page
 from docs.reference.options import options_page
 from docs.reference.settings import settings_page
 from docs.reference.states import states_page
+from docs.reference.structure import structure_picture
 
 DOCS = Path(__file__).resolve().parent.parent
 PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands_page,
     "differences.md": differences_page,
     "events.md": events_page,
+    "images/structure.svg": structure_picture,
     "settings.md": settings_page,
     "spark-options.md": options_page,
     "states.md": states_page,
