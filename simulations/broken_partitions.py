@@ -187,8 +187,8 @@ PARTITIONED = (
     Mutation(
         "an instance has read under the epoch of the home, whatever the region knew",
         "partitions/reading.py",
-        "    return found, Bookmark(polled.generation, epoch, offsets)\n",
-        "    return found, Bookmark(polled.generation, polled.epoch, offsets)\n",
+        "    return found, Bookmark(polled.generation, epoch, polled.start, offsets)\n",
+        "    return found, Bookmark(polled.generation, polled.epoch, polled.start, offsets)\n",
         "one sequence",
         focus=DIVIDED,
     ),

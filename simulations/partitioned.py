@@ -23,7 +23,7 @@ from crdtstream.core.entry_id import ID_MIN, mint
 from crdtstream.partitions import calls
 from crdtstream.partitions.keys import partition_key
 from crdtstream.partitions.reading import read_polled
-from crdtstream.partitions.state import NUMBER_BITS, StreamState
+from crdtstream.partitions.state import StreamState
 from crdtstream.partitions.streams import PartitionedStreams
 from crdtstream.partitions.values import AT_TIME, STARTS, UNKNOWN_GROUP, Bookmark, Polled, Refused, StreamSpec
 from crdtstream.protocols.call_rows import CallRow as Row
@@ -321,7 +321,7 @@ class Partitioned(StreamClients, Watcher):
         order = sorted(polled.positions)
         self.rng.shuffle(order)
         found, after = read_polled(self.streams_of(at), STREAM, polled, before, order, count_max, 1 << 20)
-        delivery = Delivery(at, instance, after.epoch, polled.generation >> 2 * NUMBER_BITS, found)
+        delivery = Delivery(at, instance, after.epoch, polled.start, found)
         self._named += 1
         key = (at, -self._named)
         pending = Pending(at, self.world.machines[at].starts, lambda reply: self._took(delivery, polled, after, reply))
@@ -339,7 +339,7 @@ class Partitioned(StreamClients, Watcher):
         knows = self.streams_of(delivery.number).knows(STREAM, polled.epoch)
         if not delivery.messages and knows:
             instance.drained = polled
-        told = self.told.delivered.setdefault((instance.group, delivery.resets), set())
+        told = self.told.delivered.setdefault((instance.group, delivery.start), set())
         told.update(message.value for _, message in delivery.messages)
         names = [f"{at}:{one.offset}={one.value.decode()}" for at, one in delivery.messages]
         self.world.note(f"{instance.name} reads at {delivery.number} under {delivery.epoch}: {names}")

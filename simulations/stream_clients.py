@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from crdtstream.core.causality import Dot
 from crdtstream.core.epochs import Epoch
 from crdtstream.partitions.values import Bookmark, Message, Polled, StreamSpec
 
@@ -22,12 +23,12 @@ class Put:
 
 @dataclass
 class Delivery:
-    """Messages that an instance has read: the region, the epoch there, and what was reset how often before."""
+    """Messages that an instance has read: the region, the epoch there, and since which start of the group."""
 
     number: int
     instance: Instance
     epoch: Epoch
-    resets: int
+    start: Dot
     messages: list[tuple[int, Message]]
 
 
@@ -53,7 +54,7 @@ class Told:
     """What clients were told: the ground truth of checkers."""
 
     puts: dict[bytes, Put] = field(default_factory=dict)
-    delivered: dict[tuple[str, int], set[bytes]] = field(default_factory=dict)
+    delivered: dict[tuple[str, Dot], set[bytes]] = field(default_factory=dict)
     resets: dict[str, int] = field(default_factory=dict)
     calls: int = 0
 

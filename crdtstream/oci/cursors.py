@@ -89,7 +89,7 @@ def partition_fields(cursor: PartitionCursor) -> dict[str, object]:
 
 def partition_cursor(fields: dict[str, Any]) -> PartitionCursor:
     return PartitionCursor(
-        fields["streamId"], fields["partition"], fields["offset"], epoch_of(fields["epoch"]), fields["time"]
+        fields["streamId"], fields["partition"], fields["offset"], pair_of(fields["epoch"]), fields["time"]
     )
 
 
@@ -102,6 +102,7 @@ def group_fields(cursor: GroupCursor) -> dict[str, object]:
         "commitOnGet": cursor.commit_on_get,
         "generation": cursor.bookmark.generation,
         "epoch": cursor.bookmark.epoch,
+        "start": cursor.bookmark.start,
         "offsets": cursor.bookmark.offsets,
         "turn": cursor.turn,
         "commitRead": cursor.commit_read,
@@ -116,15 +117,16 @@ def group_cursor(fields: dict[str, Any]) -> GroupCursor:
         fields["instanceName"],
         fields["timeoutInMs"],
         fields["commitOnGet"],
-        Bookmark(fields["generation"], epoch_of(fields["epoch"]), offsets),
+        Bookmark(fields["generation"], pair_of(fields["epoch"]), pair_of(fields["start"]), offsets),
         fields["turn"],
         fields["commitRead"],
     )
 
 
-def epoch_of(value: list[int]) -> Epoch:
-    number, origin = value
-    return number, origin
+def pair_of(value: list[int]) -> tuple[int, int]:
+    """An epoch or the name of a start."""
+    first, second = value
+    return first, second
 
 
 def seal_of(payload: bytes, secret: bytes) -> bytes:

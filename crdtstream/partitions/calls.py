@@ -2,8 +2,8 @@
 
     call   [operation, stream, arguments...]     reply   [true, result] or [false, code, text]
 
-Bookmark: [generation, epoch number, epoch origin, [[partition, offset]...]], where the generation is three numbers,
-because it does not fit into 64 bits (coordinator.py).
+Bookmark: [generation, epoch number, epoch origin, [start origin, start counter], [[partition, offset]...]], where the
+generation is three numbers, because it does not fit into 64 bits (coordinator.py).
 """
 
 from __future__ import annotations
@@ -66,21 +66,21 @@ def generation_in(row: Row) -> int:
 
 
 def bookmark_row(bookmark: Bookmark) -> Row:
-    return [generation_row(bookmark.generation), *bookmark.epoch, offset_rows(bookmark.offsets)]
+    return [generation_row(bookmark.generation), *bookmark.epoch, [*bookmark.start], offset_rows(bookmark.offsets)]
 
 
 def bookmark_in(row: Row) -> Bookmark:
-    generation, number, origin, offsets = row
-    return Bookmark(generation_in(generation), (number, origin), offsets_in(offsets))
+    generation, number, origin, start, offsets = row
+    return Bookmark(generation_in(generation), (number, origin), (start[0], start[1]), offsets_in(offsets))
 
 
 def polled_row(polled: Polled) -> Row:
-    return [generation_row(polled.generation), *polled.epoch, offset_rows(polled.positions)]
+    return [generation_row(polled.generation), *polled.epoch, [*polled.start], offset_rows(polled.positions)]
 
 
 def polled_in(row: Row) -> Polled:
-    generation, number, origin, positions = row
-    return Polled(generation_in(generation), (number, origin), offsets_in(positions))
+    generation, number, origin, start, positions = row
+    return Polled(generation_in(generation), (number, origin), (start[0], start[1]), offsets_in(positions))
 
 
 def offset_rows(offsets: dict[int, int]) -> Row:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.core.causality import Dot
 from crdtstream.core.epochs import Epoch
 from crdtstream.core.ownership import Ownership
 from crdtstream.core.replica import Replica
@@ -26,6 +25,7 @@ from crdtstream.partitions.values import (
     LATEST,
     LIMIT,
     NO_EPOCH,
+    NO_START,
     STARTS,
     TRIM_HORIZON,
     UNCOMMITTED,
@@ -40,16 +40,10 @@ from crdtstream.partitions.values import (
 # Names are part of cursors and of registers.
 NAME_BYTES_MAX: Final = 256
 TIMEOUT_MS_MAX: Final = 300_000
-# Of a start that is not written yet.
-NO_DOT: Final[Dot] = (0, 0)
 
 
 def generation_of(resets: int, number: int) -> int:
     return (resets << NUMBER_BITS | number) << NUMBER_BITS
-
-
-def resets_of(generation: int) -> int:
-    return generation >> 2 * NUMBER_BITS
 
 
 class Membership:
@@ -64,6 +58,9 @@ class Membership:
         self.start = start
         self.ownership = Ownership(partitions, generation_of(start.resets, epoch[0]) + count)
         self.used_ms = now_ms
+
+    def bookmark(self, offsets: dict[int, int]) -> Bookmark:
+        return Bookmark(self.ownership.generation, self.epoch, self.start.name, offsets)
 
 
 class Coordinator:
@@ -96,7 +93,7 @@ class Coordinator:
             self._forget(group)
             self._write_start(group, start, time_ms, self._resets)
         membership = self._member_of(group)
-        return Bookmark(membership.ownership.generation, membership.epoch, {})
+        return membership.bookmark({})
 
     def poll(self, group: str, instance: str, timeout_ms: int, bookmark: Bookmark, commits: bool) -> Polled:
         membership = self._called(group, instance, timeout_ms)
@@ -105,17 +102,17 @@ class Coordinator:
         ownership = membership.ownership
         kept = self._kept(membership, instance, bookmark)
         positions = {at: self._next(group, membership, at, kept) for at in ownership.owned(instance)}
-        return Polled(ownership.generation, membership.epoch, positions)
+        return Polled(ownership.generation, membership.epoch, membership.start.name, positions)
 
     def commit(self, group: str, instance: str, timeout_ms: int, bookmark: Bookmark) -> Bookmark:
         membership = self._called(group, instance, timeout_ms)
         self._commit(group, membership, bookmark)
-        return Bookmark(membership.ownership.generation, membership.epoch, {})
+        return membership.bookmark({})
 
     def heartbeat(self, group: str, instance: str, timeout_ms: int, bookmark: Bookmark) -> Bookmark:
         membership = self._called(group, instance, timeout_ms)
         kept = self._kept(membership, instance, bookmark)
-        return Bookmark(membership.ownership.generation, membership.epoch, kept)
+        return membership.bookmark(kept)
 
     def reservations(self, group: str) -> list[Reservation]:
         membership = self._member_of(group)
@@ -165,7 +162,9 @@ class Coordinator:
         if kind not in STARTS:
             raise Refused(INVALID, f"a group cannot start at {kind!r}: use {', '.join(STARTS)}")
         offsets = [one.next_offset() for one in self._state.partitions()] if kind == LATEST else []
-        return self._write_new(group, Start(kind, time_ms if kind == AT_TIME else 0, offsets, NO_EPOCH, resets, NO_DOT))
+        return self._write_new(
+            group, Start(kind, time_ms if kind == AT_TIME else 0, offsets, NO_EPOCH, resets, NO_START)
+        )
 
     def _write_new(self, group: str, start: Start) -> Start:
         start.epoch, start.name = self._state.epochs.current(), self._state.new_name()
@@ -183,7 +182,7 @@ class Coordinator:
             return self._write_start(group, AT_TIME, min([one.time_ms for one in starts]), resets)
         partitions = range(self._state.spec.partitions)
         offsets = [min([self._first(one, at) for one in starts]) for at in partitions]
-        return self._write_new(group, Start(LATEST, 0, offsets, NO_EPOCH, resets, NO_DOT))
+        return self._write_new(group, Start(LATEST, 0, offsets, NO_EPOCH, resets, NO_START))
 
     def _renew(self, group: str, start: Start) -> Start:
         """Write the group again in this epoch. A former home that does not know of the epoch may replace what it has
@@ -208,10 +207,10 @@ class Coordinator:
         return {at: self._settled(at, bookmark) for at in owned if at in bookmark.offsets}
 
     def _is_since(self, start: Start, bookmark: Bookmark) -> bool:
-        """True if the bookmark was given since this start. A home whose epoch does not count may have made or moved the
-        group as often, and elsewhere: what is committed or read there is read here again.
+        """True if the bookmark was given since this start: another home may have made or moved the group as often, and
+        elsewhere. What was read under an epoch that does not count is read again.
         """
-        return self._state.epochs.counts(bookmark.epoch) and resets_of(bookmark.generation) == start.resets
+        return self._state.epochs.counts(bookmark.epoch) and bookmark.start == start.name
 
     def _settled(self, partition: int, bookmark: Bookmark) -> int:
         """The last offset read that later epochs have left valid."""
@@ -279,7 +278,7 @@ class Coordinator:
 
 def no_bookmark() -> Bookmark:
     """Of an instance that has read nothing."""
-    return Bookmark(0, NO_EPOCH, {})
+    return Bookmark(0, NO_EPOCH, NO_START, {})
 
 
 def require_name(what: str, name: str) -> None:

@@ -27,7 +27,7 @@ def read_polled(
     found: list[tuple[int, Message]] = []
     offsets: dict[int, int] = {}
     if not streams.knows(stream_id, polled.epoch):
-        return found, Bookmark(polled.generation, polled.epoch, offsets)
+        return found, Bookmark(polled.generation, polled.epoch, polled.start, offsets)
     firsts = {at: streams.settle(stream_id, at, polled.positions[at], polled.epoch) for at in sorted(polled.positions)}
     for partition in order:
         if bytes_max > 0:
@@ -42,7 +42,7 @@ def read_polled(
     for partition, position in firsts.items():
         if partition in before.offsets and partition not in offsets:
             offsets[partition] = position - 1
-    return found, Bookmark(polled.generation, epoch, offsets)
+    return found, Bookmark(polled.generation, epoch, polled.start, offsets)
 
 
 def unbroken(messages: list[Message], first: int) -> list[Message]:

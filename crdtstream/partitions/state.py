@@ -145,9 +145,14 @@ class StreamState:
     def starts_of(self, group: str) -> list[Start]:
         """Where the group begins; nothing if there is no such group. It is more than one position if two homes have
         made or moved it without knowing of each other; of those that were moved more or less often the last one counts.
-        Where both have written the same start again, the higher epoch has it as it counts.
+        Where both have written the same start again, the higher epoch of those that count has it: an epoch that does
+        not count may have numbered less, and begins the group earlier.
         """
-        found = sorted([start_in(value) for value in self._registers.values(GROUP + group.encode())], key=epoch_of)
+
+        def rank(start: Start) -> tuple[bool, Epoch]:
+            return self.epochs.counts(start.epoch), start.epoch
+
+        found = sorted([start_in(value) for value in self._registers.values(GROUP + group.encode())], key=rank)
         resets = max([one.resets for one in found], default=0)
         named = {one.name: one for one in found if one.resets == resets}
         return [named[name] for name in sorted(named)]
@@ -204,10 +209,6 @@ class StreamState:
 
 def commit_name(group: str, partition: int) -> bytes:
     return b"commit/%d/%b" % (partition, group.encode())
-
-
-def epoch_of(start: Start) -> Epoch:
-    return start.epoch
 
 
 def start_in(value: bytes) -> Start:

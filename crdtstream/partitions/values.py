@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from crdtstream.core.causality import Dot
+
 UNCOMMITTED: Final = -1
 
 # Where a new or reset group begins.
@@ -29,6 +31,8 @@ RETRYABLE: Final = (UNREACHABLE, MOVED, UNWRITABLE)
 # (number, origin): which process numbers messages. A higher epoch replaces a lower one from its first offset on.
 Epoch = tuple[int, int]
 NO_EPOCH: Final[Epoch] = (0, 0)
+# The name of no start: of one that is not written yet, and of what an instance says that has read nothing.
+NO_START: Final[Dot] = (0, 0)
 
 
 class Ahead:
@@ -99,26 +103,28 @@ class Stamp:
 
 
 class Bookmark:
-    """Where an instance stands: the last offset that it read of each partition, under which epoch and in which
-    generation of its group; what its cursor carries.
+    """Where an instance stands: the last offset that it read of each partition, under which epoch, in which generation
+    of its group, and since which start of it (its name); what its cursor carries.
     """
 
-    __slots__ = ("epoch", "generation", "offsets")
+    __slots__ = ("epoch", "generation", "offsets", "start")
 
-    def __init__(self, generation: int, epoch: Epoch, offsets: dict[int, int]) -> None:
+    def __init__(self, generation: int, epoch: Epoch, start: Dot, offsets: dict[int, int]) -> None:
         self.generation = generation
         self.epoch = epoch
+        self.start = start
         self.offsets = offsets
 
 
 class Polled:
     """The partitions that an instance owns now, each with its next offset, and what its next bookmark is to carry."""
 
-    __slots__ = ("epoch", "generation", "positions")
+    __slots__ = ("epoch", "generation", "positions", "start")
 
-    def __init__(self, generation: int, epoch: Epoch, positions: dict[int, int]) -> None:
+    def __init__(self, generation: int, epoch: Epoch, start: Dot, positions: dict[int, int]) -> None:
         self.generation = generation
         self.epoch = epoch
+        self.start = start
         self.positions = positions
 
 

@@ -8,6 +8,7 @@ from crdtstream.partitions.values import (
     INVALID,
     LATEST,
     LIMIT,
+    NO_START,
     TRIM_HORIZON,
     UNCOMMITTED,
     UNKNOWN_GROUP,
@@ -142,7 +143,7 @@ class FakeEngine:
             bytes_max -= sum(len(message.key or b"") + len(message.value) for message in read)
             if read:
                 offsets[at] = read[-1].offset
-        return found, Bookmark(polled.generation, polled.epoch, offsets)
+        return found, Bookmark(polled.generation, polled.epoch, polled.start, offsets)
 
     async def put(self, stream_id: str, messages: list[NewMessage]) -> list[Stamp]:
         self._at_home()
@@ -177,7 +178,7 @@ class FakeEngine:
             if groups_max and len(groups) >= groups_max:
                 raise Refused(LIMIT, f"the stream has {groups_max} groups: use one of them")
             groups[group] = Group(self._starts(stream_id, start, time_ms))
-        return Bookmark(groups[group].generation, self.present, {})
+        return Bookmark(groups[group].generation, self.present, NO_START, {})
 
     async def poll(
         self, stream_id: str, group: str, instance: str, timeout_ms: int, bookmark: Bookmark, commits: bool
@@ -190,7 +191,7 @@ class FakeEngine:
             if owner == instance:
                 read = bookmark.offsets.get(partition, UNCOMMITTED) if self._holds(found, partition, bookmark) else -1
                 positions[partition] = max(found.next[partition], read + 1)
-        return Polled(found.generation, self.present, positions)
+        return Polled(found.generation, self.present, NO_START, positions)
 
     def _member(self, stream_id: str, group: str, instance: str, timeout_ms: int) -> Group:
         """Admit the instance, give up silent ones, and deal the partitions anew if that changed who is there."""
@@ -233,7 +234,7 @@ class FakeEngine:
 
     def _kept(self, group: Group, instance: str, bookmark: Bookmark) -> Bookmark:
         offsets = {p: at for p, at in bookmark.offsets.items() if group.owners.get(p) == instance}
-        return Bookmark(group.generation, self.present, offsets)
+        return Bookmark(group.generation, self.present, NO_START, offsets)
 
     async def group(self, stream_id: str, group: str) -> list[Reservation]:
         self._at_home()

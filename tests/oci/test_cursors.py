@@ -23,7 +23,7 @@ from crdtstream.partitions.values import Bookmark
 SECRETS = {"one": b"a" * 32, "two": b"b" * 32}
 PARTITION = PartitionCursor("ocid1.stream.oc1..s", 3, 17, (2, 1 << 40))
 AT_TIME = PartitionCursor("ocid1.stream.oc1..s", 3, None, (2, 5), 1_700_000_000_123)
-GROUP = GroupCursor("s", "grüppe", "i/1", 30_000, False, Bookmark(4, (2, 5), {0: 9, 11: 2**53}), 3, True)
+GROUP = GroupCursor("s", "grüppe", "i/1", 30_000, False, Bookmark(4, (2, 5), (3, 7), {0: 9, 11: 2**53}), 3, True)
 
 
 def sealed(cursor: Cursor, expires_ms: int = 100) -> str:
@@ -48,7 +48,7 @@ def test_group_cursors() -> None:
     assert (back.group, back.instance, back.timeout_ms, back.commit_on_get) == ("grüppe", "i/1", 30_000, False)
     assert (back.turn, back.commit_read, back.stream_id) == (3, True, "s")
     assert back.bookmark.offsets == {0: 9, 11: 2**53}
-    assert (back.bookmark.generation, back.bookmark.epoch) == (4, (2, 5))
+    assert (back.bookmark.generation, back.bookmark.epoch, back.bookmark.start) == (4, (2, 5), (3, 7))
 
 
 def test_any_known_secret_is_good() -> None:

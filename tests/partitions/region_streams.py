@@ -14,7 +14,7 @@ from simulations.cluster import Cluster
 STREAM = "s"
 HOUR_MS = 3_600_000
 TIMEOUT_MS = 30_000
-NOTHING_READ = Bookmark(0, (0, 0), {})
+NOTHING_READ = Bookmark(0, (0, 0), (0, 0), {})
 
 
 class Regions(Cluster):
@@ -78,4 +78,4 @@ class Regions(Cluster):
 
 def read_to(polled: Polled, offsets: dict[int, int]) -> Bookmark:
     """The bookmark of an instance that read up to these offsets, both inclusive."""
-    return Bookmark(polled.generation, polled.epoch, offsets)
+    return Bookmark(polled.generation, polled.epoch, polled.start, offsets)

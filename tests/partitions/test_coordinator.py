@@ -210,5 +210,5 @@ def test_a_bookmark_beyond_a_takeover_counts_only_as_far_as_it_is_valid() -> Non
 def test_a_bookmark_of_partitions_that_do_not_exist_commits_nothing(regions: Regions) -> None:
     regions.join(1)
     polled = regions.poll(1, "A")
-    regions.instance_call(calls.COMMIT, 1, "A", Bookmark(polled.generation, polled.epoch, {7: 4}))
+    regions.instance_call(calls.COMMIT, 1, "A", Bookmark(polled.generation, polled.epoch, polled.start, {7: 4}))
     assert regions.committed(1) == [-1, -1]

@@ -49,7 +49,7 @@ def poll(cluster: Cluster, number: int, bookmark: Bookmark, instance: str = "i")
 def commit(cluster: Cluster, number: int, offset: int) -> None:
     """Read up to this offset and commit it."""
     polled = poll(cluster, number, no_bookmark())
-    poll(cluster, number, Bookmark(polled.generation, polled.epoch, {0: offset}))
+    poll(cluster, number, Bookmark(polled.generation, polled.epoch, polled.start, {0: offset}))
 
 
 def committed(cluster: Cluster, number: int) -> int:
@@ -90,8 +90,20 @@ def test_a_bookmark_from_before_two_homes_met_commits_nothing(regions: Cluster) 
     polled = poll(regions, 2, no_bookmark())
     regions.heal(1, 2)
     regions.sync()
-    read = Bookmark(polled.generation, polled.epoch, {0: 2})
+    read = Bookmark(polled.generation, polled.epoch, polled.start, {0: 2})
     assert poll(regions, 2, read).positions == {0: 0}
+
+
+def test_a_bookmark_of_a_group_that_another_home_has_made_commits_nothing(regions: Cluster) -> None:
+    """Its epoch counts, and no group was reset: the name of the start alone tells the groups apart."""
+    regions.cut(1, 2)
+    take_over(regions, 2)
+    join(regions, 1, LATEST)
+    polled = poll(regions, 1, no_bookmark())
+    join(regions, 2, TRIM_HORIZON)
+    read = Bookmark(polled.generation, polled.epoch, polled.start, {0: 2})
+    assert poll(regions, 2, read).positions == {0: 0}
+    assert committed(regions, 2) == -1
 
 
 def test_the_later_of_two_resets_counts(regions: Cluster) -> None:
@@ -176,6 +188,6 @@ def test_a_home_does_not_know_the_epoch_of_a_bookmark(regions: Cluster) -> None:
     """The instance has read in a region that knows of a newer home: nothing of that is taken for what is here."""
     join(regions, 1, TRIM_HORIZON)
     polled = poll(regions, 1, no_bookmark())
-    unknown = Bookmark(polled.generation, (9, 258), {0: 2})
+    unknown = Bookmark(polled.generation, (9, 258), polled.start, {0: 2})
     assert poll(regions, 1, unknown).positions == {0: 0}
     assert committed(regions, 1) == -1

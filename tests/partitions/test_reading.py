@@ -82,5 +82,5 @@ def test_a_region_that_does_not_know_the_epoch_of_the_home_reads_nothing() -> No
     cluster.node(1).partitions.take_over("s")
     cluster.turn(1)
     polled = poll(cluster, no_bookmark())
-    values, after = read(cluster, 2, polled, Bookmark(0, (1, 1), {0: 2}))
+    values, after = read(cluster, 2, polled, Bookmark(0, (1, 1), (0, 0), {0: 2}))
     assert (values, after.offsets, after.epoch) == ([], {}, polled.epoch)

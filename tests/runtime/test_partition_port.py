@@ -49,7 +49,7 @@ async def test_what_was_put_is_there_after_a_restart(tmp_path: Path, fsync: str)
         mark = await port.join_group("s", "g", "TRIM_HORIZON", 0, 50)
         polled = await port.poll("s", "g", "A", 30_000, mark, True)
         assert polled.positions == {0: 0, 1: 0}
-        read = Bookmark(polled.generation, polled.epoch, {0: 1})
+        read = Bookmark(polled.generation, polled.epoch, polled.start, {0: 1})
         assert (await port.heartbeat("s", "g", "A", 30_000, read)).offsets == {0: 1}
         assert (await port.commit("s", "g", "A", 30_000, read)).offsets == {}
         await port.write_document("pool", "p", b"{}")
@@ -80,7 +80,10 @@ async def test_two_regions_serve_one_stream(tmp_path: Path) -> None:
         await until(lambda: there.bounds("s", 0) == (0, 20), "all messages are there")
         assert len((await there.read("s", 0, 0, there.epoch("s"), 100, 1 << 20))[0]) == 20
         await there.join_group("s", "g", "TRIM_HORIZON", 0, 0)
-        assert (await there.poll("s", "g", "A", 30_000, Bookmark(0, (0, 0), {}), True)).positions == {0: 0, 1: 0}
+        assert (await there.poll("s", "g", "A", 30_000, Bookmark(0, (0, 0), (0, 0), {}), True)).positions == {
+            0: 0,
+            1: 0,
+        }
         await there.take_over("s")
         await there.put("s", [message(b"after")])
         await until(lambda: here.bounds("s", 0) == (0, 21), "the new home has numbered")

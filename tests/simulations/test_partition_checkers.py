@@ -101,7 +101,7 @@ def test_a_region_with_another_message(world: World) -> None:
 
 def test_one_offset_with_two_messages(world: World) -> None:
     checker, instance = OneSequence(), clients_of(world).instances[0]
-    first = Delivery(1, instance, (1, 1), 0, [(0, Message(5, 7, None, b"a"))])
+    first = Delivery(1, instance, (1, 1), (1, 1), [(0, Message(5, 7, None, b"a"))])
     checker.delivered(world, first)
     checker.delivered(world, first)
     other = replace(first, number=2, messages=[(0, Message(5, 7, None, b"b"))])
@@ -111,7 +111,7 @@ def test_one_offset_with_two_messages(world: World) -> None:
 @pytest.mark.parametrize("later", [Message(4, 9, None, b"b"), Message(6, 6, None, b"b")])
 def test_offsets_or_times_that_fall(world: World, later: Message) -> None:
     checker, instance = OneSequence(), clients_of(world).instances[0]
-    read = Delivery(1, instance, (1, 1), 0, [(0, Message(5, 7, None, b"a")), (0, later)])
+    read = Delivery(1, instance, (1, 1), (1, 1), [(0, Message(5, 7, None, b"a")), (0, later)])
     complains(checker, lambda: checker.delivered(world, read), "before")
 
 
@@ -155,10 +155,10 @@ def test_a_message_that_stays_too_long(world: World) -> None:
 
 def test_a_partition_with_two_owners(world: World) -> None:
     checker, instance = OneOwner(), clients_of(world).instances[0]
-    checker.polled(world, instance, Polled(5, (1, 1), {0: 3, 1: 4}))
+    checker.polled(world, instance, Polled(5, (1, 1), (1, 1), {0: 3, 1: 4}))
     other = replace(instance, name="other")
-    checker.polled(world, other, Polled(6, (1, 1), {1: 4}))
-    complains(checker, lambda: checker.polled(world, other, Polled(5, (1, 1), {1: 4})), "belongs to")
+    checker.polled(world, other, Polled(6, (1, 1), (1, 1), {1: 4}))
+    complains(checker, lambda: checker.polled(world, other, Polled(5, (1, 1), (1, 1), {1: 4})), "belongs to")
 
 
 @pytest.mark.parametrize(
