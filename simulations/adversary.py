@@ -84,7 +84,7 @@ class Adversary:
         """Let the region start once there is a cluster to join."""
         meant = range(1, self.world.settings.regions + 1)
         machines = [self.world.machines[other] for other in meant if other != number]
-        if all(one.node.membership.serving() for one in machines if one.up) and machines[0].up:
+        if all(is_in_cluster(one) for one in machines if one.up) and machines[0].up:
             if number <= self.world.settings.regions:
                 self._make_known(number)
             elif self.world.settings.twin == COPY:
@@ -225,7 +225,8 @@ class Adversary:
         world = self.world
         machine = world.machines[evictor]
         slot = world.machines[number].node.replica.applied.slot
-        may = not self.healing
+        # Documented as unsafe where two processes have one number: each side may hold the other for gone.
+        may = not self.healing and not world.settings.twin
         if may and world.runs(evictor) and machine.node.membership.serving():
             word = world.rng.choice([b"%d" % number, origin_name(slot).encode()])
             world.act(evictor, lambda: world.execute(evictor, [b"CRDT.EVICT", word, b"FORCE"]))
@@ -346,6 +347,13 @@ class Adversary:
 def knows(machine: Machine, slot: int) -> bool:
     """Return whether the region counts that origin as a member."""
     return machine.node.replica.applied.members.is_joined(slot) or slot in machine.node.birth.founders
+
+
+def is_in_cluster(machine: Machine) -> bool:
+    """Return whether the region serves, and knows of a cluster: one may serve at once, before there is any."""
+    node = machine.node
+    known = node.replica.applied.members.slots() or node.birth.founders
+    return node.membership.serving() and bool(known)
 
 
 def is_established(machine: Machine) -> bool:

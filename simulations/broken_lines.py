@@ -417,8 +417,8 @@ MUTATIONS = (
     Mutation(
         "a joined state brings no members",
         "core/applying.py",
-        "        self._join_members(state.members, before, state.vector)\n",
-        "        self._join_members(type(state.members)(), before, state.vector)\n",
+        "        self.members.join(state.members, self.vector, state.vector)\n",
+        "        self.members.join(type(state.members)(), self.vector, state.vector)\n",
         "convergence",
     ),
     Mutation(

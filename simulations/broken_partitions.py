@@ -104,11 +104,19 @@ PARTITIONED = (
         focus=STREAMS,
     ),
     Mutation(
-        "a reset leaves the bookmarks valid",
+        "a reset is not counted",
         "partitions/coordinator.py",
         "        membership.start = self._write_start(group, start, time_ms, membership.start.resets + 1)\n",
         "        membership.start = self._write_start(group, start, time_ms, membership.start.resets)\n",
-        "one owner",
+        "commits",
+        focus=STREAMS,
+    ),
+    Mutation(
+        "a reset leaves the bookmarks valid",
+        "partitions/coordinator.py",
+        "        return self._state.epochs.counts(bookmark.epoch) and bookmark.start == start.name\n",
+        "        return self._state.epochs.counts(bookmark.epoch)\n",
+        "skipped message",
         focus=STREAMS,
     ),
     Mutation(

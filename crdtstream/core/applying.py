@@ -195,12 +195,10 @@ class Applied:
         """Join another region's state, which is consumed; `position` is its log position if it is read from the
         local log.
         """
+        self._join_members(state)
         self._join_streams(state.streams, state.vector, position)
         self._join_contexts(state.contexts, state.vector)
-        # The table of members compares what each side knew, so it needs the vector as it was before the merge.
-        before = self.vector.copy()
         self.vector.merge(state.vector)
-        self._join_members(state.members, before, state.vector)
 
     def _join_streams(self, streams: dict[Key, Stream], vector: VersionVector, position: int) -> None:
         fresh = not any(self.vector.get(slot) for slot, _ in vector.items())
@@ -233,10 +231,17 @@ class Applied:
         self.changed.touched[key] = None
         keyspace.note_remains(key, stream)
 
-    def _join_members(self, members: Members, vector: VersionVector, their_vector: VersionVector) -> None:
-        """Join the table of members; call it after the streams, whose group creates it may void."""
-        self.members.join(members, vector, their_vector)
-        self._void_ended(list(self.members.ends()))
+    def _join_members(self, state: WholeState) -> None:
+        """Join the table of members, and void on both sides the group creates that either knows to be void. Before the
+        streams: a void create that met a valid one would leave it what was delivered under the void one.
+        """
+        self.members.join(state.members, self.vector, state.vector)
+        ends = self.members.ends()
+        self._void_ended(list(ends))
+        for stream in state.streams.values():
+            for slot, end in ends.items():
+                for name in stream.groups_made_by(slot, end) if stream.groups else ():
+                    stream.void_creates(name, slot, end)
 
     # Starting over
 

@@ -383,6 +383,35 @@ def test_a_create_that_was_voided_there_goes_alone(r: Regions) -> None:
     assert sorted(streams_of(r[2])[KEY].groups[b"g"].creates) == [(2, 1)]
 
 
+def test_what_was_read_under_a_create_that_was_voided_there_is_read_again(r: Regions) -> None:
+    """The void create shares no group with the one that the other side has made since, as concurrent creates do."""
+    r.add(1, (1, 1))
+    r.send(1, 3)
+    r.create(3)
+    assert read(r, 3, acknowledge=True) == [(1, 1)]
+    r[1].evict_member(3)
+    r.world.end_turn(0)
+    r.create(1)
+    group = r.join(3, 1).groups[b"g"]
+    assert sorted(group.creates) == [(1, 3)] and not group.consumers
+    assert read(r, 3, acknowledge=False) == [(1, 1)]
+
+
+def test_a_create_that_was_voided_here_lends_no_group_to_one_that_comes(r: Regions) -> None:
+    r.add(1, (1, 1))
+    r.send(1, 3)
+    r.send(1, 2)
+    r.create(3)
+    r.send(3, 2)
+    r[1].evict_member(3)
+    r.world.end_turn(0)
+    r.create(1)
+    assert read(r, 1, acknowledge=True) == [(1, 1)]
+    group = r.join(1, 2).groups[b"g"]
+    assert sorted(group.creates) == [(1, 3)]
+    assert read(r, 1, acknowledge=False) == []
+
+
 # Around the replica
 
 
