@@ -18,8 +18,6 @@ runtime appends nothing more, and the next start rebuilds the state from the log
 
 from __future__ import annotations
 
-from collections import deque
-
 from crdtstream.bulk.stages import Stages
 from crdtstream.clients.client import Client
 from crdtstream.clients.cluster import Cluster
@@ -30,7 +28,6 @@ from crdtstream.clients.settings import Settings
 from crdtstream.clients.standing import Standing
 from crdtstream.clients.statistics import Stopwatch
 from crdtstream.config import ALWAYS, Config, Limits
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Key
 from crdtstream.core.members import Members
 from crdtstream.core.replica import Replica
@@ -106,7 +103,6 @@ class Node:
         self.statistics = self.context.statistics
         self.clients = self.context.clients
         self.news = self.exchange.news
-        self._marks: deque[tuple[int, VersionVector]] = deque()
         self._synced = 0
         self._member_changes = 0
 
@@ -164,10 +160,9 @@ class Node:
         """Call after the last record of the log: begin as a new origin, whose number is derived from the seed, and log
         that. Peers are served from `log`.
         """
-        self.history.log = log
         self.replica.applied.end_replay()
         self.exchange.end_replay()
-        self._marks.append((self.turn.last_position, self.replica.applied.vector.copy()))
+        self.history.open(log, self.turn.last_position, self.replica.applied.vector)
         self.membership.start(seed, now_ms)
         self.start_over.resume()
         self._live()
@@ -441,15 +436,10 @@ class Node:
         records = self.turn.take()
         if self.exchange.forwarding.answers:
             self.exchange.forwarding.end_turn(self.turn.last_position)
-        if self.start_over.replaced:
-            # These vectors describe the state that was replaced; reporting one as durable now would be wrong.
-            self._marks.clear()
         if self.exchange.transfers.wanted and not records:
             self.exchange.take_snapshots()
-        if records:
-            self._marks.append((self.turn.last_position, self.replica.applied.vector.copy()))
-            if not self.outputs.holds:
-                self.exchange.view.served_position = self.turn.last_position
+        if records and not self.outputs.holds:
+            self.exchange.view.served_position = self.turn.last_position
         replies = self.outputs.due(self.turn.last_position, self._synced)
         closing = self.serving.take_closing() if self.context.leaving else []
         if not records and not replies and not closing and not self.serving.is_behind():
@@ -478,12 +468,9 @@ class Node:
         if position <= self._synced:
             return
         self._synced = position
-        durable: VersionVector | None = None
-        while self._marks and self._marks[0][0] <= position:
-            durable = self._marks.popleft()[1]
         if self.outputs.holds:
             self.exchange.view.served_position = position
-        self.exchange.note_durable(durable)
+        self.exchange.note_synced(position)
         self._live()
 
     def check(self) -> None:

@@ -158,16 +158,16 @@ MUTATIONS = (
     ),
     Mutation(
         "what a peer has applied is not noted",
-        "replication/session.py",
-        "                if applied is not None:\n                    self._feed.note_covered(applied)\n",
+        "replication/feed.py",
+        "        if applied is not None:\n            self.note_covered(applied)\n",
         "",
         "echo",
     ),
     Mutation(
         "peers see what is not synced, under always",
         "node.py",
-        "            if not self.outputs.holds:",
-        "            if True:",
+        "        if records and not self.outputs.holds:",
+        "        if records:",
         "synced first",
     ),
     Mutation(
@@ -274,8 +274,8 @@ MUTATIONS = (
     Mutation(
         "a joined state leaves no gap",
         "replication/history.py",
-        "        self._gaps.append((position, gap))\n        self._after",
-        "        self._after",
+        "        self._gaps.append((position, gap))\n        self._await",
+        "        self._await",
         "convergence",
     ),
     Mutation(
@@ -431,8 +431,8 @@ MUTATIONS = (
     Mutation(
         "a batch whose context is forgotten is dropped",
         "replication/exchange.py",
-        "                self._need_state(header, links)\n",
-        "                pass\n",
+        "            self._need_state(header, links)\n",
+        "            pass\n",
         "convergence",
     ),
     Mutation(
@@ -444,9 +444,9 @@ MUTATIONS = (
     ),
     Mutation(
         "a batch is applied whose context was forgotten",
-        "core/applying.py",
-        "        return first == 1 or slot in self.contexts",
-        "        return True",
+        "replication/screening.py",
+        "    if batch.first != 1 and batch.slot not in replica.applied.contexts:",
+        "    if False:",
         "convergence",
     ),
     Mutation(

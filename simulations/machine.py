@@ -225,9 +225,8 @@ class Machine:
         context = self.node.context
         for _, stream in self.node.replica.keyspace.streams():
             for tree in stream.trees.values():
-                block = tree.last_block()
-                if block is not None and rng.random() < FULL_ODDS:
-                    block.seal()
+                if tree.tail.count and rng.random() < FULL_ODDS:
+                    tree.tail.seal()
         context.cooling.step(rng.choice([1, 100, 5_000]), context.limits.cold_after_ms)
         context.cooling.check()
 

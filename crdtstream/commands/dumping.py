@@ -19,14 +19,13 @@ from crdtstream.commands.groups import NOT_ADMITTED
 from crdtstream.commands.integers import integer
 from crdtstream.commands.renaming import require_copyable
 from crdtstream.core import effects as fx
-from crdtstream.core.block import Block
+from crdtstream.core.block import BLOCK_BYTES, BLOCK_ENTRIES, Block
 from crdtstream.core.effects import Key, Position
 from crdtstream.core.encoding import encode_entry, entry_fields
 from crdtstream.core.entry_id import ID_MAX, ID_MIN
 from crdtstream.core.group import Group
 from crdtstream.core.merging import merge
 from crdtstream.core.replica import Replica
-from crdtstream.core.slices import BLOCK_BYTES, BLOCK_ENTRIES
 from crdtstream.core.stream import Stream
 from crdtstream.protocols import replies
 from crdtstream.protocols.listpack import DumpFault

@@ -147,10 +147,6 @@ class Applied:
         context.merge(batch.context)
         return context
 
-    def knows_context(self, slot: int, first: int) -> bool:
-        """True if a batch of this origin that starts at this counter can be applied: its full context is known."""
-        return first == 1 or slot in self.contexts
-
     def forget_contexts(self, stable: VersionVector) -> None:
         """Drop the contexts of ended origins once every counted member has all of their effects.
 

@@ -35,6 +35,9 @@ from crdtstream.core.entry_id import EntryId
 from crdtstream.core.lanes import counting, joined_ends
 
 CHECKSUM_MODULUS: Final = 2**64
+# How far a block is filled; only a single entry may be larger.
+BLOCK_ENTRIES: Final = 256
+BLOCK_BYTES: Final = 32 * 1024
 
 _LOOSE_READ: Final = 16
 
@@ -147,16 +150,19 @@ class Block(Content):
         self.chunks.append(entry)
         self.count += 1
 
-    def extend(self, other: Block, low: int, high: int) -> None:
-        """Append the slice [low, high) of another block."""
-        assert not self.sealed
+    def extend(self, other: Block, low: int, high: int) -> bool:
+        """Append the slice [low, high) of another block; false if there is no room. An empty block takes any slice."""
+        size = self.byte_count + other.byte_size(low, high)
+        if self.sealed or (self.count and (self.count + high - low > BLOCK_ENTRIES or size > BLOCK_BYTES)):
+            return False
         if high - low <= 1:
             if low < high:
                 self.append(other.id_at(low), other.counter_at(low), other.entry_slice(low, high))
-            return
+            return True
         ms, seq = other.id_columns(low, high)
         counters, ends = other.counters(low, high), other.ends(low, high).tolist()
         self.append_columns(ms, seq, counters, ends, other.start_of(low), other.entry_slice(low, high))
+        return True
 
     def append_columns(
         self, ms: array[int], seq: array[int], counters: Sequence[int], ends: list[int], start: int, data: bytes
@@ -315,8 +321,10 @@ class Block(Content):
         return self._listed
 
     def lies_above(self, index: int, other: Block) -> bool:
-        """True if both the ID and the counter of this entry exceed those of the last entry of `other`."""
+        """True if both the ID and the counter of this entry exceed those of the last entry of `other`, if any."""
         last = other.count - 1
+        if last < 0:
+            return True
         # One after the other, because opening a block may close another one.
         if other.closed:
             other.open()

@@ -19,11 +19,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Final
 
-from crdtstream.core.block import Block
+from crdtstream.core.block import BLOCK_BYTES, BLOCK_ENTRIES, Block
 from crdtstream.core.chain import Extent
 from crdtstream.core.entry_id import EntryId
 from crdtstream.core.holes import Holes
-from crdtstream.core.slices import BLOCK_BYTES, BLOCK_ENTRIES, Slice, packed
+from crdtstream.core.slices import Slice, packed
 
 # A block left smaller than this by removals is merged with the one before it.
 SPARSE_ENTRIES: Final = 64
@@ -32,7 +32,7 @@ DENSE_IDS: Final = 8
 # So many blocks of a tree have holes at most, which limits what a visit of the whole tree has to settle.
 HOLED_BLOCKS: Final = 2048
 
-# The tail of no blocks: sealed and never written, so `append` needs no test for None.
+# The tail of no blocks: sealed, never written, and below all entries, so nobody needs a test for None.
 NO_TAIL: Final = Block()
 NO_TAIL.seal()
 
@@ -40,7 +40,7 @@ NO_TAIL.seal()
 class BlockList(Extent):
     """Blocks in ID order, of which any entries can be removed."""
 
-    __slots__ = ("_blocks", "_head", "_holes", "_low_counters", "_low_ids", "_tail", "byte_count", "count")
+    __slots__ = ("_blocks", "_head", "_holes", "_low_counters", "_low_ids", "byte_count", "count", "tail")
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class BlockList(Extent):
         self._head = 0
         # The first counter of a block -> its holes.
         self._holes: dict[int, Holes] = {}
-        self._tail = NO_TAIL
+        self.tail = NO_TAIL
 
     def _low_of(self, at: int) -> int:
         """The index of the first live entry in the block at index `at`."""
@@ -242,9 +242,9 @@ class BlockList(Extent):
         self._blocks[first:end] = fresh
         self._low_ids[first:end] = [block.id_at(0) for block in fresh]
         self._low_counters[first:end] = [block.counter_at(0) for block in fresh]
-        self._tail = self._blocks[-1] if self._blocks else NO_TAIL
+        self.tail = self._blocks[-1] if self._blocks else NO_TAIL
         for block in fresh:
-            if block is not self._tail:
+            if block is not self.tail:
                 block.seal()
         if self._holes:
             self._settle(0)

@@ -18,7 +18,7 @@ Reference: Preguiça et al., "Dotted version vectors" (2010).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 REGION_MAX: Final = 255
@@ -41,6 +41,11 @@ def region_of(slot: int) -> int:
 
 def is_origin(number: int) -> bool:
     return 0 < number <= ORIGIN_MAX and number % 256 != 0
+
+
+def no_origins(numbers: Iterable[int]) -> list[int]:
+    """Those of the numbers that are no origins."""
+    return [number for number in numbers if not is_origin(number)]
 
 
 def origin_name(slot: int) -> str:

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from array import array
 
-from crdtstream.core.block import Block
+from crdtstream.core.block import BLOCK_BYTES, BLOCK_ENTRIES, Block
 from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
 from crdtstream.core.expiry import NO_EXPIRY
 from crdtstream.core.merging import Strand, merge
 from crdtstream.core.replica import Replica
-from crdtstream.core.slices import BLOCK_BYTES, BLOCK_ENTRIES, Slice
+from crdtstream.core.slices import Slice
 from crdtstream.core.stream import Stream
 
 

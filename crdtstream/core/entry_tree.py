@@ -17,11 +17,11 @@ from bisect import bisect_left, bisect_right
 from itertools import pairwise
 from typing import Final
 
-from crdtstream.core.block import CHECKSUM_MODULUS, Block, add_counter_ranges
+from crdtstream.core.block import BLOCK_BYTES, BLOCK_ENTRIES, CHECKSUM_MODULUS, Block, add_counter_ranges
 from crdtstream.core.block_list import NO_TAIL, BlockList
 from crdtstream.core.bursts import Burst
 from crdtstream.core.entry_id import EntryId
-from crdtstream.core.slices import BLOCK_BYTES, BLOCK_ENTRIES, Slice, fits
+from crdtstream.core.slices import Slice
 
 # A linked slice at least this large becomes a block of its own; a smaller one is copied to the end of the tail.
 ADOPT_ENTRIES: Final = 64
@@ -37,7 +37,7 @@ class EntryTree(BlockList):
 
     def append(self, entry_id: EntryId, counter: int, entry: bytes) -> Block:
         """Append an entry above all others; returns the block that now holds it."""
-        tail = self._tail
+        tail = self.tail
         if tail.sealed or tail.count >= BLOCK_ENTRIES or tail.byte_count >= BLOCK_BYTES:
             tail = self._begin_tail(entry_id, counter)
         tail.append(entry_id, counter, entry)
@@ -49,7 +49,7 @@ class EntryTree(BlockList):
         """Append the burst's entries from `low` on above all others, as many as one block takes. Returns that block and
         where the rest of the burst begins. The first of them has this counter.
         """
-        tail = self._tail
+        tail = self.tail
         if tail.sealed or tail.count >= BLOCK_ENTRIES or tail.byte_count >= BLOCK_BYTES:
             tail = self._begin_tail(burst.id_at(low), counter)
         high = burst.fitting(low, BLOCK_ENTRIES - tail.count, BLOCK_BYTES - tail.byte_count)
@@ -69,23 +69,15 @@ class EntryTree(BlockList):
         """
         if low >= high:
             return
-        self._require_above(block, low)
+        if not block.lies_above(low, self.tail):
+            raise ValueError(f"entry {block.id_at(low)} or its counter is not above the tree's last, {self.last_id()}")
         size = block.byte_size(low, high)
         if high - low >= ADOPT_ENTRIES or size >= ADOPT_BYTES:
             self._adopt(block, low, high)
-        else:
-            tail = self._tail
-            if tail.sealed or not fits(tail, high - low, size):
-                tail = self._begin_tail(block.id_at(low), block.counter_at(low))
-            tail.extend(block, low, high)
+        elif not self.tail.extend(block, low, high):
+            self._begin_tail(block.id_at(low), block.counter_at(low)).extend(block, low, high)
         self.count += high - low
         self.byte_count += size
-
-    def _require_above(self, block: Block, low: int) -> None:
-        if not self._blocks:
-            return
-        if not block.lies_above(low, self._tail):
-            raise ValueError(f"entry {block.id_at(low)} or its counter is not above the tree's last, {self.last_id()}")
 
     def _adopt(self, block: Block, low: int, high: int) -> None:
         if low == 0 and high == block.count:
@@ -100,11 +92,11 @@ class EntryTree(BlockList):
         return tail
 
     def _push(self, block: Block, entry_id: EntryId, counter: int) -> None:
-        self._tail.seal()
+        self.tail.seal()
         self._blocks.append(block)
         self._low_ids.append(entry_id)
         self._low_counters.append(counter)
-        self._tail = block
+        self.tail = block
 
     # Finding
 
@@ -113,15 +105,11 @@ class EntryTree(BlockList):
             return self._low_ids[0] if self._blocks else None
         return self._blocks[0].id_at(self._head)
 
-    def last_block(self) -> Block | None:
-        """The block whose last entry is the tree's."""
-        return self._tail if self._blocks else None
-
     def last_id(self) -> EntryId | None:
-        return self._tail.id_at(self._tail.count - 1) if self._blocks else None
+        return self.tail.id_at(self.tail.count - 1) if self._blocks else None
 
     def last_counter(self) -> int:
-        return self._tail.counter_at(self._tail.count - 1) if self._blocks else 0
+        return self.tail.counter_at(self.tail.count - 1) if self._blocks else 0
 
     def find(self, entry_id: EntryId) -> bytes | None:
         found = self._find(entry_id)
@@ -363,7 +351,7 @@ class EntryTree(BlockList):
         this, and the entries it holds now do not change.
         """
         self._settle_all()
-        return self._blocks[:], self._head, self._tail.count
+        return self._blocks[:], self._head, self.tail.count
 
     def resting(self, at: int, count: int) -> list[Block]:
         """At most `count` blocks before the tail, from the number `at` on, without holes."""
@@ -404,7 +392,7 @@ class EntryTree(BlockList):
         for one, two in pairwise(seen):
             assert one.id_at(one.count - 1) < two.id_at(0), "IDs do not ascend over blocks"
             assert one.counter_at(one.count - 1) < two.counter_at(0), "counters do not ascend over blocks"
-        assert self._tail is (blocks[-1] if blocks else NO_TAIL), "the tail is not the last block"
+        assert self.tail is (blocks[-1] if blocks else NO_TAIL), "the tail is not the last block"
         assert all(block.sealed for block in blocks[:-1]), "a block before the tail is not sealed"
         assert 0 <= self._head <= (blocks[0].count - 1 if blocks else 0), "the first block has no live entry"
         holes, hole_bytes = self.check_holes()

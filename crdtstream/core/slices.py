@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from crdtstream.core.block import Block
 from crdtstream.core.entry_id import EntryId
-
-BLOCK_ENTRIES: Final = 256
-BLOCK_BYTES: Final = 32 * 1024
 
 
 class Slice:
@@ -35,17 +30,13 @@ class Slice:
         return f"Slice({self.low}, {self.high})"
 
 
-def fits(block: Block, count: int, size: int) -> bool:
-    return block.count + count <= BLOCK_ENTRIES and block.byte_count + size <= BLOCK_BYTES
-
-
 def packed(slices: list[Slice]) -> list[Block]:
     """Copy these slices into new blocks, as few as the size limits allow without splitting a slice."""
     packed: list[Block] = []
     for piece in slices:
         if piece.count() == 0:
             continue
-        if not packed or not fits(packed[-1], piece.count(), piece.block.byte_size(piece.low, piece.high)):
+        if not packed or not packed[-1].extend(piece.block, piece.low, piece.high):
             packed.append(Block())
-        packed[-1].extend(piece.block, piece.low, piece.high)
+            packed[-1].extend(piece.block, piece.low, piece.high)
     return packed

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from crdtstream.core.block import Block
+from crdtstream.core.block import BLOCK_BYTES, BLOCK_ENTRIES, Block
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Key, Position
 from crdtstream.core.entry_id import EntryId
 from crdtstream.core.entry_tree import EntryTree
@@ -31,7 +31,6 @@ from crdtstream.core.expiry import NO_EXPIRY
 from crdtstream.core.forks import forks
 from crdtstream.core.group import Group
 from crdtstream.core.replica import Replica
-from crdtstream.core.slices import BLOCK_BYTES, BLOCK_ENTRIES
 from crdtstream.core.stream import Stream
 from crdtstream.core.whole_state import WholeState
 

@@ -35,7 +35,7 @@ from crdtstream.protocols.columns import (
 )
 from crdtstream.protocols.effect_rows import effect_row, read_effect
 from crdtstream.protocols.fact_rows import fact_row, read_fact
-from crdtstream.protocols.rows import Row, Rows, after_first_row, first_row
+from crdtstream.protocols.rows import Rows, after_first_row, first_row
 
 __all__ = [
     "BATCH",
@@ -129,7 +129,7 @@ def encode_batch(batch: Batch) -> bytes:
 
 
 def decode_batch(payload: bytes) -> Batch:
-    return decode_effects(_read_header(first_row(payload)), payload)
+    return decode_effects(decode_header(payload), payload)
 
 
 def decode_effects(header: BatchHeader, payload: bytes) -> Batch:
@@ -149,11 +149,7 @@ def decode_effects(header: BatchHeader, payload: bytes) -> Batch:
 
 def decode_header(payload: bytes) -> BatchHeader:
     """Decode only the header; the effects are not read."""
-    return _read_header(first_row(payload))
-
-
-def _read_header(row: Row) -> BatchHeader:
-    slot_value, first_value, last_value, seen = read_row(row, 4, "batch header")
+    slot_value, first_value, last_value, seen = first_row(payload, 4, "batch header")
     slot = read_slot(slot_value, "batch slot")
     first, last = read_counters(first_value, last_value)
     return BatchHeader(slot, first, last, _read_context(read_pairs(seen, "context"), slot, first - 1))
@@ -185,7 +181,7 @@ def encode_facts(facts: list[tuple[int, LocalFact]], through: int) -> bytes:
 
 def decode_facts(payload: bytes) -> tuple[list[tuple[int, LocalFact]], int]:
     rows = Rows(payload)
-    count, through = read_row(rows.next(), 2, "header of facts")
+    count, through = rows.row(2, "header of facts")
     facts = [read_fact(rows.next()) for _ in range(read_u64(count, "count of facts"))]
     rows.end()
     return facts, read_u64(through, "end of the facts' turn")
@@ -198,7 +194,7 @@ def encode_founder(slot: int) -> bytes:
 
 def decode_founder(payload: bytes) -> int:
     rows = Rows(payload)
-    (slot,) = read_row(rows.next(), 1, "founder")
+    (slot,) = rows.row(1, "founder")
     rows.end()
     return read_slot(slot, "founder")
 
@@ -231,7 +227,7 @@ def encode_staged(region: int, transfer: int, index: int, chunk: bytes) -> bytes
 
 def decode_staged(payload: bytes) -> tuple[int, int, int, bytes]:
     rows = Rows(payload)
-    region, transfer, index, chunk = read_row(rows.next(), 4, "staged chunk")
+    region, transfer, index, chunk = rows.row(4, "staged chunk")
     rows.end()
     numbers = (read_u64(region, "region"), read_u64(transfer, "transfer"), read_u64(index, "index"))
     return (*numbers, read_bytes(chunk, "chunk"))
@@ -246,7 +242,7 @@ def encode_joined(transfer: int, gap: VersionVector) -> bytes:
 
 def decode_joined(payload: bytes) -> tuple[int, VersionVector]:
     rows = Rows(payload)
-    transfer, gap = read_row(rows.next(), 2, "join")
+    transfer, gap = rows.row(2, "join")
     rows.end()
     return (read_u64(transfer, "transfer"), read_vector(gap))
 
@@ -260,7 +256,7 @@ def encode_number(number: int) -> bytes:
 
 def decode_number(payload: bytes, what: str) -> int:
     rows = Rows(payload)
-    (number,) = read_row(rows.next(), 1, what)
+    (number,) = rows.row(1, what)
     rows.end()
     return read_u64(number, what)
 
@@ -272,7 +268,7 @@ def encode_gap(position: int, gap: VersionVector) -> bytes:
 
 def decode_gap(payload: bytes) -> tuple[int, VersionVector]:
     rows = Rows(payload)
-    position, gap = read_row(rows.next(), 2, "gap")
+    position, gap = rows.row(2, "gap")
     rows.end()
     return (read_counter(position, "position"), read_vector(gap))
 
@@ -284,6 +280,6 @@ def encode_stable(looked: int, stable: VersionVector) -> bytes:
 
 def decode_stable(payload: bytes) -> tuple[int, VersionVector]:
     rows = Rows(payload)
-    looked, stable = read_row(rows.next(), 2, "stable")
+    looked, stable = rows.row(2, "stable")
     rows.end()
     return (read_counter(looked, "looked"), read_vector(stable))

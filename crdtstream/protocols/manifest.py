@@ -26,7 +26,6 @@ from crdtstream.protocols.columns import (
     read_bytes,
     read_column,
     read_counter,
-    read_row,
     read_slot,
     read_u64,
     read_vector,
@@ -103,7 +102,7 @@ def decode_manifest(data: bytes) -> Manifest:
     if zlib.crc32(body) != checksum:
         raise CodecError("its checksum is wrong")
     rows = Rows(body)
-    head = read_row(rows.next(), 10, "manifest")
+    head = rows.row(10, "manifest")
     begun, through, saved_ms, vector, blocks, states, members, contexts, records, milestones = head
     manifest = Manifest(read_counter(begun, "begun"), read_vector(vector))
     manifest.through = read_u64(through, "through")
@@ -112,13 +111,13 @@ def decode_manifest(data: bytes) -> Manifest:
     manifest.state_files = paired(read_column(states, "state files", 2))
     manifest.members = read_members(members)
     for _ in range(read_u64(contexts, "count of contexts")):
-        slot, context = read_row(rows.next(), 2, "context")
+        slot, context = rows.row(2, "context")
         manifest.contexts[read_slot(slot, "context")] = read_vector(context)
     for _ in range(read_u64(records, "count of records")):
-        kind, payload = read_row(rows.next(), 2, "record")
+        kind, payload = rows.row(2, "record")
         manifest.records.append((read_u64(kind, "kind"), read_bytes(payload, "record")))
     for _ in range(read_u64(milestones, "count of milestones")):
-        position, seen = read_row(rows.next(), 2, "milestone")
+        position, seen = rows.row(2, "milestone")
         manifest.milestones.append((read_counter(position, "milestone"), read_vector(seen)))
     rows.end()
     return manifest

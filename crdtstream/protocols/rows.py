@@ -56,6 +56,13 @@ class Rows:
             raise CodecError(f"not msgpack of this format: {error}") from error
         return row if type(row) is tuple and row else _checked(row)
 
+    def row(self, size: int, what: str) -> Row:
+        """The next row, which must have this many values."""
+        row = self.next()
+        if len(row) != size:
+            raise CodecError(f"{what}: not a row of {size} values")
+        return row
+
     def skip(self) -> None:
         self._unpacker.skip()
 
@@ -68,12 +75,12 @@ class Rows:
             raise CodecError(f"{rest} bytes follow the last row")
 
 
-def first_row(payload: bytes) -> Row:
-    """The first row of a payload; the others are not read."""
+def first_row(payload: bytes, size: int, what: str) -> Row:
+    """The first row of a payload, which must have this many values; the others are not read."""
     try:
-        return Rows(payload[:_FIRST_BYTES]).next()
+        return Rows(payload[:_FIRST_BYTES]).row(size, what)
     except TooShort:
-        return Rows(payload).next()
+        return Rows(payload).row(size, what)
 
 
 def after_first_row(payload: bytes) -> Rows:

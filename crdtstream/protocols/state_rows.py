@@ -93,7 +93,7 @@ KNOWN_FIELDS: Final[dict[type, str]] = {
     IntervalSet: "_highs _lows",
     PendingEntries: "_chains _consumers _of_slot _released_to count",
     Span: "consumers delivered_ms deliveries ms seq shared",
-    BlockList: "_blocks _head _holes _low_counters _low_ids _tail byte_count count",
+    BlockList: "_blocks _head _holes _low_counters _low_ids byte_count count tail",
     EntryTree: "",
     Content: "_ends _listed chunks closed cold count ms read sealed seq",
     Block: "_counter_base _joined _sum _summed byte_count ms_base place stored_bytes stored_count",

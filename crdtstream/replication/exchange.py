@@ -27,7 +27,7 @@ from crdtstream.replication.history import History
 from crdtstream.replication.inbox import Inbox, InboxError
 from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.progress import GrownRow
-from crdtstream.replication.screening import screen_state
+from crdtstream.replication.screening import ForgottenContext, screen_state
 from crdtstream.replication.session import Refusal, Session
 from crdtstream.replication.transfer.fetching import Fetching
 from crdtstream.replication.transfer.handover import Handover
@@ -97,7 +97,8 @@ class Exchange:
             session.refuse(str(refused))
         except (WireError, CodecError) as error:
             session.refuse_unreadable(error, self._settings.config)
-        self.progress.settle(self._applied.vector)
+        if self.progress.awaiting:
+            self.progress.settle(self._applied.vector)
 
     def _perform(self, session: Session, link_id: int, heard: Heard, now_ms: int) -> None:
         """Order matters: a birth comes before the effects of that origin, and effects before the progress that covers
@@ -194,10 +195,9 @@ class Exchange:
         closed and not the one whose message is being handled.
         """
         try:
-            if self._applied.knows_context(header.slot, header.first):
-                self._turn.apply(header, payload)
-            else:
-                self._need_state(header, links)
+            self._turn.apply(header, payload)
+        except ForgottenContext:
+            self._need_state(header, links)
         except CodecError as error:
             self._refuse(links, str(error))
 
@@ -420,10 +420,9 @@ class Exchange:
             self._life_ms = now_ms
             self.view.life += 1
 
-    def note_durable(self, durable: VersionVector | None) -> None:
-        """Record that everything this vector covers is durable here."""
-        if durable is not None:
-            self.view.durable_vector.merge(durable)
+    def note_synced(self, position: int) -> None:
+        """Record that the log is durable up to this position."""
+        self.history.take_synced(position, self.view.durable_vector)
 
     def stable(self) -> VersionVector:
         """What every member holds durably, this region included; a configured peer never heard from holds nothing."""

@@ -117,9 +117,12 @@ class Feed:
         """Return whether the peer has applied, or was sent, everything that this vector covers."""
         return self._covered.descends(vector)
 
-    def note_consumed(self, consumed_bytes: int) -> None:
+    def note_progress(self, consumed_bytes: int, applied: VersionVector | None) -> None:
+        """Record what the peer has consumed of its window, and what else it has applied, if it says so."""
         if consumed_bytes <= self._sent_bytes:
             self._consumed_bytes = max(self._consumed_bytes, consumed_bytes)
+        if applied is not None:
+            self.note_covered(applied)
 
     def fill(self, message: wire.Message, bytes_max: int, served_position: int, own_slot: int) -> bool:
         """Add the batches that are due, up to `bytes_max`. True if none was found within `READS_MAX` reads but the log

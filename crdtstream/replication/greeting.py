@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from crdtstream.config import NAME_CHARACTERS_MAX, Config
-from crdtstream.core.causality import REGION_MAX, VersionVector, is_origin, region_of
+from crdtstream.core.causality import REGION_MAX, VersionVector, no_origins, region_of
 from crdtstream.protocols.codec import FORMAT_VERSION, OLDEST_SENT
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.membership.birth import Birth
@@ -87,12 +87,21 @@ def vector_rows(vector: VersionVector) -> list[wire.VectorRow]:
 
 
 def to_vector(rows: Iterable[wire.VectorRow]) -> VersionVector:
-    return VersionVector({to_slot(row.slot): row.counter for row in rows})
+    counters = {row.slot: row.counter for row in rows}
+    check_slots(counters)
+    return VersionVector(counters)
 
 
 def to_grown(row: wire.ProgressRow) -> GrownRow:
-    durable = to_vector(row.durable) if row.durable else None
-    return (to_slot(row.slot), durable, to_vector(row.applied) if row.applied else None, row.life)
+    durable = {each.slot: each.counter for each in row.durable}
+    applied = {each.slot: each.counter for each in row.applied}
+    check_slots([row.slot, *durable, *applied])
+    return (
+        row.slot,
+        VersionVector(durable) if durable else None,
+        VersionVector(applied) if applied else None,
+        row.life,
+    )
 
 
 def to_slots(slots: Iterable[int]) -> list[int]:
@@ -100,7 +109,8 @@ def to_slots(slots: Iterable[int]) -> list[int]:
     result = sorted(set(slots))
     if len(result) > SLOTS_MAX:
         raise WireError(f"{len(result)} origins in one list, more than {SLOTS_MAX}")
-    return [to_slot(slot) for slot in result]
+    check_slots(result)
+    return result
 
 
 def to_regions(regions: Iterable[int]) -> list[int]:
@@ -111,9 +121,14 @@ def to_regions(regions: Iterable[int]) -> list[int]:
 
 
 def to_slot(slot: int) -> int:
-    if not is_origin(slot):
-        raise WireError(f"{slot} is not a valid origin")
+    check_slots([slot])
     return slot
+
+
+def check_slots(slots: Iterable[int]) -> None:
+    strangers = no_origins(slots)
+    if strangers:
+        raise WireError(f"{strangers[0]} is not a valid origin")
 
 
 def _check_region(region: int) -> None:

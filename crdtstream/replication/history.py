@@ -18,10 +18,14 @@ history begins behind it, as if the log had been cut there.
 A log that was cut at its beginning serves a peer only from a milestone that is still retained. A checkpoint keeps about
 one for the beginning of each segment and one for the position where the replay begins; the replay adds the others. If
 the log begins before the first milestone, the batches in between show which vector covers everything before it.
+
+What was appended is **unsynced** until the disk has it. A batch and a gap are noted with what they add, so that the
+vector of what is durable grows by that much, however many origins there ever were.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection
 from typing import Final
 
@@ -38,7 +42,7 @@ READS_KEPT: Final = 4
 class History:
     """The log as peers see it; during recovery there is no log and nothing to read."""
 
-    __slots__ = ("_after", "_gaps", "_heads", "_milestones", "_reads", "_vector", "beginning", "log")
+    __slots__ = ("_after", "_gaps", "_heads", "_milestones", "_reads", "_unsynced", "_vector", "beginning", "log")
 
     def __init__(self, log: LogReader | None = None) -> None:
         self.log = log
@@ -51,6 +55,13 @@ class History:
         self._heads: dict[int, tuple[int, int]] = {}
         # The last reads, by what was asked and the extent of the log then: links that keep up all ask for the same.
         self._reads: dict[tuple[int, int, int, int], list[LogRecord]] = {}
+        # Position, origin and last counter, positions ascending.
+        self._unsynced: deque[tuple[int, int, int]] = deque()
+
+    def open(self, log: LogReader, position: int, vector: VersionVector) -> None:
+        """After the replay: serve from this log, whose records up to this position hold what the vector covers."""
+        self.log = log
+        self._await(position, vector)
 
     def note(self, position: int, slot: int, last: int, vector: VersionVector) -> None:
         """Record a batch at this log position, of that origin and up to that counter. `vector` covers it and everything
@@ -60,6 +71,8 @@ class History:
         self._heads[position] = (slot, last)
         if len(self._heads) > HEADS_KEPT:
             del self._heads[next(iter(self._heads))]
+        if self.log is not None:
+            self._unsynced.append((position, slot, last))
         self._after, self._vector = after, vector
         if after - self._milestones[-1][0] >= MILESTONE_RECORDS:
             self._milestones.append((after, vector.copy()))
@@ -75,6 +88,7 @@ class History:
     def note_gap(self, position: int, gap: VersionVector, vector: VersionVector) -> None:
         """Record that a state was joined at this position; `vector` covers it and everything before it."""
         self._gaps.append((position, gap))
+        self._await(position, gap)
         self._after, self._vector = position + 1, vector
         self.mark(position + 1, vector)
 
@@ -83,7 +97,20 @@ class History:
         self.beginning = position
         self._milestones = [(position, vector.copy())]
         self._gaps = []
+        self._unsynced.clear()
+        self._await(position - 1, vector)
         self._after, self._vector = position, vector
+
+    def _await(self, position: int, vector: VersionVector) -> None:
+        if self.log is not None:
+            self._unsynced.extend([(position, slot, counter) for slot, counter in vector.items()])
+
+    def take_synced(self, position: int, durable: VersionVector) -> None:
+        """Raise the vector of what is durable: the log is on the disk up to this position."""
+        unsynced = self._unsynced
+        while unsynced and unsynced[0][0] <= position:
+            _, slot, last = unsynced.popleft()
+            durable.advance(slot, last)
 
     def position_for(self, vector: VersionVector, direct: Collection[int] = ()) -> int | None:
         """Return the position from which (inclusive) the log holds everything that the vector lacks; None if it does
@@ -223,6 +250,8 @@ class History:
             assert after.descends(before), f"the vector shrinks between {low} and {high}"
         for (low, _), (high, _) in zip(self._gaps, self._gaps[1:], strict=False):
             assert low < high, f"gaps {low} and {high} do not ascend"
+        positions = [position for position, _, _ in self._unsynced]
+        assert positions == sorted(positions), "the unsynced positions do not ascend"
 
 
 def fills(gap: VersionVector, vector: VersionVector, direct: Collection[int]) -> bool:

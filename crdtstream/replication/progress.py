@@ -80,11 +80,13 @@ class _Member:
 class ProgressTable:
     """The members' progress, by origin."""
 
-    __slots__ = ("_ended", "_members", "row_count")
+    __slots__ = ("_ended", "_members", "awaiting", "row_count")
 
     def __init__(self) -> None:
         self._members: dict[int, _Member] = {}
         self._ended: dict[int, None] = {}
+        # The members with a durable vector that waits at the gate.
+        self.awaiting: dict[int, _Member] = {}
         # The rows of all received vectors together: a measure of the memory they take.
         self.row_count = 0
 
@@ -112,6 +114,8 @@ class ProgressTable:
             return False
         self._members[slot] = member
         member.hear(durable, applied)
+        if member.awaited is not None:
+            self.awaiting[slot] = member
         self.row_count = row_count
         return True
 
@@ -140,6 +144,7 @@ class ProgressTable:
     def end(self, slot: int) -> None:
         """Drop an origin whose membership has ended: nothing depends on what it holds any more."""
         member = self._members.pop(slot, None)
+        self.awaiting.pop(slot, None)
         if member is not None:
             self.row_count -= member.row_count()
         self._ended[slot] = None
@@ -149,9 +154,10 @@ class ProgressTable:
         counts now.
         """
         settled = False
-        for member in self._members.values():
-            if member.awaited is not None and member.settle(own_vector):
-                settled = True
+        for slot, member in list(self.awaiting.items()):
+            settled = member.settle(own_vector) or settled
+            if member.awaited is None:
+                del self.awaiting[slot]
         return settled
 
     def durable_of(self, slot: int) -> VersionVector:
@@ -217,6 +223,8 @@ class ProgressTable:
 
     def check(self) -> None:
         assert self.row_count == sum(member.row_count() for member in self._members.values()), "rows are miscounted"
+        awaiting = {slot for slot, member in self._members.items() if member.awaited is not None}
+        assert awaiting == self.awaiting.keys(), "the members at the gate are not those that wait there"
         for slot, member in self._members.items():
             for vector in (member.heard, member.applied, member.counted):
                 vector.check()

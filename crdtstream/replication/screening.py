@@ -36,6 +36,7 @@ from typing import Final
 
 from crdtstream.core import effects as fx
 from crdtstream.core.block import Block
+from crdtstream.core.block_list import NO_TAIL
 from crdtstream.core.causality import Dot, VersionVector, origin_name
 from crdtstream.core.forks import forks
 from crdtstream.core.joining import can_join, last_of
@@ -49,8 +50,15 @@ from crdtstream.replication.audit.remedy import REMEDY
 NOTHING: Final = VersionVector()
 
 
+class ForgottenContext(Exception):
+    """The context to which a batch adds is not known here any more (`Applied.forget_contexts`)."""
+
+
 def screen_batch(batch: fx.Batch, replica: Replica) -> None:
-    tops: dict[fx.Key, Block | None] = {}
+    """Raise CodecError for a batch that no correct peer sends; ForgottenContext if it cannot be applied here."""
+    if batch.first != 1 and batch.slot not in replica.applied.contexts:
+        raise ForgottenContext
+    tops: dict[fx.Key, Block] = {}
     counter = batch.first
     for effect in batch.effects:
         if isinstance(effect, fx.EntriesAdded):
@@ -58,7 +66,7 @@ def screen_batch(batch: fx.Batch, replica: Replica) -> None:
         else:
             _refuse_unseen(effect, counter, batch, replica)
         if isinstance(effect, fx.StreamDeleted):
-            tops[effect.key] = None
+            tops[effect.key] = NO_TAIL
         counter += effect.width
 
 
@@ -72,9 +80,9 @@ def _refuse_unseen(effect: fx.Effect, counter: int, batch: fx.Batch, replica: Re
             raise CodecError(f"effect at counter {counter} names {slot}:{named}, which its context does not cover")
 
 
-def _refuse_descending(added: fx.EntriesAdded, slot: int, tops: dict[fx.Key, Block | None], replica: Replica) -> None:
-    """Reject an ID that does not ascend; `tops` holds the last block of each key in the batch so far, None after a
-    DEL.
+def _refuse_descending(added: fx.EntriesAdded, slot: int, tops: dict[fx.Key, Block], replica: Replica) -> None:
+    """Reject an ID that does not ascend; `tops` holds the last block of each key in the batch so far, that of no blocks
+    after a DEL.
     """
     key, block = added.key, added.block
     if key in tops:
@@ -82,8 +90,8 @@ def _refuse_descending(added: fx.EntriesAdded, slot: int, tops: dict[fx.Key, Blo
     else:
         stream = replica.keyspace.databases[key[0]].get(key[1])
         tree = None if stream is None else stream.trees.get(slot)
-        top = None if tree is None else tree.last_block()
-    if top is not None and not block.lies_above(added.low, top):
+        top = NO_TAIL if tree is None else tree.tail
+    if not block.lies_above(added.low, top):
         cause = "as happens after the memory of a process was cloned"
         first, last = block.id_at(added.low), top.id_at(top.count - 1)
         raise CodecError(f"slot {slot} adds entry {first} after {last}, {cause}. {REMEDY}")

@@ -269,7 +269,7 @@ class Session:
         spread.
         """
         own = view.replica.applied.slot
-        self._feed.note_consumed(progress.consumed_bytes)
+        told: VersionVector | None = None
         for row in progress.rows:
             grown = to_grown(row)
             slot, durable, applied, life = grown
@@ -277,12 +277,13 @@ class Session:
                 heard.own_counter = max(heard.own_counter, applied.get(own))
             if slot != own:
                 heard.rows.append(grown)
-                self._shared_of(slot).add(durable, applied, life)
             if slot == self.peer_origin:
-                if applied is not None:
-                    self._feed.note_covered(applied)
-                if self._feed.behind or view.transfers.running:
-                    self.handover.heard_progress(view.transfers)
+                told = applied
+            elif slot != own:
+                self._shared_of(slot).add(durable, applied, life)
+        self._feed.note_progress(progress.consumed_bytes, told)
+        if told is not None and (self._feed.behind or view.transfers.running):
+            self.handover.heard_progress(view.transfers)
 
     def _shared_of(self, slot: int) -> _Shared:
         shared = self._shared.get(slot)
@@ -466,7 +467,7 @@ class Session:
 
 
 class _Shared:
-    """What both sides of the link know about one member."""
+    """What both sides of the link know about one member other than the two."""
 
     __slots__ = ("applied", "durable", "life")
 

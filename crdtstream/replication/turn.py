@@ -67,7 +67,9 @@ class Turn:
             self._add_batch(taken.batch, codec.encode_batch(taken.batch))
 
     def apply(self, header: codec.BatchHeader, payload: bytes) -> None:
-        """Apply a remote batch that passed both gates; raises CodecError before anything changes."""
+        """Apply a remote batch that passed both gates; raises CodecError or ForgottenContext before anything
+        changes.
+        """
         batch = codec.decode_effects(header, payload)
         screen_batch(batch, self._replica)
         self.cut()

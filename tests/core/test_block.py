@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crdtstream.core.block import Block, entry_checksum
+from crdtstream.core.block import BLOCK_BYTES, BLOCK_ENTRIES, Block, entry_checksum
 from crdtstream.core.encoding import encode_entry
 from crdtstream.core.entry_id import ID_MAX, U64_MAX, EntryId
 
@@ -104,6 +104,19 @@ def test_extend_takes_any_slice(rows: list[Row], data: st.DataObject) -> None:
     block.check()
     assert rows_of(block) == rows[:cut] + rows[low:]
     assert rows_of(other) == rows
+
+
+@pytest.mark.parametrize(("count", "size"), [(BLOCK_ENTRIES, 10), (20, BLOCK_BYTES // 20)])
+def test_a_block_takes_a_slice_only_if_it_has_room_or_nothing(count: int, size: int) -> None:
+    other = block_of([((ms, 0), ms, bytes(size)) for ms in range(1, count + 2)])
+    block, full = Block(), Block()
+    assert block.extend(other, 0, count - 1) and block.extend(other, count - 1, count)
+    assert not block.extend(other, count, count + 1)
+    assert block.count == count
+    assert full.extend(other, 0, count + 1), "an empty block takes any slice"
+    full.seal()
+    assert not full.extend(other, 0, 1)
+    assert other.lies_above(0, Block()), "nothing lies above all of no entries"
 
 
 @given(row_lists(), entry_ids, st.integers(0, 2**54), st.data())

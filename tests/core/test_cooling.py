@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from crdtstream.core.block import Block
+from crdtstream.core.block import BLOCK_ENTRIES, Block
 from crdtstream.core.cooling import PACK_COST, Cooling
 from crdtstream.core.replica import Replica
-from crdtstream.core.slices import BLOCK_ENTRIES
 
 AFTER_MS = 1_000
 ALL = 1 << 40

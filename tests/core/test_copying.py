@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crdtstream.core import effects as fx
+from crdtstream.core.block import BLOCK_ENTRIES
 from crdtstream.core.copying import copy_stream
 from crdtstream.core.digest import digest_replica
 from crdtstream.core.effects import Batch, Key
@@ -14,7 +15,6 @@ from crdtstream.core.entry_id import ID_MAX, ID_MIN
 from crdtstream.core.expiry import NO_EXPIRY
 from crdtstream.core.merging import merge
 from crdtstream.core.replica import Replica
-from crdtstream.core.slices import BLOCK_ENTRIES
 from crdtstream.core.stream import Stream
 from crdtstream.protocols.codec import decode_batch, encode_batch
 

@@ -245,10 +245,10 @@ def test_an_id_may_come_again_lower_once_all_is_removed() -> None:
 
 
 @pytest.mark.interpreted
-@pytest.mark.parametrize("damage", ["count", "byte_count", "_head", "_low_ids", "_low_counters", "_tail"])
+@pytest.mark.parametrize("damage", ["count", "byte_count", "_head", "_low_ids", "_low_counters", "tail"])
 def test_check_finds_damage(damage: str) -> None:
     tree = tree_of([row((ms, 1), ms) for ms in range(1, 10)])
-    wrong: dict[str, object] = {"_low_ids": [(1, 1)], "_low_counters": [], "_tail": Block()}
+    wrong: dict[str, object] = {"_low_ids": [(1, 1)], "_low_counters": [], "tail": Block()}
     setattr(tree, damage, wrong.get(damage, 1))
     with pytest.raises(AssertionError):
         tree.check()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crdtstream.core.block import BLOCK_ENTRIES
 from crdtstream.core.encoding import encode_entry
 from crdtstream.core.entry_tree import EntryTree
-from crdtstream.core.slices import BLOCK_ENTRIES
 
 COUNT = 3 * BLOCK_ENTRIES
 

@@ -240,6 +240,34 @@ def test_a_history_that_begins_again_serves_nothing_from_before() -> None:
     history.check()
 
 
+# What is on the disk
+
+
+def test_durable_is_what_was_noted_up_to_the_synced_position() -> None:
+    history, durable = History(), VersionVector()
+    history.note(1, 1, 1, VersionVector({1: 1}))
+    history.open(FakeLog(2), 2, VersionVector({1: 4}))
+    history.note(3, 2, 5, VersionVector({1: 4, 2: 5}))
+    history.note_gap(4, VersionVector({3: 7, 4: 1}), VersionVector({1: 4, 2: 5, 3: 7, 4: 1}))
+    history.check()
+    seen = []
+    for position in (1, 2, 3, 4):
+        history.take_synced(position, durable)
+        seen.append(durable.as_dict())
+    assert seen == [{}, {1: 4}, {1: 4, 2: 5}, {1: 4, 2: 5, 3: 7, 4: 1}]
+
+
+def test_what_was_replaced_is_never_durable() -> None:
+    history, durable = History(FakeLog(9)), VersionVector()
+    history.note(8, 1, 5, VersionVector({1: 5}))
+    history.begin_again(10, VersionVector({2: 3}))
+    history.note(10, 257, 1, VersionVector({2: 3, 257: 1}))
+    history.take_synced(9, durable)
+    assert durable.as_dict() == {2: 3}
+    history.take_synced(10, durable)
+    assert durable.as_dict() == {2: 3, 257: 1}
+
+
 def test_what_a_batch_is_of_is_known_of_the_newest_and_read_of_the_others() -> None:
     history = History()
     payloads = {at: encode_batch(Batch(1, at, at, VersionVector(), [])) for at in (1, HEADS_KEPT + 1)}

@@ -67,6 +67,20 @@ def test_what_was_heard_last_follows_what_waited() -> None:
     assert table.durable_of(2) == vector(s2=3)
 
 
+def test_only_members_at_the_gate_are_looked_at() -> None:
+    table = ProgressTable()
+    table.hear(2, NOTHING, vector(s2=1))
+    assert not table.awaiting
+    heard(table, 2, vector(s2=1))
+    heard(table, 3, vector(s3=1))
+    assert list(table.awaiting) == [2, 3]
+    table.settle(vector(s2=1))
+    assert list(table.awaiting) == [3]
+    table.check()
+    table.end(3)
+    assert not table.awaiting
+
+
 def test_older_news_change_nothing() -> None:
     table = ProgressTable()
     table.hear(2, vector(s2=5), vector(s2=6))

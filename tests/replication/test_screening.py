@@ -22,7 +22,7 @@ from crdtstream.protocols.codec import CodecError
 from crdtstream.protocols.columns import column, flat, grouped_column
 from crdtstream.protocols.transfer_rows import TransferReader
 from crdtstream.replication import wire_pb2 as wire
-from crdtstream.replication.screening import screen_batch, screen_state
+from crdtstream.replication.screening import ForgottenContext, screen_batch, screen_state
 from crdtstream.replication.transfer.snapshot import Snapshot
 from crdtstream.scenarios.reply import read_reply
 from simulations.cluster import Cluster
@@ -72,6 +72,13 @@ def batch_of(*rows: tuple[object, ...], first: int = 10) -> Batch:
     return codec.decode_batch(head + b"".join([msgpack.packb(row) for row in rows]))
 
 
+def knowing(slot: int) -> Replica:
+    """A region that has the context of this origin's earlier batches."""
+    replica = Replica(1)
+    replica.applied.contexts[slot] = VersionVector()
+    return replica
+
+
 def removed(slot: int, high: int) -> tuple[object, ...]:
     return (2, 0, b"x", grouped_column([(slot, [1, high])]), False, None)
 
@@ -101,11 +108,11 @@ def acknowledged(slot: int, counter: int) -> tuple[object, ...]:
     ],
 )
 def test_what_the_context_covers_may_be_named(row: tuple[object, ...]) -> None:
-    screen_batch(batch_of(row), Replica(1))
+    screen_batch(batch_of(row), knowing(2))
 
 
 def test_earlier_effects_of_the_batch_may_be_named() -> None:
-    screen_batch(batch_of(acknowledged(1, 5), removed(2, 10), acknowledged(2, 11)), Replica(1))
+    screen_batch(batch_of(acknowledged(1, 5), removed(2, 10), acknowledged(2, 11)), knowing(2))
 
 
 @pytest.mark.parametrize(
@@ -124,7 +131,14 @@ def test_earlier_effects_of_the_batch_may_be_named() -> None:
 )
 def test_what_the_context_lacks_is_refused(row: tuple[object, ...]) -> None:
     with pytest.raises(CodecError, match="effect at counter 10"):
+        screen_batch(batch_of(row), knowing(2))
+
+
+def test_a_batch_that_adds_to_a_forgotten_context_cannot_be_applied() -> None:
+    row = (10, 1)
+    with pytest.raises(ForgottenContext):
         screen_batch(batch_of(row), Replica(1))
+    screen_batch(batch_of(row, first=1), Replica(1))
 
 
 def grown() -> Cluster:

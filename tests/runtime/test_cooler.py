@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from crdtstream.config import Config, Limits
-from crdtstream.core.slices import BLOCK_ENTRIES
+from crdtstream.core.block import BLOCK_ENTRIES
 from crdtstream.node import Node
 from crdtstream.runtime import cooler as cooler_module
 from crdtstream.runtime import process

@@ -13,7 +13,7 @@ from crdtstream.replication.membership.chronicle import Chronicle
 from crdtstream.replication.membership.leaving import Leaving
 from crdtstream.replication.membership.membership import Membership
 from crdtstream.replication.membership.start_over import StartOver
-from crdtstream.replication.states import IDLE
+from crdtstream.replication.states import IDLE, STAYING
 
 
 class Life:
@@ -43,9 +43,9 @@ class Life:
         admitted just now.
         """
         membership, start_over = self._membership, self._start_over
-        self._leaving.advance()
-        if start_over.step == IDLE and membership.is_settled():
+        if start_over.step == IDLE and self._leaving.step == STAYING and membership.is_settled():
             return False
+        self._leaving.advance()
         before = membership.admitted
         start_over.advance(now_ms)
         membership.advance(now_ms)

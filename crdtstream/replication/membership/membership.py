@@ -127,10 +127,11 @@ class Membership:
         self._settled_at = None
 
     def is_settled(self) -> bool:
-        """Return whether nothing is due at any time: this origin and all linked ones are admitted."""
-        if self._settled_at is None or self.own.demand == ASKED or self._exchange.doubled:
+        """Return whether nothing is due at any time: this origin and all linked ones are admitted and stay."""
+        exchange = self._exchange
+        if self._settled_at is None or self.own.demand == ASKED or exchange.doubled or exchange.leavers:
             return False
-        return self._settled_at == (self._applied.members.changes, self._exchange.greetings, self._birth.changes)
+        return self._settled_at == (self._applied.members.changes, exchange.greetings, self._birth.changes)
 
     def advance(self, now_ms: int) -> None:
         """Do what is due by now: another own origin, the own admission, Joins of other origins."""
