@@ -15,7 +15,7 @@ from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, keys_at
 from crdtstream.clients.context import CommandError, Context, Reply
 from crdtstream.clients.notifications import GENERIC
-from crdtstream.commands.groups import NOT_ADMITTED
+from crdtstream.commands.groups import require_admitted
 from crdtstream.commands.integers import integer
 from crdtstream.commands.renaming import require_copyable
 from crdtstream.core import effects as fx
@@ -162,12 +162,8 @@ def require_importable(context: Context, stream: StreamDump) -> None:
         )
     if any(sum(map(len, fields)) > size_max for _, fields in stream.entries):
         raise CommandError("ERR Elements are too large to be stored")
-    admission = context.cluster.admission
-    if stream.groups and admission is not None:
-        if not admission.admitted:
-            admission.want()
-            raise CommandError(NOT_ADMITTED)
-        admission.say_admitted()
+    if stream.groups:
+        require_admitted(context)
 
 
 def written_stream(replica: Replica, key: Key) -> Stream:
