@@ -128,8 +128,9 @@ DIFFERENCES: Final = (
     ),
     Difference(
         ("dump",),
-        "`DUMP` writes the format of Redis 7.0: not when a consumer last received an entry, which 7.2 added.",
-        "Every Redis from 7.0 on restores it.",
+        "`DUMP` writes the oldest format that holds all there is: of Redis 7.0 without consumers, of 7.2 with them, of"
+        " 8.6 with producer records, of 8.8 with released entries.",
+        "As many releases of Redis as possible restore it; Redis always writes its newest.",
     ),
     Difference(
         ("wait", "waitaof"),

@@ -1,8 +1,8 @@
 """Carrying: what COPY, MOVE and SWAPDB take along with the entries of a stream, its groups and its producer records.
 
 The entries of a copy belong to one origin, whatever origins wrote the source (core/copying.py). So the sets of IDs that
-a group keeps for each origin become one set: an ID of the copy is in it if the entry was, under the origin that wrote
-it. What lies above the last entry is in it if it was so for any origin.
+a group keeps for each origin become one set: an entry's ID is in it if it was under the origin that wrote the entry,
+and an ID that no entry has if it was under any origin.
 
     carried to all regions   the start; what the start or a run passes, as runs under the new create
     carried in this region   floor, delivered, skipped, replay; consumers, pending entries, producer records
@@ -110,15 +110,20 @@ def gathered(pieces: list[Piece], sets: Sets) -> IntervalSet:
     """The sets of all origins as one."""
     found = IntervalSet()
     for piece in pieces:
-        known = sets.get(piece.slot)
         below = previous_id(piece.first) or ID_MIN
+        add_between(found, sets, piece.before, below)
+        known = sets.get(piece.slot)
         for low, high in [] if known is None else known.pieces(below, piece.last):
             found.add(piece.before if low == below else low, high)
-    last = pieces[-1].last if pieces else ID_MIN
-    for known in sets.values():
-        for low, high in known.pieces(last, ID_MAX):
-            found.add(low, high)
+    add_between(found, sets, pieces[-1].last if pieces else ID_MIN, ID_MAX)
     return found
+
+
+def add_between(found: IntervalSet, sets: Sets, low: EntryId, high: EntryId) -> None:
+    """Add what any origin has of a stretch without entries."""
+    for known in sets.values():
+        for start, end in known.pieces(low, high):
+            found.add(start, end)
 
 
 def position_in(pieces: list[Piece], position: Position) -> EntryId:
@@ -189,22 +194,27 @@ def put_group(replica: Replica, key: Key, carried: CarriedGroup) -> None:
     floor = Position(carried.floor_default, {slot: carried.floor})
     sets = [of_slot(slot, known) for known in (carried.delivered, carried.skipped, carried.replay)]
     replica.record(fx.PlaceSet(key, carried.name, floor, sets[0], sets[1], sets[2], carried.entries_read))
-    put_consumers(replica, key, carried)
+    put_consumers(replica, key, carried.name, carried.consumers, carried.pending)
 
 
 def of_slot(slot: int, known: IntervalSet) -> dict[int, list[Interval]]:
     return {slot: known.pairs()} if known else {}
 
 
-def put_consumers(replica: Replica, key: Key, carried: CarriedGroup) -> None:
-    slot, name = replica.applied.slot, carried.name
-    for consumer, seen_ms, active_ms in carried.consumers:
+def put_consumers(
+    replica: Replica, key: Key, name: bytes, consumers: list[tuple[bytes, int, int]], pending: list[Row]
+) -> None:
+    """Give a group consumers, each with when it was seen and active (-1: never), and pending entries of this origin."""
+    stream = replica.keyspace.known(key)
+    assert stream is not None, "consumers for a key that does not exist"
+    entries_read, slot = stream.groups[name].entries_read, replica.applied.slot
+    for consumer, seen_ms, active_ms in consumers:
         if active_ms >= 0:
             # A delivery of nothing says when the consumer was active.
-            replica.record(fx.EntriesDelivered(key, name, consumer, active_ms, {}, False, carried.entries_read))
+            replica.record(fx.EntriesDelivered(key, name, consumer, active_ms, {}, False, entries_read))
         replica.record(fx.ConsumerCreated(key, name, consumer, seen_ms))
     held: dict[bytes, list[tuple[int, EntryId, int, int]]] = {}
-    for row in carried.pending:
+    for row in pending:
         held.setdefault(row.consumer, []).append((slot, row.entry_id, row.delivered_ms, row.deliveries))
     for consumer, rows in held.items():
         replica.record(fx.PendingClaimed(key, name, consumer, rows))
