@@ -94,15 +94,26 @@ DIFFERENCES: Final = (
     ),
     Difference(
         ("xadd", "xcfgset"),
-        "`IDMP` and `IDMPAUTO` recognise a repetition in the region that added the entry; `RENAME` and `COPY` drop the"
-        " records.",
+        "`IDMP` and `IDMPAUTO` recognise a repetition in the region that added the entry; `RENAME` drops the records.",
         "Producer records are local, like pending entries.",
     ),
     Difference(
         ("rename", "copy", "move", "swapdb"),
-        "Entries are rewritten and groups are dropped, for at most `copy_entries_max` entries.",
-        "An entry is known to other regions by its key and its number, so it has to be written again. A group's"
-        " position and acknowledgements name the entries as they were: carried over, it would skip or repeat some.",
+        "Entries are rewritten, at most `copy_entries_max` of them.",
+        "An entry is known to other regions by its key and its number, so it has to be written again.",
+    ),
+    Difference(
+        ("rename",),
+        "`RENAME` drops groups.",
+        "What other regions' readers hold and acknowledge at that moment names the entries as they were, and would be"
+        " delivered again. Who wants groups to go along can copy the stream and delete the source.",
+    ),
+    Difference(
+        ("copy", "move", "swapdb"),
+        "Groups, consumers and pending entries go along in this region. To other regions' readers the group is a new"
+        " one, which begins behind what all regions know to be acknowledged. `TRYAGAIN` as for `XGROUP CREATE`.",
+        "Consumers and pending entries are local: what other regions' readers hold is not known here, so they get it"
+        " again rather than never.",
     ),
     Difference(
         ("expire", "persist"),
@@ -117,8 +128,9 @@ DIFFERENCES: Final = (
     ),
     Difference(
         ("dump",),
-        "`DUMP` writes the format of Redis 7.0: not when a consumer last received an entry, which 7.2 added.",
-        "Every Redis from 7.0 on restores it.",
+        "`DUMP` writes the oldest format that holds all there is: of Redis 7.0 without consumers, of 7.2 with them, of"
+        " 8.6 with producer records, of 8.8 with released entries.",
+        "As many releases of Redis as possible restore it; Redis always writes its newest.",
     ),
     Difference(
         ("wait", "waitaof"),

@@ -3,8 +3,8 @@
 RESTORE keeps the IDs of the payload in every ID mode, as COPY does: the entries are written into the tree of this
 region's origin, under the IDs that they had. So a payload restored in two regions at once gives each entry twice.
 
-A group begins at the payload's last delivered ID, in all regions. Consumers and pending entries are local, so they are
-restored in this region only. DUMP writes one entry for each ID, and what this region sees of groups.
+A group begins at the payload's last delivered ID, in all regions. Consumers, pending entries and producer records are
+local, so they are restored in this region only. DUMP writes one entry for each ID, and what this region sees of groups.
 
 Reference: `dumpCommand` and `restoreCommand` of Redis.
 """
@@ -15,21 +15,33 @@ from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, keys_at
 from crdtstream.clients.context import CommandError, Context, Reply
 from crdtstream.clients.notifications import GENERIC
-from crdtstream.commands.groups import NOT_ADMITTED
+from crdtstream.commands.groups import require_admitted
+from crdtstream.commands.idempotence import duration_s_of, entries_max_of, since_ms_of
 from crdtstream.commands.integers import integer
 from crdtstream.commands.renaming import require_copyable
-from crdtstream.core import effects as fx
 from crdtstream.core.block import BLOCK_BYTES, BLOCK_ENTRIES, Block
+from crdtstream.core.carrying import put_consumers, put_producers
 from crdtstream.core.effects import Key, Position
 from crdtstream.core.encoding import encode_entry, entry_fields
 from crdtstream.core.entry_id import ID_MAX, ID_MIN
 from crdtstream.core.group import Group
+from crdtstream.core.idempotence import Producers
 from crdtstream.core.merging import merge
+from crdtstream.core.pending import Row
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from crdtstream.protocols import replies
 from crdtstream.protocols.listpack import DumpFault
-from crdtstream.protocols.stream_dump import Entry, GroupDump, PendingDump, StreamDump, dumped, is_sound, restored
+from crdtstream.protocols.stream_dump import (
+    Entry,
+    GroupDump,
+    PendingDump,
+    ProducersDump,
+    StreamDump,
+    dumped,
+    is_sound,
+    restored,
+)
 
 SYNTAX_ERROR = "ERR syntax error"
 FREQUENCY_MAX = 255
@@ -42,10 +54,14 @@ def dump(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if stream is None:
         return replies.null_bulk(client.protocol)
     require_copyable(context, stream)
-    return replies.bulk(dumped(dump_of(stream)))
+    found = dump_of(stream)
+    if stream.producers is not None:
+        found.producers = producers_dump(context, stream, stream.producers)
+    return replies.bulk(dumped(found))
 
 
 def dump_of(stream: Stream) -> StreamDump:
+    """All but producers."""
     found = StreamDump()
     found.entries = entries_of(stream)
     found.last_id = stream.top
@@ -63,6 +79,14 @@ def entries_of(stream: Stream) -> list[Entry]:
             entry_id = run.block.id_at(index)
             if not found or found[-1][0] != entry_id:
                 found.append((entry_id, entry_fields(run.block.entry(index))))
+    return found
+
+
+def producers_dump(context: Context, stream: Stream, producers: Producers) -> ProducersDump:
+    found = ProducersDump(duration_s_of(context, stream), entries_max_of(context, stream))
+    since_ms = since_ms_of(context, stream)
+    found.records = [(producer, name, entry_id) for producer, name, entry_id, ms in producers.rows() if ms > since_ms]
+    found.added, found.duplicates = producers.added, producers.duplicates
     return found
 
 
@@ -161,12 +185,8 @@ def require_importable(context: Context, stream: StreamDump) -> None:
         )
     if any(sum(map(len, fields)) > size_max for _, fields in stream.entries):
         raise CommandError("ERR Elements are too large to be stored")
-    admission = context.cluster.admission
-    if stream.groups and admission is not None:
-        if not admission.admitted:
-            admission.want()
-            raise CommandError(NOT_ADMITTED)
-        admission.say_admitted()
+    if stream.groups:
+        require_admitted(context)
 
 
 def written_stream(replica: Replica, key: Key) -> Stream:
@@ -186,7 +206,9 @@ def write(context: Context, key: Key, stream: StreamDump) -> None:
     last_id = max(stream.last_id, written_stream(replica, key).top)
     replica.set_id(key, last_id, stream.entries_added, None if stream.max_deleted == ID_MIN else stream.max_deleted)
     for group in stream.groups:
-        write_group(context, key, group, stream.entries_added)
+        write_group(replica, key, group, stream.entries_added)
+    if stream.producers is not None:
+        write_producers(context, key, stream.producers)
 
 
 def write_entries(replica: Replica, key: Key, entries: list[Entry]) -> None:
@@ -201,22 +223,29 @@ def write_entries(replica: Replica, key: Key, entries: list[Entry]) -> None:
     replica.add_block(key, block)
 
 
-def write_group(context: Context, key: Key, group: GroupDump, entries_added: int) -> None:
+def write_group(replica: Replica, key: Key, group: GroupDump, entries_added: int) -> None:
     """Create the group behind what it was delivered, then what is local: consumers, and pending entries as if claimed;
     those that were deleted stay pending, as in Redis.
     """
-    replica = context.replica
     replica.create_group(key, group.name, Position(group.last_id), min(group.entries_read, entries_added))
-    for consumer, seen_ms, _ in group.consumers:
-        replica.record(fx.ConsumerCreated(key, group.name, consumer, seen_ms))
     slot = replica.applied.slot
-    for consumer, _, active_ms in group.consumers:
-        own = [row for row in group.pending if row.consumer == consumer]
-        rows = [(slot, row.entry_id, row.delivered_ms, row.deliveries) for row in own]
-        if rows:
-            replica.record(fx.PendingClaimed(key, group.name, consumer, rows))
-        active_ms = max([active_ms, *[row.delivered_ms for row in own]])
-        written_stream(replica, key).groups[group.name].consumers[consumer].active_ms = active_ms
+    pending = [Row(row.entry_id, slot, row.consumer, row.delivered_ms, row.deliveries) for row in group.pending]
+    put_consumers(replica, key, group.name, group.consumers, pending)
+
+
+def write_producers(context: Context, key: Key, found: ProducersDump) -> None:
+    """The records, as made when their entries were added; nothing if nobody ever added idempotently."""
+    usual = (duration_s_of(context, None), entries_max_of(context, None))
+    is_usual = (found.duration_s, found.entries_max) == usual
+    if is_usual and not found.added and not found.records:
+        return
+    producers = Producers()
+    if not is_usual:
+        producers.duration_s, producers.entries_max = found.duration_s, found.entries_max
+    for producer, name, entry_id in found.records:
+        producers.record(producer, name, entry_id, min(entry_id[0], context.now_ms))
+    producers.added, producers.duplicates = found.added, found.duplicates
+    put_producers(context.replica, key, producers)
 
 
 COMMANDS: list[Command] = [
@@ -228,7 +257,7 @@ COMMANDS: list[Command] = [
         keys=keys_at(1, "RO access"),
         since="2.6.0",
         group="generic",
-        summary="Returns a serialized representation of a stream, which Redis 7.0 and later restore.",
+        summary="Returns a serialized representation of a stream, which Redis restores.",
         syntax="key",
     ),
     Command(
@@ -240,7 +269,7 @@ COMMANDS: list[Command] = [
         keys=keys_at(1, "OW update"),
         since="2.6.0",
         group="generic",
-        summary="Creates a stream from its serialized representation, as Redis 5.0 to 7.4 write it.",
+        summary="Creates a stream from its serialized representation, as Redis 5.0 to 8.10 write it.",
         syntax=(
             "key ttl# serialized-value [REPLACE@3.0.0] [ABSTTL@5.0.0] [IDLETIME seconds#@5.0.0] [FREQ frequency#@5.0.0]"
         ),

@@ -41,6 +41,8 @@ class GroupReader(Waiter):
         super().__init__(client, keys, options.deadline_ms)
         self.options = options
         self.after = after
+        # While it waits, streams that had nothing for it: to look at them again is no request of the consumer.
+        self.idle: list[Key] = []
 
     def serve(self, context: Context) -> bytes | None:
         if context.standing.departing:
@@ -51,6 +53,7 @@ class GroupReader(Waiter):
         parts: list[bytes] = []
         streams = 0
         room = Room(self.options)
+        self.idle = []
         for i, (stream, group) in enumerate(found):
             key, after = self.keys[i], self.after[i]
             if room.is_full():
@@ -65,6 +68,8 @@ class GroupReader(Waiter):
                 parts += chunks
         if streams == 0:
             return None
+        for key in self.idle:
+            attend(context, key, self.options.group, self.options.consumer)
         return streams_header(streams, self.client.protocol) + b"".join(parts)
 
     def read_new(self, context: Context, key: Key, stream: Stream, group: Group, room: Room) -> tuple[int, list[bytes]]:
@@ -78,7 +83,10 @@ class GroupReader(Waiter):
         left = self.options.count if self.options.count < 0 else self.options.count - count
         delivery = self.fitting(stream, group, room, left)
         if delivery.count == 0:
-            attend(context, key, self.options.group, self.options.consumer)
+            if context.parking.holds(self):
+                self.idle.append(key)
+            else:
+                attend(context, key, self.options.group, self.options.consumer)
             return count, chunks
         if context.notifications.on:
             # A delivery creates its consumer too, and would not tell that.

@@ -58,6 +58,17 @@ def attend(context: Context, key: Key, name: bytes, consumer: bytes) -> None:
         context.replica.record(fx.ConsumerCreated(key, name, consumer, context.now_ms))
 
 
+def require_admitted(context: Context) -> None:
+    """For commands that create groups and do not wait: TRYAGAIN unless this origin is admitted."""
+    admission = context.cluster.admission
+    if admission is None:
+        return
+    if not admission.admitted:
+        admission.want()
+        raise CommandError(NOT_ADMITTED)
+    admission.say_admitted()
+
+
 # XGROUP
 
 

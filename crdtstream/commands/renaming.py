@@ -3,8 +3,11 @@
 RENAME is a DEL of the target, a copy, and a DEL of the source, all in one batch. The copy is written to the local
 origin's tree and has no groups (see core/copying.py), while Redis keeps them; clients waiting in a group of the source
 get an error that the group is gone. The cost is proportional to the number of entries, so streams of more than
-`copy_entries_max` entries are rejected. MOVE is a RENAME into another database, and SWAPDB one of each key of both; its
-limit is on all entries together.
+`copy_entries_max` entries are rejected.
+
+COPY, MOVE and SWAPDB take groups along, with what this region knows of their readers, and producer records
+(core/carrying.py). MOVE is a COPY into another database and a DEL of the source, and SWAPDB one of each key of both;
+its limit is on all entries together.
 
 Reference: `renameGenericCommand` and `copyCommand` of Redis.
 """
@@ -15,7 +18,9 @@ from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, keys_at
 from crdtstream.clients.context import CommandError, Context, Reply
 from crdtstream.clients.notifications import GENERIC
+from crdtstream.commands.groups import require_admitted
 from crdtstream.commands.integers import integer
+from crdtstream.core.carrying import Carried, copy_whole, put
 from crdtstream.core.copying import copy_stream
 from crdtstream.core.effects import Key
 from crdtstream.core.keyspace import DATABASES
@@ -81,7 +86,8 @@ def copy(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if stream is None or (not replace and context.replica.keyspace.find(target) is not None):
         return replies.ZERO
     require_copyable(context, stream)
-    copy_stream(context.replica, stream, target)
+    require_admitted_for(context, [stream])
+    copy_whole(context.replica, stream, target)
     context.notifications.note(GENERIC, b"copy_to", target)
     return replies.ONE
 
@@ -95,7 +101,8 @@ def move_to_database(context: Context, client: Client, argv: list[bytes]) -> Rep
     if stream is None or context.replica.keyspace.find(target) is not None:
         return replies.ZERO
     require_copyable(context, stream)
-    copy_stream(context.replica, stream, target)
+    require_admitted_for(context, [stream])
+    copy_whole(context.replica, stream, target)
     context.replica.delete_stream(source)
     context.notifications.note(GENERIC, b"move_from", source)
     context.notifications.note(GENERIC, b"move_to", target)
@@ -126,25 +133,38 @@ def require_swappable(context: Context, one: int, other: int) -> None:
             f"ERR the databases have {entries} entries; SWAPDB rewrites every entry and accepts at most"
             f" copy_entries_max = {entries_max}: raise that limit, or trim the streams"
         )
+    require_admitted_for(context, [stream for stream in streams if stream is not None])
+
+
+def require_admitted_for(context: Context, streams: list[Stream]) -> None:
+    if any(stream.groups for stream in streams):
+        require_admitted(context)
 
 
 def swap(replica: Replica, one: Key, other: Key) -> None:
     """Swap two keys, of which one may not exist; if both do, one goes by way of a third name."""
     first, second = replica.keyspace.find(one), replica.keyspace.find(other)
     if first is not None and second is not None:
-        aside = free_name(replica, one)
-        copy_stream(replica, first, aside)
-        copy_stream(replica, second, one)
-        put_aside = replica.keyspace.find(aside)
-        assert put_aside is not None, "the copy does not exist"
-        copy_stream(replica, put_aside, other)
-        replica.delete_stream(aside)
+        swap_streams(replica, one, first, other, second)
     elif first is not None:
-        copy_stream(replica, first, other)
+        copy_whole(replica, first, other)
         replica.delete_stream(one)
     elif second is not None:
-        copy_stream(replica, second, one)
+        copy_whole(replica, second, one)
         replica.delete_stream(other)
+
+
+def swap_streams(replica: Replica, one: Key, first: Stream, other: Key, second: Stream) -> None:
+    carried = (Carried(first), Carried(second))
+    aside = free_name(replica, one)
+    copy_stream(replica, first, aside)
+    copy_stream(replica, second, one)
+    put_aside = replica.keyspace.find(aside)
+    assert put_aside is not None, "the copy does not exist"
+    copy_stream(replica, put_aside, other)
+    replica.delete_stream(aside)
+    put(replica, other, carried[0])
+    put(replica, one, carried[1])
 
 
 def free_name(replica: Replica, key: Key) -> Key:

@@ -394,6 +394,10 @@ def _apply_to_group(stream: Stream, group: Group, fact: LocalFact) -> bool:
     if isinstance(fact, fx.PositionRaised):
         group.apply_position_raised(stream.trees, fact.entry_id)
         return False
+    if isinstance(fact, fx.PlaceSet):
+        group.apply_place_set(fact.floor, fact.delivered, fact.skipped, fact.replay)
+        group.entries_read = fact.entries_read
+        return True
     raise AssertionError(f"no rule applies {type(fact).__name__}")
 
 

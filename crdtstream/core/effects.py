@@ -355,6 +355,31 @@ class PositionRaised(LocalFact):
         self.entry_id = entry_id
 
 
+class PlaceSet(LocalFact):
+    """A group of a copy has been read as far as that of the source: its floor, and by origin what this region
+    delivered, skipped and wants again (core/group.py).
+    """
+
+    __slots__ = ("delivered", "entries_read", "floor", "replay", "skipped")
+
+    def __init__(
+        self,
+        key: Key,
+        group: bytes,
+        floor: Position,
+        delivered: dict[int, list[Interval]],
+        skipped: dict[int, list[Interval]],
+        replay: dict[int, list[Interval]],
+        entries_read: int,
+    ) -> None:
+        super().__init__(key, group)
+        self.floor = floor
+        self.delivered = delivered
+        self.skipped = skipped
+        self.replay = replay
+        self.entries_read = entries_read
+
+
 class ProducersFact(LocalFact):
     """A local fact about the idempotent adds of a stream (core/idempotence.py)."""
 

@@ -417,6 +417,20 @@ class Group:
             self.floor = Position(entry_id, ids)
         self._rebuild_passed()
 
+    def apply_place_set(
+        self,
+        floor: Position,
+        delivered: dict[int, list[Interval]],
+        skipped: dict[int, list[Interval]],
+        replay: dict[int, list[Interval]],
+    ) -> None:
+        """Replace what this region has delivered, skipped and wants again."""
+        self.floor = floor
+        self.delivered = {slot: IntervalSet.of(pieces) for slot, pieces in delivered.items()}
+        self.skipped = {slot: IntervalSet.of(pieces) for slot, pieces in skipped.items()}
+        self.replay = {slot: IntervalSet.of(pieces) for slot, pieces in replay.items()}
+        self._rebuild_passed()
+
     def _rebuild_passed(self) -> None:
         slots = sorted({*self.delivered, *self.skipped, *self.acked})
         self.passed = {slot: self._passed_of(slot) for slot in slots}

@@ -296,6 +296,13 @@ class Replica:
 
     # Prepare: acknowledgements
 
+    def settle(self, key: Key, name: bytes, runs: dict[int, list[Interval]]) -> None:
+        """Prepare the runs that a group has under its source's name, for the group of the copy."""
+        stream = self.keyspace.known(key)
+        assert stream is not None, "runs for a key that does not exist"
+        if runs:
+            self._commit(fx.Acknowledged(key, name, sorted(stream.groups[name].creates), runs))
+
     def acknowledge_key(self, key: Key) -> None:
         """Prepare the new runs of this key's groups; call it before another effect on the key."""
         if self.changed.dirty:

@@ -16,6 +16,7 @@ from crdtstream.core.effects import (
     LocalFact,
     PendingClaimed,
     PendingDropped,
+    PlaceSet,
     PositionRaised,
     PositionSet,
     ProducerRecorded,
@@ -52,6 +53,7 @@ _POSITION_SET: Final = 6
 _POSITION_RAISED: Final = 7
 _PRODUCER_RECORDED: Final = 8
 _PRODUCERS_CONFIGURED: Final = 9
+_PLACE_SET: Final = 10
 
 _COMMON_VALUES: Final = 5
 
@@ -81,6 +83,9 @@ def _kind_and_values(fact: LocalFact) -> tuple[int, Row]:
         return _PRODUCER_RECORDED, (fact.producer, fact.name, fact.entry_id, *times)
     if isinstance(fact, ProducersConfigured):
         return _PRODUCERS_CONFIGURED, (fact.duration_s, fact.entries_max)
+    if isinstance(fact, PlaceSet):
+        sets = [intervals_column(intervals) for intervals in (fact.delivered, fact.skipped, fact.replay)]
+        return _PLACE_SET, (*position_values(fact.floor), *sets, fact.entries_read)
     assert isinstance(fact, PositionRaised), f"no encoding for a {type(fact).__name__}"
     return _POSITION_RAISED, (fact.entry_id,)
 
@@ -124,6 +129,8 @@ def _read_fact_of(kind: int, key: Key, group: bytes, values: Row) -> LocalFact:
     if kind == _POSITION_RAISED:
         (entry_id,) = read_row(values, 1, "PositionRaised")
         return PositionRaised(key, group, read_id(entry_id, "position"))
+    if kind == _PLACE_SET:
+        return _read_place_set(key, group, values)
     if kind == _PRODUCER_RECORDED:
         return _read_recorded(key, values)
     if kind == _PRODUCERS_CONFIGURED:
@@ -132,6 +139,19 @@ def _read_fact_of(kind: int, key: Key, group: bytes, values: Row) -> LocalFact:
             key, read_optional(duration_s, "duration"), read_optional(entries_max, "number of records")
         )
     raise CodecError(f"{kind} is not a kind of fact")
+
+
+def _read_place_set(key: Key, group: bytes, values: Row) -> PlaceSet:
+    default, ids, delivered, skipped, replay, entries_read = read_row(values, 6, "PlaceSet")
+    return PlaceSet(
+        key,
+        group,
+        read_position(default, ids),
+        read_intervals(delivered, "delivered"),
+        read_intervals(skipped, "skipped"),
+        read_intervals(replay, "wanted again"),
+        read_int(entries_read, "entries read"),
+    )
 
 
 def _read_recorded(key: Key, values: Row) -> ProducerRecorded:

@@ -1,7 +1,16 @@
 """Streams as DUMP writes and RESTORE reads them: Redis's RDB serialisation, its version, and a CRC-64 of both.
 
-Written are listpacks of kind 2, with the version of Redis 7.0, which every later Redis reads too. Read are kinds 1
-(Redis 5.0), 2 (7.0) and 3 (7.2), plain or compressed. Whatever else is in the bytes raises `DumpFault`.
+Each kind of stream adds something to the one before:
+
+    kind   of Redis   with
+    1      5.0        entries, groups, consumers, pending entries
+    2      7.0        highest deleted ID, entries added, entries read by groups
+    3      7.2        when a consumer last received an entry
+    4      8.6        producers and their records (IDMP)
+    5      8.8        entries that were released (XNACK)
+
+Read are all of them, plain or compressed; whatever else is in the bytes raises `DumpFault`. Written is the oldest kind
+from 2 on that holds all there is, so that as many releases as possible read it; Redis writes its newest.
 
 IDs are strictly ascending. In a node, an entry is flags, the difference of its ID to the node's, and its fields, whose
 names are left out where they are those of the node's first entry.
@@ -14,6 +23,7 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.core.entry_id import ID_MIN, U64_MAX, EntryId
+from crdtstream.core.pending import RELEASED_MIN
 from crdtstream.protocols import listpack
 from crdtstream.protocols.crc64 import crc64
 from crdtstream.protocols.listpack import DumpFault
@@ -21,9 +31,13 @@ from crdtstream.protocols.listpack import DumpFault
 KIND_1: Final = 15
 KIND_2: Final = 19
 KIND_3: Final = 21
-KINDS: Final = (KIND_1, KIND_2, KIND_3)
-VERSION_WRITTEN: Final = 10
-VERSION_MAX: Final = 13
+KIND_4: Final = 26
+KIND_5: Final = 27
+KINDS: Final = (KIND_1, KIND_2, KIND_3, KIND_4, KIND_5)
+# The version of the first release that reads the kind.
+VERSIONS: Final = {KIND_2: 10, KIND_3: 11, KIND_4: 13, KIND_5: 14}
+# That of Redis 8.10.
+VERSION_MAX: Final = 15
 FOOTER_BYTES: Final = 10
 ID_BYTES: Final = 16
 NODE_ENTRIES: Final = 100
@@ -31,6 +45,13 @@ NODE_BYTES: Final = 4096
 DELETED: Final = 1
 SAME_FIELDS: Final = 2
 UNKNOWN: Final = -1
+# What Redis has for streams without settings of their own.
+DURATION_S: Final = 100
+RECORDS_MAX: Final = 100
+# The largest values that Redis takes.
+DURATION_S_MAX: Final = 86_400
+RECORDS_LIMIT: Final = 10_000
+COUNT_MAX: Final = 2**63 - 1
 # Counts of deliveries go on from here, and must fit into 63 bits.
 DELIVERIES_MAX: Final = 1 << 62
 
@@ -38,6 +59,8 @@ Entry = tuple[EntryId, list[bytes]]
 
 
 class PendingDump:
+    """A pending entry; one that was released has a negative time, which grows with each release, and no consumer."""
+
     __slots__ = ("consumer", "delivered_ms", "deliveries", "entry_id")
 
     def __init__(self, entry_id: EntryId, consumer: bytes, delivered_ms: int, deliveries: int) -> None:
@@ -60,8 +83,25 @@ class GroupDump:
         self.consumers: list[tuple[bytes, int, int]] = []
 
 
+class ProducersDump:
+    """What idempotent adds have left: how long and how many records are kept, `(producer, name, ID)` for each of them,
+    and how many there ever were.
+    """
+
+    __slots__ = ("added", "duplicates", "duration_s", "entries_max", "records")
+
+    def __init__(self, duration_s: int, entries_max: int) -> None:
+        self.duration_s = duration_s
+        self.entries_max = entries_max
+        self.records: list[tuple[bytes, bytes, EntryId]] = []
+        self.added = 0
+        self.duplicates = 0
+
+
 class StreamDump:
-    __slots__ = ("entries", "entries_added", "groups", "last_id", "max_deleted")
+    """A stream; `producers` is None if nobody ever added idempotently."""
+
+    __slots__ = ("entries", "entries_added", "groups", "last_id", "max_deleted", "producers")
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
@@ -69,13 +109,14 @@ class StreamDump:
         self.max_deleted = ID_MIN
         self.entries_added = 0
         self.groups: list[GroupDump] = []
+        self.producers: ProducersDump | None = None
 
 
 # The footer
 
 
-def sealed(body: bytes) -> bytes:
-    body += VERSION_WRITTEN.to_bytes(2, "little")
+def sealed(body: bytes, version: int = VERSION_MAX) -> bytes:
+    body += version.to_bytes(2, "little")
     return body + crc64(body).to_bytes(8, "little")
 
 
@@ -91,15 +132,27 @@ def is_sound(payload: bytes) -> bool:
 
 
 def dumped(stream: StreamDump) -> bytes:
+    kind = kind_of(stream)
     nodes = nodes_of(stream.entries)
-    parts = [bytes([KIND_2]), length(len(nodes))]
+    parts = [bytes([kind]), length(len(nodes))]
     for node in nodes:
         parts += [string(id_bytes(node[0][0])), string(node_bytes(node))]
     first_id = stream.entries[0][0] if stream.entries else ID_MIN
     numbers = [len(stream.entries), *stream.last_id, *first_id, *stream.max_deleted, stream.entries_added]
     parts += [length(number) for number in [*numbers, len(stream.groups)]]
-    parts += [group_bytes(group) for group in stream.groups]
-    return sealed(b"".join(parts))
+    parts += [group_bytes(group, kind) for group in stream.groups]
+    if kind >= KIND_4:
+        parts.append(producers_bytes(stream.producers or ProducersDump(DURATION_S, RECORDS_MAX)))
+    return sealed(b"".join(parts), VERSIONS[kind])
+
+
+def kind_of(stream: StreamDump) -> int:
+    """The oldest kind that holds all there is."""
+    if any(row.delivered_ms < 0 for group in stream.groups for row in group.pending):
+        return KIND_5
+    if stream.producers is not None:
+        return KIND_4
+    return KIND_3 if any(group.consumers for group in stream.groups) else KIND_2
 
 
 def nodes_of(entries: list[Entry]) -> list[list[Entry]]:
@@ -137,19 +190,38 @@ def wrapped(difference: int) -> int:
     return listpack.signed(difference & U64_MAX, 64)
 
 
-def group_bytes(group: GroupDump) -> bytes:
+def group_bytes(group: GroupDump, kind: int) -> bytes:
     parts = [string(group.name), *[length(number & U64_MAX) for number in (*group.last_id, group.entries_read)]]
     parts.append(length(len(group.pending)))
     for row in group.pending:
-        parts += [id_bytes(row.entry_id), row.delivered_ms.to_bytes(8, "little"), length(row.deliveries)]
+        parts += [id_bytes(row.entry_id), time_bytes(max(row.delivered_ms, 0)), length(row.deliveries)]
     parts.append(length(len(group.consumers)))
     held: dict[bytes, list[bytes]] = {}
     for row in group.pending:
-        held.setdefault(row.consumer, []).append(id_bytes(row.entry_id))
-    for name, seen_ms, _ in group.consumers:
+        if row.delivered_ms >= 0:
+            held.setdefault(row.consumer, []).append(id_bytes(row.entry_id))
+    for name, seen_ms, active_ms in group.consumers:
         own = held.get(name, [])
-        parts += [string(name), seen_ms.to_bytes(8, "little"), length(len(own)), *own]
+        times = [time_bytes(seen_ms), *([time_bytes(active_ms)] if kind >= KIND_3 else [])]
+        parts += [string(name), *times, length(len(own)), *own]
+    if kind >= KIND_5:
+        released = sorted([row for row in group.pending if row.delivered_ms < 0], key=lambda row: row.delivered_ms)
+        parts += [length(len(released)), *[id_bytes(row.entry_id) for row in released]]
     return b"".join(parts)
+
+
+def producers_bytes(producers: ProducersDump) -> bytes:
+    of_producer: dict[bytes, list[bytes]] = {}
+    for producer, name, (ms, seq) in producers.records:
+        of_producer.setdefault(producer, []).append(string(name) + length(ms) + length(seq))
+    parts = [length(producers.duration_s), length(producers.entries_max), length(len(of_producer))]
+    for producer, records in of_producer.items():
+        parts += [string(producer), length(len(records)), *records]
+    return b"".join([*parts, length(producers.added), length(producers.duplicates)])
+
+
+def time_bytes(ms: int) -> bytes:
+    return ms.to_bytes(8, "little", signed=True)
 
 
 def length(value: int) -> bytes:
@@ -256,6 +328,8 @@ def restored(payload: bytes) -> StreamDump:
     if stream.entries and stream.entries[-1][0] > stream.last_id:
         raise DumpFault("the last ID is below that of an entry")
     stream.groups = [read_group(reader, kind, stream) for _ in range(reader.length())]
+    if kind >= KIND_4:
+        stream.producers = read_producers(reader)
     if not reader.is_done() or len({group.name for group in stream.groups}) != len(stream.groups):
         raise DumpFault("more than a stream, or a group twice")
     return stream
@@ -335,25 +409,52 @@ def read_group(reader: Reader, kind: int, stream: StreamDump) -> GroupDump:
         entry_id, delivered_ms = reader.entry_id(), reader.number(8)
         deliveries = min(reader.length(), DELIVERIES_MAX)
         group.pending.append(PendingDump(entry_id, b"", delivered_ms, deliveries))
-    owners: list[tuple[EntryId, bytes]] = []
+    owners: dict[EntryId, bytes] = {}
+    held = 0
     for _ in range(reader.length()):
-        owners += read_consumer(reader, kind, group)
-    group.pending.sort(key=lambda row: row.entry_id)
-    owners.sort()
-    if [row.entry_id for row in group.pending] != [entry_id for entry_id, _ in owners]:
-        raise DumpFault("a pending entry without a consumer, or the other way round")
-    for row, (_, consumer) in zip(group.pending, owners, strict=True):
-        row.consumer = consumer
+        own = read_consumer(reader, kind, group)
+        owners.update(own)
+        held += len(own)
+    released = [reader.entry_id() for _ in range(reader.length())] if kind >= KIND_5 else []
+    assign(group, owners, {entry_id: RELEASED_MIN + at for at, entry_id in enumerate(released)})
+    if held + len(released) != len(group.pending):
+        raise DumpFault("an entry that two consumers hold")
     check_group(group)
     return group
 
 
+def assign(group: GroupDump, owners: dict[EntryId, bytes], released: dict[EntryId, int]) -> None:
+    """Give each pending entry its consumer, or the time that tells that it was released."""
+    group.pending.sort(key=lambda row: row.entry_id)
+    if [row.entry_id for row in group.pending] != sorted([*owners, *released]):
+        raise DumpFault("a pending entry without a consumer, or the other way round")
+    for row in group.pending:
+        if row.delivered_ms < 0:
+            raise DumpFault("a time before 1970")
+        row.consumer = owners.get(row.entry_id, b"")
+        row.delivered_ms = released.get(row.entry_id, row.delivered_ms)
+
+
 def read_consumer(reader: Reader, kind: int, group: GroupDump) -> list[tuple[EntryId, bytes]]:
-    """Add a consumer to its group; returns what it holds."""
+    """Add a consumer to its group; returns what it holds. Before kind 3, that it was seen is the best that is known."""
     consumer, seen_ms = reader.string(), reader.number(8)
-    active_ms = reader.number(8) if kind == KIND_3 else UNKNOWN
+    active_ms = max(reader.number(8), UNKNOWN) if kind >= KIND_3 else seen_ms
     group.consumers.append((consumer, seen_ms, active_ms))
     return [(reader.entry_id(), consumer) for _ in range(reader.length())]
+
+
+def read_producers(reader: Reader) -> ProducersDump:
+    found = ProducersDump(reader.length(), reader.length())
+    for _ in range(reader.length()):
+        producer = reader.string()
+        for _ in range(reader.length()):
+            found.records.append((producer, reader.string(), reader.id_in_lengths()))
+    found.added, found.duplicates = reader.length(), reader.length()
+    if not (0 < found.duration_s <= DURATION_S_MAX and 0 < found.entries_max <= RECORDS_LIMIT):
+        raise DumpFault("producers with settings that Redis refuses")
+    if max(found.added, found.duplicates) > COUNT_MAX:
+        raise DumpFault("more idempotent adds than can be counted")
+    return found
 
 
 def check_group(group: GroupDump) -> None:
@@ -361,8 +462,7 @@ def check_group(group: GroupDump) -> None:
         raise DumpFault("a consumer twice")
     if len({row.entry_id for row in group.pending}) != len(group.pending):
         raise DumpFault("an entry that is pending twice")
-    times = [seen_ms for _, seen_ms, _ in group.consumers] + [row.delivered_ms for row in group.pending]
-    if any(ms < 0 for ms in times):
+    if any(seen_ms < 0 for _, seen_ms, _ in group.consumers):
         raise DumpFault("a time before 1970")
 
 

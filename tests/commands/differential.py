@@ -9,7 +9,7 @@ from __future__ import annotations
 from select import select
 
 from crdtstream.clients.client import Client
-from tests.commands.harness import Connection, Region, as_8_says, read_reply
+from tests.commands.harness import Argument, Connection, Region, as_8_says, read_reply
 from tests.commands.portraits import ENTRY_ID, SECOND_MS, Part, integers_in, parsed, portrait
 from tests.commands.random_requests import Request, Requests, named_ids
 
@@ -40,14 +40,19 @@ class Conversation:
         self.control.line("FLUSHALL")
         self.control.line(f"CONFIG SET stream-node-max-entries {NODE_ENTRIES}")
         self.region.run("CONFIG", "SET", "stream-node-max-entries", NODE_ENTRIES)
-        self.set_clock(int(self.control.run("TIME").split(b"\r\n")[2]) * SECOND_MS)
+        self.set_clock(self.server_ms())
         self.speakers = [Speaker(self.region, port, protocol) for protocol in PROTOCOLS]
         self.said: list[str] = []
+        self.dumped: tuple[bytes, bytes] = (b"", b"")
 
     def close(self) -> None:
         for speaker in self.speakers:
             speaker.connection.close()
         self.control.close()
+
+    def server_ms(self) -> int:
+        seconds, microseconds = self.control.run("TIME").split(b"\r\n")[2::2][:2]
+        return int(seconds) * SECOND_MS + int(microseconds) // SECOND_MS
 
     def set_clock(self, ms: int) -> None:
         self.region.replica.keyspace.now_ms = max(ms, self.region.replica.keyspace.now_ms)
@@ -75,11 +80,15 @@ class Conversation:
             self.compare(at, request, ours, theirs, missing)
         self.wake()
 
-    def with_ids(self, request: Request, ours: bool) -> Request:
-        ids = {f"@{at}": str(one.client.id if ours else one.number) for at, one in enumerate(self.speakers)}
+    def with_ids(self, request: Request, ours: bool) -> list[Argument]:
+        """The request with the numbers of clients on this side, and what the other side dumped."""
+        ids: dict[str, Argument] = {
+            f"@{at}": one.client.id if ours else one.number for at, one in enumerate(self.speakers)
+        }
+        ids["@dumped"] = self.dumped[ours]
         return [ids.get(word, word) for word in request]
 
-    def ask(self, speaker: Speaker, request: Request) -> bytes | None:
+    def ask(self, speaker: Speaker, request: list[Argument]) -> bytes | None:
         """The server's reply; None if the client waits."""
         speaker.connection.send(*request)
         if "BLOCK" in request and speaker.queued is None and self.waits(speaker):
@@ -131,6 +140,10 @@ class Conversation:
             same = portrait(said, one) == portrait(said, two) or only_kept_by_redis(one, two, missing)
             assert same, (said, one, two, self.said)
             self.requests.note(at, said, two)
+            if said[0] == "DUMP" and isinstance(one[1], bytes) and isinstance(two[1], bytes):
+                self.dumped = (one[1], two[1])
+                # No time in the payload lies ahead.
+                self.set_clock(self.server_ms())
         self.note_transaction(speaker, request, other)
         if request[0] == "EXEC":
             self.requests.note(at, request, other)

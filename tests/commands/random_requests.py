@@ -6,7 +6,10 @@ IDs and groups are few, so that requests meet. They stay away from what differs 
     s t     groups, removals, and the IDs that this module gives out
     u       IDs that the server makes from its clock, which the region follows
     n       trims with `~`, and no other removal, after which nodes would begin elsewhere
-    p q     RENAME and COPY, which drop groups and make lower IDs count as new, so these have no groups and no `$`
+    p q     RENAME, which drops groups and makes lower IDs count as new, so these have no groups and no `$`
+
+COPY, MOVE, SWAPDB and RESTORE of `s` and `t` are drawn where nobody waits or watches: lower IDs count as new after
+them. `@dumped` stands for what the last DUMP replied on the other side: each side restores payloads of the other.
 """
 
 from __future__ import annotations
@@ -49,6 +52,7 @@ class Requests:
         self.watching: set[int] = set()
         self.waiting = False
         self.bereft: set[str] = set()
+        self.has_dumped = False
 
     # Learning
 
@@ -70,6 +74,10 @@ class Requests:
             self.know(request[1], [reply[1].decode()])
         elif name == "XREADGROUP" and request[-2:-1] and request[-2] in KEYS:
             self.know(request[-2], [text.decode() for text in texts_in(reply) if ENTRY_ID.fullmatch(text)])
+        elif name in ("MOVE", "SWAPDB"):
+            self.added.difference_update(GROUPED)
+        elif name == "DUMP" and reply[0] == b"$":
+            self.has_dumped = True
         elif name in ("DEL", "UNLINK", "FLUSHALL", "EXPIREAT", "PEXPIRE") and not failed:
             self.added.difference_update(request[1:] if name in ("DEL", "UNLINK") else KEYS)
             self.bereft.difference_update(request[1:] if name in ("DEL", "UNLINK") else ())
@@ -88,8 +96,8 @@ class Requests:
         if client in self.open and rng.random() < 0.22:
             return [rng.choice(["EXEC", "EXEC", "EXEC", "DISCARD"])]
         kinds = (self.add, self.remove, self.read, self.acknowledge, self.look, self.group, self.key)
-        others = (self.transaction, self.move, self.node, self.clock)
-        kind = rng.choices((*kinds, *others), (26, 12, 16, 12, 14, 6, 5, 3, 3, 5, 5))[0]
+        others = (self.transaction, self.move, self.node, self.clock, self.carry)
+        kind = rng.choices((*kinds, *others), (26, 12, 16, 12, 14, 6, 5, 3, 3, 5, 5, 4))[0]
         request = kind(client)
         if may_wait and rng.random() < 0.06:
             request = self.wait(client)
@@ -270,6 +278,23 @@ class Requests:
         number = self.next_number(one)
         more = rng.choice([[], ["ENTRIESADDED", str(1000 + number), "MAXDELETEDID", f"{number}-0"]])
         return rng.choice([*moving, ["XSETID", one, f"{number}-1", *more], ["DEL", one]])
+
+    def carry(self, client: int) -> Request:
+        """What takes groups along. IDs go on above those of both keys, and all of both databases are known."""
+        rng = self.rng
+        if self.waiting or self.watching or self.open:
+            return ["DUMP", rng.choice(GROUPED)]
+        one, other = rng.sample(GROUPED, 2)
+        last = max(self.last[name] for name in GROUPED)
+        self.last.update(dict.fromkeys(GROUPED, last))
+        known = [entry_id for name in GROUPED for entry_id in self.known[name]][-KNOWN_IDS:]
+        self.known.update(dict.fromkeys(GROUPED, known))
+        options = rng.choice([[], ["REPLACE"], ["DB", "1", "REPLACE"]])
+        requests = [["COPY", one, other, *options], ["COPY", one, other, "REPLACE"], ["MOVE", one, "1"]]
+        requests += [["SWAPDB", "0", "1"], ["SWAPDB", "1", "0"], ["DUMP", one]]
+        if self.has_dumped:
+            requests += [["RESTORE", one, "0", "@dumped", *rng.choice([["REPLACE"], ["REPLACE"], []])]] * 2
+        return rng.choice(requests)
 
     def node(self, client: int) -> Request:
         rng = self.rng

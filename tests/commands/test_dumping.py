@@ -97,6 +97,19 @@ def test_another_region_gets_entries_and_the_position_of_groups() -> None:
     assert (west.say("XREADGROUP GROUP g c STREAMS s >") or b"").count(b"$1\r\nf\r\n") == 1
 
 
+def test_what_was_released_and_what_producers_added_comes_back() -> None:
+    east, west = Region(1), Region(2)
+    for text in (*GROUPS, "XNACK s g FAIL IDS 2 3-1 2-1", "XADD s IDMP p i * f v", "XADD s IDMP p i * f v"):
+        east.say(text)
+    payload = (east.say("DUMP s") or b"").partition(b"\r\n")[2][:-2]
+    assert west.call("RESTORE", "s", 0, payload) == b"+OK\r\n"
+    west.close_turn()
+    assert west.say("XINFO STREAM s FULL") == east.say("XINFO STREAM s FULL")
+    assert west.say("XADD s IDMP p i * f v") == east.say("XADD s IDMP p i * f v")
+    claimed = [region.say("XREADGROUP GROUP g e COUNT 1 CLAIM 0 STREAMS s >") for region in (east, west)]
+    assert claimed[0] == claimed[1] and b"3-1" in (claimed[0] or b"")
+
+
 def test_what_was_there_is_replaced_in_every_region() -> None:
     east, west = Region(1), Region(2)
     for text in ("XADD s 7-1 old v", "XGROUP CREATE s old 0"):

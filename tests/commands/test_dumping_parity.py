@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.commands.harness import REDIS, Connection, Region, redis_server
+from tests.commands.portraits import Part, parsed, without_own_fields
 
 pytestmark = pytest.mark.skipif(REDIS is None, reason="redis-server is not installed")
 
@@ -72,6 +73,13 @@ def heads(reply: bytes | None) -> bytes | None:
     return head + tail.partition(b"$17\r\nlast-generated")[2]
 
 
+def whole(server: Connection | Region) -> list[Part]:
+    """All that XINFO tells, times included."""
+    items = parsed(server.line("XINFO STREAM s FULL COUNT 0") or b"")[1]
+    assert isinstance(items, list)
+    return without_own_fields(items)
+
+
 def answers(server: Connection | Region) -> list[bytes | None]:
     return [heads(server.line("XINFO STREAM s")), *[server.line(text) for text in QUESTIONS]]
 
@@ -84,6 +92,7 @@ def test_from_redis(redis: Connection, name: str, mode: str) -> None:
     region = Region(id_mode=mode)
     assert region.run("RESTORE", "s", 0, value_of(redis.line("DUMP s"))) == b"+OK\r\n"
     region.check()
+    assert whole(region) == whole(redis)
     assert answers(region) == answers(redis)
     region.check()
 
@@ -95,6 +104,7 @@ def test_to_redis(redis: Connection, name: str) -> None:
         region.line(text)
     redis.line("CONFIG SET sanitize-dump-payload yes")
     assert redis.run("RESTORE", "s", 0, value_of(region.line("DUMP s"))) == b"+OK\r\n"
+    assert whole(redis) == whole(region)
     assert answers(redis) == answers(region)
 
 

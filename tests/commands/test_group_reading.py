@@ -129,3 +129,18 @@ def test_maxsize_leaves_the_rest_wanted() -> None:
     )
     assert region.line("XPENDING s g - + 10") == array(row("1-0", "a", 0, 2), row("2-0", "a", 0, 2))
     assert region.line("XREADGROUP GROUP g a MAXSIZE 10000 STREAMS s >") == read("s", "3-0")
+
+
+def test_a_reader_that_waits_does_not_bring_its_deleted_consumer_back() -> None:
+    """Only what is delivered does: a change of the stream that brings nothing is no request of the consumer."""
+    region = Region()
+    for text in ("XGROUP CREATE s g $ MKSTREAM", "XGROUP CREATE t g $ MKSTREAM"):
+        region.line(text)
+    reader = region.connect()
+    assert region.line("XREADGROUP GROUP g c BLOCK 0 STREAMS s t > >", client=reader) is None
+    assert region.line("XGROUP DELCONSUMER s g c") == b":0\r\n"
+    region.line("PEXPIREAT t 4000000000000")
+    assert region.line("XINFO CONSUMERS s g") == b"*0\r\n"
+    region.line("XADD t 1-1 f v")
+    assert len(region.late_replies(reader)) == 1
+    assert (region.line("XINFO CONSUMERS s g") or b"").startswith(b"*1")

@@ -8,7 +8,7 @@ import pytest
 
 from crdtstream.config import Limits
 from crdtstream.core import effects as fx
-from tests.commands.harness import Region
+from tests.commands.harness import FakeAdmission, Region
 
 
 @pytest.fixture
@@ -26,12 +26,67 @@ def test_full_ids_are_written_in_strict_mode(region: Region, text: str) -> None:
     assert region.line("XADD b 5 f w") == b"$7\r\n5-65537\r\n"
 
 
-@pytest.mark.parametrize("text", ["RENAME a b", "COPY a b"])
-def test_groups_are_dropped(region: Region, text: str) -> None:
+def test_rename_drops_groups(region: Region) -> None:
     region.line("XGROUP CREATE a g 0")
     region.line("XREADGROUP GROUP g c STREAMS a >")
-    region.line(text)
+    region.line("RENAME a b")
     assert region.line("XINFO GROUPS b") == b"*0\r\n"
+
+
+GROUPS = (
+    *[f"XADD a {at} f v" for at in range(6, 14)],
+    "XGROUP CREATE a all 0",
+    "XGROUP CREATE a new $",
+    "XREADGROUP GROUP all one COUNT 5 STREAMS a >",
+    "XREADGROUP GROUP all two COUNT 2 STREAMS a >",
+    "XACK a all 5-1 6-1 8-1",
+    "XNACK a all FAIL IDS 1 9-1",
+    "XDEL a 10-1 13-1",
+    "XGROUP SETID a new 7-1",
+    "XGROUP CREATECONSUMER a new idle",
+    "XADD a IDMP p i * f v",
+    "XADD a IDMP p i * f v",
+)
+
+
+@pytest.mark.parametrize("text", ["COPY a a DB 3", "MOVE a 3", "SWAPDB 0 3"])
+def test_groups_go_along(text: str) -> None:
+    region = Region()
+    region.line("XADD a 5-1 f v")
+    for line in GROUPS:
+        region.line(line.replace(" f v", "-1 f v") if line.startswith("XADD a ") and "*" not in line else line)
+    region.end_turn()
+    before = region.line("XINFO STREAM a FULL")
+    assert region.line(text) in (b":1\r\n", b"+OK\r\n")
+    region.check()
+    region.line("SELECT 3")
+    assert region.line("XINFO STREAM a FULL") == before
+    region.end_turn()
+    assert region.line("XINFO STREAM a FULL") == before
+    assert (region.line("XREADGROUP GROUP all one STREAMS a >") or b"").count(b"-") == 2
+    region.check()
+
+
+def test_both_streams_of_a_swap_keep_their_groups(region: Region) -> None:
+    for text in ("XGROUP CREATE a g 0", "XREADGROUP GROUP g c STREAMS a >", "SELECT 1", "XADD a 7 f w"):
+        region.line(text)
+    for text in ("XGROUP CREATE a h $", "XGROUP CREATECONSUMER a h d", "SWAPDB 1 0"):
+        region.line(text)
+    assert (region.line("XPENDING a g") or b"").startswith(b"*4\r\n:1\r\n$3\r\n5-1")
+    region.line("SELECT 0")
+    assert (region.line("XINFO CONSUMERS a h") or b"").startswith(b"*1")
+    assert (region.line("XPENDING a g") or b"").startswith(b"-NOGROUP")
+    region.check()
+
+
+@pytest.mark.parametrize("text", ["COPY a b", "MOVE a 3", "SWAPDB 0 3"])
+def test_groups_wait_for_the_admission(region: Region, text: str) -> None:
+    region.line("XGROUP CREATE a g 0")
+    region.context.cluster.admission = FakeAdmission()
+    before = region.replica.applied.counter()
+    assert (region.line(text) or b"").startswith(b"-TRYAGAIN")
+    assert region.replica.applied.counter() == before
+    assert region.line("RENAME a b") == b"+OK\r\n"
 
 
 def test_all_lies_in_one_batch(region: Region) -> None:

@@ -9,12 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crdtstream.core.entry_id import U64_MAX
+from crdtstream.core.pending import RELEASED_MIN
 from crdtstream.protocols import stream_dump
 from crdtstream.protocols.listpack import DumpFault
 from crdtstream.protocols.stream_dump import (
     KIND_1,
+    KIND_2,
+    KIND_3,
+    KIND_4,
+    KIND_5,
     GroupDump,
     PendingDump,
+    ProducersDump,
     StreamDump,
     dumped,
     id_bytes,
@@ -47,18 +53,32 @@ def streams(draw: st.DrawFn) -> StreamDump:
     stream.max_deleted = draw(IDS)
     stream.entries_added = len(ids) + draw(st.integers(0, 2**62))
     stream.groups = [draw(groups(name)) for name in sorted(draw(st.sets(NAMES, max_size=2)))]
+    stream.producers = draw(st.none() | producers())
     return stream
+
+
+@st.composite
+def producers(draw: st.DrawFn) -> ProducersDump:
+    found = ProducersDump(draw(st.integers(1, 86_400)), draw(st.integers(1, 10_000)))
+    names = sorted(draw(st.sets(st.tuples(NAMES, NAMES), max_size=4)))
+    found.records = [(producer, name, draw(IDS)) for producer, name in names]
+    found.added, found.duplicates = draw(st.integers(0, 2**63 - 1)), draw(st.integers(0, 9))
+    return found
 
 
 @st.composite
 def groups(draw: st.DrawFn, name: bytes) -> GroupDump:
     group = GroupDump(name, draw(IDS), draw(st.integers(-1, 2**40)))
     times = st.integers(0, 2**50)
-    group.consumers = [(one, draw(times), -1) for one in sorted(draw(st.sets(NAMES, max_size=3)))]
+    group.consumers = [
+        (one, draw(times), draw(times | st.just(-1))) for one in sorted(draw(st.sets(NAMES, max_size=3)))
+    ]
     if group.consumers:
         owners = st.sampled_from([one for one, _, _ in group.consumers])
         ids = sorted(draw(st.sets(IDS, max_size=4)))
         group.pending = [PendingDump(one, draw(owners), draw(times), draw(st.integers(0, 2**40))) for one in ids]
+        for at, row in enumerate(draw(st.lists(st.sampled_from(group.pending), unique=True)) if ids else []):
+            row.consumer, row.delivered_ms = b"", RELEASED_MIN + at
     return group
 
 
@@ -66,7 +86,7 @@ def values(thing: object) -> object:
     """Slots as tuples, all the way down."""
     if isinstance(thing, list):
         return [values(one) for one in thing]
-    if isinstance(thing, StreamDump | GroupDump | PendingDump):
+    if isinstance(thing, StreamDump | GroupDump | PendingDump | ProducersDump):
         return [(name, values(getattr(thing, name))) for name in sorted(type(thing).__slots__)]
     return thing
 
@@ -76,7 +96,10 @@ def values(thing: object) -> object:
 def test_what_is_written_is_read(stream: StreamDump) -> None:
     payload = dumped(stream)
     assert is_sound(payload)
-    assert values(restored(payload)) == values(stream)
+    found = restored(payload)
+    assert stream.producers is None or values(found.producers) == values(stream.producers)
+    found.producers = stream.producers
+    assert values(found) == values(stream)
 
 
 @given(streams(), st.data())
@@ -104,6 +127,44 @@ def test_kind_3() -> None:
     assert (group.name, group.last_id, group.entries_read) == (b"g", (1, 1), 1)
     assert [(row.entry_id, row.consumer, row.deliveries) for row in group.pending] == [((1, 1), b"c", 1)]
     assert group.consumers[0][1] == group.consumers[0][2] == group.pending[0].delivered_ms
+
+
+def test_the_oldest_kind_that_holds_everything_is_written() -> None:
+    """So that Redis 7.0 restores what needs nothing newer."""
+    stream = StreamDump()
+    stream.groups = [GroupDump(b"g", (0, 0), 0)]
+    written = [dumped(stream)]
+    stream.groups[0].consumers = [(b"c", 5, -1)]
+    written.append(dumped(stream))
+    stream.producers = ProducersDump(100, 100)
+    written.append(dumped(stream))
+    stream.groups[0].pending = [PendingDump((1, 1), b"", RELEASED_MIN, 2)]
+    written.append(dumped(stream))
+    heads = [(payload[0], int.from_bytes(payload[-10:-8], "little")) for payload in written]
+    assert heads == [(KIND_2, 10), (KIND_3, 11), (KIND_4, 13), (KIND_5, 14)]
+
+
+# As Redis 8.8 lays it out: one entry that a producer added, and that a consumer has received and released.
+BY_8_8 = (
+    b"\x1b\x01\x10" + id_bytes((1, 1)) + string(node_bytes([((1, 1), [b"f", b"v"])]))
+    + bytes([1, 1, 1, 1, 1, 0, 0, 1, 1])
+    + b"\x01g\x01\x01\x01" + b"\x01" + id_bytes((1, 1)) + bytes(8) + b"\x02"
+    + b"\x01\x01c" + bytes([5, *bytes(7), 4, *bytes(7)]) + b"\x00" + b"\x01" + id_bytes((1, 1))
+    + b"\x40\x64\x40\x64" + b"\x01\x01p\x01\x01i\x01\x01" + b"\x03\x02"
+)  # fmt: skip
+
+
+def test_kind_5() -> None:
+    stream = restored(sealed(BY_8_8))
+    (group,) = stream.groups
+    assert group.consumers == [(b"c", 5, 4)]
+    (row,) = group.pending
+    assert (row.entry_id, row.consumer, row.delivered_ms, row.deliveries) == ((1, 1), b"", RELEASED_MIN, 2)
+    assert stream.producers is not None
+    assert stream.producers.records == [(b"p", b"i", (1, 1))]
+    assert (stream.producers.duration_s, stream.producers.entries_max) == (100, 100)
+    assert (stream.producers.added, stream.producers.duplicates) == (3, 2)
+    assert dumped(stream)[:-10] == BY_8_8
 
 
 def kind_1(last_group_id: tuple[int, int]) -> bytes:
