@@ -104,6 +104,8 @@ class Stream:
         return sorted([(meta.expires_ms, slot, meta.expiry_counter) for slot, meta in self._expiring.items()])
 
     def first_id(self) -> EntryId | None:
+        if len(self.chains.all) == 1:
+            return self.chains.all[0].extents[0].first_id()
         ids = [chain.extents[0].first_id() for chain in self.chains.all]
         return min([entry_id for entry_id in ids if entry_id is not None], default=None)
 
