@@ -29,12 +29,12 @@ from __future__ import annotations
 
 from crdtstream.core.causality import Dot
 from crdtstream.core.chain import Chain, Chains
-from crdtstream.core.delivery import Candidate, Delivery, deliver, left_of
+from crdtstream.core.delivery import Candidate, Delivery, deliver, left_of, runs_within
 from crdtstream.core.effects import Interval, Position
-from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, next_id, previous_id
+from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, at_most, next_id, previous_id
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.intervals import IntervalSet
-from crdtstream.core.merging import Part, Run, Strand, merge
+from crdtstream.core.merging import Part, Strand, merge
 from crdtstream.core.pending import PendingEntries
 from crdtstream.core.place import Place
 from crdtstream.core.slices import Slice
@@ -135,17 +135,24 @@ class Group:
         return True
 
     def _pass_runs(self, slot: int, pieces: list[Interval], own: bool) -> None:
-        if not own:
-            self._place.lose()
-        fresh = IntervalSet()
         acked = self.acked.setdefault(slot, IntervalSet())
         for low, high in pieces:
-            fresh.add(low, high)
             acked.add(low, high)
-        if slot in self.replay:
-            fresh = fresh.minus(self.replay[slot])
-        self.passed.setdefault(slot, IntervalSet()).union(fresh)
+        passed = self.passed.setdefault(slot, IntervalSet())
+        replay = self.replay.get(slot)
+        if own and replay is None:
+            for low, high in pieces:
+                # All of it was delivered here, so it usually is passed.
+                if not passed.covers(low, high):
+                    passed.add(low, high)
+                    self._place.lose()
+            return
+        fresh = IntervalSet.of(pieces)
+        if replay is not None:
+            fresh = fresh.minus(replay)
+        passed.union(fresh)
         if not own:
+            self._place.lose()
             self.pending.remove_intervals(slot, fresh)
             self.unsettle(slot)
 
@@ -190,6 +197,8 @@ class Group:
         for low, high in self.delivered[slot].pairs():
             if low >= limit:
                 break
+            if acked is not None and acked.covers(low, min(high, limit)):
+                continue
             end = last_id_between(tree, low, min(high, limit))
             if end is None:
                 continue
@@ -283,7 +292,7 @@ class Group:
         passed = self.passed.get(slot)
         highest = passed.max() if passed is not None else None
         floor = self.floor.get(slot)
-        return floor if highest is None else max(floor, highest)
+        return floor if highest is None or at_most(highest, floor) else highest
 
     def last_delivered(self) -> EntryId:
         if len(self.passed) == 1 and not self.floor.ids:
@@ -478,16 +487,6 @@ def ids_between(tree: EntryTree, low: EntryId, high: EntryId) -> list[EntryId]:
     for part in tree.slices(next_id(low) or ID_MAX, high, -1, False):
         ids += part.ids()
     return ids
-
-
-def runs_within(trees: dict[int, EntryTree], intervals: dict[int, list[Interval]]) -> list[Run]:
-    """The live entries in these (low, high] intervals of each slot."""
-    runs: list[Run] = []
-    for slot, pieces in intervals.items():
-        for low, high in pieces:
-            parts = trees[slot].slices(next_id(low) or ID_MAX, high, -1, False)
-            runs += [Run(slot, 0, part.block, part.low, part.high) for part in parts]
-    return runs
 
 
 def last_id_between(tree: EntryTree, low: EntryId, high: EntryId) -> EntryId | None:

@@ -242,6 +242,10 @@ class PendingEntries:
 
     def slots_of(self, entry_id: EntryId) -> list[int]:
         """The slots in which this ID is pending, ascending."""
+        chains = self._chains.all
+        if len(chains) == 1 and len(chains[0].extents) == 1:
+            mine = chains[0].extents[0]
+            return [mine.slot] if mine.index_of(mine.place_of(entry_id), entry_id) >= 0 else []
         found = self._chains.holding(entry_id)
         return [mine.slot for mine in found if mine.index_of(mine.place_of(entry_id), entry_id) >= 0]
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from crdtstream.core.block import lower_bound, upper_bound
 from crdtstream.core.chain import Extent
-from crdtstream.core.entry_id import ID_MIN, EntryId, previous_id
+from crdtstream.core.entry_id import ID_MIN, EntryId, at_most, previous_id
 from crdtstream.core.intervals import Interval
 
 TIME_MAX_MS: Final = 2**63 - 1
@@ -188,6 +188,8 @@ class SlotPending(Extent):
 
     def place_of(self, entry_id: EntryId) -> int:
         """The index of the only span that may hold this ID; -1 if the ID lies below all spans."""
+        if len(self.low_ids) == 1:
+            return 0 if at_most(self.low_ids[0], entry_id) else -1
         return bisect_right(self.low_ids, entry_id) - 1
 
     def index_of(self, at: int, entry_id: EntryId) -> int:
@@ -195,10 +197,12 @@ class SlotPending(Extent):
         if at < 0:
             return -1
         span = self.spans[at]
+        ms, seq = entry_id
+        # Entries are mostly acknowledged in the order in which they were delivered.
+        if span.ms[0] == ms and span.seq[0] == seq:
+            return 0
         index = lower_bound(span.ms, span.seq, entry_id)
-        return (
-            index if index < len(span.ms) and span.ms[index] == entry_id[0] and span.seq[index] == entry_id[1] else -1
-        )
+        return index if index < len(span.ms) and span.ms[index] == ms and span.seq[index] == seq else -1
 
     def own(self, at: int) -> Span:
         """The span at this index, safe to change: copied first if it is shared."""
