@@ -17,6 +17,7 @@ from crdtstream.core.entry_id import ID_MAX, ID_MIN
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.group import Consumer, Group
 from crdtstream.core.pending import PendingEntries
+from crdtstream.core.spans import Span
 from crdtstream.core.stream import Stream
 from crdtstream.node import Node
 
@@ -95,7 +96,8 @@ def fields_of(kind: type[object]) -> list[str]:
 
 LEFT_OUT: dict[type[object], tuple[str, ...]] = {
     Stream: ("used_ms", "chains", "writers", "_counters", "_expiring"),
-    Group: ("_nothing_to", "_unsettled", "deliveries"),
+    Group: ("_place", "_unsettled", "deliveries"),
+    Span: ("newest_ms", "oldest_ms"),
 }
 FIELD = (GetSetDescriptorType, MemberDescriptorType)
 _FIELDS: dict[str, list[str]] = {}

@@ -24,7 +24,7 @@ NO_IDS = "ERR IDS option is required"
 COUNT_ALL = -1
 
 # Any number with fewer digits is below 2^64.
-PLAIN_DIGITS = 20
+PLAIN_DIGITS: Final = 20
 
 
 # IDs
@@ -40,7 +40,10 @@ def parse_entry_id(text: bytes, missing_seq: int = 0) -> EntryId:
 
 def parse_entry_ids(argv: list[bytes], first: int) -> list[EntryId]:
     """The IDs from argument `first` on, ascending, without duplicates."""
-    ids = parse_all(argv[first:])
+    return ascending(parse_all(argv[first:]))
+
+
+def ascending(ids: list[EntryId]) -> list[EntryId]:
     return ids if ascend(ids) else sorted(dict.fromkeys(ids))
 
 
@@ -60,6 +63,10 @@ def parse_all(texts: list[bytes]) -> list[EntryId]:
     for text in texts:
         ms_text, _, seq_text = text.partition(b"-")
         if ms_text == known and seq_text.isdigit() and len(seq_text) < PLAIN_DIGITS:
+            ids.append((ms, int(seq_text)))
+            continue
+        if ms_text.isdigit() and len(ms_text) < PLAIN_DIGITS and seq_text.isdigit() and len(seq_text) < PLAIN_DIGITS:
+            known, ms = ms_text, int(ms_text)
             ids.append((ms, int(seq_text)))
             continue
         entry_id = parse_entry_id(text)

@@ -24,7 +24,8 @@ from crdtstream.core.delivery import Delivery
 from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import ID_MAX, EntryId, format_id, next_id
 from crdtstream.core.group import Group
-from crdtstream.core.pending import TIME_MAX_MS, Row
+from crdtstream.core.pending import Row
+from crdtstream.core.spans import TIME_MAX_MS
 from crdtstream.core.stream import Stream
 from crdtstream.protocols import replies
 

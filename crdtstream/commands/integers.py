@@ -5,11 +5,13 @@ Reference: `string2ll` and `getTimeoutFromObjectOrReply` of Redis.
 
 from __future__ import annotations
 
+from typing import Final
+
 from crdtstream.clients.context import CommandError
 from crdtstream.clients.parking import NO_DEADLINE
 
-I64_MAX = 2**63 - 1
-DIGITS_MAX = 20
+I64_MAX: Final = 2**63 - 1
+DIGITS_MAX: Final = 20
 NOT_AN_INTEGER = "ERR value is not an integer or out of range"
 
 

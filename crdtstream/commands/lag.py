@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from crdtstream.core.delivery import Delivery
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ
-from crdtstream.core.entry_id import ID_MIN, EntryId
+from crdtstream.core.entry_id import ID_MIN, EntryId, at_most
 from crdtstream.core.group import Group
 from crdtstream.core.stream import Stream
 
@@ -57,7 +57,7 @@ def entries_read_after(stream: Stream, group: Group, delivery: Delivery) -> int:
         return UNKNOWN_ENTRIES_READ
     first, last_delivered = first_id(stream), group.last_delivered()
     known = group.entries_read != UNKNOWN_ENTRIES_READ
-    if known and last_delivered >= first and not removed_from(stream, last_delivered):
+    if known and at_most(first, last_delivered) and not removed_from(stream, last_delivered):
         return group.entries_read + delivery.count
     if last_delivered < first and stream.max_deleted() < first:
         return stream.entries_added() - stream.length + delivery.count
@@ -100,7 +100,9 @@ def last_of(delivery: Delivery) -> EntryId:
 def removed_from(stream: Stream, entry_id: EntryId) -> bool:
     """True if an XDEL may have removed an entry at or above this ID, between entries that remain."""
     max_deleted = stream.max_deleted()
-    return max_deleted != ID_MIN and max_deleted >= entry_id and max_deleted >= first_id(stream)
+    if max_deleted[0] == 0 and max_deleted[1] == 0:
+        return False
+    return at_most(entry_id, max_deleted) and at_most(first_id(stream), max_deleted)
 
 
 def estimate(stream: Stream, entry_id: EntryId) -> int | None:

@@ -39,11 +39,17 @@ def xdel(context: Context, client: Client, argv: list[bytes]) -> Reply:
     stream = context.replica.keyspace.find(key)
     if stream is None:
         return replies.ZERO
-    ids = arguments.parse_entry_ids(argv, 2)
-    removal = Removal(context, stream, KEEPREF, ids)
-    for entry_id in ids:
-        removal.take(entry_id)
-    return replies.integer(removal.commit(key))
+    removed, _ = remove_ids(context, key, stream, arguments.parse_entry_ids(argv, 2))
+    return replies.integer(removed)
+
+
+def remove_ids(context: Context, key: Key, stream: Stream, ids: list[EntryId]) -> tuple[int, list[EntryId]]:
+    """Remove the entries with these ascending IDs and keep references to them; returns how many entries were removed,
+    and which IDs lived.
+    """
+    counters, live = stream.counters_of(ids)
+    ranges = {slot: ranges_of(counters[slot]) for slot in sorted(counters)}
+    return context.replica.remove_entries(key, ranges, False, max(live, default=None)), live
 
 
 def highest_of(tree: EntryTree, ranges: list[CounterRange]) -> EntryId:
@@ -148,10 +154,25 @@ def xdelex(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if stream is None:
         return fates_reply([NOT_FOUND] * named.count)
     ids = named.ids()
-    removal = Removal(context, stream, named.strategy or KEEPREF, ids)
+    if not named.strategy:
+        return fates_reply(fates_of(ids, remove_ids(context, key, stream, arguments.ascending(ids))[1]))
+    removal = Removal(context, stream, named.strategy, ids)
     fates = [removal.take(entry_id) for entry_id in ids]
     removal.commit(key)
     return fates_reply(fates)
+
+
+def fates_of(ids: list[EntryId], live: list[EntryId]) -> list[int]:
+    """What became of each ID, if all that lived were removed: one that is named twice lives only once."""
+    left = set(live)
+    fates: list[int] = []
+    for entry_id in ids:
+        if entry_id in left:
+            left.remove(entry_id)
+            fates.append(REMOVED)
+        else:
+            fates.append(NOT_FOUND)
+    return fates
 
 
 def fates_reply(fates: list[int]) -> bytes:

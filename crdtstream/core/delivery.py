@@ -6,7 +6,8 @@ Intervals are `(from, to]`.
 from __future__ import annotations
 
 from crdtstream.core.effects import Interval
-from crdtstream.core.entry_id import EntryId
+from crdtstream.core.entry_id import ID_MAX, EntryId, next_id
+from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.merging import Run
 from crdtstream.core.slices import Slice
 
@@ -84,3 +85,13 @@ def _delivered(candidates: list[Candidate], last: dict[int, Run]) -> list[Interv
     for source, run in last.items():
         ends[candidates[source].low] = run.block.id_at(run.high - 1)
     return list(ends.items())
+
+
+def runs_within(trees: dict[int, EntryTree], intervals: dict[int, list[Interval]]) -> list[Run]:
+    """The live entries in these (low, high] intervals of each slot."""
+    runs: list[Run] = []
+    for slot, pieces in intervals.items():
+        for low, high in pieces:
+            parts = trees[slot].slices(next_id(low) or ID_MAX, high, -1, False)
+            runs += [Run(slot, 0, part.block, part.low, part.high) for part in parts]
+    return runs

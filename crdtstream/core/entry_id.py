@@ -77,6 +77,11 @@ def parse_id(text: bytes, missing_seq: int) -> EntryId | None:
     return None if seq is None else (ms, seq)
 
 
+def at_most(one: EntryId, two: EntryId) -> bool:
+    """one <= two. Compiled, `<=` of tuples makes objects of all four numbers first."""
+    return one[0] < two[0] or (one[0] == two[0] and one[1] <= two[1])
+
+
 def next_id(entry_id: EntryId) -> EntryId | None:
     """The smallest ID above this one; None for the highest ID."""
     ms, seq = entry_id

@@ -17,7 +17,7 @@ from bisect import bisect_left, bisect_right
 from itertools import pairwise
 from typing import Final
 
-from crdtstream.core.block import BLOCK_BYTES, BLOCK_ENTRIES, CHECKSUM_MODULUS, Block, add_counter_ranges
+from crdtstream.core.block import BLOCK_BYTES, BLOCK_ENTRIES, CHECKSUM_MODULUS, Block, add_counter_ranges, lower_bound
 from crdtstream.core.block_list import NO_TAIL, BlockList
 from crdtstream.core.bursts import Burst
 from crdtstream.core.entry_id import EntryId
@@ -137,14 +137,19 @@ class EntryTree(BlockList):
     def _note_counters(self, ids: list[EntryId], at: int, stop: int, place: int, found: list[int]) -> None:
         """Append the counters of the IDs [at, stop), all of which only this block may hold."""
         block = self._blocks[place]
+        if block.closed:
+            block.open()
+        base, ms_column, seq_column, count = block.ms_base, block.ms, block.seq, block.count
         index = -1
-        for entry_id in ids[at:stop]:
+        for ms, seq in ids[at:stop]:
             # IDs are often given in the order of the entries.
             index += 1
-            if index == 0 or index >= block.count or block.id_at(index) != entry_id:
-                index = block.lower_bound(entry_id)
-            held = index < block.count and block.id_at(index) == entry_id and self._is_live(place, index)
-            found.append(block.counter_at(index) if held else 0)
+            if index == 0 or index >= count or seq_column[index] != seq or base + ms_column[index] != ms:
+                index = lower_bound(ms_column, seq_column, (ms - base, seq))
+                if index == count or seq_column[index] != seq or base + ms_column[index] != ms:
+                    found.append(0)
+                    continue
+            found.append(block.counter_at(index) if self._is_live(place, index) else 0)
 
     def id_of(self, counter: int) -> EntryId | None:
         at = bisect_right(self._low_counters, counter) - 1

@@ -21,22 +21,22 @@ entries that it did not deliver, so no region can make another one skip an entry
 
 Intervals are `(from, to]`. IDs of one origin ascend with its counters, so an entry never arrives inside an interval.
 
-A stream may have seen many origins, most of which are inactive. So the group keeps its **place**, a cache that can be
-dropped at any time: for each chain of trees the ID up to which nothing is wanted, and the origins that may have new
-runs. Entries arrive only above everything their chain held, so the recorded IDs stay valid.
+A stream may have seen many origins, most of which are inactive. So the group keeps its **place** (core/place.py), and
+the origins that may have new runs: caches that can be dropped at any time.
 """
 
 from __future__ import annotations
 
 from crdtstream.core.causality import Dot
 from crdtstream.core.chain import Chain, Chains
-from crdtstream.core.delivery import Candidate, Delivery, deliver, left_of
+from crdtstream.core.delivery import Candidate, Delivery, deliver, left_of, runs_within
 from crdtstream.core.effects import Interval, Position
-from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, next_id, previous_id
+from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, at_most, next_id, previous_id
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.intervals import IntervalSet
 from crdtstream.core.merging import Part, Strand, merge
 from crdtstream.core.pending import PendingEntries
+from crdtstream.core.place import Place
 from crdtstream.core.slices import Slice
 from crdtstream.core.stretches import stretches
 
@@ -67,7 +67,7 @@ class Group:
     """A live consumer group."""
 
     __slots__ = (
-        "_nothing_to",
+        "_place",
         "_unsettled",
         "acked",
         "consumers",
@@ -95,8 +95,7 @@ class Group:
         self.entries_read = entries_read
         # How many entries this process handed to consumers, repeatedly or not; for metrics, and kept nowhere.
         self.deliveries = 0
-        # Chain number -> the ID up to which nothing is wanted.
-        self._nothing_to: dict[int, EntryId] = {}
+        self._place = Place()
         self._unsettled: dict[int, None] = {}
 
     # The place
@@ -107,19 +106,8 @@ class Group:
             self._unsettled[slot] = None
 
     def forget_place(self) -> None:
-        self._nothing_to = {}
+        self._place.forget()
         self._unsettled = dict.fromkeys(self.delivered)
-
-    def _place_in(self, chain: Chain[EntryTree]) -> int:
-        """The index of the first tree of the chain that may hold a wanted entry."""
-        nothing_to = self._nothing_to.get(chain.number)
-        return 0 if nothing_to is None else chain.reaching(next_id(nothing_to) or ID_MAX)
-
-    def _pass_tree(self, chain: Chain[EntryTree], tree: EntryTree, chain_count: int) -> None:
-        """Record that nothing is wanted up to the end of this tree."""
-        if len(self._nothing_to) > 2 * chain_count and chain.number not in self._nothing_to:
-            self._nothing_to = {}
-        self._nothing_to[chain.number] = tree.last_id() or ID_MIN
 
     # Replicated part
 
@@ -147,15 +135,24 @@ class Group:
         return True
 
     def _pass_runs(self, slot: int, pieces: list[Interval], own: bool) -> None:
-        fresh = IntervalSet()
         acked = self.acked.setdefault(slot, IntervalSet())
         for low, high in pieces:
-            fresh.add(low, high)
             acked.add(low, high)
-        if slot in self.replay:
-            fresh = fresh.minus(self.replay[slot])
-        self.passed.setdefault(slot, IntervalSet()).union(fresh)
+        passed = self.passed.setdefault(slot, IntervalSet())
+        replay = self.replay.get(slot)
+        if own and replay is None:
+            for low, high in pieces:
+                # All of it was delivered here, so it usually is passed.
+                if not passed.covers(low, high):
+                    passed.add(low, high)
+                    self._place.lose()
+            return
+        fresh = IntervalSet.of(pieces)
+        if replay is not None:
+            fresh = fresh.minus(replay)
+        passed.union(fresh)
         if not own:
+            self._place.lose()
             self.pending.remove_intervals(slot, fresh)
             self.unsettle(slot)
 
@@ -200,6 +197,8 @@ class Group:
         for low, high in self.delivered[slot].pairs():
             if low >= limit:
                 break
+            if acked is not None and acked.covers(low, min(high, limit)):
+                continue
             end = last_id_between(tree, low, min(high, limit))
             if end is None:
                 continue
@@ -225,20 +224,25 @@ class Group:
 
     def next_entries(self, chains: Chains[EntryTree], count: int) -> Delivery:
         """The first `count` wanted entries in (ID, origin) order (all if negative); changes nothing yet."""
+        delivery = self._place.behind_end(chains, count)
+        if delivery is not None:
+            return delivery
         wanted: dict[int, list[Candidate]] = {}
         strands: list[Strand] = []
         for chain in chains.all:
             strand = self._strand_of(chain, count, len(chains.all), wanted)
             if strand:
                 strands.append(strand)
-        return deliver(wanted, merge(strands, count))
+        delivery = deliver(wanted, merge(strands, count))
+        self._place.offer(chains, delivery)
+        return delivery
 
     def _strand_of(
         self, chain: Chain[EntryTree], count: int, chain_count: int, wanted: dict[int, list[Candidate]]
     ) -> Strand:
         """The first `count` wanted entries of a chain; adds the candidates of each tree to `wanted`."""
         strand: Strand = []
-        at = self._place_in(chain)
+        at = self._place.first_of(chain)
         while at < len(chain.extents) and count != 0:
             tree = chain.extents[at]
             found = self._wanted_of(tree, count)
@@ -247,7 +251,7 @@ class Group:
                 strand.append(Part(tree.slot, [one.taken for one in found]))
                 count = left_of(count, found)
             elif not strand:
-                self._pass_tree(chain, tree, chain_count)
+                self._place.pass_tree(chain, tree, chain_count)
             at += 1
         return strand
 
@@ -269,7 +273,7 @@ class Group:
         """The number of wanted entries: the group's lag."""
         total = 0
         for chain in chains.all:
-            for at in range(self._place_in(chain), len(chain.extents)):
+            for at in range(self._place.first_of(chain), len(chain.extents)):
                 tree = chain.extents[at]
                 total += sum([tree.count_in(next_id(low) or ID_MAX, high) for low, high in self._gaps_in(tree)])
         return total
@@ -288,9 +292,11 @@ class Group:
         passed = self.passed.get(slot)
         highest = passed.max() if passed is not None else None
         floor = self.floor.get(slot)
-        return floor if highest is None else max(floor, highest)
+        return floor if highest is None or at_most(highest, floor) else highest
 
     def last_delivered(self) -> EntryId:
+        if len(self.passed) == 1 and not self.floor.ids:
+            return self.position_of(next(iter(self.passed)))
         slots = sorted({*self.passed, *self.floor.ids})
         return max([self.position_of(slot) for slot in slots], default=self.floor.default)
 
@@ -304,23 +310,32 @@ class Group:
         intervals: dict[int, list[Interval]],
         noack: bool,
     ) -> None:
+        runs = self._place.accept(intervals)
         for slot, pieces in intervals.items():
-            delivered = self.delivered.setdefault(slot, IntervalSet())
-            passed = self.passed.setdefault(slot, IntervalSet())
-            skipped = self.skipped.get(slot)
-            self._unsettled[slot] = None
-            for low, high in pieces:
-                if skipped is not None:
-                    skipped.remove(low, high)
-                delivered.add(low, high)
-                passed.add(low, high)
-                if not noack:
-                    for part in trees[slot].slices(next_id(low) or ID_MAX, high, -1, False):
-                        self._add_pending(slot, part, consumer, now_ms)
+            self._pass_delivered(slot, pieces)
+        # Nothing at or below what a read took is wanted any more; everything above it is, if nothing there was passed.
+        if runs and self._place.end_behind(runs[-1]) != self.passed[runs[-1].slot].max():
+            self._place.lose()
+        if not noack:
+            for run in runs_within(trees, intervals) if runs is None else runs:
+                self._add_pending(run.slot, run, consumer, now_ms)
         known = self.touch(consumer, now_ms)
         if not noack:
             # As in Redis: a read with NOACK makes a consumer seen, not active.
             known.active_ms = now_ms
+
+    def _pass_delivered(self, slot: int, pieces: list[Interval]) -> None:
+        delivered, passed, skipped = self.delivered.get(slot), self.passed.get(slot), self.skipped.get(slot)
+        if delivered is None:
+            delivered = self.delivered[slot] = IntervalSet()
+        if passed is None:
+            passed = self.passed[slot] = IntervalSet()
+        self._unsettled[slot] = None
+        for low, high in pieces:
+            if skipped is not None:
+                skipped.remove(low, high)
+            delivered.add(low, high)
+            passed.add(low, high)
 
     def _add_pending(self, slot: int, part: Slice, consumer: bytes, now_ms: int) -> None:
         """Add a delivered slice; an entry already pending (SETID, XCLAIM FORCE) moves to the new consumer."""
@@ -473,7 +488,7 @@ class Group:
     def check_place(self, chains: Chains[EntryTree], trees: dict[int, EntryTree]) -> None:
         """Nothing below the place is wanted, and no origin outside `_unsettled` has new runs."""
         for chain in chains.all:
-            for tree in chain.extents[: self._place_in(chain)]:
+            for tree in chain.extents[: self._place.first_of(chain)]:
                 assert not self._wanted_of(tree, 1), f"entries of slot {tree.slot} are wanted below the place"
         for slot in self.delivered:
             if slot not in self._unsettled:

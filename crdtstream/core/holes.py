@@ -32,6 +32,13 @@ class Holes:
         found: list[int] = []
         for first, last in ranges:
             start = max(block.lower_bound_counter(first), low)
+            if first == last:
+                low = start
+                if start < block.count and block.counter_at(start) == first:
+                    low = start + 1
+                    if start not in self._indexes:
+                        found.append(start)
+                continue
             low = max(block.lower_bound_counter(last + 1), low)
             found += [index for index in range(start, low) if index not in self._indexes]
         return found

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
-from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, next_id
+from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, at_most, next_id
 
 Interval = tuple[EntryId, EntryId]
 
@@ -44,9 +44,15 @@ class IntervalSet:
 
     def add(self, low: EntryId, high: EntryId) -> None:
         """Add the IDs of (low, high]; an empty interval adds nothing."""
-        if low >= high:
-            return
         lows, highs = self._lows, self._highs
+        if at_most(high, low):
+            return
+        if highs:
+            # Sets mostly grow at their end.
+            end_ms, end_seq = highs[-1]
+            if low[0] == end_ms and low[1] == end_seq:
+                highs[-1] = high
+                return
         first = bisect_left(highs, low)
         end = bisect_right(lows, high, first)
         if first < end:
@@ -78,14 +84,19 @@ class IntervalSet:
 
     def covers(self, low: EntryId, high: EntryId) -> bool:
         """True if every ID of (low, high] is in the set; always true for an empty interval."""
-        if low >= high:
+        if at_most(high, low):
             return True
+        if len(self._lows) == 1:
+            return at_most(self._lows[0], low) and at_most(high, self._highs[0])
         at = bisect_left(self._highs, high)
         return at < len(self._lows) and self._lows[at] <= low
 
     def covers_all(self, other: IntervalSet) -> bool:
         """True if every ID of the other set is in this one."""
-        return all(self.covers(low, high) for low, high in other.pairs())
+        for low, high in zip(other._lows, other._highs, strict=True):  # noqa: SIM110 (a generator takes longer)
+            if not self.covers(low, high):
+                return False
+        return True
 
     def end_from(self, entry_id: EntryId) -> EntryId:
         """The highest ID such that the whole of (entry_id, ID] is in the set; `entry_id` itself if the next ID is

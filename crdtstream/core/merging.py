@@ -30,20 +30,15 @@ class Part:
 Strand = list[Part]
 
 
-class Run:
-    """The entries [low, high) of a block of this slot; `source` is the index of the slice among the slot's slices."""
+class Run(Slice):
+    """A slice of a block of this slot; `source` is the index of the slice that it is part of, among the slot's."""
 
-    __slots__ = ("block", "high", "low", "slot", "source")
+    __slots__ = ("slot", "source")
 
     def __init__(self, slot: int, source: int, block: Block, low: int, high: int) -> None:
+        super().__init__(block, low, high)
         self.slot = slot
         self.source = source
-        self.block = block
-        self.low = low
-        self.high = high
-
-    def count(self) -> int:
-        return self.high - self.low
 
 
 class _Cursor:

@@ -23,16 +23,15 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from heapq import nsmallest
 
 from crdtstream.core.block import lower_bound, upper_bound
 from crdtstream.core.chain import Chain, Chains
 from crdtstream.core.entry_id import ID_MIN, EntryId, previous_id
+from crdtstream.core.holders import Holders
 from crdtstream.core.intervals import Interval, IntervalSet
 from crdtstream.core.slices import Slice
-from crdtstream.core.spans import ANY_CONSUMER, SlotPending, Span
+from crdtstream.core.spans import ANY_CONSUMER, TIME_MAX_MS, SlotPending, Span
 
-TIME_MAX_MS = 2**63 - 1
 # The consumer of entries that were released (XNACK).
 NOBODY = b""
 # A released entry has a delivery time from here up to -1: so it comes before all others, in the order of release.
@@ -61,84 +60,6 @@ class Row:
         self.consumer = consumer
         self.delivered_ms = delivered_ms
         self.deliveries = deliveries
-
-
-class Holders:
-    """The consumers that hold something, each with its number and how many entries it holds.
-
-    Invariant: a number has a name exactly while its count is above 0.
-    """
-
-    __slots__ = ("_counts", "_end", "_free", "_names", "_numbers")
-
-    def __init__(self) -> None:
-        self._numbers: dict[bytes, int] = {}
-        self._names: dict[int, bytes] = {}
-        self._counts: dict[int, int] = {}
-        self._free: list[int] = []
-        # All numbers in use are below this one.
-        self._end = 0
-
-    def take(self, name: bytes, count: int) -> int:
-        """Record that the consumer holds `count` more entries; returns its number."""
-        number = self._numbers.get(name, -1)
-        if number < 0:
-            number = self._number_for(name)
-        self._counts[number] += count
-        return number
-
-    def _number_for(self, name: bytes) -> int:
-        if self._free:
-            number = self._free.pop()
-        else:
-            number = self._end
-            self._end += 1
-        self._names[number] = name
-        self._counts[number] = 0
-        self._numbers[name] = number
-        return number
-
-    def release(self, number: int, count: int) -> None:
-        self._counts[number] -= count
-        if self._counts[number] == 0:
-            del self._numbers[self._names.pop(number)]
-            del self._counts[number]
-            self._free.append(number)
-
-    def number_of(self, name: bytes) -> int | None:
-        return self._numbers.get(name)
-
-    def name_of(self, number: int) -> bytes:
-        return self._names[number]
-
-    def count_of(self, name: bytes) -> int:
-        number = self._numbers.get(name)
-        return 0 if number is None else self._counts[number]
-
-    def with_counts(self) -> list[tuple[bytes, int]]:
-        return [(name, self._counts[number]) for name, number in sorted(self._numbers.items())]
-
-    # Checkpoints
-
-    def numbered(self) -> list[tuple[int, bytes]]:
-        return [(number, name) for name, number in self._numbers.items()]
-
-    def restore(self, names: dict[int, bytes], columns: list[array[int]]) -> None:
-        """Load these numbers with the counts found in the columns; KeyError for a number that has no name."""
-        self._counts = dict.fromkeys(names, 0)
-        for column in columns:
-            for number in sorted({*column}):
-                self._counts[number] += column.count(number)
-        self._names = dict(names)
-        self._numbers = {name: number for number, name in names.items()}
-        self._end = max(names, default=-1) + 1
-
-    def check(self) -> None:
-        for name, number in self._numbers.items():
-            assert self._names[number] == name and self._counts[number] > 0, f"{name!r} holds nothing"
-        assert len(self._numbers) == len(self._names) == len(self._counts), "a number has no consumer"
-        used = [*self._names, *self._free]
-        assert len({*used}) == len(used) and max(used, default=-1) < self._end, "a number is used twice"
 
 
 class PendingEntries:
@@ -171,9 +92,12 @@ class PendingEntries:
         """Add the IDs of a slice that lies above everything pending in this slot."""
         block, low, high = part.block, part.low, part.high
         holder = self._consumers.take(consumer, high - low)
-        ms, seq = block.id_columns(low, high)
         mine = self._slot(slot)
-        mine.extend(ms, seq, holder, delivered_ms, deliveries)
+        if high - low == 1:
+            mine.append(block.id_at(low), holder, delivered_ms, deliveries)
+        else:
+            ms, seq = block.id_columns(low, high)
+            mine.extend(ms, seq, holder, delivered_ms, deliveries)
         self.count += high - low
         if not mine.tip:
             self._chains.note_grown(slot, mine)
@@ -211,6 +135,7 @@ class PendingEntries:
         self._consumers.release(before, 1)
         span.delivered_ms[index] = delivered_ms
         span.deliveries[index] = deliveries
+        span.note_time(delivered_ms)
 
     def remove(self, slot: int, entry_id: EntryId) -> bool:
         mine = self._of_slot.get(slot)
@@ -240,6 +165,8 @@ class PendingEntries:
         mine = self._of_slot.get(slot)
         if mine is None:
             return 0
+        if len(pieces) == 1 and previous_id(pieces[0][1]) == pieces[0][0]:
+            return 1 if self.remove(slot, pieces[0][1]) else 0
         last = mine.spans[-1].last_id()
         before = self.count
         for low, high in pieces:
@@ -291,7 +218,8 @@ class PendingEntries:
         mine.spans.append(span)
         mine.low_ids.append(span.id_at(0))
         self.count += span.count()
-        if min(span.delivered_ms) < 0:
+        span.measure()
+        if span.oldest_ms < 0:
             self._released_to = max(self._released_to, max([time for time in span.delivered_ms if time < 0]))
 
     def name_holders(self, names: dict[int, bytes]) -> None:
@@ -314,6 +242,10 @@ class PendingEntries:
 
     def slots_of(self, entry_id: EntryId) -> list[int]:
         """The slots in which this ID is pending, ascending."""
+        chains = self._chains.all
+        if len(chains) == 1 and len(chains[0].extents) == 1:
+            mine = chains[0].extents[0]
+            return [mine.slot] if mine.index_of(mine.place_of(entry_id), entry_id) >= 0 else []
         found = self._chains.holding(entry_id)
         return [mine.slot for mine in found if mine.index_of(mine.place_of(entry_id), entry_id) >= 0]
 
@@ -327,6 +259,9 @@ class PendingEntries:
         other pending ID, and the given IDs that are pending, each once, in no particular order.
         """
         chains = self._chains.all
+        if len(ids) == 1:
+            single = {slot: [(previous_id(ids[0]) or ID_MIN, ids[0])] for slot in self.slots_of(ids[0])}
+            return single, ids if single else []
         if len(chains) == 1 and len(chains[0].extents) == 1:
             found = chains[0].extents[0].find(ids)
             return ({chains[0].extents[0].slot: found.intervals()} if found.ids else {}), found.ids
@@ -410,18 +345,41 @@ class PendingEntries:
 
     def longest_idle(self, limit: int, delivered_ms_max: int, future_ms: int) -> list[Row]:
         """The entries delivered up to `delivered_ms_max`, or after `future_ms`: the first `limit` (all if negative) in
-        the order (delivery time, ID, slot).
+        the order (delivery time, ID, slot). Looks at the rows of few spans beside those that have these entries.
         """
+        if limit < 0:
+            limit = self.count
+        if limit == 0:
+            return []
         found: list[tuple[int, EntryId, int, int, int]] = []
-        for slot in sorted(self._of_slot):
-            for place, span in enumerate(self._of_slot[slot].spans):
-                if min(span.delivered_ms) > delivered_ms_max and max(span.delivered_ms) <= future_ms:
-                    continue
-                for index, delivered_ms in enumerate(span.delivered_ms):
-                    if delivered_ms <= delivered_ms_max or delivered_ms > future_ms:
-                        found.append((delivered_ms, span.id_at(index), slot, place, index))
-        chosen = sorted(found) if limit < 0 or limit >= len(found) else nsmallest(limit, found)
-        return [self._row(slot, self._of_slot[slot].spans[place], index) for _, _, slot, place, index in chosen]
+        # Sorting takes time, so as many rows as are wanted are collected between two of them.
+        due = limit
+        for least_ms, low_id, slot, place in self._aged(delivered_ms_max, future_ms):
+            if len(found) >= due:
+                found = sorted(found)[:limit]
+                due = 2 * limit
+                if (found[-1][0], found[-1][1]) < (least_ms, low_id):
+                    break
+            span = self._of_slot[slot].spans[place]
+            span.measure()
+            for index, delivered_ms in enumerate(span.delivered_ms):
+                if delivered_ms <= delivered_ms_max or delivered_ms > future_ms:
+                    found.append((delivered_ms, span.id_at(index), slot, place, index))
+        rows = sorted(found)[:limit]
+        return [self._row(slot, self._of_slot[slot].spans[place], index) for _, _, slot, place, index in rows]
+
+    def _aged(self, delivered_ms_max: int, future_ms: int) -> list[tuple[int, EntryId, int, int]]:
+        """The spans that may hold such entries, ascending, each as (time, ID, slot, place): none of its entries comes
+        before this time and ID.
+        """
+        aged: list[tuple[int, EntryId, int, int]] = []
+        for slot, mine in self._of_slot.items():
+            for place, span in enumerate(mine.spans):
+                if span.oldest_ms <= delivered_ms_max:
+                    aged.append((span.oldest_ms, mine.low_ids[place], slot, place))
+                elif span.newest_ms > future_ms:
+                    aged.append((max(span.oldest_ms, future_ms), mine.low_ids[place], slot, place))
+        return sorted(aged)
 
     def next_released(self) -> int:
         """The delivery time for what is released next."""
@@ -430,12 +388,18 @@ class PendingEntries:
     def released_count(self) -> int:
         if not self._consumers.count_of(NOBODY):
             return 0
-        spans = [span for mine in self._of_slot.values() for span in mine.spans if min(span.delivered_ms) < 0]
+        spans = [span for mine in self._of_slot.values() for span in mine.spans if span.oldest_ms < 0]
         return sum([1 for span in spans for delivered_ms in span.delivered_ms if delivered_ms < 0])
 
     def oldest_ms(self) -> int | None:
         """The earliest delivery time."""
-        return min([min(span.delivered_ms) for mine in self._of_slot.values() for span in mine.spans], default=None)
+        oldest_ms: int | None = None
+        for mine in self._of_slot.values():
+            for span in mine.spans:
+                if oldest_ms is None or span.oldest_ms < oldest_ms:
+                    span.measure()
+                    oldest_ms = span.oldest_ms if oldest_ms is None else min(oldest_ms, span.oldest_ms)
+        return oldest_ms
 
     def _rows_of(
         self, mine: SlotPending, start: EntryId, end: EntryId, limit: int, consumer: int, delivered_ms_max: int
@@ -444,13 +408,15 @@ class PendingEntries:
         at = max(mine.place_of(start), 0)
         while at < len(mine.spans) and mine.low_ids[at] <= end:
             span = mine.spans[at]
+            at += 1
+            if span.oldest_ms > delivered_ms_max:
+                continue
             low, high = lower_bound(span.ms, span.seq, start), upper_bound(span.ms, span.seq, end)
             for index in span.indexes_of(consumer, low, high):
                 if span.delivered_ms[index] <= delivered_ms_max:
                     rows.append(self._row(mine.slot, span, index))
                     if len(rows) == limit:
                         return rows
-            at += 1
         return rows
 
     def _row(self, slot: int, span: Span, index: int) -> Row:

@@ -12,9 +12,11 @@ from typing import Final
 
 from crdtstream.core.block import lower_bound, upper_bound
 from crdtstream.core.chain import Extent
-from crdtstream.core.entry_id import ID_MIN, EntryId, previous_id
+from crdtstream.core.entry_id import ID_MIN, EntryId, at_most, previous_id
 from crdtstream.core.intervals import Interval
 
+TIME_MAX_MS: Final = 2**63 - 1
+TIME_MIN_MS: Final = -(2**63)
 SPAN_ENTRIES = 256
 # A span left this small by removals is merged with a neighbour.
 SPARSE_ENTRIES = 32
@@ -23,9 +25,11 @@ EMPTY: Final[array[int]] = array("Q")
 
 
 class Span:
-    """Pending entries of one slot in columns, IDs ascending."""
+    """Pending entries of one slot in columns, IDs ascending. No delivery time lies outside [oldest_ms, newest_ms]:
+    bounds, which a removal leaves as they are until the span is next measured.
+    """
 
-    __slots__ = ("consumers", "delivered_ms", "deliveries", "ms", "seq", "shared")
+    __slots__ = ("consumers", "delivered_ms", "deliveries", "ms", "newest_ms", "oldest_ms", "seq", "shared")
 
     def __init__(self) -> None:
         self.ms: array[int] = array("Q")
@@ -34,6 +38,18 @@ class Span:
         self.delivered_ms: array[int] = array("q")
         self.deliveries: array[int] = array("q")
         self.shared = False
+        self.oldest_ms = TIME_MAX_MS
+        self.newest_ms = TIME_MIN_MS
+
+    def note_time(self, delivered_ms: int) -> None:
+        if delivered_ms < self.oldest_ms:
+            self.oldest_ms = delivered_ms
+        if delivered_ms > self.newest_ms:
+            self.newest_ms = delivered_ms
+
+    def measure(self) -> None:
+        """Make the bounds of the delivery times exact."""
+        self.oldest_ms, self.newest_ms = min(self.delivered_ms), max(self.delivered_ms)
 
     def copy(self) -> Span:
         twin = Span()
@@ -49,6 +65,14 @@ class Span:
     def last_id(self) -> EntryId:
         return (self.ms[-1], self.seq[-1])
 
+    def append(self, entry_id: EntryId, consumer: int, delivered_ms: int, deliveries: int) -> None:
+        self.ms.append(entry_id[0])
+        self.seq.append(entry_id[1])
+        self.consumers.append(consumer)
+        self.delivered_ms.append(delivered_ms)
+        self.deliveries.append(deliveries)
+        self.note_time(delivered_ms)
+
     def extend(self, ms: array[int], seq: array[int], consumer: int, delivered_ms: int, deliveries: int) -> None:
         count = len(ms)
         self.ms += ms
@@ -56,6 +80,7 @@ class Span:
         self.consumers += array("I", (consumer,)) * count
         self.delivered_ms += array("q", (delivered_ms,)) * count
         self.deliveries += array("q", (deliveries,)) * count
+        self.note_time(delivered_ms)
 
     def insert(self, index: int, entry_id: EntryId, consumer: int, delivered_ms: int, deliveries: int) -> None:
         self.ms.insert(index, entry_id[0])
@@ -63,6 +88,7 @@ class Span:
         self.consumers.insert(index, consumer)
         self.delivered_ms.insert(index, delivered_ms)
         self.deliveries.insert(index, deliveries)
+        self.note_time(delivered_ms)
 
     def remove(self, low: int, high: int) -> None:
         del self.ms[low:high]
@@ -80,6 +106,7 @@ class Span:
         twin.consumers = array("I", [self.consumers[index] for index in kept])
         twin.delivered_ms = array("q", [self.delivered_ms[index] for index in kept])
         twin.deliveries = array("q", [self.deliveries[index] for index in kept])
+        twin.oldest_ms, twin.newest_ms = self.oldest_ms, self.newest_ms
         return twin
 
     def split(self, index: int) -> Span:
@@ -90,6 +117,7 @@ class Span:
         above.consumers = self.consumers[index:]
         above.delivered_ms = self.delivered_ms[index:]
         above.deliveries = self.deliveries[index:]
+        above.oldest_ms, above.newest_ms = self.oldest_ms, self.newest_ms
         self.remove(index, self.count())
         return above
 
@@ -100,6 +128,8 @@ class Span:
         self.consumers += above.consumers
         self.delivered_ms += above.delivered_ms
         self.deliveries += above.deliveries
+        self.note_time(above.oldest_ms)
+        self.note_time(above.newest_ms)
 
     def indexes_of(self, consumer: int, low: int, high: int) -> list[int]:
         """The indexes in [low, high) that this consumer holds; all of them for `ANY_CONSUMER`."""
@@ -114,6 +144,8 @@ class Span:
             assert len(column) == count, "columns differ in length"
         ids = [self.id_at(index) for index in range(count)]
         assert ids == sorted(set(ids)), "IDs do not ascend"
+        within = self.oldest_ms <= min(self.delivered_ms) and max(self.delivered_ms) <= self.newest_ms
+        assert within, "a delivery time lies outside the span's bounds"
 
 
 class Found:
@@ -156,6 +188,8 @@ class SlotPending(Extent):
 
     def place_of(self, entry_id: EntryId) -> int:
         """The index of the only span that may hold this ID; -1 if the ID lies below all spans."""
+        if len(self.low_ids) == 1:
+            return 0 if at_most(self.low_ids[0], entry_id) else -1
         return bisect_right(self.low_ids, entry_id) - 1
 
     def index_of(self, at: int, entry_id: EntryId) -> int:
@@ -163,10 +197,12 @@ class SlotPending(Extent):
         if at < 0:
             return -1
         span = self.spans[at]
+        ms, seq = entry_id
+        # Entries are mostly acknowledged in the order in which they were delivered.
+        if span.ms[0] == ms and span.seq[0] == seq:
+            return 0
         index = lower_bound(span.ms, span.seq, entry_id)
-        return (
-            index if index < len(span.ms) and span.ms[index] == entry_id[0] and span.seq[index] == entry_id[1] else -1
-        )
+        return index if index < len(span.ms) and span.ms[index] == ms and span.seq[index] == seq else -1
 
     def own(self, at: int) -> Span:
         """The span at this index, safe to change: copied first if it is shared."""
@@ -182,6 +218,13 @@ class SlotPending(Extent):
             return
         ms, seq = array("Q", [entry_id[0] for entry_id in ids]), array("Q", [entry_id[1] for entry_id in ids])
         self.extend(ms, seq, consumer, delivered_ms, deliveries)
+
+    def append(self, entry_id: EntryId, consumer: int, delivered_ms: int, deliveries: int) -> None:
+        """Add an ID above all others."""
+        if not self.spans or len(self.spans[-1].ms) >= SPAN_ENTRIES:
+            self.spans.append(Span())
+            self.low_ids.append(entry_id)
+        self.own(len(self.spans) - 1).append(entry_id, consumer, delivered_ms, deliveries)
 
     def extend(self, ms: array[int], seq: array[int], consumer: int, delivered_ms: int, deliveries: int) -> None:
         """Add IDs above all others, given as columns."""

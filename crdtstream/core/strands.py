@@ -82,18 +82,26 @@ def _counts_in_chain(chain: Chain[EntryTree], count: int) -> dict[int, int]:
 
 def note_dots(chain: Chain[EntryTree], ids: list[EntryId], found: dict[EntryId, list[Dot]]) -> None:
     """Add the dots of those of these ascending IDs that the chain holds."""
+    for tree, some, counters in held_in(chain, ids):
+        for entry_id, counter in zip(some, counters, strict=True):
+            if counter:
+                found.setdefault(entry_id, []).append((tree.slot, counter))
+
+
+def held_in(chain: Chain[EntryTree], ids: list[EntryId]) -> list[tuple[EntryTree, list[EntryId], list[int]]]:
+    """These ascending IDs divided among the trees of the chain, with the counter of each; 0 for one not held."""
+    held: list[tuple[EntryTree, list[EntryId], list[int]]] = []
     at = 0
     while at < len(ids):
         place = chain.reaching(ids[at])
         if place == len(chain.extents):
-            return
+            break
         tree = chain.extents[place]
         end = bisect_right(ids, tree.last_id() or ID_MIN, at)
         some = ids[at:end]
-        for entry_id, counter in zip(some, tree.counters_of(some), strict=True):
-            if counter:
-                found.setdefault(entry_id, []).append((tree.slot, counter))
+        held.append((tree, some, tree.counters_of(some)))
         at = end
+    return held
 
 
 # Bytes

@@ -35,7 +35,7 @@ from crdtstream.core.idempotence import Producers
 from crdtstream.core.merging import Strand
 from crdtstream.core.origin_meta import OriginMeta
 from crdtstream.core.seen import Counters, Seen
-from crdtstream.core.strands import counts_of_oldest, note_dots, read_strands, strands_of
+from crdtstream.core.strands import counts_of_oldest, held_in, note_dots, read_strands, strands_of
 
 
 class Stream:
@@ -104,6 +104,8 @@ class Stream:
         return sorted([(meta.expires_ms, slot, meta.expiry_counter) for slot, meta in self._expiring.items()])
 
     def first_id(self) -> EntryId | None:
+        if len(self.chains.all) == 1:
+            return self.chains.all[0].extents[0].first_id()
         ids = [chain.extents[0].first_id() for chain in self.chains.all]
         return min([entry_id for entry_id in ids if entry_id is not None], default=None)
 
@@ -152,6 +154,22 @@ class Stream:
             for dots in found.values():
                 dots.sort()
         return found
+
+    def counters_of(self, ids: list[EntryId]) -> tuple[dict[int, list[int]], list[EntryId]]:
+        """Those of these ascending IDs that live here: the counters of their dots for each origin, and the IDs, one for
+        each dot.
+        """
+        counters: dict[int, list[int]] = {}
+        live: list[EntryId] = []
+        for chain in self.chains.all:
+            for tree, some, found in held_in(chain, ids):
+                if 0 in found:
+                    some = [entry_id for entry_id, counter in zip(some, found, strict=True) if counter]
+                    found = [counter for counter in found if counter]
+                if found:
+                    counters[tree.slot] = found
+                    live += some
+        return counters, live
 
     def seen_position(self) -> Position:
         """`$`: the last add that this region has seen of each origin; an origin not yet seen starts at 0."""

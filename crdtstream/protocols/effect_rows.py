@@ -12,6 +12,7 @@ IDs ascend and that each entry is a valid reply.
 
 from __future__ import annotations
 
+import struct
 from itertools import chain
 from typing import Final
 
@@ -59,6 +60,8 @@ from crdtstream.protocols.columns import (
 
 Row = tuple[object, ...]
 
+# The column of one interval of one slot: the slot, how many numbers follow, and these.
+_ONE_INTERVAL: Final = struct.Struct("<6Q")
 _ENTRIES_ADDED: Final = 1
 _ENTRIES_REMOVED: Final = 2
 _STREAM_DELETED: Final = 3
@@ -260,6 +263,11 @@ def read_position(default: object, values: object) -> Position:
 
 
 def intervals_column(intervals: dict[int, list[Interval]]) -> bytes:
+    if len(intervals) == 1:
+        for slot, pieces in intervals.items():
+            if len(pieces) == 1:
+                (low_ms, low_seq), (high_ms, high_seq) = pieces[0]
+                return _ONE_INTERVAL.pack(slot, 4, low_ms, low_seq, high_ms, high_seq)
     return grouped_column([(slot, flat(chain.from_iterable(pieces))) for slot, pieces in sorted(intervals.items())])
 
 

@@ -86,13 +86,13 @@ KNOWN_FIELDS: Final[dict[type, str]] = {
     Producers: "_of_producer added duplicates duration_s entries_max",
     OriginMeta: "add_counter add_id added expires_ms expiry_counter first offset offset_counter offset_weight"
     " removed_counter removed_id set_counter set_id trimmed_to voided",
-    Group: "_nothing_to _unsettled acked consumers creates delivered deliveries entries_read floor passed pending"
+    Group: "_place _unsettled acked consumers creates delivered deliveries entries_read floor passed pending"
     " replay skipped",
     Create: "runs start",
     Consumer: "active_ms seen_ms",
     IntervalSet: "_highs _lows",
     PendingEntries: "_chains _consumers _of_slot _released_to count",
-    Span: "consumers delivered_ms deliveries ms seq shared",
+    Span: "consumers delivered_ms deliveries ms newest_ms oldest_ms seq shared",
     BlockList: "_blocks _head _holes _low_counters _low_ids byte_count count tail",
     EntryTree: "",
     Content: "_ends _listed chunks closed cold count ms read sealed seq",

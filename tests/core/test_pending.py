@@ -161,6 +161,17 @@ class PendingMachine(RuleBasedStateMachine):
             rows = self.pending.rows(start, end, limit, consumer, time)
         assert [fields_of(row) for row in rows] == wanted
 
+    @rule(limit=st.integers(-1, 8), time=times, future=times)
+    def read_by_age(self, limit: int, time: int, future: int) -> None:
+        future = max(time, future)
+        rows = sorted((held[1], entry_id, slot) for (entry_id, slot), held in self.model.items())
+        wanted = [row for row in rows if row[0] <= time or row[0] > future]
+        found = self.pending.longest_idle(limit, time, future)
+        assert [(row.delivered_ms, row.entry_id, row.slot) for row in found] == (
+            wanted if limit < 0 else wanted[:limit]
+        )
+        assert self.pending.oldest_ms() == (rows[0][0] if rows else None)
+
     @rule(entry_id=entry_ids)
     def ask(self, entry_id: EntryId) -> None:
         for wanted in [entry_id, *(key[0] for key in self.model)]:
