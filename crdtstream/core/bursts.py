@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from itertools import accumulate
 from typing import Final
 
 from crdtstream.core.encoding import array_header, bulk_header
 from crdtstream.core.entry_id import EntryId
+from crdtstream.core.lanes import stepping
 
 _CRLF: Final = b"\r\n"
 
@@ -25,11 +25,11 @@ class Burst:
 
     __slots__ = ("count", "data", "ends", "ms", "replies", "seq", "step")
 
-    def __init__(self, first: EntryId, step: int, sizes: list[int], data: bytes, replies: bytes) -> None:
+    def __init__(self, first: EntryId, step: int, ends: list[int], data: bytes, replies: bytes) -> None:
         self.ms, self.seq = first
         self.step = step
-        self.count = len(sizes)
-        self.ends = list(accumulate(sizes))
+        self.count = len(ends)
+        self.ends = ends
         self.data = data
         self.replies = replies
 
@@ -60,13 +60,22 @@ class Burst:
 
     def id_columns(self, low: int, high: int) -> tuple[array[int], array[int]]:
         """The milliseconds and sequence numbers of the entries [low, high)."""
-        ms = array("Q", (self.ms,)) * (high - low)
-        return ms, array("Q", range(self.seq + low * self.step, self.seq + high * self.step, self.step))
+        return stepping(self.ms, 0, high - low), stepping(self.seq + low * self.step, self.step, high - low)
 
 
-def encode_burst(first: EntryId, step: int, rows: list[list[bytes]], start: int) -> Burst:
-    """Encode entries whose fields are `row[start:]` of each row, of at least one, up to the first whose ID is longer
-    than those before it.
+def encoded_fields(row: list[bytes], start: int) -> bytes:
+    """The fields `row[start:]` as an entry has them after its ID."""
+    parts = [array_header(len(row) - start)]
+    for at in range(start, len(row)):
+        parts.append(bulk_header(len(row[at])))
+        parts.append(row[at])
+    parts.append(_CRLF)
+    return b"".join(parts)
+
+
+def encode_burst(first: EntryId, step: int, bodies: list[bytes], middle: bytes = b"") -> Burst:
+    """Encode entries, at least one, up to the first whose ID is longer than those before it. After its ID an entry has
+    `middle` and its body, which together are what `encoded_fields` returns.
     """
     ms, seq = first
     text = str(seq).encode("ascii")
@@ -74,29 +83,23 @@ def encode_burst(first: EntryId, step: int, rows: list[list[bytes]], start: int)
     prefix = b"%d-" % ms
     name = b"$%d\r\n%b" % (len(prefix) + digits, prefix)
     head = b"*2\r\n" + name
-    fixed = len(head) + digits + len(_CRLF)
+    fixed = len(head) + digits + len(middle)
     parts: list[bytes] = []
     texts: list[bytes] = []
-    sizes: list[int] = []
-    for row in rows:
-        count = len(row)
-        header = array_header(count - start)
-        size = fixed + len(header)
+    ends: list[int] = []
+    end = 0
+    for body in bodies:
         parts.append(head)
         parts.append(text)
-        parts.append(header)
-        for at in range(start, count):
-            value = row[at]
-            header = bulk_header(len(value))
-            size += len(header) + len(value)
-            parts.append(header)
-            parts.append(value)
-        parts.append(_CRLF)
-        sizes.append(size)
+        if middle:
+            parts.append(middle)
+        parts.append(body)
+        end += fixed + len(body)
+        ends.append(end)
         texts.append(text)
         seq += step
         text = str(seq).encode("ascii")
         if len(text) != digits:
             break
     replies = name + (_CRLF + name).join(texts) + _CRLF
-    return Burst(first, step, sizes, b"".join(parts), replies)
+    return Burst(first, step, ends, b"".join(parts), replies)

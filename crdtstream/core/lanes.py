@@ -33,6 +33,24 @@ def counting(typecode: str, first: int, count: int) -> array[int]:
     return column
 
 
+def stepping(first: int, step: int, count: int) -> array[int]:
+    """The wide numbers first, first + step, ..., `count` of them, all of which are below 2^64."""
+    column: array[int] = array("Q")
+    if count > LANES:
+        column.extend([first + index * step for index in range(count)])
+        return column
+    unused = (LANES - count) * 64
+    every = (_ONES["Q"] >> unused) * first
+    if step:
+        every += _first_lanes(_INDEXES["Q"], unused) * step
+    column.frombytes(every.to_bytes(count * 8, _ORDER))
+    return column
+
+
+def _first_lanes(whole: int, unused: int) -> int:
+    return whole & ((1 << LANES * 64 - unused) - 1) if _ORDER == "little" else whole >> unused
+
+
 def lowered(column: array[int], amount: int) -> array[int]:
     """The numbers of a column, each of which is at least `amount`, less that amount."""
     count, size = len(column), column.itemsize

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdtstream.core.bursts import Burst, encode_burst
-from crdtstream.core.encoding import encode_entry, id_reply
+from crdtstream.core.bursts import Burst, encode_burst, encoded_fields
+from crdtstream.core.encoding import array_header, encode_entry, id_reply
 from crdtstream.core.entry_id import LANE_STRIDE, EntryId
 from crdtstream.core.replica import Replica
 from crdtstream.protocols.codec import encode_batch
@@ -27,7 +27,7 @@ def ids_of(burst: Burst) -> list[EntryId]:
 
 @given(firsts, st.sampled_from([1, LANE_STRIDE]), row_lists)
 def test_a_run_is_its_entries(first: EntryId, step: int, rows: list[list[bytes]]) -> None:
-    burst = encode_burst(first, step, [[b"XADD", *row] for row in rows], 1)
+    burst = encode_burst(first, step, [encoded_fields([b"XADD", *row], 1) for row in rows])
     ids = ids_of(burst)
     assert ids == [(first[0], first[1] + index * step) for index in range(burst.count)]
     assert burst.data == b"".join(encode_entry(*pair) for pair in zip(ids, rows, strict=False))
@@ -36,9 +36,18 @@ def test_a_run_is_its_entries(first: EntryId, step: int, rows: list[list[bytes]]
     assert burst.last_id() == ids[-1]
 
 
+@given(firsts, st.lists(st.tuples(st.binary(max_size=5), st.binary(max_size=5)), min_size=1, max_size=12))
+def test_what_all_have_in_common_is_given_once(first: EntryId, pairs: list[tuple[bytes, bytes]]) -> None:
+    whole = [encoded_fields([*pair], 0) for pair in pairs]
+    middle = array_header(2) + b"\r\n"
+    bodies = [body.removeprefix(middle) for body in whole]
+    one, other = encode_burst(first, 1, whole), encode_burst(first, 1, bodies, middle)
+    assert (one.data, one.ends, one.replies) == (other.data, other.ends, other.replies)
+
+
 @given(firsts, row_lists, st.data())
 def test_slices_are_those_of_the_entries(first: EntryId, rows: list[list[bytes]], data: st.DataObject) -> None:
-    burst = encode_burst(first, 1, rows, 0)
+    burst = encode_burst(first, 1, [encoded_fields(row, 0) for row in rows])
     low = data.draw(st.integers(0, burst.count - 1))
     high = data.draw(st.integers(low + 1, burst.count))
     ms, seq = burst.id_columns(low, high)
@@ -59,7 +68,7 @@ def test_a_replica_takes_a_run_as_its_entries(steps: list[tuple[bool, int, int]]
     top = (5, 100_000)
     for together, count, size in steps:
         rows = [[b"f", b"v" * size]] * count
-        burst = encode_burst((top[0], top[1] + 1), 1, rows, 0)
+        burst = encode_burst((top[0], top[1] + 1), 1, [encoded_fields(row, 0) for row in rows])
         if together:
             by_bursts.add_burst(KEY, burst)
         for entry_id, row in zip(ids_of(burst), rows, strict=False):
