@@ -164,7 +164,7 @@ class Serving:
             self._context.drop(client)
 
     def _run_next(self, client: Client, requests: list[list[bytes]], at: int) -> int:
-        """Run the request at this index, or what can be of the burst that begins there; returns the next index."""
+        """Run the request at this index, or the burst that begins there; returns the next index."""
         self._expire_due()
         end = burst_end(self._context, client, requests, at) if at + 1 < len(requests) else at
         prepared = self._replica.prepared
@@ -172,8 +172,8 @@ class Serving:
         reply: Reply = None
         try:
             if end > at:
-                count, reply = add_burst(self._context, client, requests[at:end])
-                after = at + count
+                reply = add_burst(self._context, client, requests[at:end])
+                after = end
             else:
                 reply = dispatch(self._context, client, requests[at])
         except Exception as error:
@@ -182,19 +182,21 @@ class Serving:
         return after
 
     def _add_next(self, client: Client, data: bytes, at: int) -> int:
-        """Run what can be of the burst that begins at this offset; returns the next offset."""
+        """Run the burst that begins at this offset, if one does; returns where it ends."""
         self._expire_due()
         prepared = self._replica.prepared
         alike = burst_in(self._context, client, data, at)
         if alike is None:
             return at
-        count = 1
         try:
-            count, reply = add_alike(self._context, client, alike)
-        except Exception as error:
-            reply = self._survive(error, client, prepared)
+            reply = add_alike(self._context, client, alike)
+        except Exception:
+            # What changed nothing is tried again in the usual way, which says what is wrong.
+            if self._replica.prepared != prepared:
+                raise
+            return at
         self._conclude(client, reply)
-        return alike.ends[count - 1]
+        return alike.end
 
     def _conclude(self, client: Client, reply: Reply) -> None:
         """Send what one request led to: its reply, and what other clients are due."""

@@ -65,7 +65,7 @@ def burst_in(context: Context, client: Client, data: bytes, at: int) -> Alike | 
     alike = Alike(argv, start)
     bytes_max = min(BURST_BYTES_MAX, limits.entry_bytes_max, limits.bulk_bytes_max)
     alike.take(data, at, after_first(data, at, start), BURST_ENTRIES_MAX, bytes_max)
-    return alike if len(alike.ends) > 1 else None
+    return alike if len(alike.bodies) > 1 else None
 
 
 def ahead_max(argv: list[bytes]) -> int:
@@ -140,21 +140,21 @@ def is_open(context: Context, client: Client, name: bytes) -> bool:
     )
 
 
-def add_alike(context: Context, client: Client, alike: Alike) -> tuple[int, bytes]:
-    """Execute a burst as `add_burst` does."""
+def add_alike(context: Context, client: Client, alike: Alike) -> bytes:
+    """Execute a burst; returns its replies."""
     middle = array_header(len(alike.argv) - alike.start) + b"\r\n"
     return execute(context, client, alike.argv, alike.start, alike.bodies, middle)
 
 
-def add_burst(context: Context, client: Client, requests: list[list[bytes]]) -> tuple[int, bytes]:
-    """Execute a burst, or what of it has IDs of one length: returns how many requests that were, and their replies."""
+def add_burst(context: Context, client: Client, requests: list[list[bytes]]) -> bytes:
+    """Execute a burst; returns its replies."""
     start = fields_at(requests[0])
     return execute(context, client, requests[0], start, [encoded_fields(argv, start) for argv in requests], b"")
 
 
 def execute(
     context: Context, client: Client, first: list[bytes], start: int, bodies: list[bytes], middle: bytes
-) -> tuple[int, bytes]:
+) -> bytes:
     """Execute a burst that begins with this request, whose fields start there; for the rest see `encode_burst`."""
     began_ns = context.stopwatch.mark_ns
     key: Key = (client.database, first[1])
@@ -165,7 +165,7 @@ def execute(
     if options is not None:
         trim_after(context, key, options, burst.count)
     note(context, client, burst, began_ns)
-    return burst.count, burst.replies
+    return burst.replies
 
 
 def note(context: Context, client: Client, burst: Burst, began_ns: int) -> None:

@@ -60,7 +60,8 @@ class Burst:
 
     def id_columns(self, low: int, high: int) -> tuple[array[int], array[int]]:
         """The milliseconds and sequence numbers of the entries [low, high)."""
-        return stepping(self.ms, 0, high - low), stepping(self.seq + low * self.step, self.step, high - low)
+        ms = array("Q", (self.ms,)) * (high - low)
+        return ms, stepping(self.seq + low * self.step, self.step, high - low)
 
 
 def encoded_fields(row: list[bytes], start: int) -> bytes:
@@ -74,32 +75,40 @@ def encoded_fields(row: list[bytes], start: int) -> bytes:
 
 
 def encode_burst(first: EntryId, step: int, bodies: list[bytes], middle: bytes = b"") -> Burst:
-    """Encode entries, at least one, up to the first whose ID is longer than those before it. After its ID an entry has
-    `middle` and its body, which together are what `encoded_fields` returns.
+    """Encode entries, at least one. After its ID an entry has `middle` and its body, which together are what
+    `encoded_fields` returns.
     """
     ms, seq = first
-    text = str(seq).encode("ascii")
-    digits = len(text)
     prefix = b"%d-" % ms
-    name = b"$%d\r\n%b" % (len(prefix) + digits, prefix)
-    head = b"*2\r\n" + name
-    fixed = len(head) + digits + len(middle)
+    digits = size = end = 0
+    name = head = b""
     parts: list[bytes] = []
     texts: list[bytes] = []
     ends: list[int] = []
-    end = 0
+    replies: list[bytes] = []
     for body in bodies:
+        text = str(seq).encode("ascii")
+        if len(text) != digits:
+            # IDs become longer a few times in each millisecond.
+            replies += reply_parts(name, texts)
+            texts = []
+            digits = len(text)
+            name = b"$%d\r\n%b" % (len(prefix) + digits, prefix)
+            head = b"*2\r\n" + name
+            size = len(head) + digits + len(middle)
         parts.append(head)
         parts.append(text)
         if middle:
             parts.append(middle)
         parts.append(body)
-        end += fixed + len(body)
+        end += size + len(body)
         ends.append(end)
         texts.append(text)
         seq += step
-        text = str(seq).encode("ascii")
-        if len(text) != digits:
-            break
-    replies = name + (_CRLF + name).join(texts) + _CRLF
-    return Burst(first, step, ends, b"".join(parts), replies)
+    replies += reply_parts(name, texts)
+    return Burst(first, step, ends, b"".join(parts), b"".join(replies))
+
+
+def reply_parts(name: bytes, texts: list[bytes]) -> list[bytes]:
+    """What joins to the IDs with these ends, all of which begin with the bytes of `name`, as RESP bulk strings."""
+    return [name, (_CRLF + name).join(texts), _CRLF] if texts else []

@@ -21,6 +21,8 @@ def _whole(column: array[int]) -> int:
 _ONES: Final = {code: _whole(array(code, (1,)) * LANES) for code in ("I", "Q")}
 _INDEXES: Final = {code: _whole(array(code, range(LANES))) for code in ("I", "Q")}
 
+_WHOLES: Final[dict[int, tuple[int, int]]] = {}
+
 
 def counting(typecode: str, first: int, count: int) -> array[int]:
     """The numbers from `first` on, `count` of them."""
@@ -35,20 +37,19 @@ def counting(typecode: str, first: int, count: int) -> array[int]:
 
 def stepping(first: int, step: int, count: int) -> array[int]:
     """The wide numbers first, first + step, ..., `count` of them, all of which are below 2^64."""
-    column: array[int] = array("Q")
     if count > LANES:
-        column.extend([first + index * step for index in range(count)])
-        return column
-    unused = (LANES - count) * 64
-    every = (_ONES["Q"] >> unused) * first
-    if step:
-        every += _first_lanes(_INDEXES["Q"], unused) * step
-    column.frombytes(every.to_bytes(count * 8, _ORDER))
+        return array("Q", [first + index * step for index in range(count)])
+    column: array[int] = array("Q")
+    ones, indexes = _WHOLES.get(count) or _wholes(count)
+    column.frombytes((ones * first + indexes * step).to_bytes(count * 8, _ORDER))
     return column
 
 
-def _first_lanes(whole: int, unused: int) -> int:
-    return whole & ((1 << LANES * 64 - unused) - 1) if _ORDER == "little" else whole >> unused
+def _wholes(count: int) -> tuple[int, int]:
+    """So many ones, and the indexes from 0 on, as wide lanes; kept, because the same few counts are asked for."""
+    wholes = (_whole(array("Q", (1,)) * count), _whole(array("Q", range(count))))
+    _WHOLES[count] = wholes
+    return wholes
 
 
 def lowered(column: array[int], amount: int) -> array[int]:

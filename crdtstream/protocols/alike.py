@@ -21,18 +21,17 @@ NOWHERE: Final = -1
 
 
 class Alike:
-    """`bodies[i]` are the last arguments of request i, as RESP bulk strings; the request ends at the offset `ends[i]`.
-
-    All begin like the first request, whose arguments are `argv`; the bodies begin with the argument `start`.
+    """Requests that all begin like the first one, whose arguments are `argv`. `bodies[i]` are the arguments of request
+    i from the index `start` on, as RESP bulk strings; the last request ends at the offset `end`.
     """
 
-    __slots__ = ("argv", "bodies", "ends", "start")
+    __slots__ = ("argv", "bodies", "end", "start")
 
     def __init__(self, argv: list[bytes], start: int) -> None:
         self.argv = argv
         self.start = start
         self.bodies: list[bytes] = []
-        self.ends: list[int] = []
+        self.end = 0
 
     def take(self, buffer: bytes, at: i64, begin: i64, count_max: i64, bytes_max: i64) -> None:
         """Take whole requests from the offset `at` on, which have the bytes between `at` and `begin` in common: at most
@@ -40,16 +39,20 @@ class Alike:
         """
         prefix = buffer[at:begin]
         size: i64 = begin - at
+        last: i64 = len(buffer) - size
         arguments: i64 = len(self.argv) - self.start
-        while count_max > 0 and buffer.startswith(prefix, at):
+        bodies = self.bodies
+        # A slice costs less than `startswith` with an offset.
+        while count_max > 0 and at <= last and buffer[at : at + size] == prefix:
             begin = at + size
-            at = end_of_bulks(buffer, begin, arguments)
-            bytes_max -= at - begin
-            if at == NOWHERE or bytes_max < 0:
+            end = end_of_bulks(buffer, begin, arguments)
+            bytes_max -= end - begin
+            if end == NOWHERE or bytes_max < 0:
                 break
-            self.bodies.append(buffer[begin:at])
-            self.ends.append(at)
+            bodies.append(buffer[begin:end])
+            at = end
             count_max -= 1
+        self.end = at
 
 
 def end_of_bulks(buffer: bytes, at: i64, count: i64) -> i64:
