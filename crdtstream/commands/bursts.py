@@ -23,7 +23,7 @@ from crdtstream.core.effects import Key
 from crdtstream.core.encoding import array_header
 from crdtstream.core.entry_id import LANE_STRIDE, LIBERAL, U64_MAX
 from crdtstream.protocols.alike import Alike
-from crdtstream.protocols.requests import REQUEST_BYTES_MIN, STAR, after_first, take_request
+from crdtstream.protocols.requests import CR, REQUEST_BYTES_MIN, STAR, after_first, take_request
 
 XADD: Final = "xadd"
 NAMES: Final = (b"XADD", b"xadd")
@@ -36,18 +36,20 @@ FIELDS_MIN: Final = 2
 ARGUMENTS_MIN: Final = 5
 BURST_ENTRIES_MAX: Final = 256
 BURST_BYTES_MAX: Final = 64 * 1024
-# A request may begin in no more bytes with the name of the command.
-NAME_BYTES_MAX: Final = len(b"*99\r\n$4\r\nXADD\r\n")
+# The name of the command as a request has it after the number of arguments.
+SENT_NAMES: Final = (b"$4\r\nXADD", b"$4\r\nxadd")
 # No command of a burst takes this long, so a slow log from here on would have none of them.
 SLOW_NS_MIN: Final = 1_000_000
 
 
 def may_begin(data: bytes) -> bool:
     """True if there may be two adds in these bytes, at their beginning; quickly, because many pipelines are none."""
-    if len(data) < 2 * NAME_BYTES_MAX:
+    if len(data) < 2 * REQUEST_BYTES_MIN:
         return False
-    start = data.find(b"$4\r\n", 0, NAME_BYTES_MAX) + 4
-    return data[start : start + 4] in NAMES and data.find(data[: start + 4], start + 4) > 0
+    start = 4 if data[2] == CR else 5
+    end = start + len(SENT_NAMES[0])
+    name = data[start:end]
+    return name in SENT_NAMES and data.find(name, end) > 0
 
 
 def burst_in(context: Context, client: Client, data: bytes, at: int) -> Alike | None:

@@ -16,6 +16,11 @@ from crdtstream.core.entry_id import EntryId
 from crdtstream.core.lanes import stepping
 
 _CRLF: Final = b"\r\n"
+# More entries in a millisecond are rare; one region has one lane at a time.
+_TEXTS_MAX: Final = 1024
+_LANES_MAX: Final = 4
+# By the second number of a lane, its numbers as text.
+_TEXTS: Final[dict[int, list[bytes]]] = {}
 
 
 class Burst:
@@ -86,8 +91,9 @@ def encode_burst(first: EntryId, step: int, bodies: list[bytes], middle: bytes =
     texts: list[bytes] = []
     ends: list[int] = []
     replies: list[bytes] = []
-    for body in bodies:
-        text = str(seq).encode("ascii")
+    numbers = texts_of(seq, step, len(bodies))
+    for at, body in enumerate(bodies):
+        text = numbers[at]
         if len(text) != digits:
             # IDs become longer a few times in each millisecond.
             replies += reply_parts(name, texts)
@@ -104,9 +110,27 @@ def encode_burst(first: EntryId, step: int, bodies: list[bytes], middle: bytes =
         end += size + len(body)
         ends.append(end)
         texts.append(text)
-        seq += step
     replies += reply_parts(name, texts)
     return Burst(first, step, ends, b"".join(parts), b"".join(replies))
+
+
+def texts_of(first: int, step: int, count: int) -> list[bytes]:
+    """The numbers first, first + step, ... as text, `count` of them. Low ones are kept, because each millisecond has
+    them again.
+    """
+    at, lowest = divmod(first, step)
+    end = at + count
+    if end > _TEXTS_MAX:
+        return [str(first + index * step).encode("ascii") for index in range(count)]
+    kept = _TEXTS.get(step + lowest)
+    if kept is None:
+        if len(_TEXTS) == _LANES_MAX:
+            _TEXTS.clear()
+        kept = []
+        _TEXTS[step + lowest] = kept
+    while len(kept) < end:
+        kept.append(str(lowest + len(kept) * step).encode("ascii"))
+    return kept[at:end]
 
 
 def reply_parts(name: bytes, texts: list[bytes]) -> list[bytes]:

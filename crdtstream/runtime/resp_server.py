@@ -180,7 +180,7 @@ class RespServer:
             if self.takes_adds and not held_bytes and may_begin(data):
                 self._loop.expect(len(data), 0)
                 taken = node.add_all(connection.id, data, arrived_ms)
-            requests = parser.feed(data[taken:])
+            requests = parser.feed(data[taken:]) if taken < len(data) else []
             if requests and not taken:
                 self._loop.expect(len(data), held_bytes)
             while requests:
@@ -231,11 +231,16 @@ class RespServer:
 
     def write(self, client_id: int, reply: bytes) -> None:
         connection = self._connections.get(client_id)
-        if connection is None or connection.transport is None:
+        transport = None if connection is None else connection.transport
+        if transport is None:
             return
-        connection.transport.write(reply)
+        transport.write(reply)
+        size = transport.get_write_buffer_size()
+        if size or self._unread.total_bytes:
+            self._note_unread(client_id, size)
+
+    def _note_unread(self, client_id: int, size: int) -> None:
         limits = self._node.limits
-        size = connection.transport.get_write_buffer_size()
         self._unread.note(client_id, size)
         if size > limits.output_bytes_max:
             self._cut_off(client_id, "its output exceeds output_bytes_max")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdtstream.core.bursts import Burst, encode_burst, encoded_fields
+from crdtstream.core.bursts import Burst, encode_burst, encoded_fields, texts_of
 from crdtstream.core.encoding import array_header, encode_entry, id_reply
 from crdtstream.core.entry_id import LANE_STRIDE, EntryId
 from crdtstream.core.replica import Replica
@@ -85,3 +85,10 @@ def test_a_replica_takes_a_run_as_its_entries(steps: list[tuple[bool, int, int]]
     assert streams[0].range((0, 0), top, -1, False)[0] == streams[0].length == streams[1].length
     assert streams[0].top == streams[1].top == top
     assert streams[0].entries_added() == streams[1].entries_added()
+
+
+@given(st.sampled_from([1, LANE_STRIDE]), st.integers(0, 2000), st.integers(0, 300), st.integers(1, 300))
+def test_texts_are_those_of_the_numbers(step: int, lane: int, at: int, count: int) -> None:
+    first = (lane if step > 1 else 0) + at * step
+    assert texts_of(first, step, count) == [b"%d" % (first + index * step) for index in range(count)]
+    assert texts_of(first + 2000 * step, step, 1) == [b"%d" % (first + 2000 * step)]
