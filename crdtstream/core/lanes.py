@@ -21,7 +21,8 @@ def _whole(column: array[int]) -> int:
 _ONES: Final = {code: _whole(array(code, (1,)) * LANES) for code in ("I", "Q")}
 _INDEXES: Final = {code: _whole(array(code, range(LANES))) for code in ("I", "Q")}
 
-_WHOLES: Final[dict[int, tuple[int, int]]] = {}
+_STEPS: Final[dict[tuple[int, int], tuple[int, int]]] = {}
+_STEPS_MAX: Final = 2 * LANES
 
 
 def counting(typecode: str, first: int, count: int) -> array[int]:
@@ -40,16 +41,20 @@ def stepping(first: int, step: int, count: int) -> array[int]:
     if count > LANES:
         return array("Q", [first + index * step for index in range(count)])
     column: array[int] = array("Q")
-    ones, indexes = _WHOLES.get(count) or _wholes(count)
-    column.frombytes((ones * first + indexes * step).to_bytes(count * 8, _ORDER))
+    ones, steps = _STEPS.get((step, count)) or _steps(step, count)
+    column.frombytes((ones * first + steps).to_bytes(count * 8, _ORDER))
     return column
 
 
-def _wholes(count: int) -> tuple[int, int]:
-    """So many ones, and the indexes from 0 on, as wide lanes; kept, because the same few counts are asked for."""
-    wholes = (_whole(array("Q", (1,)) * count), _whole(array("Q", range(count))))
-    _WHOLES[count] = wholes
-    return wholes
+def _steps(step: int, count: int) -> tuple[int, int]:
+    """So many ones, and so many multiples of the step from 0 on, as wide lanes; kept, because the same are asked for
+    again.
+    """
+    if len(_STEPS) == _STEPS_MAX:
+        _STEPS.clear()
+    found = (_whole(array("Q", (1,)) * count), _whole(array("Q", [index * step for index in range(count)])))
+    _STEPS[(step, count)] = found
+    return found
 
 
 def lowered(column: array[int], amount: int) -> array[int]:
