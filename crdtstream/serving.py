@@ -22,7 +22,7 @@ from crdtstream.clients.client import Client
 from crdtstream.clients.context import CommandError, Context, Notices, Reply, Waiter
 from crdtstream.clients.digests import digest_on
 from crdtstream.clients.outputs import Outputs
-from crdtstream.commands.bursts import add_burst, ahead_max, burst_end
+from crdtstream.commands.bursts import add_alike, add_burst, ahead_max, burst_end, burst_in
 from crdtstream.commands.dispatch import dispatch
 from crdtstream.commands.server import DurableWaiter
 from crdtstream.core.replica import Replica
@@ -103,11 +103,26 @@ class Serving:
 
     # Requests
 
-    def execute(self, client_id: int, requests: list[list[bytes]]) -> None:
+    def add_all(self, client_id: int, data: bytes) -> int:
+        """Run the bursts with which these bytes begin, as far as the client's share goes; returns where they end.
+
+        The client has sent nothing before that is not executed yet. The rest goes to `execute`, which continues.
+        """
+        client = self._context.clients[client_id]
+        if client.parked or client.backlog or not self._open_share(client):
+            return 0
+        at = self._add_next(client, data, 0)
+        after = 0
+        while at > after and not client.closing and self._has_more(client):
+            after, at = at, self._add_next(client, data, at)
+        self._turn.close_share(self._context.stopwatch.mark_ns)
+        return at
+
+    def execute(self, client_id: int, requests: list[list[bytes]], continues: bool = False) -> None:
         """Run requests that arrived together, in order; those beyond the client's share wait in its backlog."""
         client = self._context.clients[client_id]
         waited = client.parked or bool(client.backlog)
-        waits = not self._open_share(client) or waited
+        waits = not (self._has_more(client) if continues else self._open_share(client)) or waited
         at = 0
         while at < len(requests) and not client.closing:
             if client.parked or waits:
@@ -149,24 +164,39 @@ class Serving:
             self._context.drop(client)
 
     def _run_next(self, client: Client, requests: list[list[bytes]], at: int) -> int:
-        """Run the request at this index, or what can be of the burst that begins there; returns the next index."""
-        keyspace = self._replica.keyspace
-        if keyspace.deadlines.next_ms < keyspace.now_ms:
-            self.expire()
+        """Run the request at this index, or the burst that begins there; returns the next index."""
+        self._expire_due()
         end = burst_end(self._context, client, requests, at) if at + 1 < len(requests) else at
         prepared = self._replica.prepared
         after = at + 1
         reply: Reply = None
         try:
             if end > at:
-                count, reply = add_burst(self._context, client, requests[at:end])
-                after = at + count
+                reply = add_burst(self._context, client, requests[at:end])
+                after = end
             else:
                 reply = dispatch(self._context, client, requests[at])
         except Exception as error:
             reply = self._survive(error, client, prepared)
         self._conclude(client, reply)
         return after
+
+    def _add_next(self, client: Client, data: bytes, at: int) -> int:
+        """Run the burst that begins at this offset, if one does; returns where it ends."""
+        self._expire_due()
+        prepared = self._replica.prepared
+        alike = burst_in(self._context, client, data, at)
+        if alike is None:
+            return at
+        try:
+            reply = add_alike(self._context, client, alike)
+        except Exception:
+            # What changed nothing is tried again in the usual way, which says what is wrong.
+            if self._replica.prepared != prepared:
+                raise
+            return at
+        self._conclude(client, reply)
+        return alike.end
 
     def _conclude(self, client: Client, reply: Reply) -> None:
         """Send what one request led to: its reply, and what other clients are due."""
@@ -244,6 +274,11 @@ class Serving:
                 self._serve(waiter)
                 if context.parking.holds(waiter):
                     context.parking.postpone(waiter, waiter.retry_ms(context))
+
+    def _expire_due(self) -> None:
+        keyspace = self._replica.keyspace
+        if keyspace.deadlines.next_ms < keyspace.now_ms:
+            self.expire()
 
     def expire(self) -> None:
         """Delete expired keys. Clients that wait for a key which is only hidden so far learn that it is gone."""

@@ -42,4 +42,6 @@ class Allowance:
         return self.reply_bytes < self._bytes_end and now_ns < self._ns_end
 
     def close_share(self, now_ns: int) -> None:
+        """What the client has used counts. It may use what is left of its share, and close it again."""
         self._took_ns += now_ns - self._ns_begin
+        self._ns_begin = now_ns

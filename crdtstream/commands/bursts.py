@@ -3,6 +3,9 @@
 A burst is taken only where nobody can tell: nothing that looks at single commands is on (a transaction, MONITOR,
 keyspace notifications, a slow log of short commands), no client waits for the key or watches it, and no add of it can
 fail. What ends a burst early is left to the command itself.
+
+A pipeline is looked at before it is parsed: of a burst that begins there only the first request is, and the fields of
+all go from the input to the block as they are (protocols/alike.py). A backlog was parsed, and is encoded anew.
 """
 
 from __future__ import annotations
@@ -15,9 +18,12 @@ from crdtstream.commands.adding import TrimOptions
 from crdtstream.commands.dispatch import is_unhindered
 from crdtstream.commands.removing import trim
 from crdtstream.commands.streams import minted, top_of
-from crdtstream.core.bursts import encode_burst
+from crdtstream.core.bursts import Burst, encode_burst, encoded_fields
 from crdtstream.core.effects import Key
+from crdtstream.core.encoding import array_header
 from crdtstream.core.entry_id import LANE_STRIDE, LIBERAL, U64_MAX
+from crdtstream.protocols.alike import Alike
+from crdtstream.protocols.requests import CR, REQUEST_BYTES_MIN, STAR, after_first, take_request
 
 XADD: Final = "xadd"
 NAMES: Final = (b"XADD", b"xadd")
@@ -30,8 +36,38 @@ FIELDS_MIN: Final = 2
 ARGUMENTS_MIN: Final = 5
 BURST_ENTRIES_MAX: Final = 256
 BURST_BYTES_MAX: Final = 64 * 1024
+# The name of the command as a request has it after the number of arguments.
+SENT_NAMES: Final = (b"$4\r\nXADD", b"$4\r\nxadd")
 # No command of a burst takes this long, so a slow log from here on would have none of them.
 SLOW_NS_MIN: Final = 1_000_000
+
+
+def may_begin(data: bytes) -> bool:
+    """True if there may be two adds in these bytes, at their beginning; quickly, because many pipelines are none."""
+    if len(data) < 2 * REQUEST_BYTES_MIN:
+        return False
+    start = 4 if data[2] == CR else 5
+    end = start + len(SENT_NAMES[0])
+    name = data[start:end]
+    return name in SENT_NAMES and data.find(name, end) > 0
+
+
+def burst_in(context: Context, client: Client, data: bytes, at: int) -> Alike | None:
+    """The burst that begins at this offset of what a client sent, as its requests; None if none does."""
+    if at + REQUEST_BYTES_MIN > len(data) or data[at] != STAR:
+        return None
+    limits = context.limits
+    argv: list[bytes] = []
+    after = take_request(data, at, argv, limits.arguments_max, limits.bulk_bytes_max)
+    if after == at or len(argv) < ARGUMENTS_MIN or argv[0] not in NAMES or not is_open(context, client, argv[1]):
+        return None
+    start = fields_at(argv)
+    if start == 0 or (len(argv) - start) % 2 or len(argv) == start:
+        return None
+    alike = Alike(argv, start)
+    bytes_max = min(BURST_BYTES_MAX, limits.entry_bytes_max, limits.bulk_bytes_max)
+    alike.take(data, at, after_first(data, at, start), BURST_ENTRIES_MAX, bytes_max)
+    return alike if len(alike.bodies) > 1 else None
 
 
 def ahead_max(argv: list[bytes]) -> int:
@@ -106,17 +142,36 @@ def is_open(context: Context, client: Client, name: bytes) -> bool:
     )
 
 
-def add_burst(context: Context, client: Client, requests: list[list[bytes]]) -> tuple[int, bytes]:
-    """Execute a burst, or what of it has IDs of one length: returns how many requests that were, and their replies."""
-    began_ns = context.stopwatch.mark_ns
-    key: Key = (client.database, requests[0][1])
-    step = 1 if context.settings.config.id_mode == LIBERAL else LANE_STRIDE
+def add_alike(context: Context, client: Client, alike: Alike) -> bytes:
+    """Execute a burst; returns its replies."""
+    middle = array_header(len(alike.argv) - alike.start) + b"\r\n"
+    return execute(context, client, alike.argv, alike.start, alike.bodies, middle)
+
+
+def add_burst(context: Context, client: Client, requests: list[list[bytes]]) -> bytes:
+    """Execute a burst; returns its replies."""
     start = fields_at(requests[0])
-    burst = encode_burst(minted(context, top_of(context, key)), step, requests, start)
+    return execute(context, client, requests[0], start, [encoded_fields(argv, start) for argv in requests], b"")
+
+
+def execute(
+    context: Context, client: Client, first: list[bytes], start: int, bodies: list[bytes], middle: bytes
+) -> bytes:
+    """Execute a burst that begins with this request, whose fields start there; for the rest see `encode_burst`."""
+    began_ns = context.stopwatch.mark_ns
+    key: Key = (client.database, first[1])
+    step = 1 if context.settings.config.id_mode == LIBERAL else LANE_STRIDE
+    burst = encode_burst(minted(context, top_of(context, key)), step, bodies, middle)
     context.replica.add_burst(key, burst)
-    options = threshold(requests[0], start - 1) if start - 1 > TRIM_AT else None
+    options = threshold(first, start - 1) if start - 1 > TRIM_AT else None
     if options is not None:
         trim_after(context, key, options, burst.count)
+    note(context, client, burst, began_ns)
+    return burst.replies
+
+
+def note(context: Context, client: Client, burst: Burst, began_ns: int) -> None:
+    """Note what each of the adds would have noted."""
     client.last_ms = context.now_ms
     client.last_command = XADD
     client.written_counter = context.replica.written()
@@ -125,7 +180,6 @@ def add_burst(context: Context, client: Client, requests: list[list[bytes]]) -> 
     took_ns = context.stopwatch.read() - began_ns
     tally.took_ns += took_ns
     tally.buckets[(took_ns // burst.count).bit_length()] += burst.count
-    return burst.count, burst.replies
 
 
 def trim_after(context: Context, key: Key, options: TrimOptions, adds: int) -> None:

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from itertools import accumulate
 from typing import Final
 
 from crdtstream.core.encoding import array_header, bulk_header
 from crdtstream.core.entry_id import EntryId
+from crdtstream.core.lanes import stepping
 
 _CRLF: Final = b"\r\n"
+# More entries in a millisecond are rare; one region has one lane at a time.
+_TEXTS_MAX: Final = 1024
+_LANES_MAX: Final = 4
+# By the second number of a lane, its numbers as text.
+_TEXTS: Final[dict[int, list[bytes]]] = {}
 
 
 class Burst:
@@ -25,11 +30,11 @@ class Burst:
 
     __slots__ = ("count", "data", "ends", "ms", "replies", "seq", "step")
 
-    def __init__(self, first: EntryId, step: int, sizes: list[int], data: bytes, replies: bytes) -> None:
+    def __init__(self, first: EntryId, step: int, ends: list[int], data: bytes, replies: bytes) -> None:
         self.ms, self.seq = first
         self.step = step
-        self.count = len(sizes)
-        self.ends = list(accumulate(sizes))
+        self.count = len(ends)
+        self.ends = ends
         self.data = data
         self.replies = replies
 
@@ -61,42 +66,73 @@ class Burst:
     def id_columns(self, low: int, high: int) -> tuple[array[int], array[int]]:
         """The milliseconds and sequence numbers of the entries [low, high)."""
         ms = array("Q", (self.ms,)) * (high - low)
-        return ms, array("Q", range(self.seq + low * self.step, self.seq + high * self.step, self.step))
+        return ms, stepping(self.seq + low * self.step, self.step, high - low)
 
 
-def encode_burst(first: EntryId, step: int, rows: list[list[bytes]], start: int) -> Burst:
-    """Encode entries whose fields are `row[start:]` of each row, of at least one, up to the first whose ID is longer
-    than those before it.
+def encoded_fields(row: list[bytes], start: int) -> bytes:
+    """The fields `row[start:]` as an entry has them after its ID."""
+    parts = [array_header(len(row) - start)]
+    for at in range(start, len(row)):
+        parts.append(bulk_header(len(row[at])))
+        parts.append(row[at])
+    parts.append(_CRLF)
+    return b"".join(parts)
+
+
+def encode_burst(first: EntryId, step: int, bodies: list[bytes], middle: bytes = b"") -> Burst:
+    """Encode entries, at least one. After its ID an entry has `middle` and its body, which together are what
+    `encoded_fields` returns.
     """
     ms, seq = first
-    text = str(seq).encode("ascii")
-    digits = len(text)
     prefix = b"%d-" % ms
-    name = b"$%d\r\n%b" % (len(prefix) + digits, prefix)
-    head = b"*2\r\n" + name
-    fixed = len(head) + digits + len(_CRLF)
+    digits = size = end = 0
+    name = head = b""
     parts: list[bytes] = []
     texts: list[bytes] = []
-    sizes: list[int] = []
-    for row in rows:
-        count = len(row)
-        header = array_header(count - start)
-        size = fixed + len(header)
+    ends: list[int] = []
+    replies: list[bytes] = []
+    numbers = texts_of(seq, step, len(bodies))
+    for at, body in enumerate(bodies):
+        text = numbers[at]
+        if len(text) != digits:
+            # IDs become longer a few times in each millisecond.
+            replies += reply_parts(name, texts)
+            texts = []
+            digits = len(text)
+            name = b"$%d\r\n%b" % (len(prefix) + digits, prefix)
+            head = b"*2\r\n" + name
+            size = len(head) + digits + len(middle)
         parts.append(head)
         parts.append(text)
-        parts.append(header)
-        for at in range(start, count):
-            value = row[at]
-            header = bulk_header(len(value))
-            size += len(header) + len(value)
-            parts.append(header)
-            parts.append(value)
-        parts.append(_CRLF)
-        sizes.append(size)
+        if middle:
+            parts.append(middle)
+        parts.append(body)
+        end += size + len(body)
+        ends.append(end)
         texts.append(text)
-        seq += step
-        text = str(seq).encode("ascii")
-        if len(text) != digits:
-            break
-    replies = name + (_CRLF + name).join(texts) + _CRLF
-    return Burst(first, step, sizes, b"".join(parts), replies)
+    replies += reply_parts(name, texts)
+    return Burst(first, step, ends, b"".join(parts), b"".join(replies))
+
+
+def texts_of(first: int, step: int, count: int) -> list[bytes]:
+    """The numbers first, first + step, ... as text, `count` of them. Low ones are kept, because each millisecond has
+    them again.
+    """
+    at, lowest = divmod(first, step)
+    end = at + count
+    if end > _TEXTS_MAX:
+        return [str(first + index * step).encode("ascii") for index in range(count)]
+    kept = _TEXTS.get(step + lowest)
+    if kept is None:
+        if len(_TEXTS) == _LANES_MAX:
+            _TEXTS.clear()
+        kept = []
+        _TEXTS[step + lowest] = kept
+    while len(kept) < end:
+        kept.append(str(lowest + len(kept) * step).encode("ascii"))
+    return kept[at:end]
+
+
+def reply_parts(name: bytes, texts: list[bytes]) -> list[bytes]:
+    """What joins to the IDs with these ends, all of which begin with the bytes of `name`, as RESP bulk strings."""
+    return [name, (_CRLF + name).join(texts), _CRLF] if texts else []

@@ -21,6 +21,9 @@ def _whole(column: array[int]) -> int:
 _ONES: Final = {code: _whole(array(code, (1,)) * LANES) for code in ("I", "Q")}
 _INDEXES: Final = {code: _whole(array(code, range(LANES))) for code in ("I", "Q")}
 
+_STEPS: Final[dict[tuple[int, int], tuple[int, int]]] = {}
+_STEPS_MAX: Final = 2 * LANES
+
 
 def counting(typecode: str, first: int, count: int) -> array[int]:
     """The numbers from `first` on, `count` of them."""
@@ -31,6 +34,27 @@ def counting(typecode: str, first: int, count: int) -> array[int]:
     column.frombytes(every.to_bytes(LANES * column.itemsize, _ORDER))
     del column[count:]
     return column
+
+
+def stepping(first: int, step: int, count: int) -> array[int]:
+    """The wide numbers first, first + step, ..., `count` of them, all of which are below 2^64."""
+    if count > LANES:
+        return array("Q", [first + index * step for index in range(count)])
+    column: array[int] = array("Q")
+    ones, steps = _STEPS.get((step, count)) or _steps(step, count)
+    column.frombytes((ones * first + steps).to_bytes(count * 8, _ORDER))
+    return column
+
+
+def _steps(step: int, count: int) -> tuple[int, int]:
+    """So many ones, and so many multiples of the step from 0 on, as wide lanes; kept, because the same are asked for
+    again.
+    """
+    if len(_STEPS) == _STEPS_MAX:
+        _STEPS.clear()
+    found = (_whole(array("Q", (1,)) * count), _whole(array("Q", [index * step for index in range(count)])))
+    _STEPS[(step, count)] = found
+    return found
 
 
 def lowered(column: array[int], amount: int) -> array[int]:

@@ -270,26 +270,40 @@ def take_requests(buffer: bytes, at: i64, requests: list[list[bytes]], arguments
     """Consume whole multibulk requests; returns where the last one ends."""
     last = len(buffer) - REQUEST_BYTES_MIN
     while at <= last and buffer[at] == STAR:
-        # A count of one or two digits; anything else is left to `_take_count`, which knows the errors.
-        count: i64 = buffer[at + 1] - ZERO
-        if count < 1 or count > 9:
-            break
-        begin: i64 = at + 4
-        if buffer[at + 2] != CR:
-            tail: i64 = buffer[at + 2] - ZERO
-            if tail < 0 or tail > 9 or buffer[at + 3] != CR:
-                break
-            count = count * 10 + tail
-            begin = at + 5
-        if count > arguments_max:
-            break
         argv: list[bytes] = []
-        after = take_arguments(buffer, begin, count, argv, bulk_bytes_max)
-        if len(argv) < count:
+        after = take_request(buffer, at, argv, arguments_max, bulk_bytes_max)
+        if after == at:
             break
         requests.append(argv)
         at = after
     return at
+
+
+def take_request(buffer: bytes, at: i64, argv: list[bytes], arguments_max: i64, bulk_bytes_max: i64) -> i64:
+    """Append the arguments of the whole multibulk request at a star to `argv`; returns where it ends. If it returns
+    `at`, what was appended means nothing.
+    """
+    # A count of one or two digits; anything else is left to `_take_count`, which knows the errors.
+    count: i64 = buffer[at + 1] - ZERO
+    if count < 1 or count > 9:
+        return at
+    begin: i64 = at + 4
+    if buffer[at + 2] != CR:
+        tail: i64 = buffer[at + 2] - ZERO
+        if tail < 0 or tail > 9 or buffer[at + 3] != CR:
+            return at
+        count = count * 10 + tail
+        begin = at + 5
+    if count > arguments_max:
+        return at
+    after = take_arguments(buffer, begin, count, argv, bulk_bytes_max)
+    return at if len(argv) < count else after
+
+
+def after_first(buffer: bytes, at: i64, count: i64) -> i64:
+    """Where the first `count` arguments end of a request at a star that `take_request` takes."""
+    begin: i64 = at + (4 if buffer[at + 2] == CR else 5)
+    return take_arguments(buffer, begin, count, [], BULK_BYTES_MAX)
 
 
 def take_arguments(buffer: bytes, at: i64, count: i64, argv: list[bytes], bulk_bytes_max: i64) -> i64:

@@ -16,6 +16,7 @@ from typing import cast
 
 import structlog
 
+from crdtstream.commands.bursts import may_begin
 from crdtstream.config import is_loopback
 from crdtstream.protocols import replies
 from crdtstream.protocols.requests import ProtocolError, RequestParser
@@ -76,7 +77,9 @@ class Connection(asyncio.Protocol):
 
 
 class RespServer:
-    """Listens, and carries bytes between sockets and the node."""
+    """Listens, and carries bytes between sockets and the node; `takes_adds` unless it must see every request."""
+
+    takes_adds = True
 
     def __init__(self, loop: Loop) -> None:
         self._node = loop.node
@@ -173,11 +176,15 @@ class RespServer:
         arrived_ms = now_ms()
         held_bytes = parser.held_bytes()
         try:
-            requests = parser.feed(data)
-            if requests:
+            taken = 0
+            if self.takes_adds and not held_bytes and may_begin(data):
+                self._loop.expect(len(data), 0)
+                taken = node.add_all(connection.id, data, arrived_ms)
+            requests = parser.feed(data[taken:]) if taken < len(data) else []
+            if requests and not taken:
                 self._loop.expect(len(data), held_bytes)
             while requests:
-                self._execute_all(connection.id, requests, arrived_ms)
+                self._execute_all(connection.id, requests, arrived_ms, taken > 0)
                 parser.authenticated = client.authenticated
                 requests = parser.feed(b"") if parser.paused else []
         except ProtocolError as error:
@@ -224,11 +231,16 @@ class RespServer:
 
     def write(self, client_id: int, reply: bytes) -> None:
         connection = self._connections.get(client_id)
-        if connection is None or connection.transport is None:
+        transport = None if connection is None else connection.transport
+        if transport is None:
             return
-        connection.transport.write(reply)
+        transport.write(reply)
+        size = transport.get_write_buffer_size()
+        if size or self._unread.total_bytes:
+            self._note_unread(client_id, size)
+
+    def _note_unread(self, client_id: int, size: int) -> None:
         limits = self._node.limits
-        size = connection.transport.get_write_buffer_size()
         self._unread.note(client_id, size)
         if size > limits.output_bytes_max:
             self._cut_off(client_id, "its output exceeds output_bytes_max")

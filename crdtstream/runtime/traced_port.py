@@ -27,6 +27,8 @@ class CommandTracing(Protocol):
 class TracedRespServer(RespServer):
     """Invariant between turns: a client has as many open spans as requests that wait."""
 
+    takes_adds = False
+
     def __init__(self, loop: Loop, tracing: CommandTracing) -> None:
         super().__init__(loop)
         self._tracing = tracing
@@ -35,11 +37,13 @@ class TracedRespServer(RespServer):
         # Clients of which requests ran or were answered in this turn, with the beginning of what they were told.
         self._touched: dict[int, bytes] = {}
 
-    def _execute_traced(self, client_id: int, requests: list[list[bytes]], now_ms: int) -> None:
+    def _execute_traced(
+        self, client_id: int, requests: list[list[bytes]], now_ms: int, continues: bool = False
+    ) -> None:
         spans = self._open.setdefault(client_id, deque())
         spans.extend([self._tracing.command(argv) for argv in requests])
         self._touched.setdefault(client_id, b"")
-        self._node.execute_all(client_id, requests, now_ms)
+        self._node.execute_all(client_id, requests, now_ms, continues)
 
     def write(self, client_id: int, reply: bytes) -> None:
         self._touched[client_id] = self._touched.get(client_id) or reply[:ERROR_BYTES_MAX]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crdtstream.core.lanes import LANES, counting, joined_ends, lowered
+from crdtstream.core.lanes import LANES, counting, joined_ends, lowered, stepping
 
 LARGEST = {"I": 2**32 - 1, "Q": 2**64 - 1}
 typecodes = st.sampled_from(sorted(LARGEST))
@@ -20,6 +20,16 @@ def test_counting(typecode: str, count: int, data: st.DataObject) -> None:
     largest = LARGEST[typecode] - count
     first = data.draw(st.integers(0, largest) | st.integers(largest - LANES, largest))
     assert counting(typecode, first, count) == array(typecode, range(first, first + count))
+
+
+@given(st.integers(0, 2**63), st.sampled_from([0, 1, 65536]), st.integers(1, LANES + 2))
+def test_stepping(first: int, step: int, count: int) -> None:
+    assert stepping(first, step, count) == array("Q", [first + index * step for index in range(count)])
+
+
+def test_stepping_reaches_the_edge_of_a_lane() -> None:
+    assert stepping(2**64 - 4, 1, 4).tolist() == [2**64 - 4, 2**64 - 3, 2**64 - 2, 2**64 - 1]
+    assert stepping(2**64 - 1, 0, 3).tolist() == [2**64 - 1] * 3
 
 
 @pytest.mark.parametrize("typecode", LARGEST)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from pathlib import Path
 
-from crdtstream.runtime.beat import Beat
+import pytest
+
+from crdtstream.runtime.beat import Beat, Wanted
 
 INTERVAL_S = 0.02
 
@@ -53,3 +57,42 @@ async def test_a_busy_thread_pauses_longer_and_one_that_rests_does_not() -> None
         beat.ask()
         stretches.append(beat.stretch)
     assert stretches == [1, 2, 4, 4, 4, 2, 1, 1, 2]
+
+
+def spin(wanted: Wanted) -> float:
+    """How much time passed for a thread that never rested."""
+    began_s = wanted()
+    end_s = time.thread_time() + 0.01
+    while time.thread_time() < end_s:
+        pass
+    return wanted() - began_s
+
+
+def test_a_thread_that_waits_for_a_processor_does_not_rest(tmp_path: Path) -> None:
+    scheduled = tmp_path / "schedstat"
+    scheduled.write_text("0 0 1\n")
+    wanted = Wanted(str(scheduled))
+    assert 0.01 <= spin(wanted) < 1.0
+    scheduled.write_text("0 5000000000 2\n")
+    assert wanted() >= 5.0
+    wanted.close()
+
+
+@pytest.mark.parametrize("text", [None, "", "0 x 1", "7"])
+def test_without_word_from_the_system_only_running_counts(tmp_path: Path, text: str | None) -> None:
+    scheduled = tmp_path / "schedstat"
+    if text is not None:
+        scheduled.write_text(text)
+    wanted = Wanted(str(scheduled))
+    assert 0.01 <= spin(wanted) < 1.0
+    wanted.close()
+    wanted.close()
+    assert wanted() > 0.0
+
+
+def test_time_goes_on_for_a_thread() -> None:
+    wanted = Wanted()
+    before_s = wanted()
+    assert wanted() >= before_s
+    assert spin(wanted) >= 0.01
+    wanted.close()
