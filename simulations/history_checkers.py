@@ -6,8 +6,9 @@ from itertools import chain
 
 from crdtstream.core.causality import Dot, region_of
 from crdtstream.core.effects import Acknowledged, Batch, Key, MemberEvicted
-from crdtstream.core.entry_id import STRICT, EntryId, next_id
-from crdtstream.core.group import Group, ids_between
+from crdtstream.core.entry_id import ID_MAX, STRICT, EntryId, next_id
+from crdtstream.core.entry_tree import EntryTree
+from crdtstream.core.group import Group
 from crdtstream.core.stream import Stream
 from simulations.checking import Checker, Sampled
 from simulations.history import GroupName
@@ -222,3 +223,11 @@ def pending_in(world: Network, number: int, key: Key, name: bytes) -> set[EntryI
     if stream is None or group is None:
         return set()
     return {entry_id for slot in stream.trees for entry_id in group.pending.ids(slot, None)}
+
+
+def ids_between(tree: EntryTree, low: EntryId, high: EntryId) -> list[EntryId]:
+    """The live IDs in (low, high], ascending."""
+    ids: list[EntryId] = []
+    for part in tree.slices(next_id(low) or ID_MAX, high, -1, False):
+        ids += part.ids()
+    return ids

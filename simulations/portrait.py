@@ -55,9 +55,10 @@ def lasting(node: Node) -> dict[str, Any]:
 def uncollected(stream: dict[str, Any]) -> dict[str, Any]:
     """Return a stream's portrait without what collection may remove (core/collection.py), and without empty trees."""
     kept = {part: value for part, value in stream.items() if part not in ("deleted", "destroyed")}
-    gone = {"trimmed_to": 0, "first": 0, "added": 0, "voided": 0}
+    lost = {"trimmed_to": 0, "dropped_counter": 0}
+    gone = {**lost, "first": 0, "added": 0, "voided": 0}
     metas = {
-        slot: {**meta, **gone} if meta["added"] == meta["voided"] else {**meta, "trimmed_to": 0}
+        slot: {**meta, **gone} if meta["added"] == meta["voided"] else {**meta, **lost}
         for slot, meta in stream["metas"].items()
     }
     registers = ("add_counter", "set_counter", "removed_counter", "offset_counter", "expiry_counter")

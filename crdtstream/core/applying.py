@@ -304,7 +304,7 @@ class Applied:
         elif isinstance(effect, fx.EntriesRemoved):
             stream.apply_removed(slot, counter, effect.ranges, effect.trimmed, effect.max_deleted)
             if effect.references:
-                stream.drop_references(effect.references)
+                stream.drop_references(slot, counter, effect.references)
             changed.dirty_all(key, stream)
         elif isinstance(effect, fx.Acknowledged):
             group = stream.groups.get(effect.group)

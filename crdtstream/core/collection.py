@@ -24,7 +24,8 @@ the key meanwhile:
                      that dropped them knows that they were voided. A DEL that names a count finds it voided in other
                      regions and missing here; both have the same effect.
     trees, groups    Empty.
-    `trimmed_to`     A maximum that says nothing about future entries, whose counters lie above it.
+    `trimmed_to`,    Maxima that say nothing about future entries, whose counters lie above them.
+    `dropped_counter`
 
 Replaying the log recreates tombstones, voids the same creates by them, and collects them where the log records what was
 stable (replication/membership/collecting.py); the rest is collected after the start. A checkpoint holds what was left

@@ -20,7 +20,7 @@ from typing import Final
 from crdtstream.core.block import BLOCK_BYTES, BLOCK_ENTRIES, CHECKSUM_MODULUS, Block, add_counter_ranges, lower_bound
 from crdtstream.core.block_list import NO_TAIL, BlockList
 from crdtstream.core.bursts import Burst
-from crdtstream.core.entry_id import EntryId
+from crdtstream.core.entry_id import ID_MAX, EntryId, next_id
 from crdtstream.core.slices import Slice
 
 # A linked slice at least this large becomes a block of its own; a smaller one is copied to the end of the tail.
@@ -385,6 +385,12 @@ class EntryTree(BlockList):
             block, low = self._blocks[at], self._low_of(at)
             total += block.checksum_of(low, block.count) if low else block.checksum()
         return total % CHECKSUM_MODULUS
+
+    def last_id_between(self, low: EntryId, high: EntryId) -> EntryId | None:
+        """The highest live ID in (low, high]."""
+        for part in self.slices(next_id(low) or ID_MAX, high, 1, True):
+            return part.block.id_at(part.high - 1)
+        return None
 
     def check(self) -> None:
         blocks = self._blocks

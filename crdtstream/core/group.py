@@ -199,7 +199,7 @@ class Group:
                 break
             if acked is not None and acked.covers(low, min(high, limit)):
                 continue
-            end = last_id_between(tree, low, min(high, limit))
+            end = tree.last_id_between(low, min(high, limit))
             if end is None:
                 continue
             if acked is None:
@@ -493,18 +493,3 @@ class Group:
         for slot in self.delivered:
             if slot not in self._unsettled:
                 assert not self._new_runs_of(slot, trees.get(slot)), f"slot {slot} has new runs and is not unsettled"
-
-
-def ids_between(tree: EntryTree, low: EntryId, high: EntryId) -> list[EntryId]:
-    """The live IDs in (low, high], ascending."""
-    ids: list[EntryId] = []
-    for part in tree.slices(next_id(low) or ID_MAX, high, -1, False):
-        ids += part.ids()
-    return ids
-
-
-def last_id_between(tree: EntryTree, low: EntryId, high: EntryId) -> EntryId | None:
-    """The highest live ID in (low, high]."""
-    for part in tree.slices(next_id(low) or ID_MAX, high, 1, True):
-        return part.block.id_at(part.high - 1)
-    return None

@@ -16,7 +16,7 @@ side's value replaces this side's:
 
 Tombstones use the same table, and a later tombstone of an origin stands for the earlier ones that its context covers.
 A count of adds is a maximum: the count with the higher `first` is the newer one; within one count, both the number of
-adds and the number of voided adds only grow. `trimmed_to` is a maximum too.
+adds and the number of voided adds only grow. `trimmed_to` and `dropped_counter` are maxima too.
 
 **Entries** of one origin are joined block by block. Let `c` be an entry's counter, `known` the origin's counter in my
 vector and `their_known` in theirs. An entry is in the joined tree as follows:
@@ -48,8 +48,9 @@ does not cover is not covered by the context either, and a create survives only 
 The runs under a create are united. Local parts (consumers, pending entries, cursor) stay this region's; they are
 dropped when none of the creates that they were made under survives. Pending entries inside newly joined runs leave.
 
-A state does not say which removals dropped their references (DELREF). So pending entries leave together with the
-entries that the join removes: nobody can read those any more, and the effect may have been meant for them.
+A state says of each origin only which of its removals was the last to drop references (DELREF), as a counter. If that
+is new to me, pending entries leave together with the entries that the join removes: nobody can read those any more, and
+the removal may have been meant for them. If no such removal is new to me, pending entries stay, as with an XDEL.
 
 Reference: Almeida, Shoker, Baquero, "Delta state replicated data types" (2018): dot stores joined with their contexts.
 """
@@ -75,14 +76,21 @@ def join_stream(mine: Stream, vector: VersionVector, theirs: Stream, their_vecto
     """Join `theirs` into `mine`, adopting parts of it; pass a new `Stream` for a key that the other state lacks."""
     join_groups(mine, vector, theirs, their_vector)
     join_tombstones(mine, vector, theirs, their_vector)
+    dropping = dropped_since(theirs, vector)
     for slot in sorted({*mine.trees, *theirs.trees}):
         other = theirs.trees.get(slot, _NO_TREE)
         removed = join_tree(mine.tree(slot), vector.get(slot), other, their_vector.get(slot))
-        drop_references(mine, slot, removed)
+        if dropping:
+            drop_references(mine, slot, removed)
     for slot in sorted({*mine.metas, *theirs.metas}):
         meta = theirs.metas.get(slot, _NO_META)
         join_meta(mine.meta(slot), vector.get(slot), meta, their_vector.get(slot))
     mine.derive()
+
+
+def dropped_since(theirs: Stream, vector: VersionVector) -> bool:
+    """True if a removal that my vector does not cover dropped references."""
+    return any(meta.dropped_counter > vector.get(slot) for slot, meta in theirs.metas.items())
 
 
 def stands(theirs: int, known: int, mine: int, their_known: int) -> bool:
@@ -109,6 +117,7 @@ def join_meta(mine: OriginMeta, known: int, theirs: OriginMeta, their_known: int
     if stands(theirs.expiry_counter, known, mine.expiry_counter, their_known):
         mine.expiry_counter, mine.expires_ms = theirs.expiry_counter, theirs.expires_ms
     mine.trimmed_to = max(mine.trimmed_to, theirs.trimmed_to)
+    mine.dropped_counter = max(mine.dropped_counter, theirs.dropped_counter)
     join_count(mine, theirs)
 
 

@@ -1,4 +1,7 @@
-"""The registers and the count of adds that one origin contributed to a stream: see core/stream.py."""
+"""The registers and the count of adds that one origin contributed to a stream: see core/stream.py.
+
+`dropped_counter` is the counter of its last removal that dropped references (DELREF), for joins (core/joining.py).
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ class OriginMeta:
         "add_counter",
         "add_id",
         "added",
+        "dropped_counter",
         "expires_ms",
         "expiry_counter",
         "first",
@@ -41,6 +45,7 @@ class OriginMeta:
         self.offset_weight = 0
         self.offset = 0
         self.trimmed_to = 0
+        self.dropped_counter = 0
         self.expiry_counter = 0
         self.expires_ms = VOID_EXPIRY
 

@@ -243,8 +243,10 @@ class Stream:
         if max_deleted is not None:
             self._remove_register(slot, counter, max_deleted)
 
-    def drop_references(self, references: dict[int, list[Interval]]) -> None:
-        """Remove the pending entries with these IDs from all groups."""
+    def drop_references(self, slot: int, counter: int, references: dict[int, list[Interval]]) -> None:
+        """Remove the pending entries with these IDs from all groups; the dot is that of the removal."""
+        meta = self.meta(slot)
+        meta.dropped_counter = max(meta.dropped_counter, counter)
         for group in self.groups.values():
             group.apply_dropped(references)
 

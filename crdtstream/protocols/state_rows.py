@@ -59,7 +59,7 @@ from crdtstream.protocols.effect_rows import (
 from crdtstream.protocols.fact_rows import read_optional
 from crdtstream.protocols.rows import Row
 
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
 
 _STREAM: Final = 1
 _META: Final = 2
@@ -76,6 +76,9 @@ _BLOCK: Final = 12
 _PRODUCERS: Final = 13
 _PRODUCED: Final = 14
 
+# The last one is left out where it is 0, as formats before 3 left it out.
+META_NUMBERS: Final = 19
+
 _DELIVERED: Final = 0
 _SKIPPED: Final = 1
 _REPLAY: Final = 2
@@ -84,8 +87,8 @@ KNOWN_FIELDS: Final[dict[type, str]] = {
     Stream: "_counters _expiring _offset _removed_top chains deleted destroyed expires_ms groups length metas producers"
     " top trees used_ms writers",
     Producers: "_of_producer added duplicates duration_s entries_max",
-    OriginMeta: "add_counter add_id added expires_ms expiry_counter first offset offset_counter offset_weight"
-    " removed_counter removed_id set_counter set_id trimmed_to voided",
+    OriginMeta: "add_counter add_id added dropped_counter expires_ms expiry_counter first offset offset_counter"
+    " offset_weight removed_counter removed_id set_counter set_id trimmed_to voided",
     Group: "_place _unsettled acked consumers creates delivered deliveries entries_read floor passed pending"
     " replay skipped",
     Create: "runs start",
@@ -198,6 +201,8 @@ def _meta_column(meta: OriginMeta) -> bytes:
     numbers = [meta.first, meta.added, meta.voided, meta.add_counter, *meta.add_id, meta.set_counter, *meta.set_id]
     numbers += [meta.removed_counter, *meta.removed_id, meta.offset_counter, meta.offset_weight]
     numbers += [meta.offset & U64_MAX, meta.trimmed_to, meta.expiry_counter, meta.expires_ms]
+    if meta.dropped_counter:
+        numbers.append(meta.dropped_counter)
     return column(numbers)
 
 
@@ -389,8 +394,8 @@ def _read_counters(value: object) -> dict[int, int]:
 
 
 def _read_meta(numbers: array[int]) -> OriginMeta:
-    if len(numbers) != 18:
-        raise CodecError(f"metadata has {len(numbers)} numbers, not 18")
+    if len(numbers) not in (META_NUMBERS - 1, META_NUMBERS):
+        raise CodecError(f"metadata has {len(numbers)} numbers, not {META_NUMBERS}")
     meta = OriginMeta()
     meta.first, meta.added, meta.voided, meta.add_counter = numbers[0], numbers[1], numbers[2], numbers[3]
     meta.add_id = (numbers[4], numbers[5])
@@ -399,6 +404,8 @@ def _read_meta(numbers: array[int]) -> OriginMeta:
     meta.offset_counter, meta.offset_weight = numbers[12], numbers[13]
     meta.offset = numbers[14] - (1 << 64) if numbers[14] >> 63 else numbers[14]
     meta.trimmed_to, meta.expiry_counter, meta.expires_ms = numbers[15], numbers[16], numbers[17]
+    if len(numbers) == META_NUMBERS:
+        meta.dropped_counter = numbers[18]
     return meta
 
 

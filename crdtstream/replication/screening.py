@@ -152,7 +152,7 @@ def _held(stream: Stream) -> list[Dot]:
 
 def _counters_of(meta: OriginMeta) -> list[int]:
     registers = [meta.add_counter, meta.set_counter, meta.removed_counter, meta.offset_counter, meta.expiry_counter]
-    return [*registers, meta.trimmed_to, meta.first, last_of_count(meta.first, meta.added)]
+    return [*registers, meta.trimmed_to, meta.dropped_counter, meta.first, last_of_count(meta.first, meta.added)]
 
 
 def _refuse_unjoinable(key: fx.Key, theirs: Stream, replica: Replica) -> None:

@@ -71,7 +71,7 @@ class Dialogue:
         rng, group, consumer = self.rng, self.rng.choice(GROUPS), self.rng.choice(CONSUMERS)
         count, claim_ms = rng.randrange(1, 5), rng.choice([None, 0, 5, 500, 5000])
         expected = self.model.xreadgroup(group, consumer, count, claim_ms)
-        claim: list[str | int] = [] if claim_ms is None else ["CLAIM", claim_ms]
+        claim: list[Argument] = [] if claim_ms is None else ["CLAIM", claim_ms]
         self.say(expected, "XREADGROUP", "GROUP", group, consumer, "COUNT", count, *claim, "STREAMS", "s", ">")
 
     def ids(self, group: bytes, pending: bool) -> list[EntryId]:

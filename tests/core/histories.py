@@ -11,6 +11,7 @@ from functools import partial
 
 from crdtstream.core import effects as fx
 from crdtstream.core.applying import StampedFact
+from crdtstream.core.carrying import copy_whole
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.copying import copy_stream
 from crdtstream.core.effects import Batch, Key, Position
@@ -236,7 +237,7 @@ def perform_on(replica: Replica, key: Key, stream: Stream, operation: str, a: in
         replica.set_expiry(key, NO_EXPIRY)
     elif operation == "copy":
         target = KEYS[1] if key == KEYS[0] else KEYS[0]
-        copy_stream(replica, stream, target)
+        (copy_whole if b % 2 else copy_stream)(replica, stream, target)
     elif stream.groups:
         on_group(replica, key, stream, operation, a, b)
 

@@ -173,6 +173,26 @@ def test_trimmed_to_is_the_maximum(r: Regions) -> None:
     assert r.join(1, 2).metas[1].trimmed_to == 1
 
 
+@pytest.mark.parametrize(("counter", "left"), [(1, 0), (2, 1)])
+def test_pending_entries_leave_if_references_were_dropped_meanwhile(r: Regions, counter: int, left: int) -> None:
+    """Of any entry of the stream: the state does not say of which. What was dropped before does not count."""
+    for ms in (1, 2, 3):
+        r.add(1, (ms, 1))
+    r.create(1)
+    r.send(1, 2)
+    read(r, 2, False)
+    r[1].remove_entries(KEY, {1: [(3, 3)]}, False, (3, 1), {1: [((2, 1), (3, 1))]})
+    r.world.end_turn(0)
+    if counter == 2:
+        r.send(1, 2)
+    r[1].remove_entries(KEY, {1: [(1, 1)]}, False, (1, 1))
+    r.world.end_turn(0)
+    stream = r.join(2, 1)
+    pending = [row.entry_id for row in stream.groups[b"g"].pending.rows((0, 0), (9, 9), -1, None)]
+    assert pending == [(1, 1)] * left + [(2, 1)]
+    assert stream.metas[1].dropped_counter == 5
+
+
 # Groups
 
 

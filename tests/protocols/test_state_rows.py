@@ -151,6 +151,17 @@ def test_a_capture_stays_as_it_was() -> None:
     assert plain(found) == before
 
 
+def test_metadata_without_a_dropped_counter_is_as_before_format_3() -> None:
+    stream = Stream()
+    stream.meta(1).first = 7
+    ((_, slot, values),) = [row for row in capture_stream(KEY, stream, 1).rows if row[0] == 2]
+    assert isinstance(values, bytes) and (slot, len(values)) == (1, 18 * 8)
+    stream.meta(1).dropped_counter = 9
+    image = capture_stream(KEY, stream, 1)
+    ((_, found, _),) = read(rows_of(image, {}), {})
+    assert found is not None and found.metas[1].dropped_counter == 9
+
+
 def test_bad_rows_are_refused() -> None:
     """Every value of every row, replaced by others of the wrong kind."""
     blocks: dict[int, Block] = {}
