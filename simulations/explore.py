@@ -1,16 +1,16 @@
-"""All short histories, on the real core.
+"""All short histories, on whole regions: the cluster that scenarios use, which does at once what it is told.
 
-A *move* is one command in one region, one sync in one direction ("b applies everything that a has"), a restart, after
-which a region is a new origin, or a power loss, which is a restart without the last record of the log. Regions are
-replicas with the records that their logs would hold, without a node, so that nothing waits for members; they run the
-commands that clients would send, and everything they exchange goes through the codec. There is one key, one group, and
-one consumer for each region.
+A *move* is one step of a scenario: a command in one region, "b hears everything that a has to say", a sync of a log, a
+restart, after which a region is a new origin, or a power loss, which is a restart without what was not synced. There is
+one key, one group, and one consumer for each region.
 
-A *state* is the content of all logs, since replaying a log rebuilds its region exactly. Histories that differ only in
-the order of independent moves, or in the names of regions, are therefore one state, which is checked once. (Renaming
-reverses the order of two concurrent IDs and changes nothing else.) In every state:
+A *state* is the content of all logs, and how much of each is synced: starting from its log rebuilds a region exactly.
+What regions have told each other beyond that (progress, births) is no part of it: of two histories that differ only
+there, one is continued. Histories that differ only in the order of independent moves, or in the names of regions, are
+one state, which is checked once. (Renaming reverses the order of two concurrent IDs and changes nothing else.) In every
+state:
 
-    rebuilt         a region rebuilt from its records has the same state, including local parts
+    rebuilt         a region rebuilt from its log has the same state, including local parts
     invariants      every structure passes its own check
     convergence     after everything is exchanged all digests are equal
     specification   and every region holds what simulations/oracle.py expects
@@ -27,35 +27,30 @@ from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from itertools import permutations
+from random import Random
 
-from crdtstream.clients.client import Client
-from crdtstream.clients.cluster import Cluster, Peer
-from crdtstream.clients.context import Context
-from crdtstream.clients.settings import Settings
-from crdtstream.clients.standing import Standing
-from crdtstream.commands.dispatch import dispatch
-from crdtstream.config import Config
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.digest import digest_replica
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, LIBERAL, format_id, mint
 from crdtstream.core.merging import merge
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
+from crdtstream.node import Node
 from crdtstream.protocols import codec
-from crdtstream.replication.progress import ProgressTable
+from crdtstream.storage.restore import open_storage
+from simulations.cluster import Cluster
 from simulations.history import Violation
-from simulations.oracle import Oracle, actual
+from simulations.machine import SALT, Machine
+from simulations.oracle import actual
 from simulations.portrait import plain
 
 KEY = (0, b"x")
 GROUP = b"g"
-CONFIG = Config(name="", region=0, cluster="", id_mode=LIBERAL)
 NOW_MS = 100
 NEXT_ORIGIN = 256
-ROUNDS_MAX = 20
+READ_BYTES = 1 << 20
 CHUNK = 200
 
-ADD, XDEL, TRIM, DEL, CREATE, CREATE_NEW, DESTROY, READ, ACK_LOW, ACK_HIGH, LOSE, RESTART, SYNC = range(13)
+ADD, XDEL, TRIM, DEL, CREATE, CREATE_NEW, DESTROY, READ, ACK_LOW, ACK_HIGH, FSYNC, LOSE, RESTART, SYNC = range(14)
 NAMES = {
     "add": (ADD,),
     "xdel": (XDEL,),
@@ -65,70 +60,57 @@ NAMES = {
     "destroy": (DESTROY,),
     "read": (READ,),
     "ack": (ACK_LOW, ACK_HIGH),
+    "fsync": (FSYNC,),
     "crash": (LOSE,),
     "restart": (RESTART,),
     "sync": (SYNC,),
 }
-BATCH, FACTS, START = range(3)
+STEPS = {SYNC: "{1} -> {0}", FSYNC: "fsync {0}", LOSE: "power-loss {0}", RESTART: "kill {0}"}
 
 # The action, the region that performs it, and for a sync the region that sends.
 Move = tuple[int, int, int]
 Path = tuple[Move, ...]
-
-
-class Site:
-    """One region: its replica, its log, and after each record a hash of the log for every naming of the regions."""
-
-    def __init__(self, region: int, namings: int) -> None:
-        self.region = region
-        self.slot = region
-        self.replica = Replica(region)
-        self.replica.keyspace.now_ms = NOW_MS
-        self.records: list[tuple[int, bytes]] = []
-        self.hashes: list[tuple[int, ...]] = [(0,) * namings]
-
-    def append(self, kind: int, payload: bytes, tokens: tuple[int, ...]) -> None:
-        self.records.append((kind, payload))
-        self.hashes.append(tuple(hash(pair) for pair in zip(self.hashes[-1], tokens, strict=True)))
-
-    def rebuilt(self) -> Replica:
-        """Rebuild the region from its records."""
-        replica = Replica(self.region)
-        replica.keyspace.now_ms = NOW_MS
-        slot = self.region
-        for kind, payload in self.records:
-            if kind == BATCH:
-                replica.apply_batch(codec.decode_batch(payload))
-            elif kind == FACTS:
-                replica.applied.replay_facts(*codec.decode_facts(payload))
-            else:
-                slot += NEXT_ORIGIN
-                replica.applied.drop_waiting_facts()
-                replica.applied.slot = slot
-        replica.applied.drop_waiting_facts()
-        return replica
+# One number for each naming of the regions.
+Token = tuple[int, ...]
 
 
 class Explored:
-    """A few regions, and every batch ever made."""
+    """A few regions, every batch ever made, and for each position of each log a hash of the log up to there."""
 
     def __init__(self, regions: int) -> None:
+        self.cluster = Cluster(regions, LIBERAL)
+        self.cluster.sync()
         self.namings = list(permutations(range(1, regions + 1)))
-        self.sites = [Site(region, len(self.namings)) for region in range(1, regions + 1)]
-        self.names_of_batches: dict[bytes, tuple[int, ...]] = {}
-        self.oracle = Oracle()
+        self.names_of_batches: dict[bytes, Token] = {}
+        self.hashes: dict[int, list[Token]] = {number: [self._same(0)] for number in self.cluster.machines}
+        # The last position when the region had just started.
+        self.started: dict[int, int] = {}
         self.text: list[str] = []
+        self._note(0)
+        for number, hashes in self.hashes.items():
+            # All regions begin alike.
+            hashes[:] = [self._same(0)] * len(hashes)
+            self.started[number] = len(hashes) - 1
 
-    def site(self, region: int) -> Site:
-        return self.sites[region - 1]
+    def machine(self, number: int) -> Machine:
+        return self.cluster.machines[number]
+
+    def replica(self, number: int) -> Replica:
+        return self.cluster.node(number).replica
 
     def key(self) -> int:
         """Return one number for all states that differ only in the names of regions."""
         keys: list[int] = []
         for at, naming in enumerate(self.namings):
-            renamed = sorted(zip(naming, (site.hashes[-1][at] for site in self.sites), strict=True))
-            keys.append(hash(tuple(renamed)))
+            logs = [(log[-1][at], log[self.machine(number).log.synced_position][at]) for number, log in self._logs()]
+            keys.append(hash(tuple(sorted(zip(naming, logs, strict=True)))))
         return min(keys)
+
+    def _logs(self) -> list[tuple[int, list[Token]]]:
+        return list(self.hashes.items())
+
+    def _same(self, number: int) -> Token:
+        return (number,) * len(self.namings)
 
     def run(self, path: Path) -> None:
         for move in path:
@@ -139,94 +121,86 @@ class Explored:
     def moves(self, actions: frozenset[int]) -> list[Move]:
         """Return the moves that would change something now."""
         found: list[Move] = []
-        for site in self.sites:
-            found += [(action, site.region, 0) for action in possible(site) if action in actions]
+        for number in self.cluster.machines:
+            found += [(action, number, 0) for action in self._possible(number) if action in actions]
             if SYNC in actions:
-                found += [(SYNC, site.region, giver.region) for giver in self.sites if self._gives(giver, site)]
+                found += [(SYNC, number, giver) for giver in self.cluster.machines if self._gives(giver, number)]
         return found
 
-    def _gives(self, giver: Site, taker: Site) -> bool:
-        return giver is not taker and not taker.replica.applied.vector.descends(giver.replica.applied.vector)
+    def _gives(self, giver: int, taker: int) -> bool:
+        return not self.replica(taker).applied.vector.descends(self.replica(giver).applied.vector)
+
+    def _possible(self, number: int) -> Iterator[int]:
+        """Yield the moves of one region that would change something."""
+        node, log = self.cluster.node(number), self.machine(number).log
+        if log.synced_position < log.last_position:
+            yield FSYNC
+            yield LOSE
+        if log.last_position > self.started[number]:
+            yield RESTART
+        for action in commands(node.replica):
+            # Until an origin is admitted, whoever creates a group has to wait.
+            if node.membership.admitted or action not in (CREATE, CREATE_NEW):
+                yield action
 
     def make(self, move: Move) -> None:
-        action, region, giver = move
-        site = self.site(region)
-        if action == SYNC:
-            self.text.append(f"  {giver} -> {region}")
-            self._sync(self.site(giver), site)
-        elif action == LOSE:
-            self.text.append(f"  power-loss {region}")
-            self._restart(site, action)
-        elif action == RESTART:
-            self.text.append(f"  kill {region}")
-            self._restart(site, action)
+        action, number, giver = move
+        if action in STEPS:
+            self.text.append("  " + STEPS[action].format(number, giver))
+            self._step(action, number, giver)
         else:
-            argv = words_of(site.replica, action)
-            execute(site.replica, argv)
-            self.text.append(f"  {region}> {b' '.join(argv).decode()}")
-            self._end_turn(site, action)
+            argv = words_of(self.replica(number), action)
+            self.text.append(f"  {number}> {b' '.join(argv).decode()}")
+            reply = self.cluster.execute(number, argv)
+            assert reply is not None and not reply.startswith(b"-"), (argv, reply)
+        self._note(action)
+        if action in (LOSE, RESTART):
+            self.started[number] = len(self.hashes[number]) - 1
 
-    def _end_turn(self, site: Site, action: int) -> None:
-        """Log what was prepared: facts, then the batch."""
-        site.replica.acknowledge_all()
-        taken = site.replica.take()
-        same = (action,) * len(self.namings)
-        if taken.facts:
-            site.append(FACTS, codec.encode_facts(taken.facts, taken.through), same)
-        if taken.batch is not None:
-            payload = codec.encode_batch(taken.batch)
-            site.append(BATCH, payload, same)
-            named = [naming[site.region - 1] for naming in self.namings]
-            self.names_of_batches[payload] = tuple(hash(pair) for pair in zip(named, site.hashes[-1], strict=True))
-            self.oracle.note(codec.decode_batch(payload))
+    def _step(self, action: int, number: int, giver: int) -> None:
+        if action == SYNC:
+            self.cluster.carry(giver, number)
+        elif action == FSYNC:
+            self.machine(number).sync()
+        elif action == RESTART:
+            self.cluster.restart(number)
+        else:
+            del self.hashes[number][self.machine(number).log.synced_position + 1 :]
+            self.cluster.lose_power(number, Random(0), odds=0.0)
 
-    def _sync(self, giver: Site, taker: Site) -> None:
-        replica = taker.replica
-        for kind, payload in list(giver.records):
-            if kind == BATCH:
-                batch = codec.decode_batch(payload)
-                if not replica.applied.vector.contains(batch.slot, batch.last):
-                    replica.apply_batch(batch)
-                    taker.append(BATCH, payload, self.names_of_batches[payload])
-        self._end_turn(taker, SYNC)
-
-    def _restart(self, site: Site, action: int) -> None:
-        if action == LOSE:
-            site.records.pop()
-            site.hashes.pop()
-        site.append(START, b"", (action,) * len(self.namings))
-        site.replica = site.rebuilt()
-        self._end_turn(site, action)
-
-    def exchange(self) -> None:
-        """Sync all regions with each other."""
-        for _ in range(ROUNDS_MAX):
-            pairs = [(a, b) for a in self.sites for b in self.sites if self._gives(a, b)]
-            if not pairs:
-                return
-            for giver, taker in pairs:
-                self._sync(giver, taker)
-        raise Violation("convergence", "the regions never become quiet")
+    def _note(self, action: int) -> None:
+        """Hash the records that the logs have gained. A batch of another region stands for its author's log then."""
+        for number, hashes in self._logs():
+            for _, kind, payload in self.machine(number).log.read(len(hashes), READ_BYTES):
+                tokens = self.names_of_batches.get(payload) if kind == codec.BATCH else None
+                pairs = zip(hashes[-1], tokens or self._same(action), strict=True)
+                hashes.append(tuple([hash(pair) for pair in pairs]))
+                if kind == codec.BATCH and tokens is None:
+                    named = [naming[number - 1] for naming in self.namings]
+                    self.names_of_batches[payload] = tuple([hash(pair) for pair in zip(named, hashes[-1], strict=True)])
+                    self.cluster.oracle.note(codec.decode_batch(payload))
 
     # Checks
 
     def check(self) -> None:
         """Check this state; raises Violation. Afterwards the regions have exchanged everything."""
-        for site in self.sites:
-            check_rebuilt(site)
-        self.exchange()
-        digests = {site.region: digest_replica(site.replica).hex() for site in self.sites}
-        for site in self.sites:
-            self._check_against_oracle(site)
-            check_rebuilt(site)
+        for machine in self.cluster.machines.values():
+            check_rebuilt(machine)
+        self.cluster.sync()
+        self._note(SYNC)
+        digests = {number: digest_replica(self.replica(number)).hex() for number in self.cluster.machines}
+        for number, machine in self.cluster.machines.items():
+            self._check_against_oracle(number)
+            check_rebuilt(machine)
         if len(set(digests.values())) > 1:
             raise Violation("convergence", f"digests differ: {digests}")
 
-    def _check_against_oracle(self, site: Site) -> None:
-        expected = self.oracle.expected(site.replica.applied.vector).get(KEY)
+    def _check_against_oracle(self, number: int) -> None:
+        replica = self.replica(number)
+        expected = self.cluster.oracle.expected(replica.applied.vector).get(KEY)
         if expected is None:
             return
-        held = actual(site.replica.keyspace.databases[0].get(KEY[1]) or Stream())
+        held = actual(replica.keyspace.databases[0].get(KEY[1]) or Stream())
         runs = {dot: {slot: run for slot, run in known.items() if run} for dot, known in expected.runs.items()}
         for what, mine, wanted in (
             ("entries", held.entries, expected.entries),
@@ -234,19 +208,25 @@ class Explored:
             ("runs", held.runs, runs),
         ):
             if mine != wanted:
-                raise Violation("specification", f"region {site.region}: {what} {mine}, expected {wanted}")
+                raise Violation("specification", f"region {number}: {what} {mine}, expected {wanted}")
 
 
-def check_rebuilt(site: Site) -> None:
-    site.replica.check()
-    rebuilt = site.rebuilt()
+def check_rebuilt(machine: Machine) -> None:
+    """Compare a region with what its log says; nothing is written."""
+    machine.node.check()
+    node, number = Node(machine.config, machine.node.context.now_ms), machine.number
+    segment_bytes_max = machine.config.limits.segment_bytes_max
+    open_storage(machine.disk.copy(), node, salt=SALT, segment_bytes_max=segment_bytes_max)
+    rebuilt = node.replica
+    rebuilt.applied.end_replay()
     rebuilt.check()
     rebuilt.acknowledge_all()
-    taken = rebuilt.take()
-    if taken.facts or taken.batch is not None:
-        raise Violation("rebuilt", f"region {site.region} prepares something new after a restart")
-    if whole(rebuilt) != whole(site.replica):
-        raise Violation("rebuilt", f"region {site.region}: {whole(rebuilt)} from the log, {whole(site.replica)} live")
+    if rebuilt.is_open:
+        raise Violation("rebuilt", f"region {number} prepares something new after a restart")
+    if whole(rebuilt) != whole(machine.node.replica):
+        raise Violation(
+            "rebuilt", f"region {number}: {whole(rebuilt)} from the log, {whole(machine.node.replica)} live"
+        )
 
 
 def whole(replica: Replica) -> list[object]:
@@ -258,13 +238,10 @@ def whole(replica: Replica) -> list[object]:
 # Commands
 
 
-def possible(site: Site) -> Iterator[int]:
-    """Yield the commands that would change something here, and whether a restart would."""
+def commands(replica: Replica) -> Iterator[int]:
+    """Yield the commands that would change something here."""
     yield ADD
-    stream = site.replica.keyspace.find(KEY)
-    if site.records and site.records[-1][0] != START:
-        yield LOSE
-        yield RESTART
+    stream = replica.keyspace.find(KEY)
     if stream is None:
         yield CREATE
         return
@@ -312,30 +289,6 @@ def words_of(replica: Replica, action: int) -> list[bytes]:
         DESTROY: [b"XGROUP", b"DESTROY", name, GROUP],
         READ: [b"XREADGROUP", b"GROUP", GROUP, b"c", b"STREAMS", name, b">"],
     }[action]
-
-
-class Nobody:
-    """The other regions, as far as commands may ask: none."""
-
-    def follow(self, peers: tuple[str, ...]) -> None:
-        """None stay none."""
-
-    def peers(self) -> list[Peer]:
-        return []
-
-    def durable(self) -> VersionVector:
-        return VersionVector()
-
-    def count_of(self, slot: int) -> int:
-        return -1
-
-
-def execute(replica: Replica, argv: list[bytes]) -> None:
-    """Run a command as the node does, without what a node adds: nothing is refused or waits."""
-    ports = Cluster(ProgressTable(), Nobody())
-    context = Context(Settings(CONFIG), Standing(), replica, ports, [], NOW_MS)
-    reply = dispatch(context, Client(1, "127.0.0.1:0", NOW_MS, context.users.default), argv)
-    assert reply is not None and not reply.startswith(b"-"), (argv, reply)
 
 
 # The search
@@ -466,5 +419,5 @@ def scenario_of(regions: int, path: Path, title: str) -> str:
         world.run(path)
     except Exception as error:
         world.text.append(f"# the last move raised {type(error).__name__}")
-    head = [f"# {title}", f"regions {regions}", "id-mode liberal", "", "t1"]
+    head = [f"# {title}", f"regions {regions}", "id-mode liberal", "", "t1", "  sync"]
     return "\n".join([*head, *world.text, "t2", "  sync", ""])

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from crdtstream.core.causality import Dot
+from crdtstream.core.digest import digest_replica
 from crdtstream.core.entry_id import ID_MAX, ID_MIN
 from simulations import explore, oracle
-from simulations.explore import ACK_LOW, ADD, CREATE, DEL, LOSE, READ, RESTART, SYNC, Explored, Path
+from simulations.explore import ACK_LOW, ADD, CREATE, DEL, FSYNC, LOSE, READ, RESTART, SYNC, Explored, Path
 from simulations.history import Violation
+from simulations.scenario import Scenario
 
 
 def after(regions: int, path: Path) -> Explored:
@@ -49,7 +51,7 @@ def test_a_lost_add_lives_where_it_was_heard() -> None:
     """The region comes back as a new origin: the dot that it lost names one entry, its next add another."""
     world = after(2, ((ADD, 1, 0), (SYNC, 2, 1), (LOSE, 1, 0), (ADD, 1, 0)))
     world.check()
-    stream = world.site(2).replica.keyspace.find(explore.KEY)
+    stream = world.replica(2).keyspace.find(explore.KEY)
     assert stream is not None
     assert stream.range(ID_MIN, ID_MAX, -1, False)[0] == 2
     assert sorted(stream.trees) == [1, 1 + explore.NEXT_ORIGIN]
@@ -57,14 +59,39 @@ def test_a_lost_add_lives_where_it_was_heard() -> None:
 
 def test_a_restart_is_a_new_origin_that_has_all_that_was_there() -> None:
     world = after(2, ((ADD, 1, 0), (SYNC, 2, 1), (RESTART, 1, 0), (ADD, 1, 0), (SYNC, 2, 1), (DEL, 2, 0)))
-    assert world.site(1).replica.applied.vector.as_dict() == {1: 1, 1 + explore.NEXT_ORIGIN: 1}
+    assert world.replica(1).applied.vector.get(1 + explore.NEXT_ORIGIN) == 1
     assert "  kill 1" in world.text
     world.check()
 
 
+def test_a_power_loss_takes_what_was_not_synced() -> None:
+    world = after(2, ((ADD, 1, 0), (FSYNC, 1, 0), (ADD, 1, 0)))
+    assert (LOSE, 1, 0) in world.moves(frozenset([LOSE]))
+    world.make((LOSE, 1, 0))
+    stream = world.replica(1).keyspace.find(explore.KEY)
+    assert stream is not None and stream.length == 1
+    assert world.moves(frozenset([LOSE, FSYNC, RESTART])) == [], "a start is synced, and another one changes nothing"
+
+
+def test_an_origin_creates_groups_once_it_is_admitted() -> None:
+    world = after(2, ((ADD, 1, 0), (RESTART, 1, 0), (ADD, 1, 0)))
+    assert world.moves(frozenset([CREATE])) == [(CREATE, 2, 0)]
+    world.cluster.sync()
+    assert world.moves(frozenset([CREATE])) == [(CREATE, 1, 0), (CREATE, 2, 0)]
+
+
+def test_a_history_is_a_scenario_that_ends_alike() -> None:
+    path = ((ADD, 1, 0), (FSYNC, 1, 0), (ADD, 1, 0), (SYNC, 2, 1), (LOSE, 1, 0), (DEL, 2, 0), (RESTART, 2, 0))
+    world = after(2, path)
+    world.cluster.sync()
+    played = Scenario(explore.scenario_of(2, path, "a title")).run()
+    for number, machine in played.machines.items():
+        assert digest_replica(machine.node.replica) == digest_replica(world.replica(number))
+
+
 def test_acknowledgements_travel() -> None:
     world = after(2, ((ADD, 1, 0), (CREATE, 1, 0), (READ, 1, 0), (ACK_LOW, 1, 0), (SYNC, 2, 1)))
-    stream = world.site(2).replica.keyspace.find(explore.KEY)
+    stream = world.replica(2).keyspace.find(explore.KEY)
     assert stream is not None
     assert not stream.groups[explore.GROUP].has_wanted(stream.chains)
 
@@ -82,7 +109,7 @@ def test_the_shortest_history_of_a_violation_is_told(monkeypatch: pytest.MonkeyP
 
 def test_a_replica_that_forgets_is_found() -> None:
     world = after(2, ((ADD, 1, 0), (SYNC, 2, 1), (DEL, 2, 0)))
-    stream = world.site(2).replica.keyspace.databases[0][explore.KEY[1]]
+    stream = world.replica(2).keyspace.databases[0][explore.KEY[1]]
     stream.deleted.clear()
     with pytest.raises(Violation, match="rebuilt: region 2"):
         world.check()
