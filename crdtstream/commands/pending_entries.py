@@ -142,6 +142,10 @@ class PendingOptions:
 def chosen_rows(group: Group, options: PendingOptions, context: Context) -> list[Row]:
     if options.idle_ms <= 0:
         return group.pending.rows(options.start, options.end, options.count, options.consumer)
+    now_ms, idle_ms = context.now_ms, options.idle_ms
+    if context.clock.idle_ms(now_ms + 1) < idle_ms:
+        # Nothing counts that the clock has yet to reach again: delivery times decide, and spans bound theirs.
+        return group.pending.rows(options.start, options.end, options.count, options.consumer, now_ms - idle_ms)
     scan = PendingScan(group.pending, options.start, options.end, options.consumer)
     chosen: list[Row] = []
     while len(chosen) < options.count:
