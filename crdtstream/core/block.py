@@ -33,6 +33,7 @@ from crdtstream.core.cold import Content
 from crdtstream.core.encoding import encode_entry, entry_fields
 from crdtstream.core.entry_id import EntryId
 from crdtstream.core.lanes import counting, joined_ends
+from crdtstream.core.narrowing import HALF_BITS, base_of, narrowed, widened
 
 CHECKSUM_MODULUS: Final = 2**64
 # How far a block is filled; only a single entry may be larger.
@@ -40,11 +41,6 @@ BLOCK_ENTRIES: Final = 256
 BLOCK_BYTES: Final = 32 * 1024
 
 _LOOSE_READ: Final = 16
-
-_LITTLE: Final = array("Q", [1]).tobytes()[0] == 1
-_LOW: Final = 0 if _LITTLE else 1
-_HALF_BITS: Final = 32
-assert array("I").itemsize == 4 and array("Q").itemsize == 8
 
 
 def entry_checksum(counter: int, entry: bytes) -> int:
@@ -209,8 +205,8 @@ class Block(Content):
         if listed is not None:
             return self._counter_base, listed[:]
         first = self._counter_base
-        base = first >> _HALF_BITS << _HALF_BITS
-        if first - base + self.count > 1 << _HALF_BITS:
+        base = first >> HALF_BITS << HALF_BITS
+        if first - base + self.count > 1 << HALF_BITS:
             return 0, counting("Q", first, self.count)
         return base, counting("I", first - base, self.count)
 
@@ -288,6 +284,14 @@ class Block(Content):
         self.read = True
         data = self.chunks[0] if len(self.chunks) == 1 else self.data()
         return data[self.start_of(low) : self._ends[high - 1]]
+
+    def entries(self, low: int, high: int) -> list[bytes]:
+        """The bytes of each of the entries [low, high)."""
+        if low >= self._joined:
+            return self.chunks[len(self.chunks) - self.count + low :][: high - low]
+        self.read = True
+        data, ends = self.data(), [self.start_of(low), *self._ends[low:high]]
+        return [data[ends[at] : ends[at + 1]] for at in range(high - low)]
 
     def byte_size(self, low: int, high: int) -> int:
         return self.start_of(high) - self.start_of(low)
@@ -425,7 +429,7 @@ class Block(Content):
         columns = [self.ms, self.seq, self._ends, *([] if self._listed is None else [self._listed])]
         assert all(len(column) == count for column in columns), "columns differ in length"
         assert self.sealed or all(column.typecode == "Q" for column in columns), "a block that may grow is narrow"
-        assert self._listed is None or self._counter_base % (1 << _HALF_BITS) == 0, "a base has a low half"
+        assert self._listed is None or self._counter_base % (1 << HALF_BITS) == 0, "a base has a low half"
         ids = self.ids(0, count)
         assert all(a < b for a, b in pairwise(ids)), "IDs do not ascend"
         for column in (self.counters(0, count), self._ends):
@@ -473,28 +477,3 @@ def cut(column: array[int], gaps: list[tuple[int, int]]) -> array[int]:
     for low, high in gaps:
         del column[low:high]
     return column
-
-
-# Narrow columns: halves are copied as strided memory, in about the time of visiting one integer.
-
-
-def base_of(values: array[int]) -> int:
-    """The high half shared by all values of this wide column, with low half 0; -1 if they do not share one."""
-    high = memoryview(values).cast("B").cast("I")[1 - _LOW :: 2].tobytes()
-    if high != high[:4] * len(values):
-        return -1
-    return values[0] >> _HALF_BITS << _HALF_BITS if values else 0
-
-
-def narrowed(values: array[int]) -> array[int]:
-    """The low halves of a wide column: its narrow form."""
-    return array("I", memoryview(values).cast("B").cast("I")[_LOW::2].tobytes())
-
-
-def widened(values: array[int], base: int) -> array[int]:
-    """The wide form of a narrow column with this base; a wide column is returned as it is."""
-    if values.typecode == "Q":
-        return values
-    wide = array("Q", (base,)) * len(values)
-    memoryview(wide).cast("B").cast("I")[_LOW::2] = memoryview(values)
-    return wide

@@ -97,12 +97,17 @@ def copy_whole(replica: Replica, source: Stream, target: Key) -> None:
 def pieces_of(stream: Stream) -> list[Piece]:
     pieces: list[Piece] = []
     before = ID_MIN
-    for run in merge(stream.strands(ID_MIN, ID_MAX, -1, False), -1):
-        last = run.block.id_at(run.high - 1)
+    merged = merge(stream.strands(ID_MIN, ID_MAX, -1, False), -1)
+    for owner, (entry_id, _) in zip(merged.owners(), merged.entries(), strict=True):
         # Of duplicates the first counts, as for the copy.
-        if last > before:
-            pieces.append(Piece(run.slot, before, run.block.id_at(run.low), last))
-            before = last
+        if entry_id == before:
+            continue
+        slot = merged.shares[owner].slot
+        if pieces and pieces[-1].slot == slot:
+            pieces[-1].last = entry_id
+        else:
+            pieces.append(Piece(slot, before, entry_id, entry_id))
+        before = entry_id
     return pieces
 
 

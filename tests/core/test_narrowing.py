@@ -7,8 +7,8 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crdtstream.core.block import base_of, narrowed, widened
 from crdtstream.core.entry_id import U64_MAX
+from crdtstream.core.narrowing import base_of, narrowed, widened
 
 halves = st.one_of(st.integers(0, 3), st.integers(2**31 - 1, 2**31 + 1), st.just(2**32 - 1))
 
