@@ -163,7 +163,7 @@ class World(Network):
         self.note(f"quiet, {self.statistics} wire {self.wire_checksum:08x}")
 
     def _kept_ms(self) -> int:
-        """How long a region may wait for the rest of a state: a copy of its directory may not be linked to who sent it."""
+        """How long a region may wait for the rest of a state. A copy knows regions that it never meets."""
         staging = [machine for machine in self.machines.values() if machine.node.is_staging()]
         return max([machine.config.limits.transfer_keep_ms for machine in staging], default=0)
 
