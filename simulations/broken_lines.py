@@ -447,7 +447,7 @@ MUTATIONS = (
         "replication/screening.py",
         "    if batch.first != 1 and batch.slot not in replica.applied.contexts:",
         "    if False:",
-        "convergence",
+        "crash",
     ),
     Mutation(
         "a directory that wrote alone founds nothing",
