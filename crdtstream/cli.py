@@ -18,7 +18,6 @@ from crdtstream import __version__, node
 from crdtstream.admin.app import app as admin
 from crdtstream.admin.backing_up import back_up, restore
 from crdtstream.config import CONSOLE, Config, ConfigError
-from crdtstream.demo.run import run_demo
 from crdtstream.flags import with_setting_flags
 from crdtstream.migration.app import export_streams, import_streams
 from crdtstream.runtime import core_log
@@ -122,6 +121,9 @@ def demo(
     ] = None,
 ) -> None:
     """Run three regions on this machine, play their stories, and keep them running for redis-cli until Ctrl-C."""
+    # Imported only here: a region starts without it, and sooner.
+    from crdtstream.demo.run import run_demo
+
     raise typer.Exit(run_demo(once, port_base, spark=master if spark else "", keep=keep))
 
 

@@ -16,10 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
-import redis
 import typer
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -114,6 +111,11 @@ def restore(
 
 def taken(console: Console, node: str, access: Access, directory: str) -> str:
     """Have the region take the backup; return its directory as the region names it."""
+    # Imported only here: a region starts without it, and sooner.
+    import redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
     host, colon, port = node.rpartition(":")
     if not (host and colon and port.isdigit() and 0 < int(port) <= 65535):
         fail(console, f"{node!r} must be HOST:PORT, the Redis address of a region", REFUSED)

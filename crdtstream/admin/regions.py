@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import redis
-
 from crdtstream.admin.access import Access
 from crdtstream.admin.comparison import Answer
 
@@ -21,6 +19,9 @@ class Region:
     """The Redis port of one region."""
 
     def __init__(self, address: str, access: Access, timeout_s: float = TIMEOUT_S) -> None:
+        # Imported only here: a region starts without it, and sooner.
+        import redis
+
         host, _, port = address.rpartition(":")
         self.name = address
         self._client: Any = redis.Redis(
@@ -46,6 +47,8 @@ class Region:
         return dict(line.split(":", 1) for line in answer.value.decode().splitlines() if ":" in line)
 
     def ask(self, *words: str | int) -> Answer:
+        import redis
+
         try:
             return Answer(self.name, self._client.execute_command(*words))
         except redis.ResponseError as error:

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
-import redis
-
 from crdtstream.migration.source import START, MigrationError, groups_of, pages, state_of
 from crdtstream.migration.statements import XADD, Statement, Word, adding, expiring, grouping, settling
 
 
 def export_stream(client: Any, key: bytes, out: BinaryIO, page: int, advance: Callable[[int], None]) -> int:
     """Write the commands that make the stream; return the number of its entries."""
+    # Imported only here: a region starts without it, and sooner.
+    from redis import RedisError
+
     count = 0
     try:
         for entries in pages(client, key, START, page):
@@ -23,7 +24,7 @@ def export_stream(client: Any, key: bytes, out: BinaryIO, page: int, advance: Ca
             count += len(entries)
             advance(len(entries))
         state, groups = state_of(client, key), groups_of(client, key)
-    except redis.RedisError as error:
+    except RedisError as error:
         raise MigrationError(f"stream {key!r} is not complete in the output: {error}") from error
     if not count:
         # XSETID needs a key, and XGROUP CREATE may not come.

@@ -14,9 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import redis
-from redis.exceptions import TryAgainError
-
 from crdtstream.migration.source import START, Group, MigrationError, groups_of, mapping, pages, state_of
 from crdtstream.migration.statements import IMPORT, Statement, adding, expiring, grouping, settling
 
@@ -51,13 +48,16 @@ class Import:
 
     def run(self, key: bytes) -> Imported:
         """Copy one stream."""
+        # Imported only here: a region starts without it, and sooner.
+        from redis import RedisError
+
         done = Imported()
         try:
             self._copy_entries(key, done)
             self._copy_state(key)
             for group in groups_of(self._source, key):
                 self._copy_group(key, group, done)
-        except redis.RedisError as error:
+        except RedisError as error:
             raise MigrationError(f"stream {key!r} is not complete: {error}") from error
         return done
 
@@ -106,11 +106,13 @@ class Import:
 
     def _create(self, statements: list[Statement]) -> list[Any]:
         """Run the statements as one transaction; a region that has just started may have to be admitted first."""
+        from redis.exceptions import ResponseError, TryAgainError
+
         end_s = time.monotonic() + ADMISSION_S
         while True:
             replies = send(self._target, [["MULTI"], *statements, ["EXEC"]], errors=True)
             outcome = replies[-1] if not isinstance(replies[-1], Exception) else [replies[-1]]
-            failed = next((reply for reply in outcome if isinstance(reply, redis.ResponseError)), None)
+            failed = next((reply for reply in outcome if isinstance(reply, ResponseError)), None)
             if failed is None:
                 return list(outcome)
             if not isinstance(outcome[0], TryAgainError) or time.monotonic() > end_s:

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import redis
-
 from crdtstream.migration.access import Access, AccessError, shown
 
 START = b"-"
@@ -60,6 +58,9 @@ class State:
 
 def connect(access: Access, what: str, timeout_s: float) -> Any:
     """Return a client of the server, with replies as on the wire; raises MigrationError."""
+    # Imported only here: a region starts without it, and sooner.
+    import redis
+
     try:
         client: Any = redis.Redis(
             **access.arguments(what),
