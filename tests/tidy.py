@@ -124,6 +124,7 @@ CROSS_CUTTING = frozenset(
         "test_monitoring",
         "test_pages",
         "test_differential",
+        "test_newest",
         "test_processes",
         "test_real",
         "test_recovery",
