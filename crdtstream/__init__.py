@@ -33,7 +33,8 @@ In addition, `spark` is a client of the bulk port that runs in processes of its 
 session -> `replication.inbox` (gap, dependencies) -> `replication.turn` -> `core.applying`, where the tree links the
 block; then the log, and progress is reported back.
 
-A pipeline of XADDs to one key takes this route once, as a burst (`commands.bursts`, `core.bursts`).
+A pipeline of XADDs to one key takes this route once, as a burst (`commands.bursts`, `core.bursts`); only the first
+request is parsed, and the fields of all are taken as they arrived (`protocols.alike`).
 
 **Memory.** Full blocks that nobody reads are compressed while the region is idle, and opened when they are read
 (`core.cold`, `core.cooling`, `runtime.cooler`). Scattered removals are noted as holes of a block and cut out together

@@ -30,6 +30,7 @@ PROTECTED = (
     b" --no-protected-mode if the network itself is trusted.\r\n"
 )
 BACKLOG = 511
+ADDS_BYTES_MIN = 2 * len(replies.bulk_array([b"XADD", b"", b"*", b"", b""]))
 LINGER_S = 30.0
 INFINITE = 1 << 62
 FILES_RESERVED = 128
@@ -177,7 +178,7 @@ class RespServer:
         held_bytes = parser.held_bytes()
         try:
             taken = 0
-            if self.takes_adds and not held_bytes and may_begin(data):
+            if len(data) >= ADDS_BYTES_MIN and self.takes_adds and not held_bytes and may_begin(data):
                 self._loop.expect(len(data), 0)
                 taken = node.add_all(connection.id, data, arrived_ms)
             requests = parser.feed(data[taken:]) if taken < len(data) else []
