@@ -160,13 +160,8 @@ class World(Network):
         end_ms = START_MS + self.settings.duration_ms
         self.run_until(lambda: self.now_ms >= end_ms, end_ms + QUIET_BOUND_MS)
         self.adversary.heal_everything()
-        self.run_until(self.quiet, self.now_ms + QUIET_BOUND_MS + self._kept_ms())
+        self.run_until(self.quiet, self.now_ms + QUIET_BOUND_MS)
         self.note(f"quiet, {self.statistics} wire {self.wire_checksum:08x}")
-
-    def _kept_ms(self) -> int:
-        """How long a region may wait for the rest of a state. A copy knows regions that it never meets."""
-        staging = [machine for machine in self.machines.values() if machine.node.is_staging()]
-        return max([machine.config.limits.transfer_keep_ms for machine in staging], default=0)
 
     def quiet(self) -> bool:
         return super().quiet() and (self._clients is None or self._clients.settled())

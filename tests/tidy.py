@@ -124,7 +124,6 @@ CROSS_CUTTING = frozenset(
         "test_monitoring",
         "test_pages",
         "test_differential",
-        "test_newest",
         "test_processes",
         "test_real",
         "test_recovery",
