@@ -165,7 +165,9 @@ class Serving:
 
     def _run_next(self, client: Client, requests: list[list[bytes]], at: int) -> int:
         """Run the request at this index, or the burst that begins there; returns the next index."""
-        self._expire_due()
+        keyspace = self._replica.keyspace
+        if keyspace.deadlines.next_ms < keyspace.now_ms:
+            self.expire()
         end = burst_end(self._context, client, requests, at) if at + 1 < len(requests) else at
         prepared = self._replica.prepared
         after = at + 1
@@ -183,7 +185,9 @@ class Serving:
 
     def _add_next(self, client: Client, data: bytes, at: int) -> int:
         """Run the burst that begins at this offset, if one does; returns where it ends."""
-        self._expire_due()
+        keyspace = self._replica.keyspace
+        if keyspace.deadlines.next_ms < keyspace.now_ms:
+            self.expire()
         prepared = self._replica.prepared
         alike = burst_in(self._context, client, data, at)
         if alike is None:
@@ -274,11 +278,6 @@ class Serving:
                 self._serve(waiter)
                 if context.parking.holds(waiter):
                     context.parking.postpone(waiter, waiter.retry_ms(context))
-
-    def _expire_due(self) -> None:
-        keyspace = self._replica.keyspace
-        if keyspace.deadlines.next_ms < keyspace.now_ms:
-            self.expire()
 
     def expire(self) -> None:
         """Delete expired keys. Clients that wait for a key which is only hidden so far learn that it is gone."""
