@@ -278,8 +278,8 @@ def words_of(replica: Replica, action: int) -> list[bytes]:
         return [b"XGROUP", b"CREATE", name, GROUP, b"$" if action == CREATE_NEW else b"0", b"MKSTREAM"]
     assert stream is not None
     if action == XDEL:
-        newest = merge(stream.strands(ID_MIN, ID_MAX, 1, True), 1, reverse=True).last_id()
-        return [b"XDEL", name, format_id(newest)]
+        newest = merge(stream.strands(ID_MIN, ID_MAX, 1, True), 1, reverse=True)[0]
+        return [b"XDEL", name, format_id(newest.block.id_at(newest.low))]
     if action in (ACK_LOW, ACK_HIGH):
         rows = stream.groups[GROUP].pending.rows(ID_MIN, ID_MAX, -1, None)
         return [b"XACK", name, GROUP, format_id(rows[0 if action == ACK_LOW else -1].entry_id)]

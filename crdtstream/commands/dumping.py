@@ -74,9 +74,11 @@ def dump_of(stream: Stream) -> StreamDump:
 def entries_of(stream: Stream) -> list[Entry]:
     """The entries, of those with one ID only the first."""
     found: list[Entry] = []
-    for entry_id, entry in merge(stream.strands(ID_MIN, ID_MAX, -1, False), -1).entries():
-        if not found or found[-1][0] != entry_id:
-            found.append((entry_id, entry_fields(entry)))
+    for run in merge(stream.strands(ID_MIN, ID_MAX, -1, False), -1):
+        for index in range(run.low, run.high):
+            entry_id = run.block.id_at(index)
+            if not found or found[-1][0] != entry_id:
+                found.append((entry_id, entry_fields(run.block.entry(index))))
     return found
 
 

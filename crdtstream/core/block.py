@@ -285,14 +285,6 @@ class Block(Content):
         data = self.chunks[0] if len(self.chunks) == 1 else self.data()
         return data[self.start_of(low) : self._ends[high - 1]]
 
-    def entries(self, low: int, high: int) -> list[bytes]:
-        """The bytes of each of the entries [low, high)."""
-        if low >= self._joined:
-            return self.chunks[len(self.chunks) - self.count + low :][: high - low]
-        self.read = True
-        data, ends = self.data(), [self.start_of(low), *self._ends[low:high]]
-        return [data[ends[at] : ends[at + 1]] for at in range(high - low)]
-
     def byte_size(self, low: int, high: int) -> int:
         return self.start_of(high) - self.start_of(low)
 

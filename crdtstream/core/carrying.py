@@ -97,17 +97,12 @@ def copy_whole(replica: Replica, source: Stream, target: Key) -> None:
 def pieces_of(stream: Stream) -> list[Piece]:
     pieces: list[Piece] = []
     before = ID_MIN
-    merged = merge(stream.strands(ID_MIN, ID_MAX, -1, False), -1)
-    for owner, (entry_id, _) in zip(merged.owners(), merged.entries(), strict=True):
+    for run in merge(stream.strands(ID_MIN, ID_MAX, -1, False), -1):
+        last = run.block.id_at(run.high - 1)
         # Of duplicates the first counts, as for the copy.
-        if entry_id == before:
-            continue
-        slot = merged.shares[owner].slot
-        if pieces and pieces[-1].slot == slot:
-            pieces[-1].last = entry_id
-        else:
-            pieces.append(Piece(slot, before, entry_id, entry_id))
-        before = entry_id
+        if last > before:
+            pieces.append(Piece(run.slot, before, run.block.id_at(run.low), last))
+            before = last
     return pieces
 
 

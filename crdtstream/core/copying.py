@@ -66,13 +66,15 @@ def copy_merged(replica: Replica, strands: list[Strand], target: Key) -> None:
     fresh = Block()
     counter = replica.applied.counter() + 1
     before = (-1, -1)
-    for entry_id, entry in merge(strands, -1).entries():
-        if entry_id == before:
-            continue
-        before = entry_id
-        if fresh.count == BLOCK_ENTRIES or fresh.byte_count > BLOCK_BYTES:
-            replica.add_block(target, fresh)
-            fresh = Block()
-        fresh.append(entry_id, counter, entry)
-        counter += 1
+    for run in merge(strands, -1):
+        for index in range(run.low, run.high):
+            entry_id = run.block.id_at(index)
+            if entry_id == before:
+                continue
+            before = entry_id
+            if fresh.count == BLOCK_ENTRIES or fresh.byte_count > BLOCK_BYTES:
+                replica.add_block(target, fresh)
+                fresh = Block()
+            fresh.append(entry_id, counter, run.block.entry(index))
+            counter += 1
     replica.add_block(target, fresh)

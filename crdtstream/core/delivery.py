@@ -8,45 +8,40 @@ from __future__ import annotations
 from crdtstream.core.effects import Interval
 from crdtstream.core.entry_id import ID_MAX, EntryId, next_id
 from crdtstream.core.entry_tree import EntryTree
-from crdtstream.core.merging import Merged, Share
+from crdtstream.core.merging import Run
 from crdtstream.core.slices import Slice
 
 
 class Delivery:
-    """What one read takes: the entries as shares of blocks, in merged order as RESP bytes, and for each origin the
-    intervals that become delivered. Without `merged` the shares follow each other.
+    """What one read takes: the entries in merged order, as runs and as RESP bytes, and for each origin the intervals
+    that become delivered.
     """
 
-    __slots__ = ("_merged", "chunks", "count", "intervals", "shares")
+    __slots__ = ("chunks", "count", "intervals", "runs")
 
     def __init__(
-        self,
-        count: int,
-        chunks: list[bytes],
-        intervals: dict[int, list[Interval]],
-        shares: list[Share] | None = None,
-        merged: Merged | None = None,
+        self, count: int, chunks: list[bytes], intervals: dict[int, list[Interval]], runs: list[Run] | None = None
     ) -> None:
         self.count = count
         self.chunks = chunks
         self.intervals = intervals
-        self.shares: list[Share] = shares or []
-        self._merged = merged
+        self.runs: list[Run] = runs or []
 
     def entries(self) -> list[bytes]:
         """The RESP bytes of each entry."""
-        if self._merged is not None:
-            return [entry for _, entry in self._merged.entries()]
-        return [entry for share in self.shares for entry in share.block.entries(share.low, share.high)]
+        return [run.block.entry(index) for run in self.runs for index in range(run.low, run.high)]
 
     def fitting(self, bytes_max: int) -> int:
         """How many of the entries fit into this many bytes."""
         count = 0
-        for entry in self.entries():
-            bytes_max -= len(entry)
-            if bytes_max < 0:
+        for run in self.runs:
+            end = run.block.fitting(run.low, run.high, bytes_max)
+            if run.block.byte_size(run.low, end) > bytes_max:
+                end -= 1
+            count += end - run.low
+            bytes_max -= run.block.byte_size(run.low, end)
+            if end < run.high:
                 break
-            count += 1
         return count
 
 
@@ -69,30 +64,34 @@ def left_of(count: int, found: list[Candidate]) -> int:
     return count
 
 
-def deliver(wanted: dict[int, list[Candidate]], merged: Merged) -> Delivery:
+def deliver(wanted: dict[int, list[Candidate]], runs: list[Run]) -> Delivery:
     """Build the reply, and for each origin the interval (lower end, last taken ID] of each interval that gave
     entries.
     """
-    taken: dict[int, list[Share]] = {slot: [] for slot in sorted(wanted)}
-    for share in merged.shares:
-        taken[share.slot].append(share)
-    intervals = {slot: _delivered(wanted[slot], shares) for slot, shares in taken.items() if shares}
-    return Delivery(merged.count, merged.chunks(), intervals, merged.shares, merged)
+    chunks: list[bytes] = []
+    count = 0
+    last_of: dict[int, dict[int, Run]] = {slot: {} for slot in sorted(wanted)}
+    for run in runs:
+        chunks.append(run.block.entry_slice(run.low, run.high))
+        count += run.high - run.low
+        last_of[run.slot][run.source] = run
+    intervals = {slot: _delivered(wanted[slot], last) for slot, last in last_of.items() if last}
+    return Delivery(count, chunks, intervals, runs)
 
 
-def _delivered(candidates: list[Candidate], shares: list[Share]) -> list[Interval]:
+def _delivered(candidates: list[Candidate], last: dict[int, Run]) -> list[Interval]:
     """Slices of one unpassed interval are consecutive, so the last one decides where the delivered interval ends."""
     ends: dict[EntryId, EntryId] = {}
-    for share in shares:
-        ends[candidates[share.source].low] = share.block.id_at(share.high - 1)
+    for source, run in last.items():
+        ends[candidates[source].low] = run.block.id_at(run.high - 1)
     return list(ends.items())
 
 
-def shares_within(trees: dict[int, EntryTree], intervals: dict[int, list[Interval]]) -> list[Share]:
+def runs_within(trees: dict[int, EntryTree], intervals: dict[int, list[Interval]]) -> list[Run]:
     """The live entries in these (low, high] intervals of each slot."""
-    shares: list[Share] = []
+    runs: list[Run] = []
     for slot, pieces in intervals.items():
         for low, high in pieces:
             parts = trees[slot].slices(next_id(low) or ID_MAX, high, -1, False)
-            shares += [Share(slot, 0, part.block, part.low, part.high) for part in parts]
-    return shares
+            runs += [Run(slot, 0, part.block, part.low, part.high) for part in parts]
+    return runs

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from crdtstream.core.causality import Dot
 from crdtstream.core.chain import Chain, Chains
-from crdtstream.core.delivery import Candidate, Delivery, deliver, left_of, shares_within
+from crdtstream.core.delivery import Candidate, Delivery, deliver, left_of, runs_within
 from crdtstream.core.effects import Interval, Position
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, at_most, next_id, previous_id
 from crdtstream.core.entry_tree import EntryTree
@@ -310,15 +310,15 @@ class Group:
         intervals: dict[int, list[Interval]],
         noack: bool,
     ) -> None:
-        shares = self._place.accept(intervals)
+        runs = self._place.accept(intervals)
         for slot, pieces in intervals.items():
             self._pass_delivered(slot, pieces)
         # Nothing at or below what a read took is wanted any more; everything above it is, if nothing there was passed.
-        if shares and self._place.end_behind(shares[-1]) != self.passed[shares[-1].slot].max():
+        if runs and self._place.end_behind(runs[-1]) != self.passed[runs[-1].slot].max():
             self._place.lose()
         if not noack:
-            for share in shares_within(trees, intervals) if shares is None else shares:
-                self._add_pending(share.slot, share, consumer, now_ms)
+            for run in runs_within(trees, intervals) if runs is None else runs:
+                self._add_pending(run.slot, run, consumer, now_ms)
         known = self.touch(consumer, now_ms)
         if not noack:
             # As in Redis: a read with NOACK makes a consumer seen, not active.

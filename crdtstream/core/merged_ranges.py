@@ -1,13 +1,10 @@
 """Cached results of ranges over streams that several regions write.
 
-Merging costs more than the whole slices of a single tree. So a range that is read repeatedly (many readers of one
-stream, a page fetched twice) is served from a *memo* of its last result. A memo records the chains that it was made
-from, and is valid only while they must still give the same result: nothing was removed from them, and nothing new lies
-inside the range. So no writer has to invalidate anything. The oldest memos are dropped when all of them together exceed
-`bytes_max`.
-
-The first read of a range is only noted; the second one makes the memo. One reader that pages through a stream then
-fills no memory, which would cost it as much as the merging.
+Merging visits every entry, where a single tree would give whole slices. So a range that is read repeatedly (many
+readers of one stream, a page fetched twice) is served from a *memo* of its last result. A memo records the chains that
+it was made from, and is valid only while they must still give the same result: nothing was removed from them, and
+nothing new lies inside the range. So no writer has to invalidate anything. The oldest memos are dropped when all of
+them together exceed `bytes_max`.
 
 Both ends of a range are included.
 """
@@ -19,7 +16,7 @@ from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import ID_MAX, EntryId, next_id
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.merging import merge
-from crdtstream.core.strands import read_strands
+from crdtstream.core.strands import read_runs, read_strands
 from crdtstream.core.stream import Stream
 
 MEMO_BYTES = 512
@@ -62,8 +59,7 @@ class MergedRanges:
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self.byte_count = 0
-        # None for a range that was read once.
-        self._memos: dict[Asked, _Memo | None] = {}
+        self._memos: dict[Asked, _Memo] = {}
 
     def range(
         self, key: Key, stream: Stream, start: EntryId, end: EntryId, count: int, reverse: bool
@@ -72,28 +68,26 @@ class MergedRanges:
         if len(stream.chains.all) < 2:
             return stream.range(start, end, count, reverse)
         asked = (key, start, end, count, reverse)
-        read_before = asked in self._memos
         memo = self._memos.get(asked)
-        if memo is not None and memo.holds(stream.chains):
-            return memo.count, [memo.body]
+        if memo is not None:
+            if memo.holds(stream.chains):
+                return memo.count, [memo.body]
+            self._forget(asked)
         found = stream.strands(start, end, count, reverse)
         if len(found) < 2:
             return read_strands(found, count, reverse)
-        merged = merge(found, count, reverse)
-        if not read_before:
-            self._remember(asked, None)
-            return merged.count, merged.chunks()
-        body = b"".join(merged.chunks())
-        bound = merged.last_id() if merged.count == count and not reverse else end
-        self._forget(asked)
-        self._remember(asked, _Memo(stream.chains, merged.count, body, bound))
-        return merged.count, [body]
+        runs = merge(found, count, reverse)
+        taken, chunks = read_runs(runs, reverse)
+        bound = runs[-1].block.id_at(runs[-1].high - 1) if taken == count and not reverse else end
+        body = b"".join(chunks)
+        self._remember(asked, _Memo(stream.chains, taken, body, bound))
+        return taken, [body]
 
-    def _remember(self, asked: Asked, memo: _Memo | None) -> None:
-        if size_of(memo) > self.bytes_max:
+    def _remember(self, asked: Asked, memo: _Memo) -> None:
+        if len(memo.body) + MEMO_BYTES > self.bytes_max:
             return
         self._memos[asked] = memo
-        self.byte_count += size_of(memo)
+        self.byte_count += len(memo.body) + MEMO_BYTES
         self._keep_to_limit()
 
     def limit(self, bytes_max: int) -> None:
@@ -105,12 +99,8 @@ class MergedRanges:
             self._forget(next(iter(self._memos)))
 
     def _forget(self, asked: Asked) -> None:
-        self.byte_count -= size_of(self._memos.pop(asked))
+        self.byte_count -= len(self._memos.pop(asked).body) + MEMO_BYTES
 
     def check(self) -> None:
-        held = sum(size_of(memo) for memo in self._memos.values())
+        held = sum(len(memo.body) + MEMO_BYTES for memo in self._memos.values())
         assert held == self.byte_count <= self.bytes_max, "the memos' size is miscounted or exceeds the limit"
-
-
-def size_of(memo: _Memo | None) -> int:
-    return MEMO_BYTES if memo is None else MEMO_BYTES + len(memo.body)

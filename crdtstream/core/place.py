@@ -4,7 +4,7 @@ It is a cache and can be dropped at any time. It has three parts:
 
     nothing_to   for each chain of trees the ID up to which nothing is wanted; entries arrive only above everything
                  their chain held, so these IDs stay valid
-    the offer    what the last read found; a delivery with the intervals of the offer has exactly its shares
+    the offer    what the last read found; a delivery with the intervals of the offer has exactly its runs
     the end      behind the last entry delivered, in a stream of one chain: a block, an index and an ID, above which
                  everything is wanted and nothing is passed
 
@@ -21,7 +21,7 @@ from crdtstream.core.delivery import Delivery
 from crdtstream.core.effects import Interval
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, next_id
 from crdtstream.core.entry_tree import EntryTree
-from crdtstream.core.merging import Share
+from crdtstream.core.merging import Run
 
 NO_OFFER: dict[int, list[Interval]] = {}
 
@@ -39,7 +39,7 @@ class Place:
         "_intervals",
         "_nothing_to",
         "_placed",
-        "_shares",
+        "_runs",
         "_slot",
     )
 
@@ -50,7 +50,7 @@ class Place:
         self._cut = 0
         self._placed = 0
         self._intervals = NO_OFFER
-        self._shares: list[Share] = []
+        self._runs: list[Run] = []
         self._ended = False
         self._block: Block = NO_TAIL
         self._index = 0
@@ -66,7 +66,7 @@ class Place:
         self._chains = None
         self._ended = False
         self._intervals = NO_OFFER
-        self._shares = []
+        self._runs = []
         self._block = NO_TAIL
 
     # Chains
@@ -95,34 +95,34 @@ class Place:
             return None
         intervals = {self._slot: [(self._id, block.id_at(high - 1))]}
         self._intervals = intervals
-        self._shares = [Share(self._slot, 0, block, low, high)]
-        return Delivery(count, [block.entry_slice(low, high)], intervals, self._shares)
+        self._runs = [Run(self._slot, 0, block, low, high)]
+        return Delivery(count, [block.entry_slice(low, high)], intervals, self._runs)
 
     def offer(self, chains: Chains[EntryTree], delivery: Delivery) -> None:
         """Note what a read found by searching."""
         if delivery.count:
             self.lose()
             self._chains, self._cut, self._placed = chains, chains.cut, chains.placed
-        self._intervals, self._shares = delivery.intervals, delivery.shares
+        self._intervals, self._runs = delivery.intervals, delivery.runs
 
-    def accept(self, intervals: dict[int, list[Interval]]) -> list[Share] | None:
-        """The shares of the entries inside these intervals, if they are the offer's, which is then taken."""
+    def accept(self, intervals: dict[int, list[Interval]]) -> list[Run] | None:
+        """The runs of the entries inside these intervals, if they are the offer's, which is then taken."""
         chains = self._chains
         if intervals is not self._intervals or chains is None or not self._holds(chains):
             self.lose()
             return None
-        shares = self._shares
-        self._intervals, self._shares = NO_OFFER, []
-        return shares
+        runs = self._runs
+        self._intervals, self._runs = NO_OFFER, []
+        return runs
 
-    def end_behind(self, share: Share) -> EntryId | None:
-        """Put the end behind the last share of the offer that was accepted; returns its ID, and None in a stream of
+    def end_behind(self, run: Run) -> EntryId | None:
+        """Put the end behind the last run of the offer that was accepted; returns its ID, and None in a stream of
         several chains, where there is no end.
         """
         chains = self._chains
         self._ended = chains is not None and len(chains.all) == 1
         if not self._ended:
             return None
-        self._slot, self._block, self._index = share.slot, share.block, share.high
-        self._id = share.block.id_at(share.high - 1)
+        self._slot, self._block, self._index = run.slot, run.block, run.high
+        self._id = run.block.id_at(run.high - 1)
         return self._id

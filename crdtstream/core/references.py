@@ -87,11 +87,11 @@ def oldest_settled(stream: Stream, end: EntryId, count: int, alone: bool) -> tup
             strands.append([Part(slot, slices)])
     ranges: dict[int, list[CounterRange]] = {}
     found = 0
-    for share in merge(strands, count).shares:
-        found += share.count()
+    for run in merge(strands, count):
+        found += run.high - run.low
         # Between two entries that follow each other in a block lies no other live entry of this stream.
-        piece = (share.block.counter_at(share.low), share.block.counter_at(share.high - 1))
-        ranges.setdefault(share.slot, []).append(piece)
+        piece = (run.block.counter_at(run.low), run.block.counter_at(run.high - 1))
+        ranges.setdefault(run.slot, []).append(piece)
     return {slot: ranges[slot] for slot in sorted(ranges)}, found
 
 

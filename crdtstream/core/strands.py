@@ -11,7 +11,7 @@ from crdtstream.core.causality import Dot
 from crdtstream.core.chain import Chain, Chains
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, U64_MAX, EntryId
 from crdtstream.core.entry_tree import EntryTree
-from crdtstream.core.merging import Part, Strand, merge
+from crdtstream.core.merging import Part, Run, Strand, merge
 from crdtstream.core.slices import Slice
 
 
@@ -65,8 +65,8 @@ def counts_of_oldest(chains: Chains[EntryTree], count: int) -> dict[int, int]:
     if len(chains.all) == 1:
         return _counts_in_chain(chains.all[0], count)
     oldest: dict[int, int] = {}
-    for share in merge(strands_of(chains, ID_MIN, ID_MAX, count, False), count).shares:
-        oldest[share.slot] = oldest.get(share.slot, 0) + share.count()
+    for run in merge(strands_of(chains, ID_MIN, ID_MAX, count, False), count):
+        oldest[run.slot] = oldest.get(run.slot, 0) + run.count()
     return oldest
 
 
@@ -110,8 +110,7 @@ def held_in(chain: Chain[EntryTree], ids: list[EntryId]) -> list[tuple[EntryTree
 def read_strands(strands: list[Strand], count: int, reverse: bool) -> tuple[int, list[bytes]]:
     """All strands merged into one range: the number of entries, and their RESP bytes."""
     if len(strands) > 1:
-        merged = merge(strands, count, reverse)
-        return merged.count, merged.chunks()
+        return read_runs(merge(strands, count, reverse), reverse)
     if not strands:
         return 0, []
     if len(strands[0]) == 1:
@@ -126,7 +125,20 @@ def sliced(slices: list[Slice], reverse: bool) -> tuple[int, list[bytes]]:
     for part in slices:
         count += part.high - part.low
         if reverse:
-            chunks += part.block.entries(part.low, part.high)[::-1]
+            chunks += [part.block.entry(i) for i in range(part.high - 1, part.low - 1, -1)]
         else:
             chunks.append(part.entries())
+    return count, chunks
+
+
+def read_runs(runs: list[Run], reverse: bool) -> tuple[int, list[bytes]]:
+    count = 0
+    chunks: list[bytes] = []
+    for run in runs:
+        low, high = run.low, run.high
+        count += high - low
+        if reverse:
+            chunks += [run.block.entry(i) for i in range(high - 1, low - 1, -1)]
+        else:
+            chunks.append(run.block.entry_slice(low, high))
     return count, chunks

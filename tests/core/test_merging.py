@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from crdtstream.core.block import Block
 from crdtstream.core.encoding import encode_entry
 from crdtstream.core.entry_id import EntryId
-from crdtstream.core.merging import Merged, Part, Strand, merge
+from crdtstream.core.merging import Part, Strand, merge
 from crdtstream.core.slices import Slice
 
 Row = tuple[EntryId, int]
@@ -51,28 +51,12 @@ def check_merge(strands: list[list[tuple[int, list[Slice]]]], count: int, revers
     if count >= 0:
         del expected[count:]
     made = [strand_of(found, reverse) for found in strands]
-    merged = merge([strand for strand in made if strand], count, reverse)
-    slots = [merged.shares[owner].slot for owner in merged.owners()]
-    assert list(zip([entry_id for entry_id, _ in merged.entries()], slots, strict=True)) == expected
-    assert merged.count == len(expected)
-    check_shares(merged, expected)
-    check_entries(merged, expected)
-
-
-def check_shares(merged: Merged, expected: list[Row]) -> None:
-    """The shares hold the same entries; there is one for each slice, and those of a slot come in its order."""
-    rows = [(entry_id, share.slot) for share in merged.shares for entry_id in share.block.ids(share.low, share.high)]
-    assert sorted(rows) == sorted(expected)
-    for slot in {share.slot for share in merged.shares}:
-        sources = [share.source for share in merged.shares if share.slot == slot]
-        assert sources == list(range(len(sources)))
-
-
-def check_entries(merged: Merged, expected: list[Row]) -> None:
-    entries = [encode_entry(entry_id, [b"f", b"v"]) for entry_id, _ in expected]
-    assert b"".join(merged.chunks()) == b"".join(entries)
-    assert merged.entries() == [(entry_id, entry) for (entry_id, _), entry in zip(expected, entries, strict=True)]
-    assert not expected or merged.last_id() == expected[-1][0]
+    merged: list[Row] = []
+    for run in merge([strand for strand in made if strand], count, reverse):
+        assert run.low < run.high
+        rows = [(entry_id, run.slot) for entry_id in run.block.ids(run.low, run.high)]
+        merged += reversed(rows) if reverse else rows
+    assert merged == expected
 
 
 @given(trees, st.integers(-1, 20), st.booleans())
@@ -95,28 +79,14 @@ def test_merge_of_chains_orders_equal_ids_by_their_own_origins(
 def test_a_run_of_one_tree_is_not_cut() -> None:
     early = slices_of({(1, seq) for seq in range(12)}, 12)
     late = slices_of({(2, seq) for seq in range(12)}, 12)
-    merged = merge([[Part(2, late)], [Part(1, early)]], -1)
-    assert [(share.slot, share.low, share.high) for share in merged.shares] == [(1, 1, 11), (2, 1, 11)]
-    assert [(run.owners, run.counts, run.order) for run in merged.runs] == [([0], [10], []), ([1], [10], [])]
+    assert [(run.slot, run.low, run.high) for run in merge([[Part(2, late)], [Part(1, early)]], -1)] == [
+        (1, 1, 11),
+        (2, 1, 11),
+    ]
 
 
-def woven(ids: list[list[EntryId]]) -> list[list[int]]:
-    """The orders of the woven runs of what these origins have."""
-    made = [(slot, slices_of({(0, 0), *some, (1 << 63, 0)}, 256)) for slot, some in enumerate(ids, 1)]
-    check_merge([[one] for one in made], -1, False)
-    return [run.order for run in merge([strand_of([one]) for one in made], -1).runs if run.order]
-
-
-def test_entries_that_alternate_are_woven() -> None:
-    assert woven([[(5, seq) for seq in range(9)] for _ in range(3)]) == [[2, *[0, 1, 2] * 7, 0]]
-    assert woven([[(5, 0), (5, 1)], [(6, 0), (6, 1)]]) == []
-
-
-def test_what_is_woven_ends_with_the_window_that_ends_first() -> None:
-    many = [(5, seq) for seq in range(300)]
-    assert [len(order) for order in woven([many, many])] == [507, 88]
-
-
-def test_ids_of_any_size_are_woven() -> None:
-    far = [(5, seq << 60) for seq in range(9)] + [(6 + (seq << 40), 2**64 - 1) for seq in range(9)]
-    assert [len(order) for order in woven([far, far])] == [33]
+def test_source_names_the_slice() -> None:
+    found = slices_of({(1, seq) for seq in range(10)}, 3)
+    runs = merge([[Part(1, found)]], 5)
+    assert [run.source for run in runs] == [0, 1]
+    assert [found[run.source].block for run in runs] == [run.block for run in runs]

@@ -49,8 +49,7 @@ class PlaceMachine(RuleBasedStateMachine):
     def read(self, count: int, noack: bool) -> None:
         delivery = self.group.next_entries(self.chains, count)
         taken = self.wanted() if count < 0 else self.wanted()[:count]
-        ids = [entry_id for share in delivery.shares for entry_id in share.block.ids(share.low, share.high)]
-        assert sorted(ids) == taken and delivery.count == len(taken)
+        assert [run.block.id_at(at) for run in delivery.runs for at in range(run.low, run.high)] == taken
         self.group.apply_delivered(self.trees, b"c", 1, delivery.intervals, noack)
         assert not {*taken} & {*self.wanted()}
 
