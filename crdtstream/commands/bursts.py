@@ -5,7 +5,8 @@ keyspace notifications, a slow log of short commands), no client waits for the k
 fail. What ends a burst early is left to the command itself.
 
 A pipeline is looked at before it is parsed: of a burst that begins there only the first request is, and the fields of
-all go from the input to the block as they are (protocols/alike.py). A backlog was parsed, and is encoded anew.
+all go from the input to the block as they are (protocols/alike.py). Requests of a backlog are parsed already, and
+encoded from their arguments.
 """
 
 from __future__ import annotations

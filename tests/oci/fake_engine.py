@@ -194,7 +194,7 @@ class FakeEngine:
         return Polled(found.generation, self.present, NO_START, positions)
 
     def _member(self, stream_id: str, group: str, instance: str, timeout_ms: int) -> Group:
-        """Admit the instance, give up silent ones, and deal the partitions anew if that changed who is there."""
+        """Admit the instance, give up silent ones, and deal the partitions again if that changed who is there."""
         self._at_home()
         found = self._group(stream_id, group)
         before = set(found.until)
