@@ -75,7 +75,6 @@ class Block(Content):
         "_sum",
         "_summed",
         "byte_count",
-        "ms_base",
         "place",
         "stored_bytes",
         "stored_count",
@@ -83,7 +82,6 @@ class Block(Content):
 
     def __init__(self) -> None:
         super().__init__()
-        self.ms_base = 0
         self._counter_base = 0
         self.byte_count = 0
         # Where the first `stored_count` entries lie in the checkpoint's block file, and how many bytes they take there.

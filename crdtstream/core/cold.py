@@ -13,6 +13,9 @@ steps that repeat. All columns together are one long integer with a lane of 32 b
 value of a wide column: one subtraction makes the differences, and adding shifted copies of doubling distance undoes it,
 whatever is borrowed from one lane to the next.
 
+Entries of one shape may be transposed first (core/transposing.py). That makes opening a block several times dearer, so
+it is done only where the packed form becomes much smaller.
+
 Compression is a pure function: the same bytes, at the same level, by the same library. The packed form is never
 replicated or compared.
 
@@ -26,6 +29,8 @@ from typing import Final
 
 from zstandard import ZstdCompressor, ZstdDecompressor
 
+from crdtstream.core.transposing import restored, transposed
+
 # Higher levels take longer and gain nothing on blocks of this size.
 LEVEL: Final = 1
 LANE_BITS: Final = 32
@@ -33,6 +38,8 @@ LANE_BITS: Final = 32
 OPEN_BYTES: Final = 512
 # A packed form that is not smaller than this part of the content does not pay for opening it.
 PAYS: Final = 7 / 8
+# A packed form of transposed entries that is not smaller than this part of the other one does not, either.
+TRANSPOSING_PAYS: Final = 7 / 10
 
 _CODES: Final = {4: "I", 8: "Q"}
 _NO_COLUMN: Final = array("I")
@@ -42,12 +49,13 @@ _NO_CHUNKS: Final[list[bytes]] = []
 class Cold:
     """The packed form of a block; empty if packing does not pay. `counter_sum` is the sum of the counters' column."""
 
-    __slots__ = ("counter_sum", "packed", "shelf")
+    __slots__ = ("counter_sum", "is_transposed", "packed", "shelf")
 
-    def __init__(self, shelf: Shelf, packed: bytes, counter_sum: int) -> None:
+    def __init__(self, shelf: Shelf, packed: bytes, counter_sum: int, is_transposed: bool) -> None:
         self.shelf = shelf
         self.packed = packed
         self.counter_sum = counter_sum
+        self.is_transposed = is_transposed
 
 
 class Content:
@@ -56,9 +64,10 @@ class Content:
     Reading entries sets `read`; the walks of core/cooling.py and the shelf clear it, to see whether it is set again.
     """
 
-    __slots__ = ("_ends", "_listed", "chunks", "closed", "cold", "count", "ms", "read", "sealed", "seq")
+    __slots__ = ("_ends", "_listed", "chunks", "closed", "cold", "count", "ms", "ms_base", "read", "sealed", "seq")
 
     def __init__(self) -> None:
+        self.ms_base = 0
         self.ms: array[int] = array("Q")
         self.seq: array[int] = array("Q")
         self._listed: array[int] | None = None
@@ -87,7 +96,8 @@ class Content:
         """The columns and the entries of a block that has a packed form, without opening it."""
         cold = self.cold
         assert cold is not None and cold.packed
-        return unfolded(cold.shelf.codec.unpack(cold.packed), self.count)
+        columns, data = unfolded(cold.shelf.codec.unpack(cold.packed), self.count)
+        return columns, restored(data, id_texts(self.ms_base, columns[0], columns[1])) if cold.is_transposed else data
 
     def close(self) -> None:
         """Drop the content of a block that has a packed form."""
@@ -102,14 +112,18 @@ class Content:
         """Give a sealed block its packed form, and close it; returns how many bytes that saves."""
         assert self.sealed and self.cold is None
         listed = _NO_COLUMN if self._listed is None else self._listed
-        payload = folded([self.ms, self.seq, listed, self._ends], b"".join(self.chunks))
+        columns, data = [self.ms, self.seq, listed, self._ends], b"".join(self.chunks)
+        payload = folded(columns, data)
         packed = shelf.codec.pack(payload)
         if len(packed) > PAYS * len(payload):
-            self.cold = Cold(shelf, b"", 0)
+            self.cold = Cold(shelf, b"", 0, False)
             return 0
-        self.cold = Cold(shelf, packed, sum(listed))
+        kept = transposed(data, id_texts(self.ms_base, self.ms, self.seq))
+        smaller = shelf.codec.pack(folded(columns, kept)) if kept else packed
+        is_transposed = len(smaller) < TRANSPOSING_PAYS * len(packed)
+        self.cold = Cold(shelf, smaller if is_transposed else packed, sum(listed), is_transposed)
         self.close()
-        return len(payload) - len(packed)
+        return len(payload) - len(self.cold.packed)
 
 
 class Codec:
@@ -178,6 +192,10 @@ class Shelf:
         assert self.open_bytes <= self.open_bytes_max or len(self._open) <= 1, "too much is open"
         for block in self._open:
             assert block.cold is not None and block.cold.packed and not block.closed, "a block is wrongly on the shelf"
+
+
+def id_texts(ms_base: int, ms: array[int], seq: array[int]) -> list[bytes]:
+    return [b"%d-%d" % (ms_base + one, number) for one, number in zip(ms, seq, strict=True)]
 
 
 # The bytes that are compressed: the width of each column, the differences of all columns, the entries.

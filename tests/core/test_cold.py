@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from array import array
 from collections.abc import Callable
+from hashlib import sha256
 
 import pytest
 from hypothesis import given
@@ -146,6 +147,20 @@ def test_what_is_saved_is_what_is_counted() -> None:
     saved = block.pack(shelf)
     assert block.cold is not None
     assert saved == content - len(block.cold.packed) > content // 2
+
+
+def test_entries_of_one_shape_are_packed_column_by_column_where_that_pays() -> None:
+    shelf = Shelf(0)
+    fields = [[b"temperature", b"%d.%d" % (at * 37 % 41, at * 71 % 97)] for at in range(100)]
+    rows = [((2**40 + at, 5), at + 1, encode_entry((2**40 + at, 5), one)) for at, one in enumerate(fields)]
+    block, again = packed(rows, shelf), block_of(rows)
+    assert block.closed and block.cold is not None and block.cold.is_transposed
+    assert block.data() == again.data() and block.ids(0, 100) == again.ids(0, 100)
+    hashes = [sha256(b"%d" % at).hexdigest().encode() for at in range(100)]
+    noise = packed(
+        [((at + 1, 0), at + 1, encode_entry((at + 1, 0), [b"f", one])) for at, one in enumerate(hashes)], shelf
+    )
+    assert noise.closed and noise.cold is not None and not noise.cold.is_transposed
 
 
 # The shelf
