@@ -302,13 +302,14 @@ class Machine:
         if not self.node.can_describe():
             return
         # A segment of its own, however little is in the one before: `has_room` would let that one grow.
+        begun = self.log.last_position + 1
         self.log._begin_segment(0)
         self.node.turn.add(codec.START, codec.encode_start(self.node.birth.origin, self.node.birth.count))
         self.perform()
         self.checkpoint()
         self.sync()
         self.log.truncate_before(self.log.last_position)
-        assert self.log.first_position == self.log.last_position, "the log was not cut"
+        assert self.log.first_position >= begun, "the log was not cut"
 
     # Rot
 
