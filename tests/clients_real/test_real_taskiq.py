@@ -38,6 +38,7 @@ from taskiq.acks import AcknowledgeType
 from taskiq.api import run_receiver_task
 from taskiq_redis import RedisStreamBroker
 
+CANCELLATIONS = 30
 # What the lock of the broker as it comes needs.
 SCRIPTED = {"SCRIPT EXISTS", "SCRIPT LOAD", "EVALSHA", "SET"}
 
@@ -93,11 +94,16 @@ def worker_of(broker: Any) -> asyncio.Task[None]:
 
 
 async def stop(worker: asyncio.Task[None]) -> None:
-    """A worker that is just losing its region may swallow a cancellation, so it is asked until it ends."""
-    async with asyncio.timeout(DEADLINE_S):
-        while not worker.done():
-            worker.cancel()
-            await asyncio.wait([worker], timeout=0.1)
+    """A worker that is just losing its region may swallow a cancellation, so it is asked again. One whose
+    acknowledgement failed may wait for a slot for ever, and is left behind, as a process that hangs would be.
+    """
+    for _ in range(CANCELLATIONS):
+        if worker.done():
+            break
+        worker.cancel()
+        await asyncio.wait([worker], timeout=0.1)
+    else:
+        return
     with suppress(asyncio.CancelledError, redis.RedisError):
         worker.result()
 
