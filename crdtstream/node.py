@@ -223,9 +223,11 @@ class Node:
         return self.replica.is_settled()
 
     def names(self) -> list[tuple[int, list[bytes]]]:
+        """The names of all keys, by database."""
         return [(number, list(database)) for number, database in enumerate(self.replica.keyspace.databases) if database]
 
     def image(self, key: Key) -> StreamImage:
+        """Capture the key as it is now."""
         return capture_stream(key, self.replica.keyspace.databases[key[0]].get(key[1]), self.turn.last_position)
 
     def restore_key(self, key: Key, stream: Stream | None, position: int) -> None:
@@ -254,6 +256,7 @@ class Node:
         self.execute_all(client_id, [argv], now_ms)
 
     def execute_all(self, client_id: int, requests: list[list[bytes]], now_ms: int, continues: bool = False) -> None:
+        """Run requests that arrived together, in order; `continues`: `add_all` has run those before them."""
         self._set_clock(now_ms)
         self.serving.execute(client_id, requests, continues)
 
@@ -263,9 +266,11 @@ class Node:
         return self.serving.add_all(client_id, data)
 
     def is_behind(self) -> bool:
+        """True if the next turn already has work."""
         return self.serving.is_behind()
 
     def behind_bytes(self) -> int:
+        """The size of the requests that wait for the next turn."""
         return self.serving.behind_bytes()
 
     def refuse(self, client_id: int, reply: bytes) -> None:

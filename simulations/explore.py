@@ -139,7 +139,7 @@ class Explored:
         if log.last_position > self.started[number]:
             yield RESTART
         for action in commands(node.replica):
-            # Until an origin is admitted, whoever creates a group has to wait.
+            # A client that creates a group waits until the origin is admitted.
             if node.membership.admitted or action not in (CREATE, CREATE_NEW):
                 yield action
 

@@ -1,4 +1,4 @@
-"""Groups that go along with a copy: nobody misses an entry, nobody here gets one again, whoever wrote the stream."""
+"""Copies with groups: no reader misses an entry, and no reader in this region gets one twice, from any writer."""
 
 from __future__ import annotations
 
