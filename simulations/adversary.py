@@ -84,7 +84,7 @@ class Adversary:
         """Let the region start once there is a cluster to join."""
         meant = range(1, self.world.settings.regions + 1)
         machines = [self.world.machines[other] for other in meant if other != number]
-        if all(is_in_cluster(one) for one in machines if one.up) and machines[0].up:
+        if all(is_in_cluster(one) for one in machines if one.up) and machines[0].up and self._may_be_heard(number):
             if number <= self.world.settings.regions:
                 self._make_known(number)
             elif self.world.settings.twin == COPY:
@@ -94,6 +94,14 @@ class Adversary:
             self.start(number)
         else:
             self.world.plan(50, self._let_in, number)
+
+    def _may_be_heard(self, number: int) -> bool:
+        """False for a copy while none of its neighbours runs: documented as unsafe, since the copy and the original
+        may admit themselves without ever hearing of each other.
+        """
+        world = self.world
+        neighbours = [low + high - number for low, high in world.pairs if number in (low, high)]
+        return number <= world.settings.regions or any(world.runs(other) for other in neighbours)
 
     def _keep_copies(self) -> None:
         """Copy a random directory from time to time."""

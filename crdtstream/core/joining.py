@@ -16,7 +16,8 @@ side's value replaces this side's:
 
 Tombstones use the same table, and a later tombstone of an origin stands for the earlier ones that its context covers.
 A count of adds is a maximum: the count with the higher `first` is the newer one; within one count, both the number of
-adds and the number of voided adds only grow. `trimmed_to` and `dropped_counter` are maxima too.
+adds and the number of voided adds only grow. A count that one side has voided and forgotten is taken with what it
+voided (`recalled_voided`). `trimmed_to` and `dropped_counter` are maxima too.
 
 **Entries** of one origin are joined block by block. Let `c` be an entry's counter, `known` the origin's counter in my
 vector and `their_known` in theirs. An entry is in the joined tree as follows:
@@ -77,6 +78,7 @@ def join_stream(mine: Stream, vector: VersionVector, theirs: Stream, their_vecto
     join_groups(mine, vector, theirs, their_vector)
     join_tombstones(mine, vector, theirs, their_vector)
     dropping = dropped_since(theirs, vector)
+    recalled = {slot: recalled_voided(mine, slot, vector.get(slot), theirs) for slot in theirs.metas}
     for slot in sorted({*mine.trees, *theirs.trees}):
         other = theirs.trees.get(slot, _NO_TREE)
         removed = join_tree(mine.tree(slot), vector.get(slot), other, their_vector.get(slot))
@@ -84,7 +86,7 @@ def join_stream(mine: Stream, vector: VersionVector, theirs: Stream, their_vecto
             drop_references(mine, slot, removed)
     for slot in sorted({*mine.metas, *theirs.metas}):
         meta = theirs.metas.get(slot, _NO_META)
-        join_meta(mine.meta(slot), vector.get(slot), meta, their_vector.get(slot))
+        join_meta(mine.meta(slot), vector.get(slot), meta, their_vector.get(slot), recalled.get(slot, 0))
     mine.derive()
 
 
@@ -103,8 +105,24 @@ def stands(theirs: int, known: int, mine: int, their_known: int) -> bool:
 # Metadata
 
 
-def join_meta(mine: OriginMeta, known: int, theirs: OriginMeta, their_known: int) -> None:
-    """Join the metadata of one origin; `known` and `their_known` are its counters in the two vectors."""
+def recalled_voided(mine: Stream, slot: int, known: int, theirs: Stream) -> int:
+    """The adds of their count that were voided here before the count was forgotten; 0 if it was not forgotten.
+
+    A count that my vector covers is forgotten only once all of its adds were voided, and then its later adds come with
+    a state if the origin was evicted before I saw them. The state does not say how many of its adds I have seen; it
+    holds those that I have not, but for what was removed since.
+    """
+    meta = theirs.metas[slot]
+    if not mine.metas.get(slot, _NO_META).first < meta.first <= known:
+        return 0
+    tree = theirs.trees.get(slot, _NO_TREE)
+    return min(meta.added - (tree.count - tree.count_through(known)), meta.added - 1)
+
+
+def join_meta(mine: OriginMeta, known: int, theirs: OriginMeta, their_known: int, recalled: int) -> None:
+    """Join the metadata of one origin; `known` and `their_known` are its counters in the two vectors, and `recalled` is
+    the number of its adds that were voided here and then forgotten.
+    """
     if stands(theirs.add_counter, known, mine.add_counter, their_known):
         mine.add_counter, mine.add_id = theirs.add_counter, theirs.add_id
     if stands(theirs.set_counter, known, mine.set_counter, their_known):
@@ -118,15 +136,15 @@ def join_meta(mine: OriginMeta, known: int, theirs: OriginMeta, their_known: int
         mine.expiry_counter, mine.expires_ms = theirs.expiry_counter, theirs.expires_ms
     mine.trimmed_to = max(mine.trimmed_to, theirs.trimmed_to)
     mine.dropped_counter = max(mine.dropped_counter, theirs.dropped_counter)
-    join_count(mine, theirs)
+    join_count(mine, theirs, recalled)
 
 
-def join_count(mine: OriginMeta, theirs: OriginMeta) -> None:
+def join_count(mine: OriginMeta, theirs: OriginMeta, recalled: int) -> None:
     """Join the counts of adds; call it once the last adds are joined. Without a last add every add is voided, even if
     the DEL that voided them has been forgotten since.
     """
     if theirs.first > mine.first:
-        mine.first, mine.added, mine.voided = theirs.first, theirs.added, theirs.voided
+        mine.first, mine.added, mine.voided = theirs.first, theirs.added, max(theirs.voided, recalled)
     elif theirs.first == mine.first:
         mine.added = max(mine.added, theirs.added)
         mine.voided = max(mine.voided, theirs.voided)

@@ -380,6 +380,30 @@ def test_a_key_that_is_gone_without_a_trace_does_not_come_back(r: Regions) -> No
     assert not streams_of(r[1])[KEY].exists()
 
 
+def test_adds_that_were_voided_and_forgotten_here_are_not_counted_again(r: Regions) -> None:
+    """R3 was evicted while it held an add that nobody else had, and the key was deleted and forgotten here."""
+    r.add(3, (1, 1))
+    r.add(3, (2, 1))
+    r.send(3, 1)
+    r.add(3, (3, 1))
+    forgotten_everywhere(r)
+    stream = r.join(1, 3)
+    assert ids_in(stream) == [(3, 1)] and stream.entries_added() == 1
+    r.send(1, 3)
+    assert streams_of(r[3])[KEY].entries_added() == 1
+
+
+def test_a_forgotten_count_exists_even_if_what_is_new_of_it_was_removed(r: Regions) -> None:
+    r.add(3, (1, 1))
+    r.send(3, 1)
+    r.add(3, (2, 1))
+    r[3].remove_entries(KEY, {3: [(2, 2)]}, False, (2, 1))
+    r.world.end_turn(2)
+    forgotten_everywhere(r)
+    stream = r.join(1, 3)
+    assert stream.exists() and not ids_in(stream) and stream.entries_added() == 1
+
+
 def evicted_create(r: Regions) -> None:
     """R3's create is void, as R1 knows, which has not seen it; R2 has it beside one of its own."""
     r.create(3)
