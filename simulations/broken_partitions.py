@@ -100,7 +100,7 @@ PARTITIONED = (
         "partitions/state.py",
         "        lowest = self.epochs.rows[0]\n        oldest = [one.oldest_offset() for one in self.partitions()]\n",
         "        lowest = self.epochs.rows[len(self.epochs.rows) // 2]\n        oldest = lowest.starts\n",
-        "skipped message",
+        "convergence",
         focus=STREAMS,
     ),
     Mutation(
@@ -156,7 +156,7 @@ PARTITIONED = (
         "partitions/coordinator.py",
         "        if start.epoch != epoch:\n",
         "        if start.epoch > epoch:\n",
-        "convergence",
+        "skipped message",
         focus=DIVIDED,
     ),
     Mutation(

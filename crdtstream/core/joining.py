@@ -17,7 +17,7 @@ side's value replaces this side's:
 Tombstones use the same table, and a later tombstone of an origin stands for the earlier ones that its context covers.
 A count of adds is a maximum: the count with the higher `first` is the newer one; within one count, both the number of
 adds and the number of voided adds only grow. A count that one side has voided and forgotten is taken with what it
-voided (`recalled_voided`). `trimmed_to` and `dropped_counter` are maxima too.
+voided (`forgotten_adds`). `trimmed_to` and `dropped_counter` are maxima too.
 
 **Entries** of one origin are joined block by block. Let `c` be an entry's counter, `known` the origin's counter in my
 vector and `their_known` in theirs. An entry is in the joined tree as follows:
@@ -78,15 +78,20 @@ def join_stream(mine: Stream, vector: VersionVector, theirs: Stream, their_vecto
     join_groups(mine, vector, theirs, their_vector)
     join_tombstones(mine, vector, theirs, their_vector)
     dropping = dropped_since(theirs, vector)
-    recalled = {slot: recalled_voided(mine, slot, vector.get(slot), theirs) for slot in theirs.metas}
+    slots = sorted({*mine.metas, *theirs.metas})
+    forgotten: dict[int, int] = {}
+    for slot in slots:
+        here = forgotten_adds(theirs, slot, mine, vector.get(slot))
+        there = forgotten_adds(mine, slot, theirs, their_vector.get(slot))
+        forgotten[slot] = max(here, there)
     for slot in sorted({*mine.trees, *theirs.trees}):
         other = theirs.trees.get(slot, _NO_TREE)
         removed = join_tree(mine.tree(slot), vector.get(slot), other, their_vector.get(slot))
         if dropping:
             drop_references(mine, slot, removed)
-    for slot in sorted({*mine.metas, *theirs.metas}):
+    for slot in slots:
         meta = theirs.metas.get(slot, _NO_META)
-        join_meta(mine.meta(slot), vector.get(slot), meta, their_vector.get(slot), recalled.get(slot, 0))
+        join_meta(mine.meta(slot), vector.get(slot), meta, their_vector.get(slot), forgotten[slot])
     mine.derive()
 
 
@@ -105,23 +110,25 @@ def stands(theirs: int, known: int, mine: int, their_known: int) -> bool:
 # Metadata
 
 
-def recalled_voided(mine: Stream, slot: int, known: int, theirs: Stream) -> int:
-    """The adds of their count that were voided here before the count was forgotten; 0 if it was not forgotten.
+def forgotten_adds(holder: Stream, slot: int, other: Stream, other_known: int) -> int:
+    """How many adds of the holder's count the other side, whose counter of the origin is `other_known`, has voided and
+    then forgotten; 0 if it has not.
 
-    A count that my vector covers is forgotten only once all of its adds were voided, and then its later adds come with
-    a state if the origin was evicted before I saw them. The state does not say how many of its adds I have seen; it
-    holds those that I have not, but for what was removed since.
+    A count that a vector covers is missing there only if all of its adds up to that counter were voided. Later adds of
+    it exist if the origin was evicted before they were seen there. The state does not say how many adds are that late,
+    but holds their entries, except those that were removed since. A holder that knows of a DEL has the number.
     """
-    meta = theirs.metas[slot]
-    if not mine.metas.get(slot, _NO_META).first < meta.first <= known:
+    count = holder.metas.get(slot, _NO_META)
+    if count.voided or not other.metas.get(slot, _NO_META).first < count.first <= other_known:
         return 0
-    tree = theirs.trees.get(slot, _NO_TREE)
-    return min(meta.added - (tree.count - tree.count_through(known)), meta.added - 1)
+    tree = holder.trees.get(slot, _NO_TREE)
+    late = tree.count - tree.count_through(other_known)
+    return min(count.added - late, count.added - 1)
 
 
-def join_meta(mine: OriginMeta, known: int, theirs: OriginMeta, their_known: int, recalled: int) -> None:
-    """Join the metadata of one origin; `known` and `their_known` are its counters in the two vectors, and `recalled` is
-    the number of its adds that were voided here and then forgotten.
+def join_meta(mine: OriginMeta, known: int, theirs: OriginMeta, their_known: int, forgotten: int) -> None:
+    """Join the metadata of one origin; `known` and `their_known` are its counters in the two vectors, `forgotten` the
+    number of its adds that one side has voided and then forgotten.
     """
     if stands(theirs.add_counter, known, mine.add_counter, their_known):
         mine.add_counter, mine.add_id = theirs.add_counter, theirs.add_id
@@ -136,18 +143,19 @@ def join_meta(mine: OriginMeta, known: int, theirs: OriginMeta, their_known: int
         mine.expiry_counter, mine.expires_ms = theirs.expiry_counter, theirs.expires_ms
     mine.trimmed_to = max(mine.trimmed_to, theirs.trimmed_to)
     mine.dropped_counter = max(mine.dropped_counter, theirs.dropped_counter)
-    join_count(mine, theirs, recalled)
+    join_count(mine, theirs, forgotten)
 
 
-def join_count(mine: OriginMeta, theirs: OriginMeta, recalled: int) -> None:
+def join_count(mine: OriginMeta, theirs: OriginMeta, forgotten: int) -> None:
     """Join the counts of adds; call it once the last adds are joined. Without a last add every add is voided, even if
     the DEL that voided them has been forgotten since.
     """
     if theirs.first > mine.first:
-        mine.first, mine.added, mine.voided = theirs.first, theirs.added, max(theirs.voided, recalled)
+        mine.first, mine.added, mine.voided = theirs.first, theirs.added, theirs.voided
     elif theirs.first == mine.first:
         mine.added = max(mine.added, theirs.added)
         mine.voided = max(mine.voided, theirs.voided)
+    mine.voided = max(mine.voided, forgotten)
     if mine.add_counter == 0:
         mine.voided = mine.added
 

@@ -393,6 +393,17 @@ def test_adds_that_were_voided_and_forgotten_here_are_not_counted_again(r: Regio
     assert streams_of(r[3])[KEY].entries_added() == 1
 
 
+def test_adds_that_were_voided_and_forgotten_there_are_not_counted_here(r: Regions) -> None:
+    """The same from the other side: R3 hears of the DEL only by the state of R1."""
+    r.add(3, (1, 1))
+    r.add(3, (2, 1))
+    r.send(3, 1)
+    r.add(3, (3, 1))
+    forgotten_everywhere(r)
+    stream = r.join(3, 1)
+    assert ids_in(stream) == [(3, 1)] and stream.entries_added() == 1
+
+
 def test_a_forgotten_count_exists_even_if_what_is_new_of_it_was_removed(r: Regions) -> None:
     r.add(3, (1, 1))
     r.send(3, 1)
