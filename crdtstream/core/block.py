@@ -38,7 +38,7 @@ from crdtstream.core.narrowing import HALF_BITS, base_of, narrowed, widened
 CHECKSUM_MODULUS: Final = 2**64
 # How far a block is filled; only a single entry may be larger.
 BLOCK_ENTRIES: Final = 256
-BLOCK_BYTES: Final = 32 * 1024
+BLOCK_BYTES: Final = 48 * 1024
 
 _LOOSE_READ: Final = 16
 
