@@ -174,7 +174,7 @@ def test_entries_are_encoded_as_xadd_does(ids: list[tuple[int, int]]) -> None:
 
 def test_blocks_stay_as_small_as_those_of_xadd() -> None:
     region = Region(limits=replace(Limits(), entry_bytes_max=1 << 20))
-    add(region, [[b"f", b"v" * size] for size in [1] * 600 + [20_000] * 4 + [100_000, 1]], 1_000)
+    add(region, [[b"f", b"v" * size] for size in [1] * 600 + [30_000] * 4 + [100_000, 1]], 1_000)
     blocks, _, _ = region.stream().trees[1].blocks()
     assert [block.count for block in blocks] == [256, 256, 89, 1, 1, 1, 1, 1]
     region.check()
