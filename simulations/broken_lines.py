@@ -436,10 +436,10 @@ MUTATIONS = (
         "convergence",
     ),
     Mutation(
-        "a fetch that goes on does not say that nobody offered the state",
+        "a fetch does not say that nobody offered the state",
         "replication/transfer/handover.py",
         "        unoffered = self.demanded or self._unoffered is not None\n",
-        "        unoffered = self.demanded or (self._unoffered is not None and self._told == (0, 0))\n",
+        "        unoffered = self.demanded\n",
         "convergence",
     ),
     Mutation(
