@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,6 +32,9 @@ import pyarrow.parquet as parquet
 STAGING = "_staging"
 JOURNAL = "_journal"
 PUBLISHED = "_published.json"
+# A task of a query that was stopped goes on writing until its executor hears of that.
+REMOVALS = 20
+REMOVAL_PAUSE_S = 0.5
 NAMED = re.compile(r"(?P<kind>batch|merged)-(?P<batch>\d{10})-(?P<index>\d+)\.parquet")
 
 
@@ -213,8 +217,17 @@ class Dataset:
         self._files.move(source, absolute)
 
     def _remove_tree(self, folder: str) -> None:
-        if self._files.get_file_info(self._absolute(folder)).type == filesystems.FileType.Directory:
-            self._files.delete_dir(self._absolute(folder))
+        """Remove a directory if it is there, and try again while a task that has not ended yet writes into it."""
+        path = self._absolute(folder)
+        for left in reversed(range(REMOVALS)):
+            if self._files.get_file_info(path).type != filesystems.FileType.Directory:
+                return
+            try:
+                self._files.delete_dir(path)
+            except OSError:
+                if not left:
+                    raise
+                time.sleep(REMOVAL_PAUSE_S)
 
     def _exists(self, path: str) -> bool:
         return bool(self._files.get_file_info(path).type != filesystems.FileType.NotFound)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ pytest.importorskip("pyarrow")
 
 import pyarrow
 import pyarrow.dataset
+import pyarrow.fs
 import pyarrow.parquet
 
+from crdtstream.spark.jobs import dataset as dataset_module
 from crdtstream.spark.jobs.dataset import Dataset, ForeignQuery, Published
 
 FOLDER = "stream_part=s/date=2026-11-22"
@@ -99,6 +102,39 @@ def test_what_was_staged_by_a_killed_job_is_removed(tmp_path: Path) -> None:
     stage(published(tmp_path), 7, ["9-9"])
     Dataset(str(tmp_path)).recover()
     assert not (tmp_path / "_staging").exists()
+
+
+class LateTask:
+    """A file system on which a directory cannot be removed for so many times, because a task writes into it."""
+
+    def __init__(self, files: pyarrow.fs.FileSystem, times: int) -> None:
+        self._files = files
+        self.times = times
+
+    def delete_dir(self, path: str) -> None:
+        if self.times:
+            self.times -= 1
+            raise OSError(errno.ENOTEMPTY, "Cannot delete directory")
+        self._files.delete_dir(path)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._files, name)
+
+
+@pytest.mark.parametrize("times", [2, dataset_module.REMOVALS])
+def test_what_a_late_task_writes_is_removed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    monkeypatch.setattr(dataset_module, "REMOVAL_PAUSE_S", 0.001)
+    dataset = Dataset(str(tmp_path))
+    stage(dataset, 0, ["1-1"])
+    late = LateTask(dataset._files, times)
+    monkeypatch.setattr(dataset, "_files", late)
+    if times < dataset_module.REMOVALS:
+        dataset.recover()
+        assert not (tmp_path / "_staging").exists()
+    else:
+        with pytest.raises(OSError, match="Cannot delete"):
+            dataset.recover()
+    assert not late.times
 
 
 def test_another_query_is_refused(tmp_path: Path) -> None:
