@@ -380,13 +380,17 @@ def test_a_key_that_is_gone_without_a_trace_does_not_come_back(r: Regions) -> No
     assert not streams_of(r[1])[KEY].exists()
 
 
-def test_adds_that_were_voided_and_forgotten_here_are_not_counted_again(r: Regions) -> None:
-    """R3 was evicted while it held an add that nobody else had, and the key was deleted and forgotten here."""
+def late_add(r: Regions) -> None:
+    """R3 was evicted while it held an add that nobody else had, and R1 deleted and forgot the key."""
     r.add(3, (1, 1))
     r.add(3, (2, 1))
     r.send(3, 1)
     r.add(3, (3, 1))
     forgotten_everywhere(r)
+
+
+def test_adds_that_were_voided_and_forgotten_here_are_not_counted_again(r: Regions) -> None:
+    late_add(r)
     stream = r.join(1, 3)
     assert ids_in(stream) == [(3, 1)] and stream.entries_added() == 1
     r.send(1, 3)
@@ -395,11 +399,7 @@ def test_adds_that_were_voided_and_forgotten_here_are_not_counted_again(r: Regio
 
 def test_adds_that_were_voided_and_forgotten_there_are_not_counted_here(r: Regions) -> None:
     """The same from the other side: R3 hears of the DEL only by the state of R1."""
-    r.add(3, (1, 1))
-    r.add(3, (2, 1))
-    r.send(3, 1)
-    r.add(3, (3, 1))
-    forgotten_everywhere(r)
+    late_add(r)
     stream = r.join(3, 1)
     assert ids_in(stream) == [(3, 1)] and stream.entries_added() == 1
 

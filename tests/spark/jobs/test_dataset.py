@@ -121,20 +121,23 @@ class LateTask:
         return getattr(self._files, name)
 
 
-@pytest.mark.parametrize("times", [2, dataset_module.REMOVALS])
-def test_what_a_late_task_writes_is_removed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+def beside_late_task(directory: Path, monkeypatch: pytest.MonkeyPatch, times: int) -> Dataset:
     monkeypatch.setattr(dataset_module, "REMOVAL_PAUSE_S", 0.001)
-    dataset = Dataset(str(tmp_path))
+    dataset = Dataset(str(directory))
     stage(dataset, 0, ["1-1"])
-    late = LateTask(dataset._files, times)
-    monkeypatch.setattr(dataset, "_files", late)
-    if times < dataset_module.REMOVALS:
+    monkeypatch.setattr(dataset, "_files", LateTask(dataset._files, times))
+    return dataset
+
+
+def test_what_a_late_task_writes_is_removed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    beside_late_task(tmp_path, monkeypatch, dataset_module.REMOVALS - 1).recover()
+    assert not (tmp_path / "_staging").exists()
+
+
+def test_a_directory_that_stays_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = beside_late_task(tmp_path, monkeypatch, dataset_module.REMOVALS)
+    with pytest.raises(OSError, match="Cannot delete"):
         dataset.recover()
-        assert not (tmp_path / "_staging").exists()
-    else:
-        with pytest.raises(OSError, match="Cannot delete"):
-            dataset.recover()
-    assert not late.times
 
 
 def test_another_query_is_refused(tmp_path: Path) -> None:
