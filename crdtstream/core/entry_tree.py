@@ -20,7 +20,7 @@ from typing import Final
 from crdtstream.core.block import BLOCK_BYTES, BLOCK_ENTRIES, CHECKSUM_MODULUS, Block, add_counter_ranges, lower_bound
 from crdtstream.core.block_list import NO_TAIL, BlockList
 from crdtstream.core.bursts import Burst
-from crdtstream.core.entry_id import ID_MAX, EntryId, next_id
+from crdtstream.core.entry_id import ID_MAX, EntryId, at_most, next_id
 from crdtstream.core.slices import Slice
 
 # A linked slice at least this large becomes a block of its own; a smaller one is copied to the end of the tail.
@@ -208,7 +208,8 @@ class EntryTree(BlockList):
     def _slices_up(self, start: EntryId, end: EntryId, limit: int) -> list[Slice]:
         found: list[Slice] = []
         blocks, low_ids = self._blocks, self._low_ids
-        at = bisect_right(low_ids, start) - 1
+        # Readers that are up to date begin in the last block.
+        at = len(blocks) - 1 if at_most(low_ids[-1], start) else bisect_right(low_ids, start) - 1
         low = 0
         if at >= 0:
             low = self._settled(at).lower_bound(start)
@@ -217,13 +218,14 @@ class EntryTree(BlockList):
             self._settled(at)
         if at == 0 and low < self._head:
             low = self._head
-        while limit > 0 and at < len(blocks) and low_ids[at] <= end:
+        while limit > 0 and at < len(blocks) and at_most(low_ids[at], end):
             block = self._settled(at)
             high = block.count
             if high - low > limit:
                 high = low + limit
             # A next block within the range spares the look at the last ID, for which a closed block would be opened.
-            if high > low and (at + 1 == len(blocks) or low_ids[at + 1] > end) and block.id_at(high - 1) > end:
+            ends_here = at + 1 == len(blocks) or not at_most(low_ids[at + 1], end)
+            if ends_here and high > low and not at_most(block.id_at(high - 1), end):
                 high = block.upper_bound(end)
             if high > low:
                 found.append(Slice(block, low, high))
