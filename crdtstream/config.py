@@ -74,7 +74,7 @@ class Limits:
     stream_idmp_entries_max: int = 100
     merged_ranges_bytes_max: int = 64 << 20
     cold_after_ms: int = 5_000
-    open_blocks_bytes_max: int = 16 << 20
+    open_blocks_bytes_max: int = 64 << 20
     copy_entries_max: int = 100_000
     expiry_takeover_ms: int = 10_000
     admission_wait_ms: int = 2_000

@@ -24,7 +24,7 @@ KEY_COST: Final = 16
 PACK_COST: Final = 1_000
 KEYS_A_READ: Final = 16
 BLOCKS_A_VISIT: Final = 32
-OPEN_BYTES_MAX: Final = 16 << 20
+OPEN_BYTES_MAX: Final = 64 << 20
 
 
 class Census:
