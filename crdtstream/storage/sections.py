@@ -23,6 +23,7 @@ from __future__ import annotations
 import struct
 import zlib
 from array import array
+from collections.abc import Iterator
 from itertools import product
 
 from crdtstream.core.block import Block
@@ -132,24 +133,26 @@ def _checksum(payload: bytes | memoryview, number: int, offset: int) -> int:
     return zlib.crc32(payload, (number * 0x9E3779B1 + offset) & _MASK)
 
 
-def read_sections(disk: Disk, name: str, number: int, byte_count: int) -> list[tuple[int, memoryview]]:
-    """Read (offset of the payload, payload) for each section of a file and verify all checksums."""
-    data = memoryview(disk.read(name, 0, byte_count))
-    if len(data) < byte_count:
-        raise CheckpointDamaged(name, len(data), f"the file ends there, but had {byte_count} bytes")
-    _check_header(name, number, bytes(data[:HEADER_BYTES]))
-    sections: list[tuple[int, memoryview]] = []
+def read_sections(disk: Disk, name: str, number: int, byte_count: int) -> Iterator[tuple[int, memoryview]]:
+    """Read (offset of the payload, payload) for each section of a file, one at a time, and verify its checksum.
+
+    What a whole file takes would be new memory for each file; that of a section is used again for the next one.
+    """
+    size = disk.size(name)
+    if size < byte_count:
+        raise CheckpointDamaged(name, size, f"the file ends there, but had {byte_count} bytes")
+    _check_header(name, number, disk.read(name, 0, HEADER_BYTES))
     offset = HEADER_BYTES
     while offset < byte_count:
-        if byte_count - offset < SECTION_BYTES:
+        begin = offset + SECTION_BYTES
+        if byte_count < begin:
             raise CheckpointDamaged(name, offset, "a section header is truncated")
-        checksum, length = _SECTION.unpack_from(data, offset)
-        payload = data[offset + SECTION_BYTES : offset + SECTION_BYTES + length]
+        checksum, length = _SECTION.unpack(disk.read(name, offset, SECTION_BYTES))
+        payload = disk.read(name, begin, length) if length <= byte_count - begin else b""
         if len(payload) < length or _checksum(payload, number, offset) != checksum:
             raise CheckpointDamaged(name, offset, "the checksum of a section is wrong")
-        sections.append((offset + SECTION_BYTES, payload))
-        offset += SECTION_BYTES + length
-    return sections
+        yield begin, memoryview(payload)
+        offset = begin + length
 
 
 def _check_header(name: str, number: int, header: bytes) -> None:
