@@ -35,7 +35,6 @@ from crdtstream.node import Node, Ready
 from crdtstream.replication.membership.chronicle import READY
 from crdtstream.replication.turn import Record
 from crdtstream.runtime import acl_file, process
-from crdtstream.runtime.bulk_server import BulkServer
 from crdtstream.runtime.certificates import Renewal
 from crdtstream.runtime.config_file import rewrite_file
 from crdtstream.runtime.cooler import Cooler
@@ -43,8 +42,8 @@ from crdtstream.runtime.credentials import read_client_credentials, read_web_cre
 from crdtstream.runtime.grpc_transport import GrpcTransport
 from crdtstream.runtime.logging import configure_logging, log
 from crdtstream.runtime.metrics.meters import Meters
-from crdtstream.runtime.observing import Observing
 from crdtstream.runtime.opening import open_region
+from crdtstream.runtime.optional_ports import bulk_server_of, observing_of
 from crdtstream.runtime.partition_port import PartitionPort
 from crdtstream.runtime.ports import ClientPort, EdgePort, GatewayPort, Tracing
 from crdtstream.runtime.reloading import Reloading
@@ -109,8 +108,8 @@ class Loop:
         used = (self.certificates, self.web_certificates, self.transport.certificates)
         self._renewal = Renewal([each for each in used if each is not None])
         self.partitions = PartitionPort(self, now_ms)
-        self.bulk = None if config.bulk_port is None else BulkServer(config, self, now_ms, self.certificates)
-        self._observing = None if config.http_port is None else Observing(self)
+        self.bulk = bulk_server_of(config, self, now_ms, self.certificates)
+        self._observing = observing_of(config, self)
         self.gateway = None if make_gateway is None else make_gateway(self)
         edges: dict[str, EdgePort | None] = {"bulk": self.bulk, "oci": self.gateway, "http": self._observing}
         self._edges = {name: edge for name, edge in edges.items() if edge is not None}

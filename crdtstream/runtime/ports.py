@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Protocol
-
-from prometheus_client.core import Metric
+from typing import TYPE_CHECKING, Protocol
 
 from crdtstream.runtime.link import LinkNode
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 
 class ClientPort(Protocol):
