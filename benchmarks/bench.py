@@ -178,7 +178,7 @@ class Node:
 def find_node(python: str) -> Node:
     """Find the crdtstream installed in that interpreter, or use this checkout."""
     python = os.path.abspath(shutil.which(python) or python)
-    # The region of a checkout keeps its bytecode, as an installed one has it; otherwise each start would compile its modules.
+    # The region of a checkout keeps its bytecode, as an installed one has it; or else each start would compile it.
     without = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
     environment = {key: value for key, value in os.environ.items() if key not in without}
     with tempfile.TemporaryDirectory() as elsewhere:
