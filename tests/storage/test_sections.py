@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -76,8 +77,10 @@ def test_half_a_head_is_named() -> None:
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> RealDisk:
-    return RealDisk(str(tmp_path))
+def disk(tmp_path: Path) -> Iterator[RealDisk]:
+    opened = RealDisk(str(tmp_path))
+    yield opened
+    opened.close()
 
 
 def write_file(disk: RealDisk, payloads: list[bytes]) -> int:
