@@ -42,7 +42,7 @@ class Stream:
     """The state of one key, which may no longer exist (see `exists()`).
 
     Derived from the rest: `length`, `top` (the last ID), `expires_ms`, `chains` (the trees in reading order), `writers`
-    (the metadata of origins whose adds are not all voided), the offset and the max-deleted ID. `used_ms` is when a
+    (how many origins have adds that are not all voided), the offset and the max-deleted ID. `used_ms` is when a
     local command last used the stream; it is never logged and not part of any compared state.
     """
 
@@ -73,7 +73,7 @@ class Stream:
         self.destroyed: dict[bytes, dict[int, int]] = {}
         self.deleted: dict[int, int] = {}
         self.length = 0
-        self.writers: dict[int, OriginMeta] = {}
+        self.writers = 0
         self.top: EntryId = ID_MIN
         self._removed_top: EntryId = ID_MIN
         self._offset = 0
@@ -90,7 +90,7 @@ class Stream:
         return bool(self.length > 0 or self.groups or self.writers)
 
     def entries_added(self) -> int:
-        return sum([meta.added - meta.voided for meta in self.writers.values()]) + self._offset
+        return sum([meta.added - meta.voided for meta in self.metas.values()]) + self._offset
 
     def offset(self) -> int:
         """The offset of entries-added: of the explicit ENTRIESADDED, the one with the largest context, then origin."""
@@ -102,6 +102,10 @@ class Stream:
     def expiries(self) -> list[tuple[int, int, int]]:
         """The current expiries as (expires_ms, slot, counter), ascending: the winner is last."""
         return sorted([(meta.expires_ms, slot, meta.expiry_counter) for slot, meta in self._expiring.items()])
+
+    def first_writer(self) -> int:
+        """An origin whose adds are not all voided; there must be one."""
+        return [slot for slot, meta in self.metas.items() if meta.add_counter][0]
 
     def first_id(self) -> EntryId | None:
         if len(self.chains.all) == 1:
@@ -198,7 +202,7 @@ class Stream:
         if not tree.tip:
             self.chains.note_grown(slot, tree)
         if not meta.add_counter:
-            self.writers[slot] = meta
+            self.writers += 1
         meta.add_counter = last_counter
         meta.add_id = last_id
         self.length += count
@@ -224,8 +228,9 @@ class Stream:
     def apply_add_counted(self, slot: int, counter: int, first: int, before: int) -> None:
         meta = self.meta(slot)
         meta.count(first, before, 1)
+        if not meta.add_counter:
+            self.writers += 1
         meta.add_counter = counter
-        self.writers[slot] = meta
 
     def apply_removed(
         self,
@@ -284,7 +289,7 @@ class Stream:
     def choose_registers(self) -> None:
         """Recompute everything derived from the registers and counts of all origins."""
         metas = self.metas.values()
-        self.writers = {slot: meta for slot, meta in self.metas.items() if meta.add_counter}
+        self.writers = sum([1 for meta in metas if meta.add_counter])
         self.top = max([meta.top() for meta in metas], default=ID_MIN)
         self._removed_top = max([meta.removed_id for meta in metas], default=ID_MIN)
         offsets = [(meta.offset_weight, slot, meta.offset) for slot, meta in self.metas.items() if meta.offset_counter]
@@ -452,7 +457,7 @@ class Stream:
         offsets = [(meta.offset_weight, slot, meta.offset) for slot, meta in metas.items() if meta.offset_counter]
         assert self._offset == (max(offsets)[2] if offsets else 0), "the offset is stale"
         assert self._expiring == {slot: meta for slot, meta in metas.items() if meta.expiry_counter}, "a stale expiry"
-        assert self.writers == {slot: meta for slot, meta in metas.items() if meta.add_counter}, "writers are stale"
+        assert self.writers == sum(1 for meta in metas.values() if meta.add_counter), "writers are stale"
 
 
 def uncovered(tombstones: dict[int, int], context: VersionVector) -> dict[int, int]:
