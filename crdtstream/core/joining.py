@@ -289,7 +289,7 @@ def join_groups(mine: Stream, vector: VersionVector, theirs: Stream, their_vecto
             group.creates = kept
             join_group(group, fresh)
         elif fresh:
-            mine.groups[name] = group_of(fresh)
+            mine.put_group(name, group_of(fresh))
         else:
             mine.groups.pop(name, None)
 

@@ -23,6 +23,8 @@ Reference: ORSWOT (Bieniusa et al., 2012) for the entries; remove-wins sets for 
 
 from __future__ import annotations
 
+from typing import Final
+
 from crdtstream.core.block import Block
 from crdtstream.core.causality import Dot, VersionVector
 from crdtstream.core.chain import Chains
@@ -36,6 +38,12 @@ from crdtstream.core.merging import Strand
 from crdtstream.core.origin_meta import OriginMeta
 from crdtstream.core.seen import Counters, Seen
 from crdtstream.core.strands import counts_of_oldest, held_in, note_dots, read_strands, strands_of
+
+# What most streams have none of. All of them share these, which stay empty: a stream that gets one makes its own.
+_NO_GROUPS: Final[dict[bytes, Group]] = {}
+_NO_DESTROYED: Final[dict[bytes, dict[int, int]]] = {}
+_NO_DELETED: Final[dict[int, int]] = {}
+_NO_EXPIRING: Final[dict[int, OriginMeta]] = {}
 
 
 class Stream:
@@ -69,15 +77,15 @@ class Stream:
         self.trees: dict[int, EntryTree] = {}
         self.chains: Chains[EntryTree] = Chains()
         self.metas: dict[int, OriginMeta] = {}
-        self.groups: dict[bytes, Group] = {}
-        self.destroyed: dict[bytes, dict[int, int]] = {}
-        self.deleted: dict[int, int] = {}
+        self.groups = _NO_GROUPS
+        self.destroyed = _NO_DESTROYED
+        self.deleted = _NO_DELETED
         self.length = 0
         self.writers = 0
         self.top: EntryId = ID_MIN
         self._removed_top: EntryId = ID_MIN
         self._offset = 0
-        self._expiring: dict[int, OriginMeta] = {}
+        self._expiring = _NO_EXPIRING
         self.expires_ms = NO_EXPIRY
         self.used_ms = 0
         self._counters: Counters | None = None
@@ -304,10 +312,10 @@ class Stream:
             meta.void(context.get(origin))
         for origin, (first, added) in counts.items():
             self.meta(origin).void_count(first, added)
-        self.groups.clear()
+        self.groups = _NO_GROUPS
         # A create whose context covers this DEL also covers everything in the context of the DEL.
         self.forget_tombstones(context)
-        self.deleted[slot] = counter
+        self.deleted = {**self.deleted, slot: counter}
         self._choose_trees()
         self.choose_registers()
         self.choose_expiry()
@@ -324,7 +332,7 @@ class Stream:
         if expires_ms != VOID_EXPIRY:
             meta = self.meta(slot)
             meta.expiry_counter, meta.expires_ms = counter, expires_ms
-            self._expiring[slot] = meta
+            self._expiring = {**self._expiring, slot: meta}
         self._choose_expiry_of(self._expiring)
 
     def choose_expiry(self) -> None:
@@ -332,7 +340,7 @@ class Stream:
 
     def _choose_expiry_of(self, metas: dict[int, OriginMeta]) -> None:
         """Choose the longest of these expiries."""
-        self._expiring = {slot: meta for slot, meta in metas.items() if meta.expiry_counter}
+        self._expiring = {slot: meta for slot, meta in metas.items() if meta.expiry_counter} or _NO_EXPIRING
         expiries = self.expiries()
         self.expires_ms = expiries[-1][0] if expiries else NO_EXPIRY
 
@@ -357,7 +365,7 @@ class Stream:
             return
         known = self.groups.get(group)
         if known is None:
-            self.groups[group] = Group(dot, start, entries_read)
+            self.put_group(group, Group(dot, start, entries_read))
         else:
             known.add_create(dot, start)
 
@@ -376,13 +384,23 @@ class Stream:
         self.groups.pop(group, None)
         tombstones = uncovered(self.destroyed.get(group, {}), context)
         tombstones[slot] = counter
-        self.destroyed[group] = tombstones
+        self.put_destroyed(group, tombstones)
+
+    def put_group(self, name: bytes, group: Group) -> None:
+        if not self.groups:
+            self.groups = {}
+        self.groups[name] = group
+
+    def put_destroyed(self, name: bytes, tombstones: dict[int, int]) -> None:
+        if not self.destroyed:
+            self.destroyed = {}
+        self.destroyed[name] = tombstones
 
     def forget_tombstones(self, vector: VersionVector) -> None:
         """Drop the tombstones that this vector covers; the context of every later create covers them."""
-        self.deleted = uncovered(self.deleted, vector)
+        self.deleted = uncovered(self.deleted, vector) or _NO_DELETED
         left = {group: uncovered(tombstones, vector) for group, tombstones in self.destroyed.items()}
-        self.destroyed = {group: tombstones for group, tombstones in left.items() if tombstones}
+        self.destroyed = {group: tombstones for group, tombstones in left.items() if tombstones} or _NO_DESTROYED
 
     def groups_made_by(self, slot: int, above: int) -> list[bytes]:
         """The groups with a create of this origin above the counter, even if they have other creates too."""
@@ -430,6 +448,7 @@ class Stream:
     # Invariants
 
     def check(self) -> None:
+        assert not (_NO_GROUPS or _NO_DESTROYED or _NO_DELETED or _NO_EXPIRING), "a stream wrote to what all share"
         assert self.length == sum(tree.count for tree in self.trees.values()), "length is not the sum of the trees"
         for slot, tree in self.trees.items():
             tree.check()

@@ -65,9 +65,9 @@ def full_stream() -> Stream:
         stream.tree(1).link(entry_block(first, 100), 0, 100)
     stream.tree(1).remove_through(7)
     stream.tree(258)
-    stream.groups[b"g"] = full_group()
+    stream.put_group(b"g", full_group())
     stream.producers = full_producers()
-    stream.groups[b"h"] = Group((1, 9), Position(), -1)
+    stream.put_group(b"h", Group((1, 9), Position(), -1))
     stream.derive()
     assert stream.length == 193
     return stream
