@@ -26,6 +26,7 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.core.block import Block
+from crdtstream.core.by_origin import ByOrigin
 from crdtstream.core.causality import Dot, VersionVector
 from crdtstream.core.chain import Chains
 from crdtstream.core.effects import CounterRange, Interval, Position
@@ -74,9 +75,9 @@ class Stream:
     )
 
     def __init__(self) -> None:
-        self.trees: dict[int, EntryTree] = {}
+        self.trees: ByOrigin[EntryTree] = ByOrigin()
         self.chains: Chains[EntryTree] = Chains()
-        self.metas: dict[int, OriginMeta] = {}
+        self.metas: ByOrigin[OriginMeta] = ByOrigin()
         self.groups = _NO_GROUPS
         self.destroyed = _NO_DESTROYED
         self.deleted = _NO_DELETED
@@ -112,8 +113,8 @@ class Stream:
         return sorted([(meta.expires_ms, slot, meta.expiry_counter) for slot, meta in self._expiring.items()])
 
     def first_writer(self) -> int:
-        """An origin whose adds are not all voided; there must be one."""
-        return [slot for slot, meta in self.metas.items() if meta.add_counter][0]
+        """The lowest origin whose adds are not all voided; there must be one."""
+        return min([slot for slot, meta in self.metas.items() if meta.add_counter])
 
     def first_id(self) -> EntryId | None:
         if len(self.chains.all) == 1:
@@ -323,8 +324,10 @@ class Stream:
             self.producers = None
 
     def _choose_trees(self) -> None:
-        self.trees = {origin: tree for origin, tree in self.trees.items() if tree.count}
-        self.chains.rebuild(self.trees)
+        for origin, tree in self.trees.items():
+            if not tree.count:
+                del self.trees[origin]
+        self.chains.rebuild(dict(self.trees.items()))
 
     def apply_expiry_set(self, slot: int, counter: int, context: VersionVector, expires_ms: int) -> None:
         for origin, meta in self._expiring.items():
@@ -333,14 +336,14 @@ class Stream:
             meta = self.meta(slot)
             meta.expiry_counter, meta.expires_ms = counter, expires_ms
             self._expiring = {**self._expiring, slot: meta}
-        self._choose_expiry_of(self._expiring)
+        self._choose_expiry_of(list(self._expiring.items()))
 
     def choose_expiry(self) -> None:
-        self._choose_expiry_of(self.metas)
+        self._choose_expiry_of(self.metas.items())
 
-    def _choose_expiry_of(self, metas: dict[int, OriginMeta]) -> None:
+    def _choose_expiry_of(self, metas: list[tuple[int, OriginMeta]]) -> None:
         """Choose the longest of these expiries."""
-        self._expiring = {slot: meta for slot, meta in metas.items() if meta.expiry_counter} or _NO_EXPIRING
+        self._expiring = {slot: meta for slot, meta in metas if meta.expiry_counter} or _NO_EXPIRING
         expiries = self.expiries()
         self.expires_ms = expiries[-1][0] if expiries else NO_EXPIRY
 
@@ -454,7 +457,7 @@ class Stream:
             tree.check()
             last = tree.last_id()
             assert last is None or last <= self.metas[slot].add_id, f"slot {slot}: an entry above the last add"
-        self.chains.check(self.trees)
+        self.chains.check(dict(self.trees.items()))
         self._check_registers()
         expiries = [meta.expires_ms for meta in self.metas.values() if meta.expiry_counter]
         assert self.expires_ms == max(expiries, default=NO_EXPIRY), "expires_ms is stale"
