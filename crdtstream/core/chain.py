@@ -16,7 +16,6 @@ Reference: the patience piles of Aldous and Diaconis (1999): as few ascending pi
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from bisect import bisect_right
 from operator import attrgetter
 from typing import Generic, TypeVar
@@ -27,8 +26,8 @@ from crdtstream.core.entry_id import ID_MIN, EntryId
 NO_SLOT = -1
 
 
-class Extent(ABC):
-    """What one origin holds, between two IDs."""
+class Extent:
+    """What one origin holds, between two IDs; a base class, but no ABC, which would make each extent larger."""
 
     __slots__ = ("slot", "tip")
 
@@ -37,10 +36,11 @@ class Extent(ABC):
         self.slot = NO_SLOT
         self.tip = False
 
-    @abstractmethod
-    def first_id(self) -> EntryId | None: ...
-    @abstractmethod
-    def last_id(self) -> EntryId | None: ...
+    def first_id(self) -> EntryId | None:
+        raise NotImplementedError
+
+    def last_id(self) -> EntryId | None:
+        raise NotImplementedError
 
 
 T = TypeVar("T", bound=Extent)
