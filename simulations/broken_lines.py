@@ -53,15 +53,15 @@ MUTATIONS = (
     Mutation(
         "a DEL leaves no tombstone",
         "core/stream.py",
-        "        self.deleted[slot] = counter\n",
+        "        self.deleted = {**self.deleted, slot: counter}\n",
         "",
         "convergence",
     ),
     Mutation(
         "a DEL forgets concurrent destroys",
         "core/stream.py",
-        "        self.forget_tombstones(context)\n        self.deleted[slot]",
-        "        self.destroyed.clear()\n        self.deleted[slot]",
+        "        self.forget_tombstones(context)\n        self.deleted =",
+        "        self.destroyed = {}\n        self.deleted =",
         "convergence",
     ),
     Mutation(
@@ -74,7 +74,7 @@ MUTATIONS = (
     Mutation(
         "a DEL keeps the groups",
         "core/stream.py",
-        "        self.groups.clear()\n        # A create",
+        "        self.groups = _NO_GROUPS\n        # A create",
         "        # A create",
         "delete wins",
         alone=True,

@@ -13,6 +13,7 @@ from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
 from crdtstream.core.block import Block
+from crdtstream.core.by_origin import ByOrigin
 from crdtstream.core.entry_id import ID_MAX, ID_MIN
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.group import Consumer, Group
@@ -75,7 +76,7 @@ def plain(value: Any) -> Any:
         return [(row.entry_id, row.slot, row.consumer, row.delivered_ms, row.deliveries) for row in rows]
     if isinstance(value, Consumer):
         return "a consumer"
-    if isinstance(value, dict):
+    if isinstance(value, dict | ByOrigin):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]

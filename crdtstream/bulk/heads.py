@@ -74,8 +74,8 @@ def heads_of(
         return []
     heads: list[OriginHead] = []
     for slot in sorted({*stream.metas, *stream.trees}):
-        tree = stream.trees.get(slot, _NOTHING)
-        head = OriginHead(slot, tree, stream.metas.get(slot, _UNKNOWN))
+        tree = stream.trees.get(slot) or _NOTHING
+        head = OriginHead(slot, tree, stream.metas.get(slot) or _UNKNOWN)
         if before_ms is not None:
             head.at = max(last_seq_below(tree, (before_ms, 0)), head.trimmed)
         if position is not None:
@@ -97,7 +97,7 @@ def last_seq_below(tree: EntryTree, entry_id: EntryId) -> int:
 
 
 def tree_of(stream: Stream | None, slot: int) -> EntryTree:
-    return _NOTHING if stream is None else stream.trees.get(slot, _NOTHING)
+    return _NOTHING if stream is None else stream.trees.get(slot) or _NOTHING
 
 
 class Pieces:

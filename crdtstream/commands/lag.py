@@ -67,11 +67,11 @@ def entries_read_after(stream: Stream, group: Group, delivery: Delivery) -> int:
 
 def follows_rule(stream: Stream, group: Group) -> bool:
     """True if Redis's counter can be correct here: see the module docstring."""
-    if len(stream.writers) > 1:
+    if stream.writers > 1:
         return False
     if not stream.writers:
         return True
-    slot = next(iter(stream.writers))
+    slot = stream.first_writer()
     passed = group.passed.get(slot)
     if passed is None:
         return True

@@ -130,12 +130,13 @@ class Block(Content):
 
     def append(self, entry_id: EntryId, counter: int, entry: bytes) -> None:
         assert not self.sealed
+        if self.count == 0:
+            self._begin(entry_id, counter, entry)
+            return
         ms, seq = entry_id
         self.ms.append(ms)
         self.seq.append(seq)
-        if self.count == 0:
-            self._counter_base = counter
-        elif self._listed is not None:
+        if self._listed is not None:
             self._listed.append(counter)
         elif counter != self._counter_base + self.count:
             self._list_counters().append(counter)
@@ -143,6 +144,15 @@ class Block(Content):
         self._ends.append(self.byte_count)
         self.chunks.append(entry)
         self.count += 1
+
+    def _begin(self, entry_id: EntryId, counter: int, entry: bytes) -> None:
+        """Append the first entry, which in many streams is the only one: without room for more."""
+        ms, seq = entry_id
+        self.byte_count = len(entry)
+        self.ms, self.seq, self._ends = array("Q", (ms,)), array("Q", (seq,)), array("Q", (self.byte_count,))
+        self._counter_base = counter
+        self.chunks = [entry]
+        self.count = 1
 
     def extend(self, other: Block, low: int, high: int) -> bool:
         """Append the slice [low, high) of another block; false if there is no room. An empty block takes any slice."""

@@ -35,6 +35,8 @@ HOLED_BLOCKS: Final = 2048
 # The tail of no blocks: sealed, never written, and below all entries, so nobody needs a test for None.
 NO_TAIL: Final = Block()
 NO_TAIL.seal()
+# The holes of most trees: all of them share this, which stays empty.
+_NO_HOLES: Final[dict[int, Holes]] = {}
 
 
 class BlockList(Extent):
@@ -52,7 +54,7 @@ class BlockList(Extent):
         self._low_counters: list[int] = []
         self._head = 0
         # The first counter of a block -> its holes.
-        self._holes: dict[int, Holes] = {}
+        self._holes = _NO_HOLES
         self.tail = NO_TAIL
 
     def _low_of(self, at: int) -> int:
@@ -120,6 +122,8 @@ class BlockList(Extent):
         if not holes.count():
             self._holes.pop(self._low_counters[at], None)
             return
+        if not self._holes:
+            self._holes = {}
         self._holes[self._low_counters[at]] = holes
         if holes.are_many(self._blocks[at]):
             block = self._settled(at)
@@ -253,6 +257,7 @@ class BlockList(Extent):
     def check_holes(self) -> tuple[int, int]:
         """How many entries are holes, and their bytes."""
         places = {low: at for at, low in enumerate(self._low_counters)}
+        assert not _NO_HOLES, "a tree wrote to what all share"
         assert len(self._holes) <= HOLED_BLOCKS, "too many blocks have holes"
         for key, holes in self._holes.items():
             at = places[key]

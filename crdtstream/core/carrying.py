@@ -161,7 +161,7 @@ def skipped_of(pieces: list[Piece], group: Group, floor: EntryId) -> IntervalSet
 
 def entries_read_of(stream: Stream, group: Group) -> int:
     """The counter, which one origin's entries make right; those of several are counted."""
-    if len(stream.writers) > 1:
+    if stream.writers > 1:
         return max(stream.entries_added() - group.wanted_count(stream.chains), 0)
     return group.entries_read
 

@@ -16,7 +16,6 @@ Reference: the patience piles of Aldous and Diaconis (1999): as few ascending pi
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from bisect import bisect_right
 from operator import attrgetter
 from typing import Generic, TypeVar
@@ -27,8 +26,8 @@ from crdtstream.core.entry_id import ID_MIN, EntryId
 NO_SLOT = -1
 
 
-class Extent(ABC):
-    """What one origin holds, between two IDs."""
+class Extent:
+    """What one origin holds, between two IDs; a base class, but no ABC, which would make each extent larger."""
 
     __slots__ = ("slot", "tip")
 
@@ -37,13 +36,15 @@ class Extent(ABC):
         self.slot = NO_SLOT
         self.tip = False
 
-    @abstractmethod
-    def first_id(self) -> EntryId | None: ...
-    @abstractmethod
-    def last_id(self) -> EntryId | None: ...
+    def first_id(self) -> EntryId | None:
+        raise NotImplementedError
+
+    def last_id(self) -> EntryId | None:
+        raise NotImplementedError
 
 
 T = TypeVar("T", bound=Extent)
+U = TypeVar("U")
 
 
 class Chain(Generic[T]):
@@ -55,9 +56,11 @@ class Chain(Generic[T]):
         # Unique among all chains that this `Chains` ever had.
         self.number = number
         self.region = region
-        self.extents: list[T] = []
-        # The lower bound of each extent: above the end of the extent before it, at or below its own first ID.
-        self.lows: list[EntryId] = []
+        # Tuples, because most chains have one extent, and get another at a restart.
+        self.extents: tuple[T, ...] = ()
+        # The lower bound of each extent but the first: above the end of the extent before it, at or below its own
+        # first ID.
+        self.lows: tuple[EntryId, ...] = ()
         # The highest ID that was ever removed from the end of the chain.
         self.left: EntryId = ID_MIN
 
@@ -66,9 +69,7 @@ class Chain(Generic[T]):
 
     def reaching(self, entry_id: EntryId) -> int:
         """The index of the first extent that ends at or above this ID."""
-        at = bisect_right(self.lows, entry_id) - 1
-        if at < 0:
-            return 0
+        at = bisect_right(self.lows, entry_id) if self.lows else 0
         last = self.extents[at].last_id()
         return at + 1 if last is not None and last < entry_id else at
 
@@ -76,15 +77,16 @@ class Chain(Generic[T]):
         """Append an extent whose first ID is `first`, which lies above the chain's end."""
         if self.extents:
             self.extents[-1].tip = False
+            self.lows = (*self.lows, first)
         extent.tip = True
-        self.extents.append(extent)
-        self.lows.append(first)
+        self.extents = (*self.extents, extent)
 
     def pop(self, at: int) -> None:
         """Take out the extent at this index."""
         self.extents[at].tip = False
-        del self.extents[at]
-        del self.lows[at]
+        self.extents = without(self.extents, at)
+        if self.lows:
+            self.lows = without(self.lows, max(at - 1, 0))
         if self.extents:
             self.extents[-1].tip = True
 
@@ -99,7 +101,7 @@ class Chains(Generic[T]):
     __slots__ = ("_numbers", "all", "cut", "placed")
 
     def __init__(self) -> None:
-        self.all: list[Chain[T]] = []
+        self.all: tuple[Chain[T], ...] = ()
         self.placed = 0
         self.cut = 0
         self._numbers = 0
@@ -127,7 +129,7 @@ class Chains(Generic[T]):
 
     def rebuild(self, extents: dict[int, T]) -> None:
         """Build the chains from all extents, placing them in ID order; empty extents are skipped."""
-        self.all = []
+        self.all = ()
         self.placed += 1
         self.cut += 1
         found: list[tuple[EntryId, int]] = []
@@ -151,7 +153,7 @@ class Chains(Generic[T]):
                 return chain
         self._numbers += 1
         begun: Chain[T] = Chain(self._numbers, region)
-        self.all.append(begun)
+        self.all = (*self.all, begun)
         return begun
 
     def _take_out(self, extent: T) -> None:
@@ -163,7 +165,7 @@ class Chains(Generic[T]):
             if at >= 0:
                 chain.pop(at)
                 if not chain.extents:
-                    self.all.remove(chain)
+                    self.all = without(self.all, self.all.index(chain))
                 break
         extent.slot = NO_SLOT
 
@@ -192,7 +194,11 @@ class Chains(Generic[T]):
             for extent in chain.extents:
                 assert region_of(extent.slot) == chain.region, f"slot {extent.slot} in a chain of {chain.region}"
                 assert extent.tip == (extent is chain.extents[-1]), f"slot {extent.slot}: the tip flag is wrong"
-            for low, extent in zip(chain.lows, chain.extents, strict=True):
+            for low, extent in zip(chain.lows, chain.extents[1:], strict=True):
                 assert low <= (extent.first_id() or ID_MIN), f"slot {extent.slot} begins below its lower bound"
-            for extent, low in zip(chain.extents, chain.lows[1:], strict=False):
+            for extent, low in zip(chain.extents, chain.lows, strict=False):
                 assert (extent.last_id() or ID_MIN) < low, f"slot {extent.slot} overlaps the next extent"
+
+
+def without(row: tuple[U, ...], at: int) -> tuple[U, ...]:
+    return row[:at] + row[at + 1 :]

@@ -5,6 +5,7 @@ Intervals are `(from, to]`.
 
 from __future__ import annotations
 
+from crdtstream.core.by_origin import ByOrigin
 from crdtstream.core.effects import Interval
 from crdtstream.core.entry_id import ID_MAX, EntryId, next_id
 from crdtstream.core.entry_tree import EntryTree
@@ -87,7 +88,7 @@ def _delivered(candidates: list[Candidate], last: dict[int, Run]) -> list[Interv
     return list(ends.items())
 
 
-def runs_within(trees: dict[int, EntryTree], intervals: dict[int, list[Interval]]) -> list[Run]:
+def runs_within(trees: ByOrigin[EntryTree], intervals: dict[int, list[Interval]]) -> list[Run]:
     """The live entries in these (low, high] intervals of each slot."""
     runs: list[Run] = []
     for slot, pieces in intervals.items():

@@ -93,9 +93,13 @@ class EntryTree(BlockList):
 
     def _push(self, block: Block, entry_id: EntryId, counter: int) -> None:
         self.tail.seal()
-        self._blocks.append(block)
-        self._low_ids.append(entry_id)
-        self._low_counters.append(counter)
+        if self._blocks:
+            self._blocks.append(block)
+            self._low_ids.append(entry_id)
+            self._low_counters.append(counter)
+        else:
+            # Most trees have one block, and a list that is made with one element has no room for more.
+            self._blocks, self._low_ids, self._low_counters = [block], [entry_id], [counter]
         self.tail = block
 
     # Finding

@@ -27,6 +27,7 @@ the origins that may have new runs: caches that can be dropped at any time.
 
 from __future__ import annotations
 
+from crdtstream.core.by_origin import ByOrigin
 from crdtstream.core.causality import Dot
 from crdtstream.core.chain import Chain, Chains
 from crdtstream.core.delivery import Candidate, Delivery, deliver, left_of, runs_within
@@ -178,7 +179,7 @@ class Group:
             start = start.meet(create.start)
         return start
 
-    def new_runs(self, trees: dict[int, EntryTree]) -> dict[int, list[Interval]]:
+    def new_runs(self, trees: ByOrigin[EntryTree]) -> dict[int, list[Interval]]:
         """The intervals that became runs and are in no known run yet; the caller applies and sends them."""
         runs: dict[int, list[Interval]] = {}
         for slot in sorted(self._unsettled):
@@ -304,7 +305,7 @@ class Group:
 
     def apply_delivered(
         self,
-        trees: dict[int, EntryTree],
+        trees: ByOrigin[EntryTree],
         consumer: bytes,
         now_ms: int,
         intervals: dict[int, list[Interval]],
@@ -369,7 +370,7 @@ class Group:
             self.pending.remove_pieces(slot, pieces)
             self.unsettle(slot)
 
-    def apply_consumer_deleted(self, trees: dict[int, EntryTree], consumer: bytes) -> None:
+    def apply_consumer_deleted(self, trees: ByOrigin[EntryTree], consumer: bytes) -> None:
         """Delete a consumer. Its pending entries are lost, as in Redis: no reader here gets them again, and no run of
         this region covers them.
 
@@ -387,7 +388,7 @@ class Group:
                 self.skipped.setdefault(slot, IntervalSet()).union(lost)
         self.consumers.pop(consumer, None)
 
-    def apply_position_set(self, trees: dict[int, EntryTree], position: Position, entries_read: int) -> None:
+    def apply_position_set(self, trees: ByOrigin[EntryTree], position: Position, entries_read: int) -> None:
         """SETID: nothing at or below the position is wanted, everything above it is, even entries inside runs."""
         slots = sorted({*trees, *self.passed, *position.ids, *self.floor.ids})
         for slot in slots:
@@ -420,7 +421,7 @@ class Group:
         acked = self.acked.get(slot)
         return max(last or ID_MIN, (None if acked is None else acked.max()) or ID_MIN)
 
-    def apply_position_raised(self, trees: dict[int, EntryTree], entry_id: EntryId) -> None:
+    def apply_position_raised(self, trees: ByOrigin[EntryTree], entry_id: EntryId) -> None:
         slots = {*trees, *self.passed}
         for slot in sorted(slots):
             floor = self.floor.get(slot)
@@ -485,7 +486,7 @@ class Group:
             delivered.check()
             assert not delivered.intersection(self.skipped.get(slot, IntervalSet())), "delivered and skipped overlap"
 
-    def check_place(self, chains: Chains[EntryTree], trees: dict[int, EntryTree]) -> None:
+    def check_place(self, chains: Chains[EntryTree], trees: ByOrigin[EntryTree]) -> None:
         """Nothing below the place is wanted, and no origin outside `_unsettled` has new runs."""
         for chain in chains.all:
             for tree in chain.extents[: self._place.first_of(chain)]:

@@ -85,12 +85,12 @@ def join_stream(mine: Stream, vector: VersionVector, theirs: Stream, their_vecto
         there = forgotten_adds(mine, slot, theirs, their_vector.get(slot))
         forgotten[slot] = max(here, there)
     for slot in sorted({*mine.trees, *theirs.trees}):
-        other = theirs.trees.get(slot, _NO_TREE)
+        other = theirs.trees.get(slot) or _NO_TREE
         removed = join_tree(mine.tree(slot), vector.get(slot), other, their_vector.get(slot))
         if dropping:
             drop_references(mine, slot, removed)
     for slot in slots:
-        meta = theirs.metas.get(slot, _NO_META)
+        meta = theirs.metas.get(slot) or _NO_META
         join_meta(mine.meta(slot), vector.get(slot), meta, their_vector.get(slot), forgotten[slot])
     mine.derive()
 
@@ -118,10 +118,10 @@ def forgotten_adds(holder: Stream, slot: int, other: Stream, other_known: int) -
     it exist if the origin was evicted before they were seen there. The state does not say how many adds are that late,
     but holds their entries, except those that were removed since. A holder that knows of a DEL has the number.
     """
-    count = holder.metas.get(slot, _NO_META)
-    if count.voided or not other.metas.get(slot, _NO_META).first < count.first <= other_known:
+    count = holder.metas.get(slot) or _NO_META
+    if count.voided or not (other.metas.get(slot) or _NO_META).first < count.first <= other_known:
         return 0
-    tree = holder.trees.get(slot, _NO_TREE)
+    tree = holder.trees.get(slot) or _NO_TREE
     late = tree.count - tree.count_through(other_known)
     return min(count.added - late, count.added - 1)
 
@@ -289,7 +289,7 @@ def join_groups(mine: Stream, vector: VersionVector, theirs: Stream, their_vecto
             group.creates = kept
             join_group(group, fresh)
         elif fresh:
-            mine.groups[name] = group_of(fresh)
+            mine.put_group(name, group_of(fresh))
         else:
             mine.groups.pop(name, None)
 

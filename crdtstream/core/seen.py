@@ -52,7 +52,7 @@ class Seen:
                 strands.append(strand)
         return strands
 
-    def _parts_of(self, trees: list[EntryTree], limit: int) -> Strand:
+    def _parts_of(self, trees: tuple[EntryTree, ...], limit: int) -> Strand:
         strand: Strand = []
         left = U64_MAX if limit < 0 else limit
         for tree in trees:

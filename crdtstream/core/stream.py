@@ -23,7 +23,10 @@ Reference: ORSWOT (Bieniusa et al., 2012) for the entries; remove-wins sets for 
 
 from __future__ import annotations
 
+from typing import Final
+
 from crdtstream.core.block import Block
+from crdtstream.core.by_origin import ByOrigin
 from crdtstream.core.causality import Dot, VersionVector
 from crdtstream.core.chain import Chains
 from crdtstream.core.effects import CounterRange, Interval, Position
@@ -37,12 +40,18 @@ from crdtstream.core.origin_meta import OriginMeta
 from crdtstream.core.seen import Counters, Seen
 from crdtstream.core.strands import counts_of_oldest, held_in, note_dots, read_strands, strands_of
 
+# What most streams have none of. All of them share these, which stay empty: a stream that gets one makes its own.
+_NO_GROUPS: Final[dict[bytes, Group]] = {}
+_NO_DESTROYED: Final[dict[bytes, dict[int, int]]] = {}
+_NO_DELETED: Final[dict[int, int]] = {}
+_NO_EXPIRING: Final[dict[int, OriginMeta]] = {}
+
 
 class Stream:
     """The state of one key, which may no longer exist (see `exists()`).
 
     Derived from the rest: `length`, `top` (the last ID), `expires_ms`, `chains` (the trees in reading order), `writers`
-    (the metadata of origins whose adds are not all voided), the offset and the max-deleted ID. `used_ms` is when a
+    (how many origins have adds that are not all voided), the offset and the max-deleted ID. `used_ms` is when a
     local command last used the stream; it is never logged and not part of any compared state.
     """
 
@@ -66,18 +75,18 @@ class Stream:
     )
 
     def __init__(self) -> None:
-        self.trees: dict[int, EntryTree] = {}
+        self.trees: ByOrigin[EntryTree] = ByOrigin()
         self.chains: Chains[EntryTree] = Chains()
-        self.metas: dict[int, OriginMeta] = {}
-        self.groups: dict[bytes, Group] = {}
-        self.destroyed: dict[bytes, dict[int, int]] = {}
-        self.deleted: dict[int, int] = {}
+        self.metas: ByOrigin[OriginMeta] = ByOrigin()
+        self.groups = _NO_GROUPS
+        self.destroyed = _NO_DESTROYED
+        self.deleted = _NO_DELETED
         self.length = 0
-        self.writers: dict[int, OriginMeta] = {}
+        self.writers = 0
         self.top: EntryId = ID_MIN
         self._removed_top: EntryId = ID_MIN
         self._offset = 0
-        self._expiring: dict[int, OriginMeta] = {}
+        self._expiring = _NO_EXPIRING
         self.expires_ms = NO_EXPIRY
         self.used_ms = 0
         self._counters: Counters | None = None
@@ -90,7 +99,7 @@ class Stream:
         return bool(self.length > 0 or self.groups or self.writers)
 
     def entries_added(self) -> int:
-        return sum([meta.added - meta.voided for meta in self.writers.values()]) + self._offset
+        return sum([meta.added - meta.voided for meta in self.metas.values()]) + self._offset
 
     def offset(self) -> int:
         """The offset of entries-added: of the explicit ENTRIESADDED, the one with the largest context, then origin."""
@@ -102,6 +111,10 @@ class Stream:
     def expiries(self) -> list[tuple[int, int, int]]:
         """The current expiries as (expires_ms, slot, counter), ascending: the winner is last."""
         return sorted([(meta.expires_ms, slot, meta.expiry_counter) for slot, meta in self._expiring.items()])
+
+    def first_writer(self) -> int:
+        """The lowest origin whose adds are not all voided; there must be one."""
+        return min([slot for slot, meta in self.metas.items() if meta.add_counter])
 
     def first_id(self) -> EntryId | None:
         if len(self.chains.all) == 1:
@@ -198,7 +211,7 @@ class Stream:
         if not tree.tip:
             self.chains.note_grown(slot, tree)
         if not meta.add_counter:
-            self.writers[slot] = meta
+            self.writers += 1
         meta.add_counter = last_counter
         meta.add_id = last_id
         self.length += count
@@ -224,8 +237,9 @@ class Stream:
     def apply_add_counted(self, slot: int, counter: int, first: int, before: int) -> None:
         meta = self.meta(slot)
         meta.count(first, before, 1)
+        if not meta.add_counter:
+            self.writers += 1
         meta.add_counter = counter
-        self.writers[slot] = meta
 
     def apply_removed(
         self,
@@ -284,7 +298,7 @@ class Stream:
     def choose_registers(self) -> None:
         """Recompute everything derived from the registers and counts of all origins."""
         metas = self.metas.values()
-        self.writers = {slot: meta for slot, meta in self.metas.items() if meta.add_counter}
+        self.writers = sum([1 for meta in metas if meta.add_counter])
         self.top = max([meta.top() for meta in metas], default=ID_MIN)
         self._removed_top = max([meta.removed_id for meta in metas], default=ID_MIN)
         offsets = [(meta.offset_weight, slot, meta.offset) for slot, meta in self.metas.items() if meta.offset_counter]
@@ -299,10 +313,10 @@ class Stream:
             meta.void(context.get(origin))
         for origin, (first, added) in counts.items():
             self.meta(origin).void_count(first, added)
-        self.groups.clear()
+        self.groups = _NO_GROUPS
         # A create whose context covers this DEL also covers everything in the context of the DEL.
         self.forget_tombstones(context)
-        self.deleted[slot] = counter
+        self.deleted = {**self.deleted, slot: counter}
         self._choose_trees()
         self.choose_registers()
         self.choose_expiry()
@@ -310,8 +324,10 @@ class Stream:
             self.producers = None
 
     def _choose_trees(self) -> None:
-        self.trees = {origin: tree for origin, tree in self.trees.items() if tree.count}
-        self.chains.rebuild(self.trees)
+        for origin, tree in self.trees.items():
+            if not tree.count:
+                del self.trees[origin]
+        self.chains.rebuild(dict(self.trees.items()))
 
     def apply_expiry_set(self, slot: int, counter: int, context: VersionVector, expires_ms: int) -> None:
         for origin, meta in self._expiring.items():
@@ -319,15 +335,15 @@ class Stream:
         if expires_ms != VOID_EXPIRY:
             meta = self.meta(slot)
             meta.expiry_counter, meta.expires_ms = counter, expires_ms
-            self._expiring[slot] = meta
-        self._choose_expiry_of(self._expiring)
+            self._expiring = {**self._expiring, slot: meta}
+        self._choose_expiry_of(list(self._expiring.items()))
 
     def choose_expiry(self) -> None:
-        self._choose_expiry_of(self.metas)
+        self._choose_expiry_of(self.metas.items())
 
-    def _choose_expiry_of(self, metas: dict[int, OriginMeta]) -> None:
+    def _choose_expiry_of(self, metas: list[tuple[int, OriginMeta]]) -> None:
         """Choose the longest of these expiries."""
-        self._expiring = {slot: meta for slot, meta in metas.items() if meta.expiry_counter}
+        self._expiring = {slot: meta for slot, meta in metas if meta.expiry_counter} or _NO_EXPIRING
         expiries = self.expiries()
         self.expires_ms = expiries[-1][0] if expiries else NO_EXPIRY
 
@@ -352,7 +368,7 @@ class Stream:
             return
         known = self.groups.get(group)
         if known is None:
-            self.groups[group] = Group(dot, start, entries_read)
+            self.put_group(group, Group(dot, start, entries_read))
         else:
             known.add_create(dot, start)
 
@@ -371,13 +387,23 @@ class Stream:
         self.groups.pop(group, None)
         tombstones = uncovered(self.destroyed.get(group, {}), context)
         tombstones[slot] = counter
-        self.destroyed[group] = tombstones
+        self.put_destroyed(group, tombstones)
+
+    def put_group(self, name: bytes, group: Group) -> None:
+        if not self.groups:
+            self.groups = {}
+        self.groups[name] = group
+
+    def put_destroyed(self, name: bytes, tombstones: dict[int, int]) -> None:
+        if not self.destroyed:
+            self.destroyed = {}
+        self.destroyed[name] = tombstones
 
     def forget_tombstones(self, vector: VersionVector) -> None:
         """Drop the tombstones that this vector covers; the context of every later create covers them."""
-        self.deleted = uncovered(self.deleted, vector)
+        self.deleted = uncovered(self.deleted, vector) or _NO_DELETED
         left = {group: uncovered(tombstones, vector) for group, tombstones in self.destroyed.items()}
-        self.destroyed = {group: tombstones for group, tombstones in left.items() if tombstones}
+        self.destroyed = {group: tombstones for group, tombstones in left.items() if tombstones} or _NO_DESTROYED
 
     def groups_made_by(self, slot: int, above: int) -> list[bytes]:
         """The groups with a create of this origin above the counter, even if they have other creates too."""
@@ -425,12 +451,13 @@ class Stream:
     # Invariants
 
     def check(self) -> None:
+        assert not (_NO_GROUPS or _NO_DESTROYED or _NO_DELETED or _NO_EXPIRING), "a stream wrote to what all share"
         assert self.length == sum(tree.count for tree in self.trees.values()), "length is not the sum of the trees"
         for slot, tree in self.trees.items():
             tree.check()
             last = tree.last_id()
             assert last is None or last <= self.metas[slot].add_id, f"slot {slot}: an entry above the last add"
-        self.chains.check(self.trees)
+        self.chains.check(dict(self.trees.items()))
         self._check_registers()
         expiries = [meta.expires_ms for meta in self.metas.values() if meta.expiry_counter]
         assert self.expires_ms == max(expiries, default=NO_EXPIRY), "expires_ms is stale"
@@ -452,7 +479,7 @@ class Stream:
         offsets = [(meta.offset_weight, slot, meta.offset) for slot, meta in metas.items() if meta.offset_counter]
         assert self._offset == (max(offsets)[2] if offsets else 0), "the offset is stale"
         assert self._expiring == {slot: meta for slot, meta in metas.items() if meta.expiry_counter}, "a stale expiry"
-        assert self.writers == {slot: meta for slot, meta in metas.items() if meta.add_counter}, "writers are stale"
+        assert self.writers == sum(1 for meta in metas.values() if meta.add_counter), "writers are stale"
 
 
 def uncovered(tombstones: dict[int, int], context: VersionVector) -> dict[int, int]:

@@ -276,7 +276,7 @@ class StateReader:
             _take_produced(self._stream, row)
         elif kind == _DESTROYED:
             _, group, values = read_row(row, 3, "destroyed group")
-            self._stream.destroyed[read_bytes(group, "group")] = _read_counters(values)
+            self._stream.put_destroyed(read_bytes(group, "group"), _read_counters(values))
         else:
             self._take_group_part(kind, row)
         return None
@@ -361,7 +361,7 @@ class StateReader:
         if not all(count for _, count in group.pending.consumers_with_counts()):
             raise CodecError("a consumer is named as a holder and holds nothing")
         group.derive()
-        self._stream.groups[self._group_name] = group
+        self._stream.put_group(self._group_name, group)
         self._group = None
         self._holders = {}
 

@@ -55,10 +55,9 @@ class Application:
     def values(self, name: bytes = b"s") -> list[bytes]:
         """In the order in which readers see them."""
         stream = self.region.replica.keyspace.find((0, name))
-        trees = {} if stream is None else stream.trees
         found = [
             (part.block.id_at(at), slot, entry_fields(part.block.entry(at))[1])
-            for slot, tree in trees.items()
+            for slot, tree in ([] if stream is None else stream.trees.items())
             for part in tree.slices(ID_MIN, ID_MAX, -1, False)
             for at in range(part.low, part.high)
         ]

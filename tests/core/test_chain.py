@@ -150,20 +150,20 @@ def test_check_finds_damage(damage: str) -> None:
     chain = chains.all[0]
     chains.check(extents)
     if damage == "twice":
-        chain.extents.append(chain.extents[0])
-        chain.lows.append((9, 9))
+        chain.extents += (chain.extents[0],)
+        chain.lows += ((9, 9),)
     elif damage == "lost":
         chain.pop(0)
     elif damage == "order":
         chain.extents[1].ids.add((3, 1))
     elif damage == "low":
-        chain.lows[1] = (2, 2)
+        chain.lows = ((2, 2), chain.lows[1])
     elif damage == "tip":
         chain.extents[0].tip = True
     elif damage == "region":
         chain.region = 2
     elif damage == "empty":
-        chains.all.append(type(chain)(9, 1))
+        chains.all += (type(chain)(9, 1),)
     else:
         chain.number = 9
     with pytest.raises(AssertionError):

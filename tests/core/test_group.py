@@ -6,6 +6,7 @@ names carry are counterexamples to simpler rules: replicating a mere frontier, o
 
 from __future__ import annotations
 
+from crdtstream.core.by_origin import ByOrigin
 from crdtstream.core.causality import Dot
 from crdtstream.core.chain import Chains
 from crdtstream.core.delivery import Delivery
@@ -33,7 +34,8 @@ class View:
     """A group as one region sees it; the entries of origin 1 are numbered, ID and counter alike."""
 
     def __init__(self, entries: int = 0, start: int = 0, dot: Dot = FIRST) -> None:
-        self.trees: dict[int, EntryTree] = {SLOT: EntryTree()}
+        self.trees: ByOrigin[EntryTree] = ByOrigin()
+        self.trees[SLOT] = EntryTree()
         self.chains: Chains[EntryTree] = Chains()
         self.entries = 0
         self.add(entries)

@@ -6,6 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from crdtstream.core.by_origin import ByOrigin
 from crdtstream.core.chain import Chains
 from crdtstream.core.effects import Position
 from crdtstream.core.encoding import encode_entry
@@ -21,7 +22,7 @@ class PlaceMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.trees: dict[int, EntryTree] = {}
+        self.trees: ByOrigin[EntryTree] = ByOrigin()
         self.chains: Chains[EntryTree] = Chains()
         self.group = Group((1, 1), Position(), -1)
         self.ids: dict[int, list[tuple[int, int]]] = {slot: [] for slot in SLOTS}
@@ -36,7 +37,8 @@ class PlaceMachine(RuleBasedStateMachine):
 
     @rule(slot=st.sampled_from(SLOTS[:1] * 4 + SLOTS), count=st.integers(1, 5))
     def add(self, slot: int, count: int) -> None:
-        tree = self.trees.setdefault(slot, EntryTree())
+        tree = self.trees.get(slot) or EntryTree()
+        self.trees[slot] = tree
         for _ in range(count):
             self.top += 1
             entry_id = (self.top, 0)
@@ -96,8 +98,9 @@ PlaceMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=
 TestPlace = PlaceMachine.TestCase
 
 
-def group_of(entries: int) -> tuple[Group, Chains[EntryTree], dict[int, EntryTree]]:
-    trees, chains = {1: EntryTree()}, Chains[EntryTree]()
+def group_of(entries: int) -> tuple[Group, Chains[EntryTree], ByOrigin[EntryTree]]:
+    trees, chains = ByOrigin[EntryTree](), Chains[EntryTree]()
+    trees[1] = EntryTree()
     for number in range(1, entries + 1):
         trees[1].append((number, 0), number, encode_entry((number, 0), [b"f", b"v"]))
     chains.note_grown(1, trees[1])

@@ -8,6 +8,7 @@ import msgpack
 import pytest
 
 from crdtstream.core.block import Block
+from crdtstream.core.by_origin import ByOrigin
 from crdtstream.core.effects import Position
 from crdtstream.core.encoding import encode_entry
 from crdtstream.core.group import Create, Group
@@ -65,9 +66,9 @@ def full_stream() -> Stream:
         stream.tree(1).link(entry_block(first, 100), 0, 100)
     stream.tree(1).remove_through(7)
     stream.tree(258)
-    stream.groups[b"g"] = full_group()
+    stream.put_group(b"g", full_group())
     stream.producers = full_producers()
-    stream.groups[b"h"] = Group((1, 9), Position(), -1)
+    stream.put_group(b"h", Group((1, 9), Position(), -1))
     stream.derive()
     assert stream.length == 193
     return stream
@@ -144,7 +145,7 @@ def test_a_capture_stays_as_it_was() -> None:
     group.pending.remove(1, (9, 1))
     group.pending.set(1, (10, 1), b"z", 1, 1)
     group.delivered.clear()
-    stream.metas.clear()
+    stream.metas = ByOrigin()
     stream.trees[1].remove_counters(50, 60)
     blocks: dict[int, Block] = {}
     ((_, found, _),) = read(rows_of(image, blocks), blocks)

@@ -354,7 +354,7 @@ def test_a_state_that_the_log_could_have_told(world: World) -> None:
 
 def test_a_tombstone_that_is_forgotten_too_soon(world: World) -> None:
     checker = ForgetsOnlyStable()
-    stream_of(world, 1).destroyed[b"g"] = {1: 1000}
+    stream_of(world, 1).put_destroyed(b"g", {1: 1000})
     checker.turned(world, 1)
     stream_of(world, 1).destroyed.clear()
     with pytest.raises(Violation, match="collection: region 1"):
@@ -364,7 +364,7 @@ def test_a_tombstone_that_is_forgotten_too_soon(world: World) -> None:
 def test_who_was_evicted_is_not_waited_for(world: World) -> None:
     """Nor an origin that follows a Join which an eviction made worthless."""
     checker = ForgetsOnlyStable()
-    stream_of(world, 1).destroyed[b"g"] = {1: 1000}
+    stream_of(world, 1).put_destroyed(b"g", {1: 1000})
     checker.turned(world, 1)
     stream_of(world, 1).destroyed.clear()
     world.machines[1].node.replica.applied.members.apply_evicted((1, 9), 2, 0, 0, VersionVector())
@@ -381,7 +381,7 @@ def test_who_was_evicted_is_not_waited_for(world: World) -> None:
 
 def test_a_tombstone_that_stays(world: World) -> None:
     world.seed = 0  # the checker waits in one of so many seeds, of which this is one
-    stream_of(world, 1).destroyed[b"g"] = {1: 1000}
+    stream_of(world, 1).put_destroyed(b"g", {1: 1000})
     with pytest.raises(Violation, match="bounded memory: 20000 ms after"):
         ForgetsInTheEnd().at_end(world)
 

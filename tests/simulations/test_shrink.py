@@ -173,8 +173,8 @@ for seed in range(int(sys.argv[3]), 90):
 MUTATIONS = [
     (
         "stream.py",
-        "        tombstones[slot] = counter\n        self.destroyed",
-        "        self.destroyed",
+        "        tombstones[slot] = counter\n        self.put_destroyed",
+        "        self.put_destroyed",
         "rebirths",
         15,
     ),

@@ -1,0 +1,39 @@
+"""What a stream has of each origin, compared with a dictionary."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crdtstream.core.by_origin import ByOrigin
+
+SLOTS = st.integers(1, 4)
+
+
+@given(st.lists(st.tuples(SLOTS, st.booleans())))
+def test_it_is_a_dictionary_in_the_same_order(steps: list[tuple[int, bool]]) -> None:
+    parts: ByOrigin[str] = ByOrigin()
+    model: dict[int, str] = {}
+    for number, (slot, adds) in enumerate(steps):
+        if adds:
+            parts[slot] = model[slot] = f"part {number}"
+        elif slot in model:
+            del parts[slot], model[slot]
+        assert parts.items() == list(model.items()) and parts.values() == list(model.values())
+        assert list(parts) == list(model) and len(parts) == len(model)
+        for one in range(5):
+            assert parts.get(one) == model.get(one) and (one in parts) == (one in model)
+        for one in model:
+            assert parts[one] == model[one]
+
+
+@pytest.mark.parametrize("slots", [[], [1], [1, 2]])
+def test_an_origin_that_has_nothing(slots: list[int]) -> None:
+    parts: ByOrigin[str] = ByOrigin()
+    for slot in slots:
+        parts[slot] = "part"
+    with pytest.raises(KeyError):
+        parts[3]
+    with pytest.raises(KeyError):
+        del parts[3]
