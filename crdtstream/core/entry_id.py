@@ -82,6 +82,13 @@ def at_most(one: EntryId, two: EntryId) -> bool:
     return one[0] < two[0] or (one[0] == two[0] and one[1] <= two[1])
 
 
+def is_next(one: EntryId, two: EntryId) -> bool:
+    """True if `two` is the smallest ID above `one`."""
+    if two[1] == 0:
+        return one[1] == U64_MAX and one[0] == two[0] - 1
+    return one[0] == two[0] and one[1] == two[1] - 1
+
+
 def next_id(entry_id: EntryId) -> EntryId | None:
     """The smallest ID above this one; None for the highest ID."""
     ms, seq = entry_id

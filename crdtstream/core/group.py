@@ -34,7 +34,7 @@ from crdtstream.core.effects import Interval, Position
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, at_most, next_id, previous_id
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.intervals import IntervalSet
-from crdtstream.core.merging import Part, Strand, merge
+from crdtstream.core.merging import Part, Run, Strand, merge
 from crdtstream.core.pending import PendingEntries
 from crdtstream.core.place import Place
 from crdtstream.core.slices import Slice
@@ -266,6 +266,10 @@ class Group:
                 break
         return candidates
 
+    def goes_on(self, delivery: Delivery) -> bool:
+        """True if this delivery begins where the last one ended, and nothing but deliveries changed the group since."""
+        return self._place.goes_on(delivery)
+
     def has_wanted(self, chains: Chains[EntryTree]) -> bool:
         return self.next_entries(chains, 1).count > 0
 
@@ -313,9 +317,8 @@ class Group:
         runs = self._place.accept(intervals)
         for slot, pieces in intervals.items():
             self._pass_delivered(slot, pieces)
-        # Nothing at or below what a read took is wanted any more; everything above it is, if nothing there was passed.
-        if runs and self._place.end_behind(runs[-1]) != self.passed[runs[-1].slot].max():
-            self._place.lose()
+        if runs:
+            self._put_end(runs[-1], intervals[runs[-1].slot][-1][1])
         if not noack:
             for run in runs_within(trees, intervals) if runs is None else runs:
                 self._add_pending(run.slot, run, consumer, now_ms)
@@ -323,6 +326,11 @@ class Group:
         if not noack:
             # As in Redis: a read with NOACK makes a consumer seen, not active.
             known.active_ms = now_ms
+
+    def _put_end(self, run: Run, last: EntryId) -> None:
+        """Nothing up to the last entry of a read is wanted any more; all above it is, if nothing there was passed."""
+        if self._place.end_behind(run, last) and self.passed[run.slot].max() != last:
+            self._place.lose()
 
     def _pass_delivered(self, slot: int, pieces: list[Interval]) -> None:
         delivered, passed, skipped = self.delivered.get(slot), self.passed.get(slot), self.skipped.get(slot)
@@ -339,9 +347,7 @@ class Group:
 
     def _add_pending(self, slot: int, part: Slice, consumer: bytes, now_ms: int) -> None:
         """Add a delivered slice; an entry already pending (SETID, XCLAIM FORCE) moves to the new consumer."""
-        last = self.pending.last(slot)
-        if last is None or last < part.block.id_at(part.low):
-            self.pending.add_slice(slot, part, consumer, now_ms, 1)
+        if self.pending.add_above(slot, part, consumer, now_ms, 1):
             return
         fresh: list[EntryId] = []
         for entry_id in part.ids():

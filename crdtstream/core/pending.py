@@ -26,7 +26,7 @@ from bisect import bisect_right
 
 from crdtstream.core.block import lower_bound, upper_bound
 from crdtstream.core.chain import Chain, Chains
-from crdtstream.core.entry_id import ID_MIN, EntryId, previous_id
+from crdtstream.core.entry_id import ID_MIN, EntryId, is_next, previous_id
 from crdtstream.core.holders import Holders
 from crdtstream.core.intervals import Interval, IntervalSet
 from crdtstream.core.slices import Slice
@@ -88,19 +88,23 @@ class PendingEntries:
         if not mine.tip or first is None or ids[0] < first:
             self._settle(slot, mine, first, last)
 
-    def add_slice(self, slot: int, part: Slice, consumer: bytes, delivered_ms: int, deliveries: int) -> None:
-        """Add the IDs of a slice that lies above everything pending in this slot."""
+    def add_above(self, slot: int, part: Slice, consumer: bytes, delivered_ms: int, deliveries: int) -> bool:
+        """Add the IDs of a slice; false if it does not lie above everything pending in this slot."""
         block, low, high = part.block, part.low, part.high
-        holder = self._consumers.take(consumer, high - low)
+        first = block.id_at(low)
         mine = self._slot(slot)
+        if not mine.ends_below(first):
+            return False
+        holder = self._consumers.take(consumer, high - low)
         if high - low == 1:
-            mine.append(block.id_at(low), holder, delivered_ms, deliveries)
+            mine.append(first, holder, delivered_ms, deliveries)
         else:
             ms, seq = block.id_columns(low, high)
             mine.extend(ms, seq, holder, delivered_ms, deliveries)
         self.count += high - low
         if not mine.tip:
             self._chains.note_grown(slot, mine)
+        return True
 
     def _slot(self, slot: int) -> SlotPending:
         mine = self._of_slot.get(slot)
@@ -145,11 +149,12 @@ class PendingEntries:
         index = mine.index_of(at, entry_id)
         if index < 0:
             return False
-        last = mine.spans[-1].last_id()
+        is_last = at == len(mine.spans) - 1 and index == len(mine.spans[at].ms) - 1
         self._consumers.release(mine.spans[at].consumers[index], 1)
         mine.remove_at(at, index)
         self.count -= 1
-        self._leave(slot, mine, last)
+        if is_last:
+            self._leave(slot, mine, entry_id)
         return True
 
     def remove_intervals(self, slot: int, intervals: IntervalSet) -> int:
@@ -165,7 +170,7 @@ class PendingEntries:
         mine = self._of_slot.get(slot)
         if mine is None:
             return 0
-        if len(pieces) == 1 and previous_id(pieces[0][1]) == pieces[0][0]:
+        if len(pieces) == 1 and is_next(pieces[0][0], pieces[0][1]):
             return 1 if self.remove(slot, pieces[0][1]) else 0
         last = mine.spans[-1].last_id()
         before = self.count
