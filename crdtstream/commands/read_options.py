@@ -112,8 +112,8 @@ class ReadOptions:
             self.bytes_max = number
 
     def _take_streams(self, argv: list[bytes], first: int, command: str) -> None:
-        count, odd = divmod(len(argv) - first, 2)
-        if odd:
+        count = (len(argv) - first) // 2
+        if first + 2 * count != len(argv):
             special = "an ID or '>'" if command == "xreadgroup" else "an ID, '+', or '$'"
             raise CommandError(
                 f"ERR Unbalanced '{command}' list of streams: for each stream key {special} must be specified."

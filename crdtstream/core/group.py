@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from crdtstream.core.causality import Dot
 from crdtstream.core.chain import Chain, Chains
-from crdtstream.core.delivery import Candidate, Delivery, deliver, left_of, runs_within
+from crdtstream.core.delivery import Candidate, Delivery, deliver, joined, left_of, runs_within
 from crdtstream.core.effects import Interval, Position
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, at_most, next_id, previous_id
 from crdtstream.core.entry_tree import EntryTree
@@ -37,7 +37,6 @@ from crdtstream.core.intervals import IntervalSet
 from crdtstream.core.merging import Part, Run, Strand, merge
 from crdtstream.core.pending import PendingEntries
 from crdtstream.core.place import Place
-from crdtstream.core.slices import Slice
 from crdtstream.core.stretches import stretches
 
 NEVER_MS = -1
@@ -320,8 +319,9 @@ class Group:
         if runs:
             self._put_end(runs[-1], intervals[runs[-1].slot][-1][1])
         if not noack:
-            for run in runs_within(trees, intervals) if runs is None else runs:
-                self._add_pending(run.slot, run, consumer, now_ms)
+            for slot, parts in joined(runs_within(trees, intervals) if runs is None else runs).items():
+                for part in parts:
+                    self.pending.deliver(slot, part, consumer, now_ms)
         known = self.touch(consumer, now_ms)
         if not noack:
             # As in Redis: a read with NOACK makes a consumer seen, not active.
@@ -329,7 +329,7 @@ class Group:
 
     def _put_end(self, run: Run, last: EntryId) -> None:
         """Nothing up to the last entry of a read is wanted any more; all above it is, if nothing there was passed."""
-        if self._place.end_behind(run, last) and self.passed[run.slot].max() != last:
+        if self._place.end_behind(run, last) and not self.passed[run.slot].ends_at(last):
             self._place.lose()
 
     def _pass_delivered(self, slot: int, pieces: list[Interval]) -> None:
@@ -344,18 +344,6 @@ class Group:
                 skipped.remove(low, high)
             delivered.add(low, high)
             passed.add(low, high)
-
-    def _add_pending(self, slot: int, part: Slice, consumer: bytes, now_ms: int) -> None:
-        """Add a delivered slice; an entry already pending (SETID, XCLAIM FORCE) moves to the new consumer."""
-        if self.pending.add_above(slot, part, consumer, now_ms, 1):
-            return
-        fresh: list[EntryId] = []
-        for entry_id in part.ids():
-            if self.pending.get(slot, entry_id) is None:
-                fresh.append(entry_id)
-            else:
-                self.pending.set(slot, entry_id, consumer, now_ms, 1)
-        self.pending.add(slot, fresh, consumer, now_ms, 1)
 
     def touch(self, consumer: bytes, now_ms: int) -> Consumer:
         """Note a request of this consumer now; the consumer is created if necessary."""

@@ -149,6 +149,13 @@ class IntervalSet:
     def max(self) -> EntryId | None:
         return self._highs[-1] if self._highs else None
 
+    def ends_at(self, entry_id: EntryId) -> bool:
+        """True if this is the highest ID of the set."""
+        if not self._highs:
+            return False
+        ms, seq = self._highs[-1]
+        return ms == entry_id[0] and seq == entry_id[1]
+
     def _overlapping(self, low: EntryId, high: EntryId) -> tuple[int, int]:
         """The indexes [first, end) of the intervals that share an ID with (low, high]."""
         if low >= high:

@@ -125,5 +125,6 @@ class Place:
         """
         chains = self._chains
         self._ended = chains is not None and len(chains.all) == 1
-        self._slot, self._block, self._index, self._id = run.slot, run.block, run.high, last
+        if self._ended:
+            self._slot, self._block, self._index, self._id = run.slot, run.block, run.high, last
         return self._ended

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crdtstream.core.entry_id import LANE_STRIDE, U64_MAX, EntryId, lane_of, mint, mint_at, seq_above
+from crdtstream.core.entry_id import LANE_STRIDE, U64_MAX, EntryId, is_next, lane_of, mint, mint_at, next_id, seq_above
 
 edges = st.sampled_from([2**32, 2**53, U64_MAX - LANE_STRIDE, U64_MAX - 1, U64_MAX])
 u64 = st.integers(0, 5) | st.integers(0, 3 * LANE_STRIDE) | edges
@@ -49,3 +49,10 @@ def test_what_is_minted_at_a_millisecond(ms: int, top: EntryId, lane: int) -> No
         assert minted[1] % LANE_STRIDE == lane and minted[1] <= U64_MAX
     else:
         assert ms < top[0] or (ms == top[0] and seq_above(top[1], lane) > U64_MAX)
+
+
+@given(tops, tops)
+def test_the_next_id_is_known_when_it_is_seen(one: EntryId, two: EntryId) -> None:
+    after = next_id(one)
+    assert is_next(one, two) == (two == after)
+    assert after is None or is_next(one, after)

@@ -11,8 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from crdtstream.core import spans
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, U64_MAX, EntryId
-from crdtstream.core.intervals import Interval, IntervalSet
 from crdtstream.core.holders import IDLE_MIN
+from crdtstream.core.intervals import Interval, IntervalSet
 from crdtstream.core.pending import PendingEntries, Row
 from crdtstream.core.spans import SlotPending, Span
 
