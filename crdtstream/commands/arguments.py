@@ -23,9 +23,6 @@ NO_IDS = "ERR IDS option is required"
 
 COUNT_ALL = -1
 
-# Any number with fewer digits is below 2^64.
-PLAIN_DIGITS: Final = 20
-
 
 # IDs
 
@@ -57,22 +54,8 @@ def ascend(ids: list[EntryId]) -> bool:
 
 
 def parse_all(texts: list[bytes]) -> list[EntryId]:
-    """These IDs, in their order. Those beside each other often share their milliseconds, which are then parsed once."""
-    ids: list[EntryId] = []
-    known, ms = b"-", 0  # no text has these milliseconds
-    for text in texts:
-        ms_text, _, seq_text = text.partition(b"-")
-        if ms_text == known and seq_text.isdigit() and len(seq_text) < PLAIN_DIGITS:
-            ids.append((ms, int(seq_text)))
-            continue
-        if ms_text.isdigit() and len(ms_text) < PLAIN_DIGITS and seq_text.isdigit() and len(seq_text) < PLAIN_DIGITS:
-            known, ms = ms_text, int(ms_text)
-            ids.append((ms, int(seq_text)))
-            continue
-        entry_id = parse_entry_id(text)
-        known, ms = ms_text, entry_id[0]
-        ids.append(entry_id)
-    return ids
+    """These IDs, in their order."""
+    return [parse_entry_id(text) for text in texts]
 
 
 def parse_range_start(text: bytes) -> EntryId:

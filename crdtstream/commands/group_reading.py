@@ -50,7 +50,10 @@ class GroupReader(Waiter):
             raise CommandError(f"READONLY {context.standing.departing}")
         if not context.standing.writable:
             return None
-        found = [readable(context, key, self.options.group) for key in self.keys]
+        return self.read(context, [readable(context, key, self.options.group) for key in self.keys])
+
+    def read(self, context: Context, found: list[tuple[Stream, Group]]) -> bytes | None:
+        """Read from these streams, one for each key; the reply, or None if there was nothing."""
         parts: list[bytes] = []
         streams = 0
         room = Room(self.options)
@@ -75,7 +78,8 @@ class GroupReader(Waiter):
 
     def read_new(self, context: Context, key: Key, stream: Stream, group: Group, room: Room) -> tuple[int, list[bytes]]:
         """With CLAIM, what has been pending for long enough; then what nobody has received."""
-        room.take(0, len(stream_header(key[1], 1, self.client.protocol)))
+        if room.is_measured():
+            room.take(0, len(stream_header(key[1], 1, self.client.protocol)))
         claiming = self.options.claim_ms != NO_CLAIM
         chunks = self.claim(context, key, stream, group, room) if claiming else []
         count = len(chunks)
@@ -94,7 +98,7 @@ class GroupReader(Waiter):
             attend(context, key, self.options.group, self.options.consumer)
         self.deliver(context, key, stream, group, delivery)
         fresh = [with_history(entry, 0, 0) for entry in delivery.entries()] if claiming else delivery.chunks
-        room.take(delivery.count, size_of(fresh))
+        room.take(delivery.count, size_of(fresh) if room.is_measured() else 0)
         return count + delivery.count, chunks + fresh
 
     def fitting(self, stream: Stream, group: Group, room: Room, count: int) -> Delivery:
@@ -243,13 +247,16 @@ def xreadgroup(context: Context, client: Client, argv: list[bytes]) -> Reply:
     options = parse_read(argv, context.now_ms, "xreadgroup")
     keys: list[Key] = []
     after: list[EntryId] = []
-    for name, text in zip(options.keys, options.ids, strict=True):
+    found: list[tuple[Stream, Group]] = []
+    for i, name in enumerate(options.keys):
         key = (client.database, name)
-        readable(context, key, options.group)
+        found.append(readable(context, key, options.group))
         keys.append(key)
-        after.append(read_after(text))
+        after.append(read_after(options.ids[i]))
+    # Redis looks each key up once more to read it, and counts that.
+    context.statistics.hits += len(found)
     reader = GroupReader(client, options, keys, after)
-    reply = reader.serve(context)
+    reply = reader.read(context, found)
     if reply is None:
         if not options.blocking:
             return replies.null_array(client.protocol)

@@ -12,6 +12,8 @@ from crdtstream.clients.parking import NO_DEADLINE
 
 I64_MAX: Final = 2**63 - 1
 DIGITS_MAX: Final = 20
+# Any number with fewer digits fits.
+I64_DIGITS: Final = 19
 NOT_AN_INTEGER = "ERR value is not an integer or out of range"
 
 
@@ -21,7 +23,7 @@ def integer(text: bytes, error: str = NOT_AN_INTEGER) -> int:
     if len(digits) > DIGITS_MAX or not digits.isdigit() or (digits[:1] == b"0" and text != b"0"):
         raise CommandError(error)
     value = int(text)
-    if not -I64_MAX - 1 <= value <= I64_MAX:
+    if len(digits) >= I64_DIGITS and not -I64_MAX - 1 <= value <= I64_MAX:
         raise CommandError(error)
     return value
 

@@ -53,10 +53,13 @@ def entries_read_after(stream: Stream, group: Group, delivery: Delivery) -> int:
     """The entries-read that results from this delivery, which is not applied yet: the value for `EntriesDelivered`."""
     if delivery.count == 0:
         return group.entries_read
+    known = group.entries_read != UNKNOWN_ENTRIES_READ
+    # The delivery before left a known counter, so the rule applied to it, and only another writer could change that.
+    if known and group.goes_on(delivery) and stream.writers <= 1 and stream.max_deleted() == ID_MIN:
+        return group.entries_read + delivery.count
     if not follows_rule(stream, group):
         return UNKNOWN_ENTRIES_READ
     first, last_delivered = first_id(stream), group.last_delivered()
-    known = group.entries_read != UNKNOWN_ENTRIES_READ
     if known and at_most(first, last_delivered) and not removed_from(stream, last_delivered):
         return group.entries_read + delivery.count
     if last_delivered < first and stream.max_deleted() < first:

@@ -69,14 +69,22 @@ class ReadOptions:
         """Parse the option at `at`; returns how many arguments it takes."""
         more = len(argv) - at - 1
         word = argv[at].upper()
-        if word == b"BLOCK" and more:
-            self.deadline_ms = deadline(argv[at + 1], now_ms)
-            self.blocking = True
-            return 2
+        if word == b"GROUP" and more >= 2:
+            require_grouped(command, "GROUP")
+            self.grouped = True
+            self.group, self.consumer = argv[at + 1], argv[at + 2]
+            return 3
         if word == b"COUNT" and more:
             self.count = integer(argv[at + 1])
             if self.count <= 0:
                 self.count = COUNT_ALL
+            return 2
+        if word == b"STREAMS" and more:
+            self._take_streams(argv, at + 1, command)
+            return more + 1
+        if word == b"BLOCK" and more:
+            self.deadline_ms = deadline(argv[at + 1], now_ms)
+            self.blocking = True
             return 2
         if (word == b"MAXCOUNT" or word == b"MAXSIZE") and more:
             self._take_maximum(word, argv[at + 1])
@@ -87,14 +95,6 @@ class ReadOptions:
             if self.claim_ms < 0:
                 raise CommandError("ERR min-idle-time must be a positive integer")
             return 2
-        if word == b"STREAMS" and more:
-            self._take_streams(argv, at + 1, command)
-            return more + 1
-        if word == b"GROUP" and more >= 2:
-            require_grouped(command, "GROUP")
-            self.grouped = True
-            self.group, self.consumer = argv[at + 1], argv[at + 2]
-            return 3
         if word == b"NOACK":
             require_grouped(command, "NOACK")
             self.noack = True
@@ -112,8 +112,8 @@ class ReadOptions:
             self.bytes_max = number
 
     def _take_streams(self, argv: list[bytes], first: int, command: str) -> None:
-        count, odd = divmod(len(argv) - first, 2)
-        if odd:
+        count = (len(argv) - first) // 2
+        if first + 2 * count != len(argv):
             special = "an ID or '>'" if command == "xreadgroup" else "an ID, '+', or '$'"
             raise CommandError(
                 f"ERR Unbalanced '{command}' list of streams: for each stream key {special} must be specified."

@@ -88,6 +88,20 @@ def _delivered(candidates: list[Candidate], last: dict[int, Run]) -> list[Interv
     return list(ends.items())
 
 
+def joined(runs: list[Run]) -> dict[int, list[Slice]]:
+    """The runs of each slot, ascending; those that only entries of other slots interrupted are one slice."""
+    slices: dict[int, list[Slice]] = {}
+    for run in runs:
+        mine = slices.get(run.slot)
+        if mine is None:
+            slices[run.slot] = [Slice(run.block, run.low, run.high)]
+        elif mine[-1].block is run.block and mine[-1].high == run.low:
+            mine[-1].high = run.high
+        else:
+            mine.append(Slice(run.block, run.low, run.high))
+    return slices
+
+
 def runs_within(trees: ByOrigin[EntryTree], intervals: dict[int, list[Interval]]) -> list[Run]:
     """The live entries in these (low, high] intervals of each slot."""
     runs: list[Run] = []

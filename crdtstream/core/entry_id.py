@@ -13,10 +13,17 @@ from __future__ import annotations
 
 from typing import Final
 
+from mypy_extensions import i64
+
 EntryId = tuple[int, int]
 
 U64_MAX: Final = 2**64 - 1
 ID_TEXT_MAX: Final = 128
+# So many digits are below 2^63.
+PLAIN_DIGITS: Final = 18
+ZERO: Final = 48
+NINE: Final = 57
+DASH: Final = 45
 ID_MIN: Final[EntryId] = (0, 0)
 ID_MAX: Final[EntryId] = (U64_MAX, U64_MAX)
 LANE_STRIDE: Final = 65536
@@ -65,8 +72,28 @@ def parse_part(text: bytes) -> int | None:
     return part if part is not None else parse_u64(text.lstrip(WHITE_SPACE).removeprefix(b"+"))
 
 
+def parse_plain(text: bytes) -> EntryId | None:
+    """`ms-seq` in digits, as IDs are mostly written, at most `PLAIN_DIGITS` in each part; None for any other text."""
+    ms: i64 = -1
+    number: i64 = 0
+    digits: i64 = 0
+    for at in range(len(text)):
+        byte: i64 = text[at]
+        if byte == DASH and ms < 0 and digits:
+            ms, number, digits = number, 0, 0
+            continue
+        digits += 1
+        if byte < ZERO or byte > NINE or digits > PLAIN_DIGITS:
+            return None
+        number = number * 10 + byte - ZERO
+    return (ms, number) if ms >= 0 and digits else None
+
+
 def parse_id(text: bytes, missing_seq: int) -> EntryId | None:
     """`ms-seq`, or `ms` completed with `missing_seq`; None if the text is not an ID."""
+    plain = parse_plain(text)
+    if plain is not None:
+        return plain
     ms_text, dash, seq_text = text.partition(b"-")
     ms = parse_part(ms_text)
     if ms is None:
@@ -80,6 +107,17 @@ def parse_id(text: bytes, missing_seq: int) -> EntryId | None:
 def at_most(one: EntryId, two: EntryId) -> bool:
     """one <= two. Compiled, `<=` of tuples makes objects of all four numbers first."""
     return one[0] < two[0] or (one[0] == two[0] and one[1] <= two[1])
+
+
+def highest(one: EntryId, two: EntryId) -> EntryId:
+    return two if at_most(one, two) else one
+
+
+def is_next(one: EntryId, two: EntryId) -> bool:
+    """True if `two` is the smallest ID above `one`."""
+    if two[1] == 0:
+        return one[1] == U64_MAX and one[0] == two[0] - 1
+    return one[0] == two[0] and one[1] == two[1] - 1
 
 
 def next_id(entry_id: EntryId) -> EntryId | None:

@@ -30,15 +30,14 @@ from __future__ import annotations
 from crdtstream.core.by_origin import ByOrigin
 from crdtstream.core.causality import Dot
 from crdtstream.core.chain import Chain, Chains
-from crdtstream.core.delivery import Candidate, Delivery, deliver, left_of, runs_within
+from crdtstream.core.delivery import Candidate, Delivery, deliver, joined, left_of, runs_within
 from crdtstream.core.effects import Interval, Position
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, at_most, next_id, previous_id
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.intervals import IntervalSet
-from crdtstream.core.merging import Part, Strand, merge
+from crdtstream.core.merging import Part, Run, Strand, merge
 from crdtstream.core.pending import PendingEntries
 from crdtstream.core.place import Place
-from crdtstream.core.slices import Slice
 from crdtstream.core.stretches import stretches
 
 NEVER_MS = -1
@@ -267,6 +266,10 @@ class Group:
                 break
         return candidates
 
+    def goes_on(self, delivery: Delivery) -> bool:
+        """True if this delivery begins where the last one ended, and nothing but deliveries changed the group since."""
+        return self._place.goes_on(delivery)
+
     def has_wanted(self, chains: Chains[EntryTree]) -> bool:
         return self.next_entries(chains, 1).count > 0
 
@@ -314,16 +317,21 @@ class Group:
         runs = self._place.accept(intervals)
         for slot, pieces in intervals.items():
             self._pass_delivered(slot, pieces)
-        # Nothing at or below what a read took is wanted any more; everything above it is, if nothing there was passed.
-        if runs and self._place.end_behind(runs[-1]) != self.passed[runs[-1].slot].max():
-            self._place.lose()
+        if runs:
+            self._put_end(runs[-1], intervals[runs[-1].slot][-1][1])
         if not noack:
-            for run in runs_within(trees, intervals) if runs is None else runs:
-                self._add_pending(run.slot, run, consumer, now_ms)
+            for slot, parts in joined(runs_within(trees, intervals) if runs is None else runs).items():
+                for part in parts:
+                    self.pending.deliver(slot, part, consumer, now_ms)
         known = self.touch(consumer, now_ms)
         if not noack:
             # As in Redis: a read with NOACK makes a consumer seen, not active.
             known.active_ms = now_ms
+
+    def _put_end(self, run: Run, last: EntryId) -> None:
+        """Nothing up to the last entry of a read is wanted any more; all above it is, if nothing there was passed."""
+        if self._place.end_behind(run, last) and not self.passed[run.slot].ends_at(last):
+            self._place.lose()
 
     def _pass_delivered(self, slot: int, pieces: list[Interval]) -> None:
         delivered, passed, skipped = self.delivered.get(slot), self.passed.get(slot), self.skipped.get(slot)
@@ -337,20 +345,6 @@ class Group:
                 skipped.remove(low, high)
             delivered.add(low, high)
             passed.add(low, high)
-
-    def _add_pending(self, slot: int, part: Slice, consumer: bytes, now_ms: int) -> None:
-        """Add a delivered slice; an entry already pending (SETID, XCLAIM FORCE) moves to the new consumer."""
-        last = self.pending.last(slot)
-        if last is None or last < part.block.id_at(part.low):
-            self.pending.add_slice(slot, part, consumer, now_ms, 1)
-            return
-        fresh: list[EntryId] = []
-        for entry_id in part.ids():
-            if self.pending.get(slot, entry_id) is None:
-                fresh.append(entry_id)
-            else:
-                self.pending.set(slot, entry_id, consumer, now_ms, 1)
-        self.pending.add(slot, fresh, consumer, now_ms, 1)
 
     def touch(self, consumer: bytes, now_ms: int) -> Consumer:
         """Note a request of this consumer now; the consumer is created if necessary."""

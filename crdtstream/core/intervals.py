@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
-from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, at_most, next_id
+from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, at_most, highest, next_id
 
 Interval = tuple[EntryId, EntryId]
 
@@ -117,6 +117,10 @@ class IntervalSet:
 
     def gaps(self, low: EntryId, high: EntryId) -> list[Interval]:
         """The parts of (low, high] that are not in the set, ascending."""
+        if len(self._lows) == 1 and at_most(self._lows[0], low):
+            # Most sets are one interval that reaches down to where the question begins.
+            low = highest(low, self._highs[0])
+            return [] if at_most(high, low) else [(low, high)]
         gaps: list[Interval] = []
         for piece_low, piece_high in self.pieces(low, high):
             if low < piece_low:
@@ -148,6 +152,13 @@ class IntervalSet:
 
     def max(self) -> EntryId | None:
         return self._highs[-1] if self._highs else None
+
+    def ends_at(self, entry_id: EntryId) -> bool:
+        """True if this is the highest ID of the set."""
+        if not self._highs:
+            return False
+        ms, seq = self._highs[-1]
+        return ms == entry_id[0] and seq == entry_id[1]
 
     def _overlapping(self, low: EntryId, high: EntryId) -> tuple[int, int]:
         """The indexes [first, end) of the intervals that share an ID with (low, high]."""

@@ -26,7 +26,7 @@ from bisect import bisect_right
 
 from crdtstream.core.block import lower_bound, upper_bound
 from crdtstream.core.chain import Chain, Chains
-from crdtstream.core.entry_id import ID_MIN, EntryId, previous_id
+from crdtstream.core.entry_id import ID_MIN, U64_MAX, EntryId, is_next, previous_id
 from crdtstream.core.holders import Holders
 from crdtstream.core.intervals import Interval, IntervalSet
 from crdtstream.core.slices import Slice
@@ -88,19 +88,35 @@ class PendingEntries:
         if not mine.tip or first is None or ids[0] < first:
             self._settle(slot, mine, first, last)
 
-    def add_slice(self, slot: int, part: Slice, consumer: bytes, delivered_ms: int, deliveries: int) -> None:
-        """Add the IDs of a slice that lies above everything pending in this slot."""
+    def deliver(self, slot: int, part: Slice, consumer: bytes, now_ms: int) -> None:
+        """Add the IDs of a delivered slice; one already pending (SETID, XCLAIM FORCE) moves to the new consumer."""
+        if self._deliver_above(slot, part, consumer, now_ms):
+            return
+        fresh: list[EntryId] = []
+        for entry_id in part.ids():
+            if self.get(slot, entry_id) is None:
+                fresh.append(entry_id)
+            else:
+                self.set(slot, entry_id, consumer, now_ms, 1)
+        self.add(slot, fresh, consumer, now_ms, 1)
+
+    def _deliver_above(self, slot: int, part: Slice, consumer: bytes, now_ms: int) -> bool:
+        """False if the slice does not lie above everything pending in this slot."""
         block, low, high = part.block, part.low, part.high
-        holder = self._consumers.take(consumer, high - low)
+        first = block.id_at(low)
         mine = self._slot(slot)
+        if not mine.ends_below(first):
+            return False
+        holder = self._consumers.take(consumer, high - low)
         if high - low == 1:
-            mine.append(block.id_at(low), holder, delivered_ms, deliveries)
+            mine.append(first, holder, now_ms, 1)
         else:
             ms, seq = block.id_columns(low, high)
-            mine.extend(ms, seq, holder, delivered_ms, deliveries)
+            mine.extend(ms, seq, holder, now_ms, 1)
         self.count += high - low
         if not mine.tip:
             self._chains.note_grown(slot, mine)
+        return True
 
     def _slot(self, slot: int) -> SlotPending:
         mine = self._of_slot.get(slot)
@@ -145,11 +161,12 @@ class PendingEntries:
         index = mine.index_of(at, entry_id)
         if index < 0:
             return False
-        last = mine.spans[-1].last_id()
+        is_last = at == len(mine.spans) - 1 and index == len(mine.spans[at].ms) - 1
         self._consumers.release(mine.spans[at].consumers[index], 1)
         mine.remove_at(at, index)
         self.count -= 1
-        self._leave(slot, mine, last)
+        if is_last:
+            self._leave(slot, mine, entry_id)
         return True
 
     def remove_intervals(self, slot: int, intervals: IntervalSet) -> int:
@@ -165,7 +182,7 @@ class PendingEntries:
         mine = self._of_slot.get(slot)
         if mine is None:
             return 0
-        if len(pieces) == 1 and previous_id(pieces[0][1]) == pieces[0][0]:
+        if len(pieces) == 1 and is_next(pieces[0][0], pieces[0][1]):
             return 1 if self.remove(slot, pieces[0][1]) else 0
         last = mine.spans[-1].last_id()
         before = self.count
@@ -260,8 +277,8 @@ class PendingEntries:
         """
         chains = self._chains.all
         if len(ids) == 1:
-            single = {slot: [(previous_id(ids[0]) or ID_MIN, ids[0])] for slot in self.slots_of(ids[0])}
-            return single, ids if single else []
+            slots = self.slots_of(ids[0])
+            return {slot: [only(ids[0])] for slot in slots}, ids if slots else []
         if len(chains) == 1 and len(chains[0].extents) == 1:
             found = chains[0].extents[0].find(ids)
             return ({chains[0].extents[0].slot: found.intervals()} if found.ids else {}), found.ids
@@ -453,6 +470,12 @@ class PendingEntries:
                     counts[name] = counts.get(name, 0) + 1
         assert dict(self.consumers_with_counts()) == counts, "the consumers' counts are wrong"
         assert self.count == sum(counts.values()), "count is wrong"
+
+
+def only(entry_id: EntryId) -> Interval:
+    """The interval that holds nothing but this ID, which is not 0-0."""
+    ms, seq = entry_id
+    return ((ms, seq - 1) if seq else (ms - 1, U64_MAX), entry_id)
 
 
 def _order(row: Row) -> tuple[EntryId, int]:

@@ -115,14 +115,16 @@ class Place:
         self._intervals, self._runs = NO_OFFER, []
         return runs
 
-    def end_behind(self, run: Run) -> EntryId | None:
-        """Put the end behind the last run of the offer that was accepted; returns its ID, and None in a stream of
-        several chains, where there is no end.
+    def goes_on(self, delivery: Delivery) -> bool:
+        """True if this delivery, found by the last read, begins at the end."""
+        return self._ended and delivery.intervals is self._intervals
+
+    def end_behind(self, run: Run, last: EntryId) -> bool:
+        """Put the end behind the last run of the offer that was accepted, which ends with this ID; false in a stream
+        of several chains, where there is no end.
         """
         chains = self._chains
         self._ended = chains is not None and len(chains.all) == 1
-        if not self._ended:
-            return None
-        self._slot, self._block, self._index = run.slot, run.block, run.high
-        self._id = run.block.id_at(run.high - 1)
-        return self._id
+        if self._ended:
+            self._slot, self._block, self._index, self._id = run.slot, run.block, run.high, last
+        return self._ended

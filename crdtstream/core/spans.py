@@ -97,6 +97,13 @@ class Span:
         del self.delivered_ms[low:high]
         del self.deliveries[low:high]
 
+    def remove_row(self, index: int) -> None:
+        del self.ms[index]
+        del self.seq[index]
+        del self.consumers[index]
+        del self.delivered_ms[index]
+        del self.deliveries[index]
+
     def without(self, consumer: int) -> Span:
         """A copy of the rows of other consumers."""
         twin = Span()
@@ -186,6 +193,13 @@ class SlotPending(Extent):
     def last_id(self) -> EntryId | None:
         return self.spans[-1].last_id() if self.spans else None
 
+    def ends_below(self, entry_id: EntryId) -> bool:
+        if not self.spans:
+            return True
+        span = self.spans[-1]
+        ms: int = span.ms[-1]
+        return ms < entry_id[0] or (ms == entry_id[0] and span.seq[-1] < entry_id[1])
+
     def place_of(self, entry_id: EntryId) -> int:
         """The index of the only span that may hold this ID; -1 if the ID lies below all spans."""
         if len(self.low_ids) == 1:
@@ -254,7 +268,7 @@ class SlotPending(Extent):
 
     def remove_at(self, at: int, index: int) -> None:
         span = self.own(at)
-        span.remove(index, index + 1)
+        span.remove_row(index)
         if span.ms:
             self._settle(at)
         else:

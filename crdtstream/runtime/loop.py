@@ -59,6 +59,8 @@ TICK_S = 0.1
 FAREWELL_S = 1.0
 EVERYSEC_S = 1.0
 ROOM_BYTES = 1 << 20
+# Small inputs of a turn ask for their space together.
+RESERVED_BYTES = 1 << 16
 GROWTH = 8
 TURN_BYTES_MAX = 4 << 20
 FORGOTTEN_KEYS = 10_000
@@ -116,7 +118,7 @@ class Loop:
         self._settling: list[asyncio.Future[None]] = []
         self._scheduled = False
         self.failed: bool = True
-        self._turn_bytes = 0
+        self._turn_bytes = self._reserved_bytes = 0
         self._behind_bytes = 0
         self._room_needed = 0
         self._damages_told = 0
@@ -255,7 +257,7 @@ class Loop:
         except Exception as error:
             self.fail(error)
             return
-        self._turn_bytes = 0
+        self._turn_bytes = self._reserved_bytes = 0
         if not self._unwritten.records:
             if self._settling:
                 self._tell_settled()
@@ -385,8 +387,9 @@ class Loop:
         that wait for a later turn need their space then.
         """
         self._turn_bytes += GROWTH * arrived_bytes + held_bytes
-        if self.node.standing.writable:
-            self._ask_room(ROOM_BYTES + self._turn_bytes + GROWTH * self._behind_bytes)
+        if self._turn_bytes > self._reserved_bytes and self.node.standing.writable:
+            self._reserved_bytes = self._turn_bytes + RESERVED_BYTES
+            self._ask_room(ROOM_BYTES + self._reserved_bytes + GROWTH * self._behind_bytes)
 
     def finish_input(self) -> None:
         """Schedule a turn after input was executed, or run it at once if there was much input."""

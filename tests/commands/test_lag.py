@@ -196,3 +196,36 @@ def test_a_lag_that_is_told_is_true(steps: list[tuple[str, int]]) -> None:
         assert lag == wanted or (lag is None and deleted)
         if delivered and read is not None:
             assert read + wanted == stream.entries_added()
+
+
+MOVES = st.tuples(
+    st.sampled_from(["add", "read", "delete", "trim", "forget", "west", "acknowledge"]), st.integers(0, 6)
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(MOVES, max_size=25))
+def test_a_read_that_goes_on_counts_like_one_that_looks_at_the_stream(moves: list[tuple[str, int]]) -> None:
+    east, west = region_with("1-0", "2-0", "3-0", "4-0"), Region(2)
+    west.hear(east)
+    for ms, (move, number) in enumerate(moves, 5):
+        if move == "add":
+            add(east, f"{ms}-0")
+        elif move == "west":
+            add(west, f"{ms}-2")
+            if number:
+                west.say(f"XDEL s {ms}-2")
+            east.hear(west)
+        elif move == "read":
+            stream, group = east.stream(), east.group()
+            delivery = group.next_entries(stream.chains, number + 1)
+            read = entries_read_after(stream, group, delivery)
+            group._place.lose()
+            assert read == entries_read_after(stream, group, delivery)
+            east.read_group(read, number + 1)
+        elif move == "acknowledge":
+            east.acknowledge_group()
+            east.close_turn()
+        else:
+            words = {"delete": f"XDEL s {number}-0", "trim": f"XTRIM s MAXLEN {number}", "forget": f"XSETID s {ms}-0"}
+            east.say(words[move] + (f" ENTRIESADDED {ms} MAXDELETEDID {number}-0" if move == "forget" else ""))

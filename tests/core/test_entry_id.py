@@ -1,4 +1,4 @@
-"""IDs that are minted: above the top, in the own lane, and different in each lane."""
+"""IDs that are minted: above the top, in the own lane, and different in each lane; and how their texts are read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crdtstream.core.entry_id import LANE_STRIDE, U64_MAX, EntryId, lane_of, mint, mint_at, seq_above
+from crdtstream.core.entry_id import (
+    LANE_STRIDE,
+    U64_MAX,
+    EntryId,
+    is_next,
+    lane_of,
+    mint,
+    mint_at,
+    next_id,
+    parse_id,
+    parse_plain,
+    seq_above,
+)
 
 edges = st.sampled_from([2**32, 2**53, U64_MAX - LANE_STRIDE, U64_MAX - 1, U64_MAX])
 u64 = st.integers(0, 5) | st.integers(0, 3 * LANE_STRIDE) | edges
@@ -49,3 +61,23 @@ def test_what_is_minted_at_a_millisecond(ms: int, top: EntryId, lane: int) -> No
         assert minted[1] % LANE_STRIDE == lane and minted[1] <= U64_MAX
     else:
         assert ms < top[0] or (ms == top[0] and seq_above(top[1], lane) > U64_MAX)
+
+
+@given(tops, tops)
+def test_the_next_id_is_known_when_it_is_seen(one: EntryId, two: EntryId) -> None:
+    after = next_id(one)
+    assert is_next(one, two) == (two == after)
+    assert after is None or is_next(one, after)
+
+
+@given(tops, st.sampled_from([b"", b"0", b"000000000000000000"]))
+def test_an_id_in_plain_digits_is_read_like_any_other(entry_id: EntryId, zeros: bytes) -> None:
+    text = zeros + b"%d-" % entry_id[0] + zeros + b"%d" % entry_id[1]
+    assert parse_plain(text) in (entry_id, None)
+    assert parse_id(text, 7) == entry_id
+
+
+@pytest.mark.parametrize("text", [b"", b"-", b"1", b"1-", b"-1", b"1-2-3", b"1--2", b"+1-2", b"1- 2", b"1_0-2", b"1-x"])
+def test_what_is_not_two_numbers_in_plain_digits(text: bytes) -> None:
+    assert parse_plain(text) is None
+    assert parse_plain(b"1-" + b"9" * 18) == (1, 10**18 - 1) and parse_plain(b"1-" + b"9" * 19) is None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from crdtstream.core.by_origin import ByOrigin
 from crdtstream.core.causality import Dot
 from crdtstream.core.chain import Chains
-from crdtstream.core.delivery import Delivery
+from crdtstream.core.delivery import Delivery, joined
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Interval, Position
 from crdtstream.core.encoding import encode_entry
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
@@ -324,3 +324,18 @@ def test_several_origins_are_read_in_the_order_of_ids() -> None:
     delivery = view.group.next_entries(view.chains, 2)
     assert delivery.intervals == {1: [(ID_MIN, (1, 0))], 2: [(ID_MIN, (1, 5))]}
     assert b"".join(delivery.chunks) == encode_entry((1, 0), [b"f", b"v"]) + encode_entry((1, 5), [b"f", b"v"])
+
+
+def test_what_alternating_origins_wrote_becomes_pending_as_one_slice_of_each() -> None:
+    view = View(3)
+    view.trees[2] = EntryTree()
+    for ms in (1, 2, 3):
+        view.trees[2].append((ms, 5), ms, encode_entry((ms, 5), [b"f", b"v"]))
+    view.chains.note_grown(2, view.trees[2])
+    delivery = view.group.next_entries(view.chains, 5)
+    slices = {slot: [(one.low, one.high) for one in found] for slot, found in joined(delivery.runs).items()}
+    assert len(delivery.runs) == 5 and slices == {1: [(0, 3)], 2: [(0, 2)]}
+    view.group.apply_delivered(view.trees, b"c", 1, delivery.intervals, False)
+    view.group.check()
+    assert view.group.pending.ids(1, None) == [(1, 0), (2, 0), (3, 0)]
+    assert view.group.pending.ids(2, None) == [(1, 5), (2, 5)]

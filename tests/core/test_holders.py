@@ -6,7 +6,7 @@ from array import array
 
 import pytest
 
-from crdtstream.core.holders import Holders
+from crdtstream.core.holders import IDLE_MIN, Holders
 
 
 def test_a_consumer_keeps_its_number_while_it_holds_something() -> None:
@@ -17,12 +17,25 @@ def test_a_consumer_keeps_its_number_while_it_holds_something() -> None:
     holders.check()
 
 
-def test_a_freed_number_is_used_again() -> None:
+def test_a_consumer_that_holds_nothing_keeps_its_number_and_is_not_shown() -> None:
     holders = Holders()
-    alice = holders.take(b"alice", 1)
+    alice, bob = holders.take(b"alice", 1), holders.take(b"bob", 1)
     holders.release(alice, 1)
+    holders.check()
     assert holders.number_of(b"alice") is None and holders.count_of(b"alice") == 0
-    assert holders.take(b"bob", 1) == alice and holders.name_of(alice) == b"bob"
+    assert holders.with_counts() == [(b"bob", 1)] and holders.numbered() == [(bob, b"bob")]
+    assert holders.take(b"alice", 1) == alice
+    holders.check()
+
+
+def test_numbers_are_freed_and_used_again_once_most_consumers_hold_nothing() -> None:
+    holders = Holders()
+    held = [holders.take(b"consumer-%d" % index, 1) for index in range(2 * IDLE_MIN + 1)]
+    for number in held[: IDLE_MIN + 1]:
+        holders.release(number, 1)
+        holders.check()
+    assert holders.take(b"bob", 1) in held[: IDLE_MIN + 1]
+    assert len(holders.numbered()) == IDLE_MIN + 1
     holders.check()
 
 

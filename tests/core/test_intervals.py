@@ -59,6 +59,7 @@ def test_a_set_is_what_was_added_and_not_removed(made: tuple[IntervalSet, set[En
     assert one.pairs() == maximal(model)
     assert [i for i in IDS if one.contains(i)] == sorted(model)
     assert one.max() == max(model, default=None)
+    assert [entry_id for entry_id in IDS if one.ends_at(entry_id)] == sorted(model)[-1:]
     assert bool(one) == bool(model)
     assert len(one) == len(maximal(model))
     assert IntervalSet.of(one.pairs()) == one

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from crdtstream.core import spans
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, U64_MAX, EntryId
+from crdtstream.core.holders import IDLE_MIN
 from crdtstream.core.intervals import Interval, IntervalSet
 from crdtstream.core.pending import PendingEntries, Row
 from crdtstream.core.spans import SlotPending, Span
@@ -261,10 +262,10 @@ def test_a_shared_span_stays_when_its_neighbour_joins_it() -> None:
 
 def test_numbers_of_consumers_that_left_are_used_again() -> None:
     entries = PendingEntries()
-    for ms in range(1, 101):
+    for ms in range(1, 10 * IDLE_MIN):
         entries.add(1, [(ms, 1)], b"%d" % ms, ms, 1)
         assert entries.remove(1, (ms, 1))
-    assert entries._consumers._end == 1
+    assert entries._consumers._end == IDLE_MIN + 1
     entries.check()
 
 
