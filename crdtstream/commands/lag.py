@@ -54,7 +54,8 @@ def entries_read_after(stream: Stream, group: Group, delivery: Delivery) -> int:
     if delivery.count == 0:
         return group.entries_read
     known = group.entries_read != UNKNOWN_ENTRIES_READ
-    # The delivery before left a known counter, so the rule applied to it, and only another writer could change that.
+    # The delivery before left a known counter, so the rule applied to it. A removal, SETID and an acknowledgement from
+    # another region lose the group's place; another writer does not.
     if known and group.goes_on(delivery) and stream.writers <= 1 and stream.max_deleted() == ID_MIN:
         return group.entries_read + delivery.count
     if not follows_rule(stream, group):
@@ -74,7 +75,7 @@ def follows_rule(stream: Stream, group: Group) -> bool:
         return False
     if not stream.writers:
         return True
-    slot = stream.first_writer()
+    slot = stream.only_writer()
     passed = group.passed.get(slot)
     if passed is None:
         return True

@@ -1,8 +1,8 @@
 """What a stream has of each origin, by slot.
 
 Most streams have one origin, and a dictionary of one takes four times the memory of this: the first origin is kept
-beside the dictionary of the others, which is made with the second one. All come in the order of a dictionary, in which
-they were first added.
+beside the dictionary of the others, which is made with the second one. Iteration keeps the order of insertion, as a
+dictionary does.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 
-T = TypeVar("T")
+from crdtstream.core.chain import NO_SLOT
 
-NO_SLOT = -1
+T = TypeVar("T")
 
 
 class ByOrigin(Generic[T]):

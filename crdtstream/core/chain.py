@@ -138,8 +138,20 @@ class Chains(Generic[T]):
             first = extent.first_id()
             if first is not None:
                 found.append((first, slot))
-        for _, slot in sorted(found):
-            self._place(slot, extents[slot])
+        piles: list[list[T]] = []
+        for first, slot in sorted(found):
+            extent = extents[slot]
+            extent.slot = slot
+            _pile_ending_below(piles, first, region_of(slot)).append(extent)
+        self.all = tuple([self._chain_of(pile) for pile in piles])
+
+    def _chain_of(self, pile: list[T]) -> Chain[T]:
+        self._numbers += 1
+        chain: Chain[T] = Chain(self._numbers, region_of(pile[0].slot))
+        chain.extents = tuple(pile)
+        chain.lows = tuple([extent.first_id() or ID_MIN for extent in pile[1:]])
+        pile[-1].tip = True
+        return chain
 
     def _place(self, slot: int, extent: T) -> None:
         first = extent.first_id()
@@ -198,6 +210,14 @@ class Chains(Generic[T]):
                 assert low <= (extent.first_id() or ID_MIN), f"slot {extent.slot} begins below its lower bound"
             for extent, low in zip(chain.extents, chain.lows, strict=False):
                 assert (extent.last_id() or ID_MIN) < low, f"slot {extent.slot} overlaps the next extent"
+
+
+def _pile_ending_below(piles: list[list[T]], first: EntryId, region: int) -> list[T]:
+    for pile in piles:
+        if region_of(pile[0].slot) == region and (pile[-1].last_id() or ID_MIN) < first:
+            return pile
+    piles.append([])
+    return piles[-1]
 
 
 def without(row: tuple[U, ...], at: int) -> tuple[U, ...]:

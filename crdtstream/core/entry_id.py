@@ -19,7 +19,7 @@ EntryId = tuple[int, int]
 
 U64_MAX: Final = 2**64 - 1
 ID_TEXT_MAX: Final = 128
-# So many digits are below 2^63.
+# A number of so many digits is below 2^63.
 PLAIN_DIGITS: Final = 18
 ZERO: Final = 48
 NINE: Final = 57
@@ -109,7 +109,7 @@ def at_most(one: EntryId, two: EntryId) -> bool:
     return one[0] < two[0] or (one[0] == two[0] and one[1] <= two[1])
 
 
-def highest(one: EntryId, two: EntryId) -> EntryId:
+def higher(one: EntryId, two: EntryId) -> EntryId:
     return two if at_most(one, two) else one
 
 

@@ -11,9 +11,10 @@ IDLE_MIN: Final = 64
 
 
 class Holders:
-    """The consumers that hold something, each with its number and how many entries it holds.
+    """The consumers that hold something, or lately did, each with its number and how many entries it holds.
 
     A consumer that holds nothing keeps its number for a while, because it will usually receive the next entry soon.
+    Nobody else sees that: `with_counts` and `numbered` leave such consumers out.
 
     Invariant: a number has a name and a count, or it is free; `_idle` of the counts are 0.
     """

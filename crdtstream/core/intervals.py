@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
-from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, at_most, highest, next_id
+from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, at_most, higher, next_id
 
 Interval = tuple[EntryId, EntryId]
 
@@ -119,7 +119,7 @@ class IntervalSet:
         """The parts of (low, high] that are not in the set, ascending."""
         if len(self._lows) == 1 and at_most(self._lows[0], low):
             # Most sets are one interval that reaches down to where the question begins.
-            low = highest(low, self._highs[0])
+            low = higher(low, self._highs[0])
             return [] if at_most(high, low) else [(low, high)]
         gaps: list[Interval] = []
         for piece_low, piece_high in self.pieces(low, high):

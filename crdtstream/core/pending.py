@@ -4,7 +4,8 @@ Entries are kept for each origin slot in ID order, in *spans*: rows in columns o
 long. So a pending entry costs 36 bytes however entries were read, acknowledged and claimed; none is an object that the
 garbage collector has to visit; and a change moves at most one span. IDs are stored rather than looked up in the stream,
 because a pending ID outlives its deleted entry. In the columns a consumer is a number, which is assigned when the
-consumer begins to hold something and freed once it holds nothing, so columns stay narrow however many come and go.
+consumer begins to hold something and freed some time after it holds nothing, so columns stay narrow however many come
+and go.
 
 The pending entries of an origin mostly lie above those of earlier origins of the same region, so the slots of a region
 form chains (core/chain.py), and an ID is looked for in one slot of each chain. A slot without pending entries is not
@@ -278,7 +279,7 @@ class PendingEntries:
         chains = self._chains.all
         if len(ids) == 1:
             slots = self.slots_of(ids[0])
-            return {slot: [only(ids[0])] for slot in slots}, ids if slots else []
+            return {slot: [interval_of(ids[0])] for slot in slots}, ids if slots else []
         if len(chains) == 1 and len(chains[0].extents) == 1:
             found = chains[0].extents[0].find(ids)
             return ({chains[0].extents[0].slot: found.intervals()} if found.ids else {}), found.ids
@@ -472,7 +473,7 @@ class PendingEntries:
         assert self.count == sum(counts.values()), "count is wrong"
 
 
-def only(entry_id: EntryId) -> Interval:
+def interval_of(entry_id: EntryId) -> Interval:
     """The interval that holds nothing but this ID, which is not 0-0."""
     ms, seq = entry_id
     return ((ms, seq - 1) if seq else (ms - 1, U64_MAX), entry_id)

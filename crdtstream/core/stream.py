@@ -112,9 +112,10 @@ class Stream:
         """The current expiries as (expires_ms, slot, counter), ascending: the winner is last."""
         return sorted([(meta.expires_ms, slot, meta.expiry_counter) for slot, meta in self._expiring.items()])
 
-    def first_writer(self) -> int:
-        """The lowest origin whose adds are not all voided; there must be one."""
-        return min([slot for slot, meta in self.metas.items() if meta.add_counter])
+    def only_writer(self) -> int:
+        """The one origin whose adds are not all voided."""
+        (slot,) = [slot for slot, meta in self.metas.items() if meta.add_counter]
+        return slot
 
     def first_id(self) -> EntryId | None:
         if len(self.chains.all) == 1:
@@ -423,6 +424,9 @@ class Stream:
 
     def derive(self) -> None:
         """Recompute everything derived, after parts were installed other than by an effect."""
+        self.groups = self.groups or _NO_GROUPS
+        self.destroyed = self.destroyed or _NO_DESTROYED
+        self.deleted = self.deleted or _NO_DELETED
         self._choose_trees()
         self.length = sum([tree.count for tree in self.trees.values()])
         self.choose_registers()

@@ -358,7 +358,7 @@ class StateReader:
             group.pending.name_holders(self._holders)
         except KeyError as error:
             raise CodecError(f"consumer number {error.args[0]} of pending entries has no name") from error
-        if not all(count for _, count in group.pending.consumers_with_counts()):
+        if len(group.pending.holders()) != len(self._holders):
             raise CodecError("a consumer is named as a holder and holds nothing")
         group.derive()
         self._stream.put_group(self._group_name, group)

@@ -388,8 +388,9 @@ class Loop:
         """
         self._turn_bytes += GROWTH * arrived_bytes + held_bytes
         if self._turn_bytes > self._reserved_bytes and self.node.standing.writable:
-            self._reserved_bytes = self._turn_bytes + RESERVED_BYTES
-            self._ask_room(ROOM_BYTES + self._reserved_bytes + GROWTH * self._behind_bytes)
+            reserved_bytes = self._turn_bytes + RESERVED_BYTES
+            if self._ask_room(ROOM_BYTES + reserved_bytes + GROWTH * self._behind_bytes):
+                self._reserved_bytes = reserved_bytes
 
     def finish_input(self) -> None:
         """Schedule a turn after input was executed, or run it at once if there was much input."""

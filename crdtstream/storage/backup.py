@@ -16,6 +16,7 @@ Invariant: the position was durable in the region before any segment was copied,
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -244,7 +245,10 @@ class Frozen:
         return sorted(self._sizes)
 
     def size(self, name: str) -> int:
-        return self._sizes[name]
+        try:
+            return self._sizes[name]
+        except KeyError:
+            raise DiskFailed(errno.ENOENT, f"{name} is not among the files of {self._directory}") from None
 
     def read(self, name: str, offset: int, length: int) -> bytes:
         path = os.path.join(self._directory, name)

@@ -136,7 +136,7 @@ def _checksum(payload: bytes | memoryview, number: int, offset: int) -> int:
 def read_sections(disk: Disk, name: str, number: int, byte_count: int) -> Iterator[tuple[int, memoryview]]:
     """Read (offset of the payload, payload) for each section of a file, one at a time, and verify its checksum.
 
-    What a whole file takes would be new memory for each file; that of a section is used again for the next one.
+    Reading a whole file would need new memory for each file; a section uses the memory of the one before.
     """
     size = disk.size(name)
     if size < byte_count:
@@ -145,9 +145,10 @@ def read_sections(disk: Disk, name: str, number: int, byte_count: int) -> Iterat
     offset = HEADER_BYTES
     while offset < byte_count:
         begin = offset + SECTION_BYTES
-        if byte_count < begin:
+        head = disk.read(name, offset, SECTION_BYTES)
+        if byte_count < begin or len(head) < SECTION_BYTES:
             raise CheckpointDamaged(name, offset, "a section header is truncated")
-        checksum, length = _SECTION.unpack(disk.read(name, offset, SECTION_BYTES))
+        checksum, length = _SECTION.unpack(head)
         payload = disk.read(name, begin, length) if length <= byte_count - begin else b""
         if len(payload) < length or _checksum(payload, number, offset) != checksum:
             raise CheckpointDamaged(name, offset, "the checksum of a section is wrong")

@@ -18,6 +18,7 @@ from crdtstream.core.stream import Stream
 from crdtstream.protocols.columns import CodecError
 from crdtstream.protocols.rows import Row, Rows
 from crdtstream.protocols.state_rows import (
+    _HOLDER,
     KNOWN_FIELDS,
     StateReader,
     StreamImage,
@@ -135,6 +136,7 @@ def test_all_that_is_kept_comes_back() -> None:
         tree.check()
     assert second == ((0, b"gone"), None, 78)
     assert third[0] == (0, b"") and plain(third[1]) == plain(Stream())
+    assert third[1] is not None and third[1].deleted is Stream().deleted, "an empty dictionary of its own"
 
 
 def test_a_capture_stays_as_it_was() -> None:
@@ -161,6 +163,15 @@ def test_metadata_without_a_dropped_counter_is_as_before_format_3() -> None:
     image = capture_stream(KEY, stream, 1)
     ((_, found, _),) = read(rows_of(image, {}), {})
     assert found is not None and found.metas[1].dropped_counter == 9
+
+
+def test_a_holder_of_nothing_is_refused() -> None:
+    blocks: dict[int, Block] = {}
+    rows = rows_of(capture_stream(KEY, full_stream(), 77), blocks)
+    at = next(at for at, row in enumerate(rows) if row[0] == _HOLDER)
+    rows.insert(at, (_HOLDER, 1_000, b"ghost"))
+    with pytest.raises(CodecError, match="holds nothing"):
+        read(rows, blocks)
 
 
 def test_bad_rows_are_refused() -> None:

@@ -165,6 +165,8 @@ def test_a_frozen_disk_changes_nothing(data: Path, tmp_path: Path) -> None:
     for change in changes:
         with pytest.raises(DiskFailed, match="it needs a repair"):
             change()
+    with pytest.raises(DiskFailed, match="other is not among the files of"):
+        disk.size("other")
     (tmp_path / "target" / "manifest").unlink()
     with pytest.raises(DiskFailed, match="cannot read"):
         disk.read("manifest", 0, 1)

@@ -126,6 +126,18 @@ def test_a_file_that_lost_its_end_is_damage(disk: RealDisk, missing: int, reason
         list(read_sections(disk, "blocks-3", 3, byte_count))
 
 
+@pytest.mark.parametrize(("missing", "reason"), [(2, "checksum"), (12, "a section header is truncated")])
+def test_a_file_that_shrinks_while_it_is_read_is_damage(
+    disk: RealDisk, monkeypatch: pytest.MonkeyPatch, missing: int, reason: str
+) -> None:
+    byte_count = write_file(disk, [b"a" * 5])
+    disk.write("blocks-3", byte_count - 1, b"x")
+    disk.truncate("blocks-3", byte_count - missing)
+    monkeypatch.setattr(RealDisk, "size", lambda _disk, _name: byte_count)
+    with pytest.raises(CheckpointDamaged, match=reason):
+        list(read_sections(disk, "blocks-3", 3, byte_count))
+
+
 def test_half_a_head_of_a_section_is_damage(disk: RealDisk) -> None:
     byte_count = write_file(disk, [b"a" * 5])
     disk.write("blocks-3", byte_count, b"half")
