@@ -7,7 +7,7 @@ dictionary does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 from crdtstream.core.chain import NO_SLOT
@@ -16,11 +16,12 @@ T = TypeVar("T")
 
 
 class ByOrigin(Generic[T]):
-    """A dictionary slot -> part that is small while it has one."""
+    """A dictionary slot -> part that is small while it has one; `make` makes the part of an origin that has none."""
 
-    __slots__ = ("_first", "_others", "_slot")
+    __slots__ = ("_first", "_make", "_others", "_slot")
 
-    def __init__(self) -> None:
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
         # Of the first origin; there are others only if there is a first one.
         self._slot = NO_SLOT
         self._first: T | None = None
@@ -31,6 +32,18 @@ class ByOrigin(Generic[T]):
             return self._first
         others = self._others
         return None if others is None else others.get(slot)
+
+    def of(self, slot: int) -> T:
+        """The part of this origin, made if necessary."""
+        first = self._first
+        if slot == self._slot and first is not None:
+            return first
+        others = self._others
+        found = None if others is None else others.get(slot)
+        if found is None:
+            found = self._make()
+            self[slot] = found
+        return found
 
     def __getitem__(self, slot: int) -> T:
         found = self.get(slot)

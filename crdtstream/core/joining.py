@@ -86,12 +86,12 @@ def join_stream(mine: Stream, vector: VersionVector, theirs: Stream, their_vecto
         forgotten[slot] = max(here, there)
     for slot in sorted({*mine.trees, *theirs.trees}):
         other = theirs.trees.get(slot) or _NO_TREE
-        removed = join_tree(mine.tree(slot), vector.get(slot), other, their_vector.get(slot))
+        removed = join_tree(mine.trees.of(slot), vector.get(slot), other, their_vector.get(slot))
         if dropping:
             drop_references(mine, slot, removed)
     for slot in slots:
         meta = theirs.metas.get(slot) or _NO_META
-        join_meta(mine.meta(slot), vector.get(slot), meta, their_vector.get(slot), forgotten[slot])
+        join_meta(mine.metas.of(slot), vector.get(slot), meta, their_vector.get(slot), forgotten[slot])
     mine.derive()
 
 

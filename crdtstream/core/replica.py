@@ -101,9 +101,9 @@ class Replica:
         stream = self._open(key)
         self.prepared += 1
         counter = self.applied.vector.next(slot)
-        meta = stream.meta(slot)
+        meta = stream.metas.of(slot)
         name = id_reply(self._id_writer.text(entry_id))
-        tree = stream.tree(slot)
+        tree = stream.trees.of(slot)
         block = tree.append(entry_id, counter, encode_named(name, fields))
         self._note_added(key, meta, counter, block, 1)
         stream.note_added(slot, tree, meta, counter, entry_id, 1)
@@ -115,7 +115,7 @@ class Replica:
         stream = self._open(key)
         self.prepared += burst.count
         counter = vector.get(slot) + 1
-        meta, tree = stream.meta(slot), stream.tree(slot)
+        meta, tree = stream.metas.of(slot), stream.trees.of(slot)
         low = 0
         while low < burst.count:
             block, high = tree.append_burst(burst, low, counter)
@@ -163,14 +163,14 @@ class Replica:
         """Append already encoded entries as one effect; the block must have the next counters."""
         counter = self.applied.counter() + 1
         assert block.counter_at(0) == counter, "the block was numbered for another counter"
-        first, before = self.keyspace.ensure(key).meta(self.applied.slot).next_count(counter)
+        first, before = self.keyspace.ensure(key).metas.of(self.applied.slot).next_count(counter)
         self._commit(fx.EntriesAdded(key, first, before, block, 0, block.count))
 
     def count_add(self, key: Key) -> None:
         """Prepare an add without an entry."""
         self.acknowledge_key(key)
         counter = self.applied.counter() + 1
-        first, before = self.keyspace.ensure(key).meta(self.applied.slot).next_count(counter)
+        first, before = self.keyspace.ensure(key).metas.of(self.applied.slot).next_count(counter)
         self._commit(fx.AddCounted(key, first, before))
 
     def remove_entries(
@@ -188,7 +188,7 @@ class Replica:
         if stream is None or not (ranges or references):
             return 0
         if max_deleted is not None:
-            max_deleted = max(max_deleted, stream.meta(self.applied.slot).removed_id)
+            max_deleted = max(max_deleted, stream.metas.of(self.applied.slot).removed_id)
         before = stream.length
         self._prepare(fx.EntriesRemoved(key, ranges, trimmed, max_deleted, references))
         return before - stream.length

@@ -75,9 +75,9 @@ class Stream:
     )
 
     def __init__(self) -> None:
-        self.trees: ByOrigin[EntryTree] = ByOrigin()
+        self.trees = ByOrigin(EntryTree)
         self.chains: Chains[EntryTree] = Chains()
-        self.metas: ByOrigin[OriginMeta] = ByOrigin()
+        self.metas = ByOrigin(OriginMeta)
         self.groups = _NO_GROUPS
         self.destroyed = _NO_DESTROYED
         self.deleted = _NO_DELETED
@@ -191,20 +191,6 @@ class Stream:
 
     # Effects
 
-    def meta(self, slot: int) -> OriginMeta:
-        meta = self.metas.get(slot)
-        if meta is None:
-            meta = OriginMeta()
-            self.metas[slot] = meta
-        return meta
-
-    def tree(self, slot: int) -> EntryTree:
-        tree = self.trees.get(slot)
-        if tree is None:
-            tree = EntryTree()
-            self.trees[slot] = tree
-        return tree
-
     def note_added(
         self, slot: int, tree: EntryTree, meta: OriginMeta, last_counter: int, last_id: EntryId, count: int
     ) -> None:
@@ -225,18 +211,17 @@ class Stream:
     def apply_added(self, slot: int, counter: int, first: int, before: int, block: Block, low: int, high: int) -> None:
         """Link another origin's block; `counter` is the effect's first counter."""
         count = high - low
-        tree = self.tree(slot)
+        tree, meta = self.trees.of(slot), self.metas.of(slot)
         tree.link(block, low, high)
-        meta = self.meta(slot)
+        last_id, before_id = block.id_at(high - 1), meta.add_id
         meta.count(first, before, count)
-        before_id = meta.add_id
-        self.note_added(slot, tree, meta, counter + count - 1, block.id_at(high - 1), count)
+        self.note_added(slot, tree, meta, counter + count - 1, last_id, count)
         # Only an unsound origin lowers its own register; then the maximum must be recomputed.
         if meta.add_id < before_id:
             self.choose_registers()
 
     def apply_add_counted(self, slot: int, counter: int, first: int, before: int) -> None:
-        meta = self.meta(slot)
+        meta = self.metas.of(slot)
         meta.count(first, before, 1)
         if not meta.add_counter:
             self.writers += 1
@@ -253,14 +238,14 @@ class Stream:
         for origin, pieces in ranges.items():
             self._remove_counters(origin, pieces)
             if trimmed and pieces:
-                meta = self.meta(origin)
+                meta = self.metas.of(origin)
                 meta.trimmed_to = max(meta.trimmed_to, pieces[-1][1])
         if max_deleted is not None:
             self._remove_register(slot, counter, max_deleted)
 
     def drop_references(self, slot: int, counter: int, references: dict[int, list[Interval]]) -> None:
         """Remove the pending entries with these IDs from all groups; the dot is that of the removal."""
-        meta = self.meta(slot)
+        meta = self.metas.of(slot)
         meta.dropped_counter = max(meta.dropped_counter, counter)
         for group in self.groups.values():
             group.apply_dropped(references)
@@ -282,7 +267,7 @@ class Stream:
             group.unsettle(origin)
 
     def _remove_register(self, slot: int, counter: int, max_deleted: EntryId) -> None:
-        meta = self.meta(slot)
+        meta = self.metas.of(slot)
         before_id = meta.removed_id
         meta.removed_counter = counter
         meta.removed_id = max_deleted
@@ -313,7 +298,7 @@ class Stream:
         for origin, meta in self.metas.items():
             meta.void(context.get(origin))
         for origin, (first, added) in counts.items():
-            self.meta(origin).void_count(first, added)
+            self.metas.of(origin).void_count(first, added)
         self.groups = _NO_GROUPS
         # A create whose context covers this DEL also covers everything in the context of the DEL.
         self.forget_tombstones(context)
@@ -334,7 +319,7 @@ class Stream:
         for origin, meta in self._expiring.items():
             meta.void_expiry(context.get(origin))
         if expires_ms != VOID_EXPIRY:
-            meta = self.meta(slot)
+            meta = self.metas.of(slot)
             meta.expiry_counter, meta.expires_ms = counter, expires_ms
             self._expiring = {**self._expiring, slot: meta}
         self._choose_expiry_of(list(self._expiring.items()))
@@ -351,7 +336,7 @@ class Stream:
     def apply_id_set(
         self, slot: int, counter: int, last_id: EntryId, max_deleted: EntryId | None, offset: int | None, weight: int
     ) -> None:
-        meta = self.meta(slot)
+        meta = self.metas.of(slot)
         before_id = meta.set_id
         meta.set_counter = counter
         meta.set_id = last_id

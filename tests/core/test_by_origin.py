@@ -11,13 +11,18 @@ from crdtstream.core.by_origin import ByOrigin
 SLOTS = st.integers(1, 4)
 
 
-@given(st.lists(st.tuples(SLOTS, st.booleans())))
-def test_it_is_a_dictionary_in_the_same_order(steps: list[tuple[int, bool]]) -> None:
-    parts: ByOrigin[str] = ByOrigin()
+PUT, MAKE, DELETE = range(3)
+
+
+@given(st.lists(st.tuples(SLOTS, st.sampled_from([PUT, MAKE, DELETE]))))
+def test_it_is_a_dictionary_in_the_same_order(steps: list[tuple[int, int]]) -> None:
+    parts = ByOrigin(str)
     model: dict[int, str] = {}
-    for number, (slot, adds) in enumerate(steps):
-        if adds:
+    for number, (slot, step) in enumerate(steps):
+        if step == PUT:
             parts[slot] = model[slot] = f"part {number}"
+        elif step == MAKE:
+            assert parts.of(slot) == model.setdefault(slot, "")
         elif slot in model:
             del parts[slot], model[slot]
         assert parts.items() == list(model.items()) and parts.values() == list(model.values())
@@ -30,7 +35,7 @@ def test_it_is_a_dictionary_in_the_same_order(steps: list[tuple[int, bool]]) -> 
 
 @pytest.mark.parametrize("slots", [[], [1], [1, 2]])
 def test_an_origin_that_has_nothing(slots: list[int]) -> None:
-    parts: ByOrigin[str] = ByOrigin()
+    parts = ByOrigin(str)
     for slot in slots:
         parts[slot] = "part"
     with pytest.raises(KeyError):

@@ -34,7 +34,7 @@ class View:
     """A group as one region sees it; the entries of origin 1 are numbered, ID and counter alike."""
 
     def __init__(self, entries: int = 0, start: int = 0, dot: Dot = FIRST) -> None:
-        self.trees: ByOrigin[EntryTree] = ByOrigin()
+        self.trees = ByOrigin(EntryTree)
         self.trees[SLOT] = EntryTree()
         self.chains: Chains[EntryTree] = Chains()
         self.entries = 0

@@ -22,7 +22,7 @@ class PlaceMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.trees: ByOrigin[EntryTree] = ByOrigin()
+        self.trees = ByOrigin(EntryTree)
         self.chains: Chains[EntryTree] = Chains()
         self.group = Group((1, 1), Position(), -1)
         self.ids: dict[int, list[tuple[int, int]]] = {slot: [] for slot in SLOTS}
@@ -99,7 +99,7 @@ TestPlace = PlaceMachine.TestCase
 
 
 def group_of(entries: int) -> tuple[Group, Chains[EntryTree], ByOrigin[EntryTree]]:
-    trees, chains = ByOrigin[EntryTree](), Chains[EntryTree]()
+    trees, chains = ByOrigin(EntryTree), Chains[EntryTree]()
     trees[1] = EntryTree()
     for number in range(1, entries + 1):
         trees[1].append((number, 0), number, encode_entry((number, 0), [b"f", b"v"]))

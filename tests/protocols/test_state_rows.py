@@ -14,6 +14,7 @@ from crdtstream.core.encoding import encode_entry
 from crdtstream.core.group import Create, Group
 from crdtstream.core.idempotence import Producers
 from crdtstream.core.intervals import IntervalSet
+from crdtstream.core.origin_meta import OriginMeta
 from crdtstream.core.stream import Stream
 from crdtstream.protocols.columns import CodecError
 from crdtstream.protocols.rows import Row, Rows
@@ -59,14 +60,14 @@ def full_stream() -> Stream:
     stream.deleted = {1: 5, 2: 2**63}
     stream.destroyed = {b"gone": {1: 3}, b"": {}}
     for slot in (1, 258):
-        meta = stream.meta(slot)
+        meta = stream.metas.of(slot)
         for number, name in enumerate(KNOWN_FIELDS[type(meta)].split(), slot):
             setattr(meta, name, (number, 2**64 - number) if name.endswith("_id") else number)
     stream.metas[1].offset = -(2**63)
     for first in (1, 101):
-        stream.tree(1).link(entry_block(first, 100), 0, 100)
-    stream.tree(1).remove_through(7)
-    stream.tree(258)
+        stream.trees.of(1).link(entry_block(first, 100), 0, 100)
+    stream.trees.of(1).remove_through(7)
+    stream.trees.of(258)
     stream.put_group(b"g", full_group())
     stream.producers = full_producers()
     stream.put_group(b"h", Group((1, 9), Position(), -1))
@@ -147,7 +148,7 @@ def test_a_capture_stays_as_it_was() -> None:
     group.pending.remove(1, (9, 1))
     group.pending.set(1, (10, 1), b"z", 1, 1)
     group.delivered.clear()
-    stream.metas = ByOrigin()
+    stream.metas = ByOrigin(OriginMeta)
     stream.trees[1].remove_counters(50, 60)
     blocks: dict[int, Block] = {}
     ((_, found, _),) = read(rows_of(image, blocks), blocks)
@@ -156,10 +157,10 @@ def test_a_capture_stays_as_it_was() -> None:
 
 def test_metadata_without_a_dropped_counter_is_as_before_format_3() -> None:
     stream = Stream()
-    stream.meta(1).first = 7
+    stream.metas.of(1).first = 7
     ((_, slot, values),) = [row for row in capture_stream(KEY, stream, 1).rows if row[0] == 2]
     assert isinstance(values, bytes) and (slot, len(values)) == (1, 18 * 8)
-    stream.meta(1).dropped_counter = 9
+    stream.metas.of(1).dropped_counter = 9
     image = capture_stream(KEY, stream, 1)
     ((_, found, _),) = read(rows_of(image, {}), {})
     assert found is not None and found.metas[1].dropped_counter == 9
