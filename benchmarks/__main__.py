@@ -18,7 +18,7 @@ from rich.console import Console
 
 from benchmarks import plots
 from benchmarks.bench import COUNTED, FULL, QUICK, Bench, find_node
-from benchmarks.figures import Result, with_instructions
+from benchmarks.figures import Result, medians, with_instructions
 from benchmarks.instructions import Counter, find_counter
 from benchmarks.machine import describe
 from benchmarks.profiling import Profile
@@ -76,7 +76,7 @@ def main(
         timed = partial(Bench, scale, node, program.absolute(), taken)
         small = replace(COUNTED, repetitions=scale.repetitions)
         counted = None if counter is None else partial(Bench, small, node, program.absolute(), counter=counter)
-        results, failures = measure(chosen, timed, counted)
+        results, failures = measure(chosen, timed, counted, 1 if taken is not None else scale.repetitions)
     show(results, machine, failures, as_json, taken)
     for path in plots.draw(results, plots_in) if plots_in is not None else ():
         progress.print(f"drawn: {path}", markup=False)
@@ -90,7 +90,7 @@ def counting(wanted: bool, counter: Counter | None) -> str:
 
 
 def measure(
-    rows: list[Row], timed: Callable[[], Bench], counted: Callable[[], Bench] | None
+    rows: list[Row], timed: Callable[[], Bench], counted: Callable[[], Bench] | None, repetitions: int
 ) -> tuple[list[Result], dict[str, str]]:
     """Return the results of the rows, and why some could not be measured. Instructions are counted in a pass of their
     own, so that the figures of the first pass are those of servers that nobody observes.
@@ -100,18 +100,21 @@ def measure(
     for number, row in enumerate(rows, 1):
         with progress.status(f"{number} of {len(rows)}: {row.name}"):
             try:
-                with timed() as bench:
-                    taken = row.measure(bench, row.name)
+                taken = medians([run(row, timed) for _ in range(repetitions if row.whole else 1)])
                 results += taken
                 if counted is not None and row.counted:
-                    with counted() as bench:
-                        results[-len(taken) :] = with_instructions(taken, row.measure(bench, row.name))
+                    results[-len(taken) :] = with_instructions(taken, run(row, counted))
             except (ProcessError, ReplyError, RedisError, OSError, SubprocessError) as error:
                 failures[row.name] = str(error)
             except KeyboardInterrupt:
                 failures[row.name] = "interrupted; later rows were not measured"
                 break
     return results, failures
+
+
+def run(row: Row, started: Callable[[], Bench]) -> list[Result]:
+    with started() as bench:
+        return row.measure(bench, row.name)
 
 
 def show(

@@ -19,7 +19,7 @@ from benchmarks.servers import BenchmarkError, Region
 from benchmarks.wire import Connection, command
 
 RESTART = Target(AT_MOST, 10.0)
-STALL = Target(AT_MOST, 10.0)
+STALL = Target(AT_MOST, 5.0)
 PLANNED = Target(AT_MOST, 5.0)
 MANY_STARTS = Target(AT_MOST, 2.0)
 COSTS = {

@@ -103,6 +103,37 @@ class Result:
         return self.target.reached(self.ours.value if self.ratio is None else self.ratio)
 
 
+def medians(runs: Sequence[list[Result]]) -> list[Result]:
+    """Combine the results of a row that was measured several times: of each line the median of each figure; ratios are
+    those of the medians.
+    """
+    return [_median([run[number] for run in runs]) for number in range(len(runs[0]))]
+
+
+def _median(lines: Sequence[Result]) -> Result:
+    first = lines[0]
+    redis = [line.redis for line in lines if line.redis is not None]
+    details = {key: statistics.median(line.details[key] for line in lines) for key in first.details}
+    return replace(
+        first,
+        ours=_median_side([line.ours for line in lines]),
+        redis=_median_side(redis) if redis else None,
+        details=details,
+    )
+
+
+def _median_side(sides: Sequence[Side]) -> Side:
+    values = [side.value for side in sides]
+    cpu_us = [side.cpu_us for side in sides if side.cpu_us is not None]
+    return Side(
+        value=statistics.median(values),
+        cpu_us=statistics.median(cpu_us) if cpu_us else None,
+        low=min(values),
+        high=max(values),
+        driver_bound=any(side.driver_bound for side in sides),
+    )
+
+
 def divide(one: float, other: float) -> float:
     return one / other if other else math.inf
 

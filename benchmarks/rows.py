@@ -33,14 +33,16 @@ from benchmarks.tails import consumers, tails
 class Row:
     """Measures one thing with its own servers and produces one or more lines of the table. `needs` is the package of an
     extra: without it the row is measured only if its name was requested, and then says what to install. A row that is
-    `counted` runs its load by `rounds`, so that its instructions can be counted. Those of XADD with peers would not be
-    steady: in how many messages the entries are sent depends on timing.
+    `whole` takes no samples that could be repeated, so it is measured repeatedly as a whole. A row that is `counted`
+    runs its load by `rounds`, so that its instructions can be counted. Those of XADD with peers would not be steady: in
+    how many messages the entries are sent depends on timing.
     """
 
     name: str
     measure: Callable[[Bench, str], list[Result]]
     needs: str = ""
     counted: bool = False
+    whole: bool = False
 
     def is_meant(self, pattern: str) -> bool:
         asked = fnmatchcase(self.name, pattern)
@@ -59,7 +61,7 @@ ROWS = (
     Row("xadd-16-always", partial(xadd, depth=16, fsync=ALWAYS)),
     Row("xadd-16-1-KiB", partial(xadd_large, depth=16)),
     Row("xadd-16-maxlen", partial(xadd_trimmed, depth=16)),
-    Row("xadd-p99", xadd_latency),
+    Row("xadd-p99", xadd_latency, whole=True),
     Row("xrange", partial(xrange, regions=1), counted=True),
     Row("xrange-cold", xrange_cold),
     Row("xrange-3", partial(xrange, regions=3), counted=True),
@@ -76,18 +78,18 @@ ROWS = (
     Row("bulk-read", bulk_read),
     Row("oci-put", oci_put, needs="fastapi"),
     Row("oci-get", oci_get, needs="fastapi"),
-    Row("memory-16-byte", partial(memory, shape="16-byte")),
-    Row("memory-sensor", partial(memory, shape="sensor")),
-    Row("memory-1-KiB", partial(memory, shape="1-KiB")),
-    Row("memory-stream", small_stream),
+    Row("memory-16-byte", partial(memory, shape="16-byte"), whole=True),
+    Row("memory-sensor", partial(memory, shape="sensor"), whole=True),
+    Row("memory-1-KiB", partial(memory, shape="1-KiB"), whole=True),
+    Row("memory-stream", small_stream, whole=True),
     Row("replication", throughput),
-    Row("lag", lag),
-    Row("catch-up", catch_up),
+    Row("lag", lag, whole=True),
+    Row("catch-up", catch_up, whole=True),
     Row("restart", restart),
     Row("start-log", partial(recover, saved=False)),
     Row("start-checkpoint", partial(recover, saved=True)),
-    Row("stall", stall),
-    Row("planned-restart", planned_restart),
+    Row("stall", stall, whole=True),
+    Row("planned-restart", planned_restart, whole=True),
     Row("scan", scan),
     Row("pipelines", pipelines),
     Row("digest", digest),

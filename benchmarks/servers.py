@@ -11,9 +11,10 @@ from pathlib import Path
 
 from benchmarks.instructions import Counter
 from crdtstream.processes.launching import Launcher
+from crdtstream.processes.ports import HOST
 from crdtstream.processes.region import RegionProcess
 from crdtstream.processes.server import STOP_S, ServerProcess
-from crdtstream.processes.waiting import ProcessError
+from crdtstream.processes.waiting import ProcessError, until
 
 ROOT = Path(__file__).resolve().parent.parent
 REPLY_S = 120.0
@@ -113,6 +114,28 @@ class Redis(Server):
         if self.counter is not None:
             # Ten times a second Redis sums up its memory: the slower valgrind and the machine, the more would count.
             self.ask("DEBUG", "PAUSE-CRON", 1)
+
+    def follow(self, main: Redis) -> None:
+        """Become a replica of that server, and wait until it has what that server has, in its AOF too: while Redis
+        writes an AOF from the beginning, it obeys no SIGTERM.
+        """
+        self.ask("REPLICAOF", HOST, main.port)
+        what = f"{self} is a replica of {main}"
+        until(lambda: b"master_link_status:up" in self.ask("INFO", "replication"), what, START_S)
+        until(lambda: b"aof_rewrite_in_progress:0" in self.ask("INFO", "persistence"), what, START_S)
+
+    def replication_offset(self) -> int:
+        """The bytes that this server has sent to replicas, or as a replica has applied."""
+        text = self.ask("INFO", "replication")
+        assert isinstance(text, bytes)
+        found = re.search(rb"slave_repl_offset:(\d+)", text) or re.search(rb"master_repl_offset:(\d+)", text)
+        assert found is not None, "a server without an offset"
+        return int(found[1])
+
+    def await_offset(self, main: Redis) -> None:
+        """Wait until this replica has applied everything that was written there."""
+        wanted = main.replication_offset()
+        until(lambda: self.replication_offset() >= wanted, lambda: f"{self} has applied what {main} has", REPLY_S)
 
     def stop(self, deadline_s: float = STOP_S) -> None:
         if self.counter is not None:

@@ -12,6 +12,7 @@ from benchmarks.figures import (
     Side,
     Target,
     divide,
+    medians,
     percentile,
     summarize,
     with_instructions,
@@ -97,3 +98,12 @@ def test_instructions_are_compared_where_both_have_them() -> None:
     assert Result("r", "r", "", Side(1, instructions=30), Side(1, instructions=20)).instruction_ratio == 1.5
     assert Result("r", "r", "", Side(1, instructions=30), Side(1)).instruction_ratio is None
     assert Result("r", "r", "", Side(1, instructions=30)).instruction_ratio is None
+
+
+def test_a_row_that_is_measured_as_a_whole_has_medians() -> None:
+    lines = [Result("r", "R", "ms", Side(one, cpu_us=one), Side(10 * one), details={"p50": one}) for one in (3, 1, 8)]
+    (median,) = medians([[line] for line in lines])
+    assert (median.ours, median.redis) == (Side(3, 3, 1, 8), Side(30, None, 10, 80))
+    assert median.ratio == 0.1 and median.details == {"p50": 3}
+    (alone,) = medians([[Result("r", "R", "ms", Side(1))]])
+    assert alone.redis is None
