@@ -23,7 +23,7 @@ from __future__ import annotations
 import struct
 import zlib
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 
 from crdtstream.core.block import Block
@@ -46,6 +46,19 @@ _MASK = 0xFFFFFFFF
 HEADER_BYTES = _HEADER.size + _CHECKSUM.size
 SECTION_BYTES = _SECTION.size
 BLOCK_BYTES = _BLOCK.size
+
+
+def find_crc32() -> Callable[[bytes | memoryview, int], int]:
+    """ISA-L's, where there is one: the same sums, in an eighth of the time, and a start sums up all that it reads."""
+    try:
+        from isal.isal_zlib import crc32
+    except ImportError:
+        return zlib.crc32
+    faster: Callable[[bytes | memoryview, int], int] = crc32
+    return faster
+
+
+_crc32 = find_crc32()
 
 
 class CheckpointDamaged(LogDamaged):
@@ -130,7 +143,7 @@ def _file_header(number: int) -> bytes:
 
 def _checksum(payload: bytes | memoryview, number: int, offset: int) -> int:
     # The odd constant spreads consecutive file numbers, so that equal sums of number and offset are unlikely.
-    return zlib.crc32(payload, (number * 0x9E3779B1 + offset) & _MASK)
+    return _crc32(payload, (number * 0x9E3779B1 + offset) & _MASK)
 
 
 def read_sections(disk: Disk, name: str, number: int, byte_count: int) -> Iterator[tuple[int, memoryview]]:
