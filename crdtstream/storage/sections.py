@@ -40,7 +40,9 @@ _HEADER = struct.Struct("<8sIQ")
 _CHECKSUM = struct.Struct("<I")
 _SECTION = struct.Struct("<IQ")
 _BLOCK = struct.Struct("<4Q4s")
-_WIDTHS = (4, 8)
+_CODES = {4: "I", 8: "Q"}
+_WIDTHS = tuple(_CODES)
+_NO_COLUMN = array("Q")
 _ALLOWED = frozenset(bytes(widths) for widths in product(_WIDTHS, _WIDTHS, (0, *_WIDTHS), _WIDTHS))
 _MASK = 0xFFFFFFFF
 HEADER_BYTES = _HEADER.size + _CHECKSUM.size
@@ -207,21 +209,23 @@ def read_blocks(name: str, number: int, offset: int, payload: memoryview, blocks
         after = columns_end + data_bytes
         if not count or after > end or widths not in _ALLOWED:
             raise CheckpointDamaged(name, offset + at, f"a block of {count} entries does not fit its section")
-        columns = read_columns(payload[at + BLOCK_BYTES : columns_end], count, widths)
+        columns = read_columns(payload, at + BLOCK_BYTES, count, widths)
         if columns[-1][-1] != data_bytes:
             raise CheckpointDamaged(name, offset + at, "the ends of a block do not match its data")
-        block = Block.of_kept(ms_base, counter_base, columns, bytes(payload[columns_end:after]))
+        block = Block.of_kept(ms_base, counter_base, columns, payload[columns_end:after].tobytes())
         block.place = place + at
         block.stored_count, block.stored_bytes = count, after - at
         blocks[place + at] = block
         at = after
 
 
-def read_columns(raw: memoryview, count: int, widths: bytes) -> list[array[int]]:
+def read_columns(payload: memoryview, at: int, count: int, widths: bytes) -> list[array[int]]:
+    """Read columns of these widths, from this offset on. Counters that are not listed are the same empty column for all
+    blocks, which keep none.
+    """
     columns: list[array[int]] = []
-    at = 0
     for width in widths:
         end = at + count * width
-        columns.append(in_order(array("I" if width == 4 else "Q", bytes(raw[at:end]))))
+        columns.append(in_order(array(_CODES[width], payload[at:end].tobytes())) if width else _NO_COLUMN)
         at = end
     return columns
