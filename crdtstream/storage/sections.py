@@ -23,7 +23,7 @@ from __future__ import annotations
 import struct
 import zlib
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 
 from crdtstream.core.block import Block
@@ -40,12 +40,27 @@ _HEADER = struct.Struct("<8sIQ")
 _CHECKSUM = struct.Struct("<I")
 _SECTION = struct.Struct("<IQ")
 _BLOCK = struct.Struct("<4Q4s")
-_WIDTHS = (4, 8)
+_CODES = {4: "I", 8: "Q"}
+_WIDTHS = tuple(_CODES)
+_NO_COLUMN = array("Q")
 _ALLOWED = frozenset(bytes(widths) for widths in product(_WIDTHS, _WIDTHS, (0, *_WIDTHS), _WIDTHS))
 _MASK = 0xFFFFFFFF
 HEADER_BYTES = _HEADER.size + _CHECKSUM.size
 SECTION_BYTES = _SECTION.size
 BLOCK_BYTES = _BLOCK.size
+
+
+def find_crc32() -> Callable[[bytes | memoryview, int], int]:
+    """ISA-L's, where there is one: the same sums, in an eighth of the time, and a start sums up all that it reads."""
+    try:
+        from isal.isal_zlib import crc32
+    except ImportError:
+        return zlib.crc32
+    faster: Callable[[bytes | memoryview, int], int] = crc32
+    return faster
+
+
+_crc32 = find_crc32()
 
 
 class CheckpointDamaged(LogDamaged):
@@ -130,7 +145,7 @@ def _file_header(number: int) -> bytes:
 
 def _checksum(payload: bytes | memoryview, number: int, offset: int) -> int:
     # The odd constant spreads consecutive file numbers, so that equal sums of number and offset are unlikely.
-    return zlib.crc32(payload, (number * 0x9E3779B1 + offset) & _MASK)
+    return _crc32(payload, (number * 0x9E3779B1 + offset) & _MASK)
 
 
 def read_sections(disk: Disk, name: str, number: int, byte_count: int) -> Iterator[tuple[int, memoryview]]:
@@ -194,21 +209,23 @@ def read_blocks(name: str, number: int, offset: int, payload: memoryview, blocks
         after = columns_end + data_bytes
         if not count or after > end or widths not in _ALLOWED:
             raise CheckpointDamaged(name, offset + at, f"a block of {count} entries does not fit its section")
-        columns = read_columns(payload[at + BLOCK_BYTES : columns_end], count, widths)
+        columns = read_columns(payload, at + BLOCK_BYTES, count, widths)
         if columns[-1][-1] != data_bytes:
             raise CheckpointDamaged(name, offset + at, "the ends of a block do not match its data")
-        block = Block.of_kept(ms_base, counter_base, columns, bytes(payload[columns_end:after]))
+        block = Block.of_kept(ms_base, counter_base, columns, payload[columns_end:after].tobytes())
         block.place = place + at
         block.stored_count, block.stored_bytes = count, after - at
         blocks[place + at] = block
         at = after
 
 
-def read_columns(raw: memoryview, count: int, widths: bytes) -> list[array[int]]:
+def read_columns(payload: memoryview, at: int, count: int, widths: bytes) -> list[array[int]]:
+    """Read columns of these widths, from this offset on. Counters that are not listed are the same empty column for all
+    blocks, which keep none.
+    """
     columns: list[array[int]] = []
-    at = 0
     for width in widths:
         end = at + count * width
-        columns.append(in_order(array("I" if width == 4 else "Q", bytes(raw[at:end]))))
+        columns.append(in_order(array(_CODES[width], payload[at:end].tobytes())) if width else _NO_COLUMN)
         at = end
     return columns
