@@ -25,9 +25,9 @@ In addition, `spark` is a client of the bulk port that runs in processes of its 
 `scenarios` is the format of the texts that the demo plays on processes and the simulator on simulated machines.
 `migration` moves streams between Redis servers and regions (`crdtstream import`, `crdtstream export`).
 
-**Route of one XADD.** `runtime.resp_server` (bytes) -> `protocols.requests` (argv) -> `node` -> `serving`
+**Route of one XADD.** `runtime.connections` (bytes) -> `protocols.requests` (argv) -> `node` -> `serving`
 (client) -> `commands.dispatch`, `commands.streams` (arguments, ID) -> `core.replica` (dot, effect) -> `core.stream`,
-`core.entry_tree`, `core.block`. Then `runtime.loop` takes `node.ready()`: `replication.turn` has encoded the batch
+`core.entry_tree`, `core.block`. Then `runtime.turns` takes `node.ready()`: `replication.turn` has encoded the batch
 (`protocols.codec`), `storage.log` appends it, the reply is sent, and each `runtime.link` pulls what its peer lacks
 (`replication.session`, `replication.feed`). On the far side: `runtime.link` -> `node` -> `replication.exchange` ->
 session -> `replication.inbox` (gap, dependencies) -> `replication.turn` -> `core.applying`, where the tree links the

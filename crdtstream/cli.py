@@ -27,11 +27,12 @@ from crdtstream.runtime.config_sources import Sources, values_of_flags
 from crdtstream.runtime.foreign_output import ForeignOutput
 from crdtstream.runtime.grpc_transport import TransportError
 from crdtstream.runtime.logging import configure_logging
-from crdtstream.runtime.loop import Loop, RegionFailed
+from crdtstream.runtime.loop import Loop
 from crdtstream.runtime.ports import GatewayPort
 from crdtstream.runtime.resp_server import RespServer
 from crdtstream.runtime.secret_files import with_secrets
 from crdtstream.runtime.trace_settings import open_tracing
+from crdtstream.runtime.turns import RegionFailed
 from crdtstream.storage.disk import DiskError
 from crdtstream.storage.recovery import LogError
 

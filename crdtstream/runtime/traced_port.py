@@ -27,10 +27,9 @@ class CommandTracing(Protocol):
 class TracedRespServer(RespServer):
     """Invariant between turns: a client has as many open spans as requests that wait."""
 
-    takes_adds = False
-
     def __init__(self, loop: Loop, tracing: CommandTracing) -> None:
         super().__init__(loop)
+        self.takes_adds = False
         self._tracing = tracing
         self._execute_all = self._execute_traced
         self._open: dict[int, deque[Any]] = {}

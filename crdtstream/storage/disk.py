@@ -24,24 +24,30 @@ import fcntl
 import os
 from typing import Protocol
 
+from mypy_extensions import mypyc_attr
+
 _LOCK = ".lock"
 _TEMPORARY = ".new-"
 _ERRORS_OF_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _ERRORS_OF_SUPPORT = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 
+@mypyc_attr(native_class=False)
 class DiskError(OSError):
     """A disk operation failed."""
 
 
+@mypyc_attr(native_class=False)
 class DiskFull(DiskError):
     """No space is left; nothing was changed."""
 
 
+@mypyc_attr(native_class=False)
 class DiskFailed(DiskError):
     """A read, write or sync failed; the resulting state is unknown."""
 
 
+@mypyc_attr(native_class=False)
 class DiskLocked(DiskError):
     """Another process has locked the directory."""
 

@@ -59,8 +59,8 @@ def load_checkpoint(disk: Disk, stored: Stored) -> Manifest | None:
 def read_manifest(disk: Disk) -> Manifest:
     try:
         return decode_manifest(disk.read(MANIFEST, 0, disk.size(MANIFEST)))
-    except UnknownFormat as error:
-        raise FormatUnknown(f"{MANIFEST}: {error}: run the release that wrote it, or a newer one") from error
+    except UnknownFormat as unknown:
+        raise FormatUnknown(f"{MANIFEST}: {unknown}: run the release that wrote it, or a newer one") from unknown
     except CodecError as error:
         raise CheckpointDamaged(MANIFEST, 0, str(error)) from error
 

@@ -14,7 +14,7 @@ import structlog
 from crdtstream.bulk import bulk_pb2 as bulk
 from crdtstream.bulk.writing import add_slice
 from crdtstream.config import Limits
-from crdtstream.runtime.loop import RegionFailed
+from crdtstream.runtime.turns import RegionFailed
 from crdtstream.storage.disk import RealDisk
 from tests.bulk.columns import Fields, entries_of, message_of
 from tests.commands.harness import FakeAdmission

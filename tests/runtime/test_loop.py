@@ -16,7 +16,8 @@ from crdtstream.commands.table import TABLE
 from crdtstream.node import Ready
 from crdtstream.protocols import codec
 from crdtstream.runtime import loop as looping
-from crdtstream.runtime.loop import Loop, RegionFailed
+from crdtstream.runtime.loop import Loop
+from crdtstream.runtime.turns import RegionFailed
 from crdtstream.runtime.unwritten import Unwritten
 from crdtstream.storage.disk import DiskFailed, DiskFull, RealDisk
 from crdtstream.storage.log import Log, open_log

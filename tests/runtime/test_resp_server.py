@@ -13,8 +13,8 @@ import pytest
 import structlog
 
 from crdtstream.config import Limits
-from crdtstream.runtime import resp_server
-from crdtstream.runtime.resp_server import FILES_RESERVED, clients_within_files
+from crdtstream.runtime import connections
+from crdtstream.runtime.connections import FILES_RESERVED, clients_within_files
 from tests.running_region import Running, Wire, config_of, request, running, until
 
 PONG = b"+PONG\r\n"
@@ -101,13 +101,13 @@ async def test_a_client_that_sends_without_end_is_read_as_fast_as_it_is_served(t
 
 async def test_a_pipeline_is_answered_in_one_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writes: list[int] = []
-    original = resp_server.RespServer.write
+    original = connections.Connections.write
 
-    def counted(self: resp_server.RespServer, client_id: int, reply: bytes) -> None:
+    def counted(self: connections.Connections, client_id: int, reply: bytes) -> None:
         writes.append(len(reply))
         original(self, client_id, reply)
 
-    monkeypatch.setattr(resp_server.RespServer, "write", counted)
+    monkeypatch.setattr(connections.Connections, "write", counted)
     async with running(config_of(tmp_path)) as region:
         wire = await region.connect()
         await wire.send(b"".join([request("PING")] * 500))
@@ -224,7 +224,7 @@ async def unread(region: Running) -> Wire:
 
 
 async def test_a_closed_client_that_reads_nothing_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resp_server, "LINGER_S", 0.01)
+    monkeypatch.setattr(connections, "LINGER_S", 0.01)
     async with running(config_of(tmp_path)) as region:
         slow = await unread(region)
         slow.writer.write_eof()
@@ -344,7 +344,7 @@ async def test_what_a_stranger_sends_behind_a_wrong_password_is_bounded(tmp_path
 
 async def test_strangers_meet_protected_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(config_of(tmp_path)) as region:
-        monkeypatch.setattr(resp_server, "is_loopback", lambda _host: False)
+        monkeypatch.setattr(connections, "is_loopback", lambda _host: False)
         wire = await region.connect()
         said = await wire.rest()
         assert said.startswith(b"-DENIED ") and said.endswith(b"\r\n") and said.count(b"\r\n") == 1
@@ -355,7 +355,7 @@ async def test_a_password_or_a_flag_lifts_protected_mode(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any]
 ) -> None:
     async with running(config_of(tmp_path, **settings)) as region:
-        monkeypatch.setattr(resp_server, "is_loopback", lambda _host: False)
+        monkeypatch.setattr(connections, "is_loopback", lambda _host: False)
         wire = await region.connect()
         assert (await wire.ask("PING"))[:1] in (b"+", b"-")
         assert not (await wire.ask("PING")).startswith(b"-DENIED")

@@ -473,6 +473,7 @@ def test_a_log_that_lost_what_a_checkpoint_includes_is_refused() -> None:
         region.start(cluster.now_ms)
 
 
+@pytest.mark.interpreted
 def test_without_the_sync_of_the_log_a_checkpoint_is_ahead_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The proof that the order of syncs matters: the manifest survives and the log does not."""
     cluster, region, _disk = busy_region("no")

@@ -1,0 +1,284 @@
+"""The turns of a region on its event loop: what the node asks for is performed, one turn after another.
+
+A turn begins with the input that one pass of the event loop found, from all connections and links, and ends with one
+append, one write for each client, and one pull for each link. The order of the actions is that of the fields of
+`Ready`. Requests beyond the limits of a turn run in the next turn, after another pass of the event loop; until then
+nothing more is read from their clients.
+
+Disk space is reserved before input is executed: what the input will certainly write, and a reserve. If there is none,
+the node rejects everything that needs a record until space is freed. A turn that writes more than foreseen (FLUSHALL
+with many keys) may still find the disk full. It is then kept in memory; its clients, and all later requests on their
+connections, wait. It is appended before anything else once space is freed, and nobody has been told that it happened.
+
+This module is compiled, because a request that comes alone pays for a whole turn. So it has no coroutines: their
+exceptions outlive them where mypyc compiles them. What is not part of every turn is in the loop (runtime/loop.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+
+import structlog
+from mypy_extensions import mypyc_attr
+
+from crdtstream.config import ALWAYS, Config
+from crdtstream.node import Node, Ready
+from crdtstream.replication.membership.chronicle import READY
+from crdtstream.replication.turn import Record
+from crdtstream.runtime.logging import log
+from crdtstream.runtime.metrics.meters import Meters
+from crdtstream.runtime.ports import ClientPort
+from crdtstream.runtime.unwritten import Unwritten
+from crdtstream.storage.disk import DiskError, DiskFull
+from crdtstream.storage.log import Log
+from crdtstream.storage.recovery import LogError
+from crdtstream.storage.segment import framed_bytes
+
+TICK_S = 0.1
+ROOM_BYTES = 1 << 20
+# Small inputs of a turn ask for their space together.
+RESERVED_BYTES = 1 << 16
+GROWTH = 8
+TURN_BYTES_MAX = 4 << 20
+
+logger = structlog.get_logger()
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class RegionFailed(Exception):
+    """The region cannot continue: its log refused an append or a sync."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Turns:
+    """The turns of one node and their log.
+
+    `failed` is true until the start is in the log, and again after a failure: nothing is appended while it is true.
+    """
+
+    # The server of the clients, which needs the turns to be made.
+    _server: ClientPort
+
+    def __init__(self, config: Config, node: Node, region_log: Log) -> None:
+        self.config = config
+        self.node = node
+        self.log = region_log
+        self.meters = Meters()
+        self.failed: bool = True
+        self._unwritten = Unwritten()
+        self._settling: list[asyncio.Future[None]] = []
+        self._scheduled = False
+        self._turn_bytes = 0
+        self._reserved_bytes = 0
+        self._behind_bytes = 0
+        self._room_needed = 0
+        self._addresses: dict[str, str] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    # What the loop adds
+
+    def _turn_ended(self) -> None:
+        """Tell those besides the clients that a turn has ended."""
+        raise NotImplementedError
+
+    def _heed(self) -> None:
+        """Do what commands asked the process for."""
+        raise NotImplementedError
+
+    def _follow_config(self, config: Config) -> None:
+        """Apply a changed configuration."""
+        raise NotImplementedError
+
+    def _fail_with(self, reason: str) -> None:
+        """End the region."""
+        raise NotImplementedError
+
+    # Turns
+
+    def schedule(self) -> None:
+        """Schedule a turn for the next pass of the event loop, when all input of this pass has arrived."""
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        if self.failed:
+            return
+        try:
+            self.meters.turn.time(self._perform_all)
+        except Exception as error:
+            self.fail(error)
+            return
+        self._turn_bytes = self._reserved_bytes = 0
+        if self._settling and not self._unwritten.records:
+            self._tell_settled()
+        self._behind_bytes = self.node.behind_bytes()
+        self._server.turn_ended()
+        if self.node.is_staging():
+            gc.freeze()  # staged state is not garbage, and visiting it repeatedly takes seconds
+        self._turn_ended()
+        self._arm_timer()
+
+    def _tell_settled(self) -> None:
+        for waiting in self._settling:
+            if not waiting.done():
+                waiting.set_result(None)
+        self._settling.clear()
+
+    def _settle(self) -> bool:
+        """Run a turn now; return whether everything the node knows is in the log."""
+        self._turn()
+        return not self.failed and not self._unwritten.records
+
+    def _perform_all(self) -> None:
+        ready = self.node.ready()
+        while ready is not None:
+            self._perform(ready)
+            if (ready.urgent or self.config.fsync == ALWAYS) and self.log.synced_position < self.log.last_position:
+                self._sync_now()
+            if self.node.is_behind():
+                self.schedule()
+                break
+            ready = self.node.ready()
+        self._tell()
+        config = self.node.settings.config
+        # Once the ports listen, and before peers hear of it.
+        if config is not self.config and self._addresses:
+            self.config = config
+            self._follow_config(config)
+        requests = self.node.context.requests
+        if requests.rewrite or requests.acl or requests.stop or self.node.leaving.has_left():
+            self._heed()
+
+    def _tell(self) -> None:
+        """Log what the node noticed; `serving` follows the event `ready`, once the ports listen."""
+        node = self.node
+        for notices in (node.notices, node.news):
+            for notice in notices:
+                log(logger, notice.event, detail=notice.text, exc_info=notice.error)
+            notices.clear()
+        if self._addresses:
+            self._tell_events()
+
+    def _tell_events(self) -> None:
+        events = self.node.chronicle.events
+        for event, fields in events:
+            log(logger, event, **fields)
+            if event == READY:
+                logger.info("serving", **self._addresses)
+        events.clear()
+
+    def _perform(self, ready: Ready) -> None:
+        if ready.records:
+            self._append(ready.records)
+        kept = self._unwritten.keep(ready) if self._unwritten.records else ready
+        for client_id, reply in kept.replies:
+            self._server.write(client_id, reply)
+        for client_id in kept.closing:
+            self._server.close(client_id)
+
+    def _append(self, records: list[Record]) -> None:
+        """Append records behind those that wait for disk space."""
+        unwritten = self._unwritten
+        if unwritten.records:
+            records = unwritten.records + records
+        try:
+            self.meters.append.time(self.log.append, records)
+        except DiskFull:
+            unwritten.records = records
+            self._lack_room(framed_bytes(records))
+            return
+        if unwritten.records:
+            unwritten.records = []
+            self._perform(unwritten.release())
+
+    def _sync_now(self) -> None:
+        ready = self.node.ready()
+        if ready is not None:
+            self._perform(ready)
+        self.node.synced(self.meters.sync_log(self.log))
+
+    def fail(self, error: Exception) -> None:
+        """End the region; nothing more is appended."""
+        if self.failed:
+            return
+        self.failed = True
+        expected = isinstance(error, LogError | DiskError)
+        reason = str(error) if expected else f"{type(error).__name__}: {error}"
+        logger.error("region-failed", reason=reason, exc_info=None if expected else error)
+        self._fail_with(reason)
+
+    # Room
+
+    def expect(self, arrived_bytes: int, held_bytes: int) -> None:
+        """Reserve space for input that is about to be executed: new bytes, and earlier ones of a request that they
+        complete.
+
+        Small requests may become records of several times their size; a large request is mostly its values. Requests
+        that wait for a later turn need their space then.
+        """
+        self._turn_bytes += GROWTH * arrived_bytes + held_bytes
+        if self._turn_bytes > self._reserved_bytes and self.node.standing.writable:
+            reserved_bytes = self._turn_bytes + RESERVED_BYTES
+            if self._ask_room(ROOM_BYTES + reserved_bytes + GROWTH * self._behind_bytes):
+                self._reserved_bytes = reserved_bytes
+
+    def finish_input(self) -> None:
+        """Schedule a turn after input was executed, or run it at once if there was much input."""
+        if self._turn_bytes > GROWTH * TURN_BYTES_MAX:
+            self._turn()
+        else:
+            self.schedule()
+
+    def _ask_room(self, byte_count: int) -> bool:
+        try:
+            room = self.log.has_room(byte_count)
+        except (LogError, DiskError) as error:
+            self.fail(error)
+            return False
+        if not room:
+            self._lack_room(byte_count)
+        return room
+
+    def _lack_room(self, byte_count: int) -> None:
+        self._room_needed = max(self._room_needed, 2 * ROOM_BYTES, byte_count)
+        if self.node.standing.writable:
+            logger.warning("disk-full", data=self.config.data, needed_bytes=self._room_needed)
+            self.node.writable(False)
+
+    def _seek_room(self) -> None:
+        """While writes are rejected, check whether the needed space is available again."""
+        if self._ask_room(self._room_needed):
+            if self._unwritten.records:
+                self._append([])
+            if not self._unwritten.records:
+                logger.info("disk-has-space", data=self.config.data)
+                self._room_needed = 0
+                self.node.writable(True)
+
+    # Time
+
+    def _tick_once(self) -> None:
+        if not self.failed:
+            try:
+                self.node.tick(now_ms())
+            except Exception as error:
+                self.fail(error)
+            self.schedule()
+
+    def _arm_timer(self) -> None:
+        """Wake at the next deadline of a blocked client, if it is before the next tick."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        deadline_ms = self.node.next_deadline_ms()
+        if deadline_ms is not None:
+            delay_s = max(0.0, (deadline_ms - now_ms()) / 1000)
+            if delay_s < TICK_S:
+                self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick_once)
