@@ -16,7 +16,7 @@ from prometheus_client.core import HistogramMetricFamily, Metric
 
 from crdtstream.oci.cursors import Cursor, GroupCursor
 from crdtstream.runtime.metrics.families import PREFIX, buckets_of, counter, counters, gauge
-from crdtstream.runtime.metrics.meters import SLOW_S, Histogram
+from crdtstream.runtime.metrics.histogram import SLOW_S, Histogram
 
 STORED: Final = "stored"
 STATUSES: Final = frozenset((200, 204, 400, 401, 403, 404, 405, 409, 412, 429, 500, 503))

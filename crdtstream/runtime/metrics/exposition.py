@@ -14,7 +14,7 @@ from time import perf_counter
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 
-from crdtstream.runtime.metrics.meters import Histogram
+from crdtstream.runtime.metrics.histogram import Histogram
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 PIECE_SAMPLES = 64

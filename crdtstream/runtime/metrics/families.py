@@ -8,7 +8,7 @@ from itertools import accumulate
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.utils import floatToGoString
 
-from crdtstream.runtime.metrics.meters import Histogram
+from crdtstream.runtime.metrics.histogram import Histogram
 
 PREFIX = "crdtstream_"
 

@@ -20,7 +20,7 @@ from crdtstream.core.entry_id import ID_MAX, next_id
 from crdtstream.core.group import Group
 from crdtstream.core.keyspace import DATABASES, Keyspace
 from crdtstream.core.stream import Stream
-from crdtstream.runtime.metrics.meters import Histogram
+from crdtstream.runtime.metrics.histogram import Histogram
 
 SLICE_S = 0.0005
 SHARE = 0.05

@@ -9,7 +9,7 @@ from prometheus_client import generate_latest
 from crdtstream.runtime.metrics import exposition
 from crdtstream.runtime.metrics.exposition import PIECE_SAMPLES, Piece, pieces_of, render
 from crdtstream.runtime.metrics.families import counters, gauge
-from crdtstream.runtime.metrics.meters import FAST_S, Histogram
+from crdtstream.runtime.metrics.histogram import FAST_S, Histogram
 
 
 def test_pieces_have_one_head() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crdtstream.runtime.metrics.families import counter, counters, gauge, histogram, info, text_of
-from crdtstream.runtime.metrics.meters import FAST_S, Histogram
+from crdtstream.runtime.metrics.histogram import FAST_S, Histogram
 from tests.runtime.metrics.scraped import scraped
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crdtstream.runtime.metrics import survey
-from crdtstream.runtime.metrics.meters import FAST_S, Histogram
+from crdtstream.runtime.metrics.histogram import FAST_S, Histogram
 from crdtstream.runtime.metrics.survey import GROUP_SERIES, STREAM_SERIES, Seen, Survey
 from tests.commands.harness import Region
 
