@@ -23,7 +23,7 @@ PASSED_ON = {
     ("crdtstream/runtime/logging.py", "logger.log"),
     ("crdtstream/runtime/foreign_output.py", "logger.log"),
     ("crdtstream/runtime/grpc_transport.py", "log"),
-    ("crdtstream/runtime/loop.py", "log"),
+    ("crdtstream/runtime/turns.py", "log"),
     ("crdtstream/clients/guard.py", "Notice"),
 }
 

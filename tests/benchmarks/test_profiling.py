@@ -22,5 +22,5 @@ def test_what_is_measured_is_profiled(tmp_path: Path) -> None:
         bench.samples((bench.region(),), ask)
     assert profile.path == tmp_path / "profile.prof"
     report = profile.report()
-    assert "resp_server.py" in report
+    assert "connections.py" in report
     assert "importlib" not in report, "the start is not measured"
