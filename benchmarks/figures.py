@@ -104,9 +104,11 @@ class Result:
 
 
 def medians(runs: Sequence[list[Result]]) -> list[Result]:
-    """Combine the results of a row that was measured several times: of each line the median of each figure; ratios are
-    those of the medians.
+    """Combine the results of a row that was measured once or several times: of each line the median of each figure;
+    ratios are those of the medians.
     """
+    if len(runs) == 1:
+        return runs[0]
     return [_median([run[number] for run in runs]) for number in range(len(runs[0]))]
 
 

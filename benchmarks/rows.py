@@ -33,9 +33,9 @@ from benchmarks.tails import consumers, tails
 class Row:
     """Measures one thing with its own servers and produces one or more lines of the table. `needs` is the package of an
     extra: without it the row is measured only if its name was requested, and then says what to install. A row that is
-    `whole` takes no samples that could be repeated, so it is measured repeatedly as a whole. A row that is `counted`
-    runs its load by `rounds`, so that its instructions can be counted. Those of XADD with peers would not be steady: in
-    how many messages the entries are sent depends on timing.
+    `whole` takes no samples that could be repeated, and is short, so it is measured repeatedly as a whole. A row that
+    is `counted` runs its load by `rounds`, so that its instructions can be counted. Those of XADD with peers would not
+    be steady: in how many messages the entries are sent depends on timing.
     """
 
     name: str

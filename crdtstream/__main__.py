@@ -6,7 +6,7 @@ import gc
 
 
 def main() -> None:
-    """Run the command line. Collections are off while it is imported, and ignore afterwards what importing made."""
+    """Run the command line. Garbage collection is off while it is imported, and ignores afterwards what that made."""
     # None of it is garbage, and a start spends a tenth of a second on visiting it.
     gc.disable()
     from crdtstream.cli import main as run

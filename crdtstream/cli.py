@@ -144,6 +144,8 @@ def spark_jobs(context: typer.Context) -> None:
 
 
 def run_region(config: Config, sources: Sources) -> None:
+    # A start may be killed at any moment. Compiled code would see Ctrl-C only once everything is read.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     if config.log_format == CONSOLE:
         core_log.capture(config)
     with nullcontext() if config.log_format == CONSOLE else ForeignOutput():

@@ -302,7 +302,7 @@ def called_name(node: ast.AST) -> str:
 
 def two_typed_errors(source: Source) -> Iterator[str]:
     """Compiled, a name has one type in a function: an exception of a second type under it raises TypeError."""
-    if source.part not in PURE:
+    if not is_compiled(source):
         return
     for function in ast.walk(source.tree):
         if not isinstance(function, ast.FunctionDef):
@@ -313,6 +313,28 @@ def two_typed_errors(source: Source) -> Iterator[str]:
                 kind = ast.unparse(handler.type)
                 if seen.setdefault(handler.name, kind) != kind:
                     yield source.fault(handler.lineno, f"{handler.name} is {seen[handler.name]} already: rename it")
+
+
+def coroutines(source: Source) -> Iterator[str]:
+    """Compiled, the exception of a coroutine comes back in the next one."""
+    for node in ast.walk(source.tree) if is_compiled(source) else ():
+        if isinstance(node, ast.AsyncFunctionDef):
+            yield source.fault(node.lineno, f"{node.name} is a coroutine, and setup.py compiles this module")
+
+
+def is_compiled(source: Source) -> bool:
+    folders, runtime = compiled("FOLDERS"), compiled("RUNTIME")
+    one_by_one = {"serving", "peers", "node", *folders}
+    return source.part in one_by_one or source.path in {f"crdtstream/runtime/{name}" for name in runtime}
+
+
+@cache
+def compiled(name: str) -> tuple[str, ...]:
+    """The value of this constant of setup.py, which cannot be imported."""
+    for node in source_of(ROOT / "setup.py").tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            return tuple(ast.literal_eval(node.value))
+    raise KeyError(name)
 
 
 def simulated_imports(source: Source) -> Iterator[str]:
@@ -380,6 +402,7 @@ RULES: list[tuple[Rule, tuple[str, ...]]] = [
     (impure_calls, PACKAGE),
     (hash_order, PACKAGE),
     (two_typed_errors, PACKAGE),
+    (coroutines, PACKAGE),
     (simulated_imports, ("simulations",)),
     (stray_tests, ("tests",)),
 ]

@@ -200,7 +200,7 @@ class Loop(Turns):
         self.transport.wake()
 
     def _heed(self) -> None:
-        """Do what commands asked the process for: rewrite the settings file, read or write users, stop, leave."""
+        """Rewrite the settings file, read or write users, stop, leave."""
         context = self.node.context
         requests = context.requests
         if requests.rewrite:

@@ -105,5 +105,10 @@ def test_a_row_that_is_measured_as_a_whole_has_medians() -> None:
     (median,) = medians([[line] for line in lines])
     assert (median.ours, median.redis) == (Side(3, 3, 1, 8), Side(30, None, 10, 80))
     assert median.ratio == 0.1 and median.details == {"p50": 3}
-    (alone,) = medians([[Result("r", "R", "ms", Side(1))]])
-    assert alone.redis is None
+    (alone,) = medians([[Result("r", "R", "ms", Side(one))] for one in (1, 2)])
+    assert (alone.redis, alone.ours) == (None, Side(1.5, None, 1, 2))
+
+
+def test_a_row_that_is_measured_once_keeps_its_spread() -> None:
+    line = Result("r", "R", "op/s", Side(2, 1, 1, 3, True, 5), Side(1))
+    assert medians([[line]]) == [line]
