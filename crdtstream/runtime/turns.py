@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
+from abc import ABC, abstractmethod
 
 import structlog
 from mypy_extensions import mypyc_attr
@@ -55,7 +56,7 @@ class RegionFailed(Exception):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Turns:
+class Turns(ABC):
     """The turns of one node and their log.
 
     `failed` is true until the start is in the log, and again after a failure: nothing is appended while it is true.
@@ -82,21 +83,21 @@ class Turns:
 
     # What the loop adds
 
+    @abstractmethod
     def _turn_ended(self) -> None:
         """Tell those besides the clients that a turn has ended."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _heed(self) -> None:
         """Do what commands asked the process for."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _follow_config(self, config: Config) -> None:
         """Apply a changed configuration."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _fail_with(self, reason: str) -> None:
         """End the region."""
-        raise NotImplementedError
 
     # Turns
 
