@@ -1,8 +1,8 @@
 """Rows of replication between two regions: rate and bytes on the wire beside a Redis with a replica; lag under load;
 catch-up after a cut.
 
-A relay between the regions counts their bytes. Lag is the time from the reply to an XADD in one region until a blocked
-XREAD in the other returns that entry, on one clock, while half of the peak load runs.
+Where bytes are counted or regions parted, a relay lies between them. Lag is the time from the reply to an XADD in one
+region until a blocked XREAD in the other returns that entry, on one clock, while half of the peak load runs.
 """
 
 from __future__ import annotations
@@ -27,15 +27,27 @@ WIRE = Target(AT_MOST, 0.25)
 CATCH_UP = Target(AT_LEAST, 1_500_000)
 
 
+def pair(bench: Bench) -> tuple[Region, Region]:
+    """Start two regions; the second dials the first."""
+    source = bench.region(1)
+    sink = bench.region(2, (source.address,))
+    warm_up(source, sink)
+    return source, sink
+
+
 def linked(bench: Bench) -> tuple[Region, Region, Relay]:
     """Start two regions; the second dials the first through the relay."""
     source = bench.region(1)
     relay = bench.relay(source)
     sink = bench.region(2, (relay.address,))
+    warm_up(source, sink)
+    return source, sink, relay
+
+
+def warm_up(source: Region, sink: Region) -> None:
     await_links(source, 1)
     drive(source, Appends([source.port], ["warm-up"], WARM_UP))
     await_sink(source, sink)
-    return source, sink, relay
 
 
 def await_sink(source: Region, sink: Region) -> None:
@@ -45,10 +57,10 @@ def await_sink(source: Region, sink: Region) -> None:
 
 
 def throughput(bench: Bench, name: str) -> list[Result]:
-    """Measure what a second server keeps up with, and its processor time: a region beside a replica of Redis. Redis
-    counts itself what it sends to its replica, so nothing lies between the two.
+    """Measure what a second server keeps up with, and its processor time: a region beside a replica of Redis. Nothing
+    lies between the two, so what the regions send is counted afterwards, between two others.
     """
-    source, sink, relay = linked(bench)
+    source, sink = pair(bench)
     main, replica = bench.redis(), bench.redis()
     replica.follow(main)
     each = bench.scale.replicated_entries // len(KEYS)
@@ -74,20 +86,32 @@ def throughput(bench: Bench, name: str) -> list[Result]:
 
     drive(main, Appends([main.port], ["warm-up"], WARM_UP))
     replica.await_offset(main)
-    sent, received, offset = relay.from_target, relay.to_target, main.replication_offset()
+    offset = main.replication_offset()
     ours, redis = bench.samples((source, main), replicate)
-    entries = sum(sample.operations for sample in ours)
+    sent = (main.replication_offset() - offset) / sum(sample.operations for sample in redis)
+    for server in (source, sink, main, replica):
+        server.kill()
+    forth, back = wire_bytes(bench)
     details = {
-        "source_cpu_us": source_cpu_s / entries * 1e6,
-        "bytes_back": (relay.to_target - received) / entries,
+        "source_cpu_us": source_cpu_s / sum(sample.operations for sample in ours) * 1e6,
+        "bytes_back": back,
     }
     title = "replication until applied elsewhere; Redis to a replica (CPU: the receiver)"
-    redis_entries = sum(sample.operations for sample in redis)
-    wire = Side((relay.from_target - sent) / entries), Side((main.replication_offset() - offset) / redis_entries)
+    wire = "replication, on the wire for an entry (16 random hex digits)"
     return [
         Result(name, title, "entries/s", summarize(ours), summarize(redis), RATE, details),
-        Result(f"{name}-wire", "replication, on the wire for an entry (16 random hex digits)", "B", *wire, WIRE),
+        Result(f"{name}-wire", wire, "B", Side(forth), Side(sent), WIRE),
     ]
+
+
+def wire_bytes(bench: Bench) -> tuple[float, float]:
+    """Return what passes a relay between two regions for an entry, from its source and back."""
+    source, sink, relay = linked(bench)
+    load = Appends([source.port], KEYS, bench.scale.replicated_entries // len(KEYS))
+    sent, received = relay.from_target, relay.to_target
+    drive(source, load)
+    await_sink(source, sink)
+    return (relay.from_target - sent) / load.total, (relay.to_target - received) / load.total
 
 
 def catch_up(bench: Bench, name: str) -> list[Result]:
