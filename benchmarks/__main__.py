@@ -5,28 +5,23 @@ from __future__ import annotations
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from subprocess import SubprocessError
 from typing import Annotated
 
 import typer
-from redis import RedisError
 from rich.console import Console
 
 from benchmarks import plots
 from benchmarks.bench import COUNTED, FULL, QUICK, Bench, find_node
-from benchmarks.figures import Result, medians, with_instructions
 from benchmarks.instructions import Counter, find_counter
 from benchmarks.machine import describe
+from benchmarks.passes import Measured, measure
 from benchmarks.profiling import Profile
-from benchmarks.rows import ROWS, Row, matching
+from benchmarks.rows import ROWS, matching
 from benchmarks.servers import BenchmarkError, find_redis_server
 from benchmarks.table import make_json, make_table
-from benchmarks.wire import ReplyError
-from crdtstream.processes.waiting import ProcessError
 
 USAGE_ERROR = 2
 WIDTH = 200
@@ -76,11 +71,12 @@ def main(
         timed = partial(Bench, scale, node, program.absolute(), taken)
         small = replace(COUNTED, repetitions=scale.repetitions)
         counted = None if counter is None else partial(Bench, small, node, program.absolute(), counter=counter)
-        results, failures = measure(chosen, timed, counted, 1 if taken is not None else scale.repetitions)
-    show(results, machine, failures, as_json, taken)
-    for path in plots.draw(results, plots_in) if plots_in is not None else ():
+        with progress.status("") as status:
+            measured = measure(chosen, timed, counted, 1 if taken is not None else scale.repetitions, status.update)
+    show(measured, machine, as_json, taken)
+    for path in plots.draw(measured.results, plots_in) if plots_in is not None else ():
         progress.print(f"drawn: {path}", markup=False)
-    raise typer.Exit(1 if failures else 0)
+    raise typer.Exit(1 if measured.failures else 0)
 
 
 def counting(wanted: bool, counter: Counter | None) -> str:
@@ -89,37 +85,8 @@ def counting(wanted: bool, counter: Counter | None) -> str:
     return "cannot be counted here: perf has no counter, and valgrind is not installed" if wanted else "not counted"
 
 
-def measure(
-    rows: list[Row], timed: Callable[[], Bench], counted: Callable[[], Bench] | None, repetitions: int
-) -> tuple[list[Result], dict[str, str]]:
-    """Return the results of the rows, and why some could not be measured. Instructions are counted in a pass of their
-    own, so that the figures of the first pass are those of servers that nobody observes.
-    """
-    results: list[Result] = []
-    failures: dict[str, str] = {}
-    for number, row in enumerate(rows, 1):
-        with progress.status(f"{number} of {len(rows)}: {row.name}"):
-            try:
-                taken = medians([run(row, timed) for _ in range(repetitions if row.whole else 1)])
-                results += taken
-                if counted is not None and row.counted:
-                    results[-len(taken) :] = with_instructions(taken, run(row, counted))
-            except (ProcessError, ReplyError, RedisError, OSError, SubprocessError) as error:
-                failures[row.name] = str(error)
-            except KeyboardInterrupt:
-                failures[row.name] = "interrupted; later rows were not measured"
-                break
-    return results, failures
-
-
-def run(row: Row, started: Callable[[], Bench]) -> list[Result]:
-    with started() as bench:
-        return row.measure(bench, row.name)
-
-
-def show(
-    results: list[Result], machine: dict[str, str], failures: dict[str, str], as_json: bool, profile: Profile | None
-) -> None:
+def show(measured: Measured, machine: dict[str, str], as_json: bool, profile: Profile | None) -> None:
+    results, failures = measured.results, measured.failures
     if as_json:
         print(make_json(results, machine, failures))
     elif results:
