@@ -19,11 +19,11 @@ syncs, pages reach the disk in any order.
 from __future__ import annotations
 
 import struct
-import zlib
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 
+from crdtstream.storage.checksums import crc32
 from crdtstream.storage.disk import Disk
 
 FORMAT_VERSION = 1
@@ -119,7 +119,7 @@ class Header:
 
 def encode_header(header: Header) -> bytes:
     head = _HEADER.pack(_MAGIC, FORMAT_VERSION, header.salt, header.first, header.synced)
-    return head + _CHECKSUM.pack(zlib.crc32(head))
+    return head + _CHECKSUM.pack(crc32(head, 0))
 
 
 def read_header(disk: Disk, name: str) -> Header | None:
@@ -133,7 +133,7 @@ def read_header(disk: Disk, name: str) -> Header | None:
     if version not in (0, FORMAT_VERSION):
         text = f"{name} is in log format {version}, but this release reads format {FORMAT_VERSION}"
         raise FormatUnknown(f"{text}: run the release that wrote it, or a newer one whose notes say that it reads both")
-    if version == 0 or _CHECKSUM.unpack_from(data, _HEADER.size)[0] != zlib.crc32(data[: _HEADER.size]):
+    if version == 0 or _CHECKSUM.unpack_from(data, _HEADER.size)[0] != crc32(data[: _HEADER.size], 0):
         return None
     return Header(salt, first, synced)
 
@@ -145,7 +145,7 @@ def framed_bytes(records: list[tuple[int, bytes]]) -> int:
 def encode_frames(records: list[tuple[int, bytes]], number: int, synced: int, salt: int, offset: int) -> bytes:
     """Encode consecutive records, the first with this number, as frames to be written at `offset`."""
     parts: list[bytes] = []
-    crc32, prefix, pack = zlib.crc32, _PREFIX.pack, _BODY.pack
+    prefix, pack = _PREFIX.pack, _BODY.pack
     for kind, payload in records:
         body = pack(len(payload), kind, number, synced)
         # The seed ties the checksum to this log and this offset: a copied frame elsewhere is never valid.
@@ -215,7 +215,7 @@ def read_frame(window: Window, offset: int, salt: int) -> tuple[int, int, bytes,
     if mark != salt or synced >= number or length > window.end - offset - FRAME_BYTES:
         return None
     payload = window.at(offset + FRAME_BYTES, length)
-    if zlib.crc32(payload, zlib.crc32(head[_PREFIX.size :], (salt + offset) & _MASK)) != checksum:
+    if crc32(payload, crc32(head[_PREFIX.size :], (salt + offset) & _MASK)) != checksum:
         return None
     return number, kind, payload, synced
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +17,6 @@ from crdtstream.storage.sections import (
     CheckpointDamaged,
     Draft,
     block_parts,
-    find_crc32,
     read_blocks,
     read_sections,
     write_section,
@@ -146,16 +143,3 @@ def test_half_a_head_of_a_section_is_damage(disk: RealDisk) -> None:
     disk.write("blocks-3", byte_count, b"half")
     with pytest.raises(CheckpointDamaged, match="a section header is truncated"):
         list(read_sections(disk, "blocks-3", 3, byte_count + 4))
-
-
-@pytest.mark.parametrize("seed", [0, 1, 2**31, 2**32 - 1])
-def test_checksums_do_not_depend_on_the_library(seed: int) -> None:
-    data = bytes(range(256)) * 300
-    for part in (data, memoryview(data)[7:70_001], memoryview(data)[1:4], b""):
-        assert find_crc32()(part, seed) == zlib.crc32(part, seed)
-
-
-def test_zlib_sums_where_the_faster_library_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "isal", None)
-    monkeypatch.setitem(sys.modules, "isal.isal_zlib", None)
-    assert find_crc32() is zlib.crc32
