@@ -401,9 +401,9 @@ MUTATIONS = (
     ),
     Mutation(
         "a live origin is replaced at once",
-        "replication/membership/membership.py",
-        "        limits = self._settings.limits\n",
-        "        return False\n        limits = self._settings.limits\n",
+        "replication/membership/liveness.py",
+        "        limits = self._exchange.view.settings.limits\n",
+        "        return False\n        limits = self._exchange.view.settings.limits\n",
         "convergence",
     ),
     Mutation(

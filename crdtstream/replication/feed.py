@@ -138,6 +138,7 @@ class Feed:
         reads = 0
         while self._window_open(size):
             if self._next == len(self._read):
+                self._pass_recent(served_position, own_slot)
                 if reads == READS_MAX or not self._refill(bytes_max, served_position):
                     break
                 reads += 1
@@ -182,15 +183,29 @@ class Feed:
         self._cursor = self._read[-1][0] + 1
         return True
 
+    def _pass_recent(self, served_position: int, own_slot: int) -> None:
+        """Move the cursor past the newest batches that are not due, without reading them: a region that only receives
+        has no others.
+        """
+        while self._cursor <= served_position:
+            head = self._history.recent_head(self._cursor)
+            if head is None or self._is_due(head[0], head[1], own_slot):
+                return
+            self._cursor += 1
+
     def _claim(self, position: int, payload: bytes, own_slot: int) -> bool:
-        """Return whether the peer lacks this batch and must get it from here; if so, mark it as covered."""
+        """Return whether this batch is due; if so, mark it as covered."""
         slot, last = self._history.head(position, payload)
-        if self._covered.contains(slot, last):
-            return False
-        if slot in self.direct and slot != own_slot:
+        if not self._is_due(slot, last, own_slot):
             return False
         self._covered.advance(slot, last)
         return True
+
+    def _is_due(self, slot: int, last: int, own_slot: int) -> bool:
+        """Return whether the peer lacks the batch of this origin up to this counter, and must get it from here."""
+        if slot in self.direct and slot != own_slot:
+            return False
+        return not self._covered.contains(slot, last)
 
     def _begin_split(self, message: wire.Message, payload: bytes, piece_bytes: int) -> None:
         self._split = payload

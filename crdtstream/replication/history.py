@@ -79,11 +79,15 @@ class History:
 
     def head(self, position: int, payload: bytes) -> tuple[int, int]:
         """Return origin and last counter of the batch at this position, without decoding it if it is recent."""
-        head = self._heads.get(position)
+        head = self.recent_head(position)
         if head is None:
             header = decode_header(payload)
             head = (header.slot, header.last)
         return head
+
+    def recent_head(self, position: int) -> tuple[int, int] | None:
+        """Return origin and last counter of one of the newest batches; None for what else is at this position."""
+        return self._heads.get(position)
 
     def note_gap(self, position: int, gap: VersionVector, vector: VersionVector) -> None:
         """Record that a state was joined at this position; `vector` covers it and everything before it."""

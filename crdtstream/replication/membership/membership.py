@@ -22,9 +22,9 @@ admission meanwhile, the origin writes a Join for itself; that is an effect, whi
 
 **Signs of life.** An origin that gives signs of life is not replaced: the newer origin waits, and logs and INFO name
 both. An origin of the same data directory has ended after two silent heartbeats, or if this process never heard
-from it. Any other origin has ended after `peer_timeout_ms` of silence. An operator who knows better uses `--replace`.
-A wrong guess costs little: the replaced origin learns of it and returns as another origin. Its effects count, except
-for groups that its sponsor did not know of.
+from it. Any other origin has ended after `peer_timeout_ms` of silence (liveness.py). An operator who knows better uses
+`--replace`. A wrong guess costs little: the replaced origin learns of it and returns as another origin. Its effects
+count, except for groups that its sponsor did not know of.
 
 There is one exception. A region that is not admitted does not replace another directory of its own region whose
 admission is void merely because that directory is silent. The other process may still run in a partition, where it
@@ -45,12 +45,12 @@ from crdtstream.events import Notice
 from crdtstream.replication.audit.remedy import REMEDY
 from crdtstream.replication.exchange import Exchange
 from crdtstream.replication.membership.birth import Birth
+from crdtstream.replication.membership.liveness import Liveness
 from crdtstream.replication.membership.own_state import OwnState
 from crdtstream.replication.session import Session
 from crdtstream.replication.states import ASKED
 from crdtstream.replication.turn import Turn
 
-HEARTBEATS_OF_SILENCE = 2
 HEARTBEATS_OF_PASSING = 2
 
 
@@ -62,6 +62,7 @@ class Membership:
         "_applied",
         "_birth",
         "_exchange",
+        "_liveness",
         "_replica",
         "_settings",
         "_settled_at",
@@ -79,6 +80,7 @@ class Membership:
         self._birth = birth
         self._exchange = exchange
         self._addresses: dict[str, int] = {}
+        self._liveness = Liveness(exchange)
         self._settings = exchange.view.settings
         self._standing = exchange.standing
         self.own = OwnState()
@@ -143,6 +145,7 @@ class Membership:
         seen = (members.changes, self._exchange.greetings, self._birth.changes)
         for slot in members.evicted():
             self._exchange.progress.end(slot)
+            self._liveness.end(slot)
         if members.has_ended(self._birth.origin):
             if self.leaves:
                 return
@@ -307,7 +310,7 @@ class Membership:
         relayed; 0 for none, as for another directory of this region that may still run in a partition.
         """
         if slot in self._birth.lineage:
-            return 0 if self._is_alive(slot, now_ms, True, self._started_ms) else self._birth.origin
+            return 0 if self._liveness.is_alive(slot, now_ms, True, self._started_ms) else self._birth.origin
         for session in self._exchange.sessions():
             same = session.peer_region == region_of(slot) and session.peer_origin != slot
             if same and session.is_open and not self._blocks(slot, session, now_ms):
@@ -315,7 +318,7 @@ class Membership:
         own, region = self._birth.origin, region_of(slot)
         if region == region_of(own) and self._settings.config.replace:
             return own
-        if self._is_alive(slot, now_ms, False, self._started_ms):
+        if self._liveness.is_alive(slot, now_ms, False, self._started_ms):
             return 0
         if region != region_of(own):
             return self._exchange.progress.heard_since(region, self._started_ms, slot)
@@ -446,17 +449,9 @@ class Membership:
         """The other origin of the peer's region may be at work."""
         if session.replaces:
             return False
-        return other == self._birth.origin or self._is_alive(
+        return other == self._birth.origin or self._liveness.is_alive(
             other, now_ms, other in session.predecessors, session.opened_ms
         )
-
-    def _is_alive(self, slot: int, now_ms: int, same_directory: bool, since_ms: int) -> bool:
-        """It gave a sign of life a short while ago; `since_ms` is when its successor was met."""
-        limits = self._settings.limits
-        sign_ms = self._exchange.progress.sign_ms(slot)
-        if same_directory:
-            return sign_ms > 0 and now_ms - sign_ms < HEARTBEATS_OF_SILENCE * limits.heartbeat_ms
-        return now_ms - max(sign_ms, since_ms) < limits.peer_timeout_ms
 
     def _holds_all_of(self, slot: int, now_ms: int) -> bool:
         """What anybody who is at work is known to have of that origin is here."""

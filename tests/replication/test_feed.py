@@ -1,0 +1,68 @@
+"""Feed: what is not due is passed without being read, and nothing else is."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crdtstream.core.causality import VersionVector
+from crdtstream.core.effects import Batch
+from crdtstream.protocols.codec import BATCH, START, encode_batch
+from crdtstream.replication import wire_pb2 as wire
+from crdtstream.replication.feed import Feed
+from crdtstream.replication.history import History
+from tests.replication.linked_regions import MemoryLog
+
+OWN, OTHER, THIRD = 1, 2, 3
+NO_BATCH = 0
+BYTES_MAX = 200
+WINDOW_BYTES = 1 << 20
+
+slots = st.lists(st.sampled_from([OWN, OTHER, THIRD, NO_BATCH]), max_size=60)
+
+
+def history_of(kinds: list[int], noted: int) -> tuple[History, MemoryLog]:
+    """A log with a batch of each of these origins; only the last `noted` records are among the newest."""
+    log, vector = MemoryLog(), VersionVector()
+    history = History(log)
+    for at, slot in enumerate(kinds):
+        if slot == NO_BATCH:
+            log.append(START, b"")
+            continue
+        counter = vector.get(slot) + 1
+        vector.advance(slot, counter)
+        batch = Batch(slot, counter, counter, VersionVector({slot: counter - 1}), [])
+        position = log.append(BATCH, encode_batch(batch))
+        if at >= len(kinds) - noted:
+            history.note(position, slot, counter, vector)
+    return history, log
+
+
+def sent(history: History, log: MemoryLog, applied: VersionVector, direct: list[int]) -> list[bytes]:
+    feed = Feed(history, WINDOW_BYTES)
+    feed.begin(applied, direct, 1)
+    payloads: list[bytes] = []
+    while True:
+        message = wire.Message()
+        more = feed.fill(message, BYTES_MAX, log.last, OWN)
+        feed.check()
+        payloads += message.batches.payloads
+        if not more and not message.batches.payloads:
+            return payloads
+
+
+@given(slots, st.integers(0, 60), st.lists(st.integers(0, 20), min_size=3, max_size=3), st.sets(st.integers(1, 3)))
+def test_the_same_is_sent_whichever_batches_are_among_the_newest(
+    kinds: list[int], noted: int, applied: list[int], direct: set[int]
+) -> None:
+    vector = VersionVector({slot: count for slot, count in zip((OWN, OTHER, THIRD), applied, strict=True) if count})
+    expected = sent(*history_of(kinds, 0), vector, sorted(direct))
+    assert sent(*history_of(kinds, noted), vector, sorted(direct)) == expected
+
+
+def test_a_region_that_only_receives_reads_nothing_for_its_peers() -> None:
+    history, log = history_of([OTHER] * 50, noted=50)
+    assert sent(history, log, VersionVector(), [OTHER]) == []
+    assert log.reads == 0
+    assert len(sent(history, log, VersionVector(), [])) == 50
+    assert log.reads > 0
