@@ -74,16 +74,34 @@ def test_a_checkpoint_rids_the_region_of_what_rotted(at: int) -> None:
 
 
 def test_who_lacks_nothing_of_what_rotted_is_served_on() -> None:
+    """Another region meets the damage."""
+    cluster = Cluster(3, STRICT, limits=ROT_LIMITS)
+    settle(cluster)
+    cluster.cut(1, 3)
+    cluster.cut(2, 3)
+    add(cluster, 1, 40)
+    cluster.sync()
+    rot(cluster, -1)
+    cluster.heal(1, 3)
+    cluster.sync()
+    assert len(cluster.machines[1].log.damages) == 1
+    assert told(cluster, 1, "a state transfer to region 3 begins") == 1
+    add(cluster, 1)
+    cluster.sync()
+    assert cluster.node(2).replica.applied.vector == cluster.node(1).replica.applied.vector
+    assert told(cluster, 1, "a state transfer to region 2 begins") == 0
+
+
+def test_rot_that_nobody_needs_is_not_read() -> None:
     cluster = apart(3)
     cluster.sync()
     rot(cluster, -1)
     cluster.cut(2, 3)
     cluster.heal(1, 3)
-    cluster.sync()
-    assert len(cluster.machines[1].log.damages) == 1
     add(cluster, 1)
     cluster.sync()
     assert cluster.node(3).replica.applied.vector == cluster.node(1).replica.applied.vector
+    assert cluster.machines[1].log.damages == []
     assert told(cluster, 1, "state transfer") == 0
 
 
