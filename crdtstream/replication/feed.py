@@ -185,9 +185,10 @@ class Feed:
 
     def _pass_recent(self, served_position: int, own_slot: int) -> None:
         """Move the cursor past the newest batches that are not due, without reading them: a region that only receives
-        has no others.
+        has no others. Not where the history has been cut: what the state behind the cut has beyond those batches may
+        be due.
         """
-        while self._cursor <= served_position:
+        while self._history.first_position() <= self._cursor <= served_position:
             head = self._history.recent_head(self._cursor)
             if head is None or self._is_due(head[0], head[1], own_slot):
                 return

@@ -66,3 +66,15 @@ def test_a_region_that_only_receives_reads_nothing_for_its_peers() -> None:
     assert log.reads == 0
     assert len(sent(history, log, VersionVector(), [])) == 50
     assert log.reads > 0
+
+
+def test_what_the_peer_gets_from_elsewhere_does_not_lead_past_a_history_that_began_again() -> None:
+    """The state that began the history has a batch of this region that the log does not hold: the peer needs it."""
+    history, log = history_of([OTHER] * 5, noted=5)
+    feed = Feed(history, WINDOW_BYTES)
+    feed.begin(VersionVector(), [OTHER], 1)
+    history.begin_again(log.last + 1, VersionVector({OWN: 1, OTHER: 5}))
+    message = wire.Message()
+    assert not feed.fill(message, BYTES_MAX, log.last, OWN)
+    assert not message.batches.payloads
+    assert feed.behind
