@@ -12,7 +12,8 @@ Of one partition, the line makes *segments* `[start, end)` that follow each othe
 tree, and the IDs of a tree ascend whatever happens to its origin.
 
 The first epochs of a line are forgotten when nothing of them is left. Offsets under an epoch that is not known are
-valid up to the first offset that is.
+valid up to the first offset that is. A home that did not know the messages of an epoch may forget it although they
+exist; they count no more then, and are numbered again.
 
 Reference: the epochs of a Kafka partition's leaders (KIP-101), here without the consensus that elects them.
 """
@@ -84,6 +85,10 @@ class Epochs:
     def counts(self, epoch: Epoch) -> bool:
         """True if the epoch is in the line of the current one."""
         return epoch == self.current() or epoch in self._after
+
+    def counted(self) -> list[Epoch]:
+        """The epochs of the line, ascending."""
+        return [row.epoch for row in self.line]
 
     def segments(self, partition: int) -> list[Segment]:
         """The segments of this partition by offset; the last one is of the current epoch, and is open."""

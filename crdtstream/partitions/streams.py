@@ -334,13 +334,14 @@ class PartitionedStreams:
         state, retention_ms = served.state, served.state.spec.retention_ms
         awaits = False
         for partition in state.partitions():
-            # Another epoch makes messages stale without touching them.
-            if served.looked.get(partition.number) != (state.epochs.current(), partition.stamp()):
+            # Another line of epochs makes messages stale without touching them: one is raised, or a region that knew
+            # nothing of its messages has forgotten it.
+            if served.looked.get(partition.number) != (state.epochs.counted(), partition.stamp()):
                 if partition.has_stale() and not self._renumber(served, partition.number):
                     awaits = True
                     continue
                 stamp = state.partitions()[partition.number].stamp()
-                served.looked[partition.number] = (state.epochs.current(), stamp)
+                served.looked[partition.number] = (state.epochs.counted(), stamp)
         served.awaited = served.awaited + 1 if awaits else 0
         for partition in state.partitions():
             partition.trim_older(now_ms + self.ahead.ms - retention_ms)

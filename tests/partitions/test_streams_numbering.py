@@ -118,6 +118,19 @@ def test_another_epoch_makes_messages_stale_without_touching_them(home: Cluster)
     assert held(home) == [(0, b"a"), (1, b"b"), (2, b"c")]
 
 
+def test_what_an_epoch_numbered_that_another_region_has_forgotten_is_numbered_again(home: Cluster) -> None:
+    """That region raised an epoch too, while it knew nothing of these messages: to it the epoch was spent."""
+    before = state(home).epochs.current()
+    streams(home).take_over("s")
+    upkeep(home)
+    assert held(home) == [(0, b"a"), (1, b"b"), (2, b"c")]
+    state(home)._registers.drop(b"epoch/%d/%d" % before)
+    home.turn(1)
+    assert held(home) == []
+    upkeep(home)
+    assert held(home) == [(3, b"a"), (4, b"b"), (5, b"c")]
+
+
 def test_a_stream_that_may_still_arrive_is_not_unknown() -> None:
     """A region that waits for its state does not say that there is no such stream."""
     config = Config(name="region2", region=2, cluster="test", peers=("region1:1",), limits=Limits())
