@@ -193,6 +193,9 @@ class SilentOwner(Checker):
 
     name = "silent owner"
 
+    def __init__(self) -> None:
+        self._until_ms: dict[tuple[int, str], dict[str, int]] = {}
+
     def turned(self, world: Network, number: int) -> None:
         clients = world.partitioned
         if clients is None:
@@ -200,16 +203,18 @@ class SilentOwner(Checker):
         timeouts = {one.name: one.timeout_ms for one in clients.instances}
         now_ms = world.machines[number].node.context.now_ms
         for group, membership in memberships_in(world, number).items():
-            instances = membership.ownership.instances
-            # Upkeep sets the last use to now when the clock was set back; nobody has called then.
-            if not any(one.until_ms == now_ms + timeouts[name] for name, one in instances.items()):
+            until_ms = {name: one.until_ms for name, one in membership.ownership.instances.items()}
+            before = self._until_ms.get((number, group), {})
+            self._until_ms[(number, group)] = until_ms
+            # Only a call moves it. A clock that was set back may show any time that is left without one.
+            if not any(at != before.get(name) and at == now_ms + timeouts[name] for name, at in until_ms.items()):
                 continue
             for name in membership.ownership.owners:
                 if name == NOBODY:
                     continue
-                until_ms = instances[name].until_ms
-                if not now_ms < until_ms <= now_ms + timeouts[name]:
-                    self.fail(f"region {number}, {group}: {name} stays {until_ms - now_ms} of {timeouts[name]} ms")
+                left_ms = until_ms[name] - now_ms
+                if not 0 < left_ms <= timeouts[name]:
+                    self.fail(f"region {number}, {group}: {name} stays {left_ms} of {timeouts[name]} ms")
 
 
 class NothingSkipped(Sampled):

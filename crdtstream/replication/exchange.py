@@ -343,6 +343,7 @@ class Exchange:
     # Links
 
     def open(self, link_id: int, now_ms: int) -> None:
+        self.listen(now_ms)
         self._links[link_id] = Session(self.view, now_ms, link_id)
         self._ticked_ms = self._ticked_ms or now_ms
 
@@ -396,22 +397,24 @@ class Exchange:
         return sorted({session.peer_origin for session in self._links.values() if session.is_open})
 
     def tick(self, now_ms: int) -> None:
-        """Advance time. After a stall of this region (a long turn, a suspended process) the peers' silence proves
-        nothing.
-        """
-        stalled_ms = now_ms - self._ticked_ms
-        if self._ticked_ms and stalled_ms > self._settings.limits.heartbeat_ms:
-            for session in self._links.values():
-                session.excuse(stalled_ms)
-        self._ticked_ms = now_ms
+        """Advance time."""
+        passed_ms, self._ticked_ms = now_ms - self._ticked_ms, now_ms
+        self.listen(now_ms)
         self._raise_life(now_ms)
         for session in self._links.values():
             session.tick(now_ms, self._settings.limits.peer_timeout_ms)
         self.forwarding.tick(now_ms)
         self.view.direct = self.direct_slots()
         # A stall of this process is not idle time of a transfer: count one heartbeat of it at most.
-        self._tick_states(min(max(0, stalled_ms), self._settings.limits.heartbeat_ms))
+        self._tick_states(min(max(0, passed_ms), self._settings.limits.heartbeat_ms))
         self.audit.tick(now_ms, self._settings.limits, self.view.direct, self.progress)
+
+    def listen(self, now_ms: int) -> None:
+        """After a stall of this region (a long turn, a suspended process) the silence of others proves nothing."""
+        stalled_ms = self.progress.listen(now_ms, self._settings.limits.heartbeat_ms)
+        if stalled_ms:
+            for session in self._links.values():
+                session.excuse(stalled_ms)
 
     def _raise_life(self, now_ms: int) -> None:
         """Raise this region's sign of life once per heartbeat, and at once if the clock was set back."""

@@ -80,7 +80,7 @@ class _Member:
 class ProgressTable:
     """The members' progress, by origin."""
 
-    __slots__ = ("_ended", "_members", "awaiting", "row_count")
+    __slots__ = ("_ended", "_listened_ms", "_members", "awaiting", "row_count", "stalled_ms")
 
     def __init__(self) -> None:
         self._members: dict[int, _Member] = {}
@@ -89,6 +89,9 @@ class ProgressTable:
         self.awaiting: dict[int, _Member] = {}
         # The rows of all received vectors together: a measure of the memory they take.
         self.row_count = 0
+        # When this region last listened, and for how long in total it did not.
+        self._listened_ms = 0
+        self.stalled_ms = 0
 
     def hear_row(self, row: GrownRow, rows_max: int, now_ms: int) -> bool:
         """Merge what a peer sent of a member; False, and no change, if that takes more than `rows_max`."""
@@ -135,6 +138,20 @@ class ProgressTable:
         """Return the origin of a region except `but` with the latest sign of life after `since_ms`; 0 for none."""
         signs = [(member.sign_ms, slot) for slot, member in self._members.items() if region_of(slot) == region]
         return max([(at, slot) for at, slot in signs if at > since_ms and slot != but], default=(0, 0))[1]
+
+    def listen(self, now_ms: int, heartbeat_ms: int) -> int:
+        """Note that this region listens now; returns for how long it did not, if that is more than a heartbeat. Signs
+        of life count as received that much later.
+        """
+        stalled_ms = now_ms - self._listened_ms if self._listened_ms else 0
+        self._listened_ms = now_ms
+        if stalled_ms <= heartbeat_ms:
+            return 0
+        self.stalled_ms += stalled_ms
+        for member in self._members.values():
+            if member.sign_ms:
+                member.sign_ms = min(member.sign_ms + stalled_ms, now_ms)
+        return stalled_ms
 
     def set_back(self, now_ms: int) -> None:
         """Adjust to a clock that was set back: no sign of life was received later than now."""

@@ -141,6 +141,20 @@ def test_a_sign_of_life_is_heard_once_and_by_the_own_clock() -> None:
     assert [row[3] for row in table.rows()] == [4]
 
 
+def test_while_this_region_did_not_listen_nobody_was_silent() -> None:
+    table = ProgressTable()
+    heard(table, 2, NOTHING)
+    heard(table, 3, NOTHING)
+    assert table.listen(1_000, 250) == 0, "it listens for the first time"
+    table.hear_life(2, 1, 1_100)
+    assert table.listen(1_250, 250) == 0 and table.sign_ms(2) == 1_100
+    assert table.listen(2_250, 250) == 1_000 and table.stalled_ms == 1_000
+    assert table.sign_ms(2) == 2_100 and table.sign_ms(3) == 0
+    table.hear_life(2, 2, 3_000)
+    assert table.listen(3_000, 250) == 750 and table.sign_ms(2) == 3_000, "no sign comes from the future"
+    assert table.listen(1_000, 250) == 0 and table.listen(1_100, 250) == 0, "the clock was set back"
+
+
 def test_who_was_heard_from_last_since_then() -> None:
     table = ProgressTable()
     for slot, now_ms in ((2, 1_000), (258, 3_000), (514, 2_000), (3, 9_000)):

@@ -2,10 +2,11 @@
 
 A founder is admitted by nobody before it makes effects, so every other region must count it because of its birth. Hence
 no region may found before it knows the births of all other founders. A new region first waits for all its configured
-peers. Then it publishes their region numbers, its neighbours, and relays what others publish. The rows are closed when
-every region named in a row has a row that names the first one back: then they describe the whole cluster, and none of
-these regions belongs to another cluster yet. From then on births are sent ahead of progress (session.py), so a region
-that holds a founder's vector also knows every birth that the founder knew.
+peers, and until it has what they held when they greeted: they may belong to a cluster. Then it publishes their region
+numbers, its neighbours, and relays what others publish. The rows are closed when every region named in a row has a row
+that names the first one back: then they describe the whole cluster, and none of these regions belongs to another
+cluster yet. From then on births are sent ahead of progress (session.py), so a region that holds a founder's vector also
+knows every birth that the founder knew.
 
 A region is new while its directory has been in no cluster, whatever it holds: one that served at once (`--incarnation`)
 may have written. A new region that hears of a cluster founds none. It publishes a row without neighbours, which never

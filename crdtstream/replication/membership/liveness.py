@@ -28,9 +28,10 @@ class Liveness:
         sign_ms = self._exchange.progress.sign_ms(slot)
         if same_directory:
             return sign_ms > 0 and now_ms - sign_ms < HEARTBEATS_OF_SILENCE * limits.heartbeat_ms
+        listened_ms = now_ms - self._exchange.progress.stalled_ms
         # The clock may have been set back.
-        asked_ms = self._asked_ms[slot] = min(self._asked_ms.get(slot, now_ms), now_ms)
-        return now_ms - max(sign_ms, since_ms, asked_ms) < limits.peer_timeout_ms
+        asked_ms = self._asked_ms[slot] = min(self._asked_ms.get(slot, listened_ms), listened_ms)
+        return min(listened_ms - asked_ms, now_ms - max(sign_ms, since_ms)) < limits.peer_timeout_ms
 
     def end(self, slot: int) -> None:
         """Drop an origin whose membership has ended."""

@@ -139,6 +139,7 @@ class Membership:
         """Do what is due by now: another own origin, the own admission, Joins of other origins."""
         if not self._birth.origin:
             return
+        self._exchange.listen(now_ms)
         # The clock may have been set back.
         self._started_ms = min(self._started_ms, now_ms)
         members = self._applied.members
@@ -193,7 +194,8 @@ class Membership:
         birth, config = self._birth, self._settings.config
         if self._is_alone():
             birth.found(birth.origin, self._turn)
-        if not self.own.is_new or not config.peers or birth.founders or not self._has_met_peers():
+        may_found = self.own.is_new and config.peers and not birth.founders
+        if not may_found or not self._has_met_peers() or not self._has_caught_up():
             return
         if self._applied.members.slots():
             # Somebody knows a cluster. A row without neighbours founds nothing, but tells that this region is in none:
@@ -222,6 +224,10 @@ class Membership:
     def _has_met_peers(self) -> bool:
         """Return whether all peers have greeted. A link without a Hello may be a second process of a region."""
         return not self._absent() and not self._exchange.is_greeting()
+
+    def _has_caught_up(self) -> bool:
+        """What the linked peers held when they greeted is here: only that shows whether they belong to a cluster."""
+        return all(self._applied.vector.descends(one.vector_then) for one in self._exchange.sessions() if one.is_open)
 
     def _founds_falsely(self, session: Session) -> bool:
         """Return whether the peer founded a cluster of its own although its region already belongs to this one."""
@@ -331,8 +337,7 @@ class Membership:
         """
         members, progress = self._applied.members, self._exchange.progress
         mine = [*self._birth.lineage, self._birth.origin]
-        evictors = {at for slot in mine for at in members.evictors_of(slot) if not self._given_up(at, mine)}
-        evictors = {region_of(at) for at in evictors}
+        evictors = {region_of(at) for slot in mine for at in members.evictors_of(slot) if not self._given_up(at, mine)}
         holders = {region_of(slot) for slot, *_ in progress.rows() if self._holds_join(slot)}
         return evictors <= {*holders, region_of(self._birth.origin)}
 

@@ -31,6 +31,18 @@ def test_one_whose_membership_has_ended_is_asked_about_for_the_first_time_again(
     assert origins.is_alive(UNHEARD, NOW_MS + TIMEOUT_MS, False, LONG_AGO_MS)
 
 
+def test_while_this_region_did_not_listen_nobody_was_silent() -> None:
+    """As where the process was suspended: the signs of an origin that it was about to hear are still under way."""
+    exchange = Cluster(2, STRICT).node(1).exchange
+    origins = Liveness(exchange)
+    exchange.listen(NOW_MS)
+    assert origins.is_alive(UNHEARD, NOW_MS, False, LONG_AGO_MS)
+    resumed_ms = NOW_MS + 5 * TIMEOUT_MS
+    exchange.listen(resumed_ms)
+    assert origins.is_alive(UNHEARD, resumed_ms + TIMEOUT_MS - 1, False, LONG_AGO_MS)
+    assert not origins.is_alive(UNHEARD, resumed_ms + TIMEOUT_MS, False, LONG_AGO_MS)
+
+
 def test_a_clock_that_was_set_back_keeps_nobody_alive() -> None:
     origins = liveness()
     origins.is_alive(UNHEARD, NOW_MS, False, LONG_AGO_MS)

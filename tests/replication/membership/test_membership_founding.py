@@ -7,6 +7,7 @@ from itertools import permutations
 
 import pytest
 
+from crdtstream.core.entry_id import STRICT
 from simulations.cluster import Cluster
 from tests.replication.membership.living_clusters import (
     HEARTBEAT_MS,
@@ -71,3 +72,21 @@ def test_a_region_that_wrote_and_restarted_alone_meets_new_ones(
     meet(cluster, order)
     assert admitted(cluster) == [1, 2, 3]
     assert answer(cluster, 1) == ("OK" if wanted else None)
+
+
+def test_a_new_region_whose_peer_is_at_work_founds_nothing_before_it_has_what_that_peer_holds() -> None:
+    """Machine 3 has the number of region 1, which is at work, and an empty disk. Only region 1's Hello has come."""
+    cluster = Cluster(2, STRICT, absent=(2,))
+    run(cluster, 1, "XADD x * f v")
+    cluster.restart(1)
+    live(cluster, 3 * HEARTBEAT_MS)
+    assert run(cluster, 1, "XGROUP CREATE x g 0") == "OK"
+    cluster.add(2, 1)
+    cluster.add(3, 2, 1)
+    for _ in range(4):
+        cluster.carry(2, 3)
+        cluster.carry(3, 2)
+    assert admitted(cluster) == [1]
+    assert not cluster.node(2).birth.founders and not cluster.node(3).birth.founders
+    live(cluster, 3 * HEARTBEAT_MS)
+    assert admitted(cluster) == [1, 2]
