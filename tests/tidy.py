@@ -94,7 +94,10 @@ PURE_LIBRARY = frozenset(
         "zlib",
     )
 )
-PURE_NAMES = frozenset({"sys.byteorder"})
+PURE_NAMES = frozenset(
+    {"sys.byteorder"}
+    | {f"librt.strings.{name}" for name in ("BytesWriter", "read_i32_le", "read_i64_le", "write_i32_le", "write_i64_le")}
+)
 PURE_PACKAGES = {
     # zstandard, because compression is a pure function.
     "core": frozenset({"mypy_extensions", "sortedcontainers", "zstandard"}),

@@ -34,6 +34,7 @@ from crdtstream.core.encoding import encode_entry, entry_fields
 from crdtstream.core.entry_id import EntryId
 from crdtstream.core.lanes import counting, joined_ends
 from crdtstream.core.narrowing import HALF_BITS, base_of, narrowed, widened
+from crdtstream.core.native import Ids, Texts, shifted
 
 CHECKSUM_MODULUS: Final = 2**64
 # How far a block is filled; only a single entry may be larger.
@@ -340,19 +341,28 @@ class Block(Content):
             return False
         return self.counter_at(index) > other.counter_at(last)
 
-    def lower_bound(self, entry_id: EntryId) -> int:
-        """The first index whose ID is >= entry_id."""
+    def native_ids(self) -> Ids:
+        """The IDs as they are now, to be searched."""
         if self.closed:
             self.open()
+        return Ids(self.ms, self.seq, self.ms_base)
+
+    def texts(self, low: int, high: int) -> Texts:
+        """The bytes of the entries [low, high), to be read piece by piece; indexes stay those of the block."""
+        if low >= self._joined and high - low <= _LOOSE_READ:
+            return Texts(self.entry_slice(low, high), self._ends, self.start_of(low))
+        self.read = True
+        return Texts(self.data(), self._ends, 0)
+
+    def lower_bound(self, entry_id: EntryId) -> int:
+        """The first index whose ID is >= entry_id."""
         ms, seq = entry_id
-        return lower_bound(self.ms, self.seq, (ms - self.ms_base, seq))
+        return self.native_ids().lower_bound(shifted(ms), shifted(seq), 0, self.count)
 
     def upper_bound(self, entry_id: EntryId) -> int:
         """The first index whose ID is > entry_id."""
-        if self.closed:
-            self.open()
         ms, seq = entry_id
-        return upper_bound(self.ms, self.seq, (ms - self.ms_base, seq))
+        return self.native_ids().upper_bound(shifted(ms), shifted(seq), 0, self.count)
 
     def lower_bound_counter(self, counter: int) -> int:
         """The first index whose counter is >= counter."""

@@ -27,6 +27,8 @@ from __future__ import annotations
 from array import array
 from typing import Final
 
+from librt.strings import BytesWriter, read_i32_le, write_i32_le
+from mypy_extensions import i32, i64
 from zstandard import ZstdCompressor, ZstdDecompressor
 
 from crdtstream.core.transposing import restored, transposed
@@ -34,6 +36,10 @@ from crdtstream.core.transposing import restored, transposed
 # Higher levels take longer and gain nothing on blocks of this size.
 LEVEL: Final = 1
 LANE_BITS: Final = 32
+LANE_BYTES: Final = 4
+LANE_MASK: Final = 2**32 - 1
+# Lanes are written as signed numbers.
+SIGN: Final = 2**31
 # What an open block takes besides its content.
 OPEN_BYTES: Final = 512
 # A packed form that is not smaller than this part of the content does not pay for opening it.
@@ -226,11 +232,12 @@ def differences(raw: bytes) -> bytes:
 
 
 def sums(raw: bytes) -> bytes:
-    """The inverse of `differences`."""
-    size = len(raw)
-    number = int.from_bytes(raw, "little")
-    distance = LANE_BITS
-    while distance < 8 * size:
-        number += number << distance
-        distance *= 2
-    return (number & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+    """The inverse of `differences`: each lane is added to the one before it, with what that carries over."""
+    writer = BytesWriter()
+    lane: i64 = 0
+    for at in range(0, len(raw), LANE_BYTES):
+        difference = i64(read_i32_le(raw, at))
+        # What exceeds a lane is carried into the next one.
+        lane = (lane & LANE_MASK) + (lane >> LANE_BITS) + (difference & LANE_MASK)
+        write_i32_le(writer, i32(((lane & LANE_MASK) ^ SIGN) - SIGN))
+    return writer.getvalue()

@@ -15,8 +15,7 @@ from crdtstream.core.chain import Chain, Chains
 from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import ID_MAX, EntryId, next_id
 from crdtstream.core.entry_tree import EntryTree
-from crdtstream.core.merging import merge
-from crdtstream.core.strands import read_runs, read_strands
+from crdtstream.core.strands import read_merged, read_strands
 from crdtstream.core.stream import Stream
 
 MEMO_BYTES = 512
@@ -76,9 +75,8 @@ class MergedRanges:
         found = stream.strands(start, end, count, reverse)
         if len(found) < 2:
             return read_strands(found, count, reverse)
-        runs = merge(found, count, reverse)
-        taken, chunks = read_runs(runs, reverse)
-        bound = runs[-1].block.id_at(runs[-1].high - 1) if taken == count and not reverse else end
+        taken, chunks, last = read_merged(found, count, reverse)
+        bound = last if taken == count and not reverse else end
         body = b"".join(chunks)
         self._remember(asked, _Memo(stream.chains, taken, body, bound))
         return taken, [body]

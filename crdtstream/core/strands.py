@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
+from mypy_extensions import i64
+
 from crdtstream.core.causality import Dot
 from crdtstream.core.chain import Chain, Chains
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, U64_MAX, EntryId
 from crdtstream.core.entry_tree import EntryTree
-from crdtstream.core.merging import Part, Run, Strand, merge
+from crdtstream.core.merging import Merge, Part, Piece, Strand, merge
 from crdtstream.core.slices import Slice
 
 
@@ -110,7 +112,8 @@ def held_in(chain: Chain[EntryTree], ids: list[EntryId]) -> list[tuple[EntryTree
 def read_strands(strands: list[Strand], count: int, reverse: bool) -> tuple[int, list[bytes]]:
     """All strands merged into one range: the number of entries, and their RESP bytes."""
     if len(strands) > 1:
-        return read_runs(merge(strands, count, reverse), reverse)
+        taken, chunks, _ = read_merged(strands, count, reverse)
+        return taken, chunks
     if not strands:
         return 0, []
     if len(strands[0]) == 1:
@@ -131,14 +134,21 @@ def sliced(slices: list[Slice], reverse: bool) -> tuple[int, list[bytes]]:
     return count, chunks
 
 
-def read_runs(runs: list[Run], reverse: bool) -> tuple[int, list[bytes]]:
-    count = 0
+def read_merged(strands: list[Strand], count: int, reverse: bool) -> tuple[int, list[bytes], EntryId]:
+    """Strands merged into one range: the number of entries, their RESP bytes, and the ID of the one read last."""
+    merging = Merge(strands, count, reverse)
     chunks: list[bytes] = []
-    for run in runs:
-        low, high = run.low, run.high
-        count += high - low
+    taken: i64 = 0
+    last: Piece | None = None
+    piece = merging.step()
+    while piece is not None:
+        low, high = merging.low, merging.high
+        taken += high - low
         if reverse:
-            chunks += [run.block.entry(i) for i in range(high - 1, low - 1, -1)]
+            chunks += piece.texts_down(low, high)
         else:
-            chunks.append(run.block.entry_slice(low, high))
-    return count, chunks
+            chunks.append(piece.text(low, high))
+        last, piece = piece, merging.step()
+    if last is None:
+        return 0, chunks, ID_MIN
+    return taken, chunks, last.block.id_at(merging.low if reverse else merging.high - 1)
