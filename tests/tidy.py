@@ -94,10 +94,8 @@ PURE_LIBRARY = frozenset(
         "zlib",
     )
 )
-PURE_NAMES = frozenset(
-    {"sys.byteorder"}
-    | {f"librt.strings.{name}" for name in ("BytesWriter", "read_i32_le", "read_i64_le", "write_i32_le", "write_i64_le")}
-)
+NATIVE = ("BytesWriter", "read_i32_le", "read_i64_le", "write_i32_le", "write_i64_le")
+PURE_NAMES = frozenset(("sys.byteorder", *[f"librt.strings.{name}" for name in NATIVE]))
 PURE_PACKAGES = {
     # zstandard, because compression is a pure function.
     "core": frozenset({"mypy_extensions", "sortedcontainers", "zstandard"}),
