@@ -140,17 +140,17 @@ class ProgressTable:
         return max([(at, slot) for at, slot in signs if at > since_ms and slot != but], default=(0, 0))[1]
 
     def listen(self, now_ms: int, heartbeat_ms: int) -> int:
-        """Note that this region listens now; returns for how long it did not, if that is more than a heartbeat. Signs
-        of life count as received that much later.
+        """Note that this region listens now; returns for how long it did not. Signs of life count as received that much
+        later. At most one heartbeat since it last listened counts as silence of others, but that always does: a region
+        that never listens often enough must notice that another one is gone, too.
         """
-        stalled_ms = now_ms - self._listened_ms if self._listened_ms else 0
+        stalled_ms = max(0, now_ms - self._listened_ms - heartbeat_ms) if self._listened_ms else 0
         self._listened_ms = now_ms
-        if stalled_ms <= heartbeat_ms:
-            return 0
-        self.stalled_ms += stalled_ms
-        for member in self._members.values():
-            if member.sign_ms:
-                member.sign_ms = min(member.sign_ms + stalled_ms, now_ms)
+        if stalled_ms:
+            self.stalled_ms += stalled_ms
+            for member in self._members.values():
+                if member.sign_ms:
+                    member.sign_ms = min(member.sign_ms + stalled_ms, now_ms)
         return stalled_ms
 
     def set_back(self, now_ms: int) -> None:

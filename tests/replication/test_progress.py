@@ -148,11 +148,21 @@ def test_while_this_region_did_not_listen_nobody_was_silent() -> None:
     assert table.listen(1_000, 250) == 0, "it listens for the first time"
     table.hear_life(2, 1, 1_100)
     assert table.listen(1_250, 250) == 0 and table.sign_ms(2) == 1_100
-    assert table.listen(2_250, 250) == 1_000 and table.stalled_ms == 1_000
-    assert table.sign_ms(2) == 2_100 and table.sign_ms(3) == 0
+    assert table.listen(2_250, 250) == 750 and table.stalled_ms == 750
+    assert table.sign_ms(2) == 1_850 and table.sign_ms(3) == 0
     table.hear_life(2, 2, 3_000)
-    assert table.listen(3_000, 250) == 750 and table.sign_ms(2) == 3_000, "no sign comes from the future"
+    assert table.listen(3_000, 250) == 500 and table.sign_ms(2) == 3_000, "no sign comes from the future"
     assert table.listen(1_000, 250) == 0 and table.listen(1_100, 250) == 0, "the clock was set back"
+
+
+def test_a_region_that_never_listens_as_often_as_it_should_sees_silence_all_the_same() -> None:
+    table = ProgressTable()
+    heard(table, 2, NOTHING)
+    table.listen(1_000, 250)
+    table.hear_life(2, 1, 1_000)
+    for now_ms in range(1_300, 4_001, 300):
+        assert table.listen(now_ms, 250) == 50
+    assert 4_000 - table.sign_ms(2) == 10 * 250
 
 
 def test_who_was_heard_from_last_since_then() -> None:
