@@ -10,16 +10,13 @@ form do not count: `core/cooling.py` decides when a block gets one.
 
 Before compression each column is replaced by the differences of neighbours, because IDs, counters and ends ascend in
 steps that repeat. All columns together are one long integer with a lane of 32 bits for each value, or two lanes for a
-value of a wide column: one subtraction makes the differences, and adding shifted copies of doubling distance undoes it,
-whatever is borrowed from one lane to the next.
+value of a wide column, so a difference below zero borrows from the next lane.
 
 Entries of one shape may be transposed first (core/transposing.py). That makes opening a block several times dearer, so
 it is done only where the packed form becomes much smaller.
 
 Compression is a pure function: the same bytes, at the same level, by the same library. The packed form is never
 replicated or compared.
-
-Reference: Hillis and Steele, "Data parallel algorithms" (1986), for sums by doubling.
 """
 
 from __future__ import annotations
@@ -226,9 +223,16 @@ def unfolded(payload: bytes, count: int) -> tuple[list[array[int]], bytes]:
 
 def differences(raw: bytes) -> bytes:
     """Each lane without the lane before it."""
-    size = len(raw)
-    number = int.from_bytes(raw, "little")
-    return ((number - (number << LANE_BITS)) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+    writer = BytesWriter()
+    before: i64 = 0
+    difference: i64 = 0
+    for at in range(0, len(raw), LANE_BYTES):
+        lane = i64(read_i32_le(raw, at)) & LANE_MASK
+        # A difference below zero has borrowed from the next lane.
+        difference = lane - before + (difference >> LANE_BITS)
+        before = lane
+        write_i32_le(writer, i32(((difference & LANE_MASK) ^ SIGN) - SIGN))
+    return writer.getvalue()
 
 
 def sums(raw: bytes) -> bytes:

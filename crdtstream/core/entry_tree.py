@@ -17,10 +17,13 @@ from bisect import bisect_left, bisect_right
 from itertools import pairwise
 from typing import Final
 
-from crdtstream.core.block import BLOCK_BYTES, BLOCK_ENTRIES, CHECKSUM_MODULUS, Block, add_counter_ranges, lower_bound
+from mypy_extensions import i64
+
+from crdtstream.core.block import BLOCK_BYTES, BLOCK_ENTRIES, CHECKSUM_MODULUS, Block, add_counter_ranges
 from crdtstream.core.block_list import NO_TAIL, BlockList
 from crdtstream.core.bursts import Burst
 from crdtstream.core.entry_id import ID_MAX, EntryId, at_most, next_id
+from crdtstream.core.native import shifted
 from crdtstream.core.slices import Slice
 
 # A linked slice at least this large becomes a block of its own; a smaller one is copied to the end of the tail.
@@ -141,16 +144,15 @@ class EntryTree(BlockList):
     def _note_counters(self, ids: list[EntryId], at: int, stop: int, place: int, found: list[int]) -> None:
         """Append the counters of the IDs [at, stop), all of which only this block may hold."""
         block = self._blocks[place]
-        if block.closed:
-            block.open()
-        base, ms_column, seq_column, count = block.ms_base, block.ms, block.seq, block.count
-        index = -1
-        for ms, seq in ids[at:stop]:
+        held, count = block.native_ids(), block.count
+        index: i64 = -1
+        for wanted_ms, wanted_seq in ids[at:stop]:
+            ms, seq = shifted(wanted_ms), shifted(wanted_seq)
             # IDs are often given in the order of the entries.
             index += 1
-            if index == 0 or index >= count or seq_column[index] != seq or base + ms_column[index] != ms:
-                index = lower_bound(ms_column, seq_column, (ms - base, seq))
-                if index == count or seq_column[index] != seq or base + ms_column[index] != ms:
+            if index == 0 or index >= count or held.seq_at(index) != seq or held.ms_at(index) != ms:
+                index = held.lower_bound(ms, seq, 0, count)
+                if index == count or held.seq_at(index) != seq or held.ms_at(index) != ms:
                     found.append(0)
                     continue
             found.append(block.counter_at(index) if self._is_live(place, index) else 0)
