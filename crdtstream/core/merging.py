@@ -37,7 +37,7 @@ class Part:
 Strand = list[Part]
 
 # More entries than any range has.
-_ALL: Final = 2**62
+_ALL: Final = 2**61
 
 
 class Run(Slice):
@@ -160,8 +160,7 @@ class Merge:
         step: i64 = -1 if reverse else 1
         self._step: i64 = step
         self._cursors = [_Cursor(strand, step) for strand in strands]
-        left: i64 = count
-        self._left: i64 = left if count >= 0 else _ALL
+        self._left: i64 = count if count >= 0 else _ALL
         self.low: i64 = 0
         self.high: i64 = 0
 
