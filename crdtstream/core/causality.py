@@ -25,6 +25,8 @@ REGION_MAX: Final = 255
 RANDOM_BITS: Final = 53
 ORIGIN_MAX: Final = (1 << (RANDOM_BITS + 8)) - 1
 
+_NO_SLOT: Final = -1
+
 Dot = tuple[int, int]
 
 
@@ -54,32 +56,43 @@ def origin_name(slot: int) -> str:
 
 
 class VersionVector:
-    """origin -> highest contiguous counter, inclusive."""
+    """origin -> highest contiguous counter, inclusive.
 
-    __slots__ = ("_counters",)
+    The component that was raised last is asked for most, and kept beside the dictionary, where looking it up takes a
+    boxed number, a hash and a comparison.
+    """
+
+    __slots__ = ("_counter", "_counters", "_slot")
 
     def __init__(self, counters: dict[int, int] | None = None) -> None:
         self._counters: dict[int, int] = {} if counters is None else {s: c for s, c in counters.items() if c > 0}
+        self._slot = _NO_SLOT
+        self._counter = 0
 
     def get(self, slot: int) -> int:
-        return self._counters.get(slot, 0)
+        return self._counter if slot == self._slot else self._counters.get(slot, 0)
 
     def contains(self, slot: int, counter: int) -> bool:
-        return counter <= self._counters.get(slot, 0)
+        return counter <= self.get(slot)
 
     def advance(self, slot: int, counter: int) -> None:
         """Raise one component; a lower counter changes nothing."""
-        if counter > self._counters.get(slot, 0):
-            self._counters[slot] = counter
+        if counter > self.get(slot):
+            self._raise(slot, counter)
 
     def next(self, slot: int) -> int:
         """Take and return the next counter of this origin."""
-        counter = self._counters.get(slot, 0) + 1
-        self._counters[slot] = counter
+        counter = self.get(slot) + 1
+        self._raise(slot, counter)
         return counter
+
+    def _raise(self, slot: int, counter: int) -> None:
+        self._counters[slot] = counter
+        self._slot, self._counter = slot, counter
 
     def drop(self, slot: int) -> None:
         self._counters.pop(slot, None)
+        self._slot = _NO_SLOT
 
     def descends(self, other: VersionVector) -> bool:
         """True if this vector covers everything that `other` covers (>=)."""
@@ -98,7 +111,7 @@ class VersionVector:
         mine = self._counters
         for slot, counter in other._counters.items():
             if counter > mine.get(slot, 0):
-                mine[slot] = counter
+                self._raise(slot, counter)
 
     def meet(self, other: VersionVector) -> VersionVector:
         """The greatest lower bound of both vectors."""
@@ -142,6 +155,7 @@ class VersionVector:
         return f"VersionVector({self.as_dict()})"
 
     def check(self) -> None:
+        assert self._slot == _NO_SLOT or self._counters[self._slot] == self._counter, "the kept component is stale"
         for slot, counter in self._counters.items():
             assert is_origin(slot), f"{slot} is not an origin"
             assert counter > 0, f"origin {slot} holds counter {counter}"

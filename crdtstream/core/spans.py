@@ -20,7 +20,7 @@ TIME_MIN_MS: Final = -(2**63)
 SPAN_ENTRIES = 256
 # A span left this small by removals is merged with a neighbour.
 SPARSE_ENTRIES = 32
-ANY_CONSUMER = -1
+ANY_CONSUMER: Final = -1
 EMPTY: Final[array[int]] = array("Q")
 
 
