@@ -326,8 +326,8 @@ class Group:
         runs = self._place.accept(intervals)
         for slot, pieces in intervals.items():
             self._pass_delivered(slot, pieces)
-        if runs:
-            self._put_end(runs[-1], intervals[runs[-1].slot][-1][1])
+            if runs and runs[-1].slot == slot:
+                self._put_end(runs[-1], pieces[-1][1])
         if not noack:
             self.pending.deliver_runs(runs_within(trees, intervals) if runs is None else runs, consumer, now_ms)
         known = self.touch(consumer, now_ms)

@@ -190,8 +190,10 @@ class PendingEntries:
         mine = self._of_slot.get(slot)
         if mine is None:
             return 0
-        if len(pieces) == 1 and is_next(pieces[0][0], pieces[0][1]):
-            return 1 if self.remove(slot, pieces[0][1]) else 0
+        if len(pieces) == 1:
+            low, high = pieces[0]
+            if is_next(low, high):
+                return 1 if self.remove(slot, high) else 0
         last = mine.spans[-1].last_id()
         before = self.count
         for low, high in pieces:
@@ -284,12 +286,17 @@ class PendingEntries:
         other pending ID, and the given IDs that are pending, each once, in no particular order.
         """
         chains = self._chains.all
+        only = chains[0].extents[0] if len(chains) == 1 and len(chains[0].extents) == 1 else None
         if len(ids) == 1:
-            slots = self.slots_of(ids[0])
-            return {slot: [interval_of(ids[0])] for slot in slots}, ids if slots else []
-        if len(chains) == 1 and len(chains[0].extents) == 1:
-            found = chains[0].extents[0].find(ids)
-            return ({chains[0].extents[0].slot: found.intervals()} if found.ids else {}), found.ids
+            entry_id = ids[0]
+            if only is not None:
+                held = only.index_of(only.place_of(entry_id), entry_id) >= 0
+                return ({only.slot: [interval_of(entry_id)]}, ids) if held else ({}, [])
+            slots = self.slots_of(entry_id)
+            return {slot: [interval_of(entry_id)] for slot in slots}, ids if slots else []
+        if only is not None:
+            found = only.find(ids)
+            return ({only.slot: found.intervals()} if found.ids else {}), found.ids
         pieces: dict[int, list[Interval]] = {}
         pending: list[EntryId] = []
         for chain in chains:
