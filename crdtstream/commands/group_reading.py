@@ -103,7 +103,7 @@ class GroupReader(Waiter):
         self.deliver(context, key, stream, group, delivery)
         fresh = [with_history(entry, 0, 0) for entry in delivery.entries()] if claiming else delivery.chunks
         room.take(delivery.count, size_of(fresh) if room.is_measured() else 0)
-        return count + delivery.count, chunks + fresh
+        return count + delivery.count, chunks + fresh if chunks else fresh
 
     def fitting(self, stream: Stream, group: Group, room: Room, count: int) -> Delivery:
         """The wanted entries, at most `count` and as many as there is room for."""

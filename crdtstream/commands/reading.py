@@ -118,7 +118,7 @@ def streams_header(streams: int, protocol: int) -> bytes:
 def stream_header(name: bytes, count: int, protocol: int) -> bytes:
     """The start of one stream's part of that reply; `count` entries must be appended."""
     pair = b"" if protocol == replies.RESP3 else replies.array_header(2)
-    return b"".join([pair, replies.bulk_header(len(name)), name, replies.CRLF, replies.array_header(count)])
+    return pair + replies.bulk(name) + replies.array_header(count)
 
 
 def xread(context: Context, client: Client, argv: list[bytes]) -> Reply:

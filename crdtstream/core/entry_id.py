@@ -77,10 +77,11 @@ def parse_plain(text: bytes) -> EntryId:
     """`ms-seq` in digits, as IDs are mostly written, at most `PLAIN_DIGITS` in each part; `NOT_PLAIN` for any other
     text. No None, because compiled a pair that may be None is an object of two more.
     """
+    size: i64 = len(text)
     ms: i64 = -1
     number: i64 = 0
     digits: i64 = 0
-    for at in range(len(text)):
+    for at in range(size):
         byte: i64 = text[at]
         if byte == DASH and ms < 0 and digits:
             ms, number, digits = number, 0, 0
@@ -89,7 +90,12 @@ def parse_plain(text: bytes) -> EntryId:
         if byte < ZERO or byte > NINE or digits > PLAIN_DIGITS:
             return (-1, -1)
         number = number * 10 + byte - ZERO
-    return (ms, number) if ms >= 0 and digits else (-1, -1)
+    if ms < 0 or digits == 0:
+        return (-1, -1)
+    # A pair of native integers would become an object on its way to a pair of `int`.
+    whole: int = ms
+    part: int = number
+    return (whole, part)
 
 
 def parse_id(text: bytes, missing_seq: int) -> EntryId | None:

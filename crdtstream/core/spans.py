@@ -156,19 +156,31 @@ class Span:
 
 
 class Found:
-    """The IDs that were found pending, ascending, grouped into pieces without another pending ID in between."""
+    """Which of the given IDs were found pending: `ids`, ascending, grouped into pieces without another pending ID in
+    between. Mostly all were found, and then the list is the given one.
+    """
 
-    __slots__ = ("_starts", "ids")
+    __slots__ = ("_missing", "_starts", "ids")
 
-    def __init__(self) -> None:
-        self.ids: list[EntryId] = []
+    def __init__(self, ids: list[EntryId]) -> None:
+        self.ids = ids
+        # Of the IDs that were found, the indexes at which pieces begin; of the given IDs, which were not found.
         self._starts: list[int] = []
+        self._missing: list[int] = []
 
-    def note(self, entry_id: EntryId, adjacent: bool) -> None:
-        """Add a found ID; `adjacent`: no other ID is pending between it and the one added before."""
-        if not adjacent:
-            self._starts.append(len(self.ids))
-        self.ids.append(entry_id)
+    def begin(self, at: int) -> None:
+        """Another ID may be pending between the given ID at this index, which was found, and the one found before."""
+        self._starts.append(at - len(self._missing))
+
+    def miss(self, at: int) -> None:
+        self._missing.append(at)
+
+    def end(self, at: int) -> Found:
+        """No given ID from this index on was found."""
+        if self._missing or at < len(self.ids):
+            missing = frozenset(self._missing)
+            self.ids = [self.ids[index] for index in range(at) if index not in missing]
+        return self
 
     def intervals(self) -> list[Interval]:
         ends = [*self._starts[1:], len(self.ids)]
@@ -339,31 +351,33 @@ class SlotPending(Extent):
         Bisecting for each ID would be slower: IDs are mostly acknowledged in delivery order, so each one is first
         compared with the pending ID after the last one found.
         """
-        found = Found()
+        found = Found(ids)
         at, index, next_ms, next_seq = -1, -1, -1, -1
         adjacent = False
         column, seq_column = EMPTY, EMPTY
-        for entry_id in ids:
-            ms, seq = entry_id
+        for given in range(len(ids)):
+            ms, seq = ids[given]
             if ms > next_ms or (ms == next_ms and seq > next_seq):
                 adjacent = False
-                at, index = self._seek(entry_id)
+                at, index = self._seek((ms, seq))
                 if at == len(self.spans):
-                    break
+                    return found.end(given)
                 column, seq_column = self.spans[at].ms, self.spans[at].seq
                 next_ms, next_seq = column[index], seq_column[index]
             if ms != next_ms or seq != next_seq:
+                found.miss(given)
                 continue
-            found.note(entry_id, adjacent)
-            adjacent = True
+            if not adjacent:
+                found.begin(given)
+                adjacent = True
             index += 1
             if index == len(column):
                 at, index = at + 1, 0
                 if at == len(self.spans):
-                    break
+                    return found.end(given + 1)
                 column, seq_column = self.spans[at].ms, self.spans[at].seq
             next_ms, next_seq = column[index], seq_column[index]
-        return found
+        return found.end(len(ids))
 
     def _seek(self, entry_id: EntryId) -> tuple[int, int]:
         """Span and index of the first pending ID at or above this one; the span count as span if there is none."""

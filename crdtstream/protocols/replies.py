@@ -72,11 +72,6 @@ def bulk(value: bytes) -> bytes:
     return b"".join((b"$%d\r\n" % size, value, CRLF))
 
 
-def bulk_header(size: int) -> bytes:
-    """What comes before a value of this size, which is followed by a line break."""
-    return BULK_HEADERS[size] if size < TABLE_SIZE else b"$%d\r\n" % size
-
-
 def null_bulk(protocol: int) -> bytes:
     return NULL if protocol == RESP3 else NULL_BULK
 
