@@ -157,30 +157,29 @@ class Span:
 
 class Found:
     """Which of the given IDs were found pending: `ids`, ascending, grouped into pieces without another pending ID in
-    between. Mostly all were found, and then the list is the given one.
+    between. As long as none is missing it is the given list, so that nothing is copied.
     """
 
-    __slots__ = ("_missing", "_starts", "ids")
+    __slots__ = ("_count", "_given", "_starts", "ids")
 
-    def __init__(self, ids: list[EntryId]) -> None:
-        self.ids = ids
-        # Of the IDs that were found, the indexes at which pieces begin; of the given IDs, which were not found.
+    def __init__(self, given: list[EntryId]) -> None:
+        self.ids = given
+        self._given = given
+        self._count = 0
         self._starts: list[int] = []
-        self._missing: list[int] = []
 
-    def begin(self, at: int) -> None:
-        """Another ID may be pending between the given ID at this index, which was found, and the one found before."""
-        self._starts.append(at - len(self._missing))
+    def note(self, at: int, adjacent: bool) -> None:
+        """The given ID at this index is pending; `adjacent`: no other one between it and the one noted before."""
+        if not adjacent:
+            self._starts.append(self._count)
+        self._count += 1
+        if self.ids is not self._given:
+            self.ids.append(self._given[at])
 
     def miss(self, at: int) -> None:
-        self._missing.append(at)
-
-    def end(self, at: int) -> Found:
-        """No given ID from this index on was found."""
-        if self._missing or at < len(self.ids):
-            missing = frozenset(self._missing)
-            self.ids = [self.ids[index] for index in range(at) if index not in missing]
-        return self
+        """The given ID at this index is not pending."""
+        if self.ids is self._given:
+            self.ids = self._given[:at]
 
     def intervals(self) -> list[Interval]:
         ends = [*self._starts[1:], len(self.ids)]
@@ -361,23 +360,25 @@ class SlotPending(Extent):
                 adjacent = False
                 at, index = self._seek((ms, seq))
                 if at == len(self.spans):
-                    return found.end(given)
+                    found.miss(given)
+                    break
                 column, seq_column = self.spans[at].ms, self.spans[at].seq
                 next_ms, next_seq = column[index], seq_column[index]
             if ms != next_ms or seq != next_seq:
                 found.miss(given)
                 continue
-            if not adjacent:
-                found.begin(given)
-                adjacent = True
+            found.note(given, adjacent)
+            adjacent = True
             index += 1
             if index == len(column):
                 at, index = at + 1, 0
                 if at == len(self.spans):
-                    return found.end(given + 1)
+                    if given + 1 < len(ids):
+                        found.miss(given + 1)
+                    break
                 column, seq_column = self.spans[at].ms, self.spans[at].seq
             next_ms, next_seq = column[index], seq_column[index]
-        return found.end(len(ids))
+        return found
 
     def _seek(self, entry_id: EntryId) -> tuple[int, int]:
         """Span and index of the first pending ID at or above this one; the span count as span if there is none."""
