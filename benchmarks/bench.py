@@ -161,7 +161,13 @@ SMALLEST = Scale(
     longest_entries=1_000,
 )
 # Under valgrind: at least ten rounds of 50 connections, so that what happens once weighs little.
-COUNTED = replace(SMALLEST, appends={1: 2_000, 16: 16_000, 128: 64_000}, read_entries=48_000, range_pages=480)
+COUNTED = replace(
+    SMALLEST,
+    appends={1: 2_000, 16: 16_000, 128: 64_000},
+    read_entries=48_000,
+    range_pages=480,
+    consumed_entries=2_000,
+)
 
 
 @dataclass(frozen=True, slots=True)

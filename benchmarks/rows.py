@@ -67,7 +67,7 @@ ROWS = (
     Row("xrange-3", partial(xrange, regions=3), counted=True),
     Row("xreadgroup", partial(xreadgroup, regions=1), counted=True),
     Row("xreadgroup-3", partial(xreadgroup, regions=3), counted=True),
-    Row("xreadgroup-each", consumers),
+    Row("xreadgroup-each", consumers, counted=True),
     Row("xread-tails", tails),
     Row("xdelex", xdelex, counted=True),
     Row("xackdel", xackdel, counted=True),

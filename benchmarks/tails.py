@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks.bench import Bench
 from benchmarks.figures import AT_LEAST, Result, Sample, Target, summarize
 from benchmarks.load import CONNECTIONS, Appends, Deliveries, Exchanges, drive
+from benchmarks.rounds import measure
 from benchmarks.servers import BenchmarkError, Server
 from benchmarks.wire import ENTRY_LINES, Connection, command
 
@@ -54,7 +55,7 @@ def consumers(bench: Bench, name: str) -> list[Result]:
         drive(server, Appends([server.port], [key], load.total))
         with Connection(server.port) as connection:
             connection.ask("XGROUP", "CREATE", key, GROUP, 0)
-            sample = drive(server, load)
+            sample = measure(server, load)
             if connection.ask("XPENDING", key, GROUP)[0] != 0:
                 raise BenchmarkError(f"{server.name} has entries of {key} pending that were acknowledged")
         return sample

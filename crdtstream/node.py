@@ -286,7 +286,7 @@ class Node:
     def begin_slice(self, now_ms: int) -> None:
         """Call before a slice of work of the bulk port, which runs between two commands."""
         self._set_clock(now_ms)
-        if self.replica.keyspace.deadlines.next_ms < now_ms:
+        if self.replica.keyspace.deadlines.are_due(now_ms):
             self.serving.expire()
 
     def end_slice(self) -> None:

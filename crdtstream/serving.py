@@ -136,9 +136,9 @@ class Serving:
             self._arrived.append(client)
 
     def _open_share(self, client: Client) -> bool:
-        limits = self._context.settings.limits
+        settings = self._context.settings
         now_ns = self._context.stopwatch.read()
-        opened = self._turn.open_share(now_ns, limits.turn_reply_bytes_max, limits.turn_ms_max)
+        opened = self._turn.open_share(now_ns, settings.turn_reply_bytes_max, settings.turn_ms_max)
         return opened or self._is_stranger(client)
 
     def _has_more(self, client: Client) -> bool:
@@ -166,7 +166,7 @@ class Serving:
     def _run_next(self, client: Client, requests: list[list[bytes]], at: int) -> int:
         """Run the request at this index, or the burst that begins there; returns the next index."""
         keyspace = self._replica.keyspace
-        if keyspace.deadlines.next_ms < keyspace.now_ms:
+        if keyspace.deadlines.are_due(keyspace.now_ms):
             self.expire()
         end = burst_end(self._context, client, requests, at) if at + 1 < len(requests) else at
         prepared = self._replica.prepared
@@ -186,7 +186,7 @@ class Serving:
     def _add_next(self, client: Client, data: bytes, at: int) -> int:
         """Run the burst that begins at this offset, if one does; returns where it ends."""
         keyspace = self._replica.keyspace
-        if keyspace.deadlines.next_ms < keyspace.now_ms:
+        if keyspace.deadlines.are_due(keyspace.now_ms):
             self.expire()
         prepared = self._replica.prepared
         alike = burst_in(self._context, client, data, at)
@@ -225,7 +225,7 @@ class Serving:
 
     def _reply(self, client_id: int, reply: bytes) -> None:
         self._turn.reply_bytes += len(reply)
-        limit = self._context.settings.limits.output_bytes_max
+        limit = self._context.settings.output_bytes_max
         if not self._outputs.add(client_id, reply, limit):
             client = self._context.clients.get(client_id)
             if client is not None and not client.closing:

@@ -252,7 +252,7 @@ MUTATIONS = (
     Mutation(
         "an add to an expired key keeps what was there",
         "core/replica.py",
-        "        elif stream.length == 0 or stream.expires_ms < keyspace.now_ms:",
+        "        elif stream.length == 0 or stream.is_hidden(keyspace.now_ms):",
         "        elif stream.length == 0:",
         "hidden key",
         alone=True,

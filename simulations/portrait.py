@@ -17,6 +17,7 @@ from crdtstream.core.by_origin import ByOrigin
 from crdtstream.core.entry_id import ID_MAX, ID_MIN
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.group import Consumer, Group
+from crdtstream.core.intervals import IntervalSet
 from crdtstream.core.pending import PendingEntries
 from crdtstream.core.spans import Span
 from crdtstream.core.stream import Stream
@@ -74,6 +75,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, PendingEntries):
         rows = value.rows(ID_MIN, ID_MAX, -1, None)
         return [(row.entry_id, row.slot, row.consumer, row.delivered_ms, row.deliveries) for row in rows]
+    if isinstance(value, IntervalSet):
+        return value.pairs()
     if isinstance(value, Consumer):
         return "a consumer"
     if isinstance(value, dict | ByOrigin):
@@ -98,7 +101,7 @@ def fields_of(kind: type[object]) -> list[str]:
 
 LEFT_OUT: dict[type[object], tuple[str, ...]] = {
     Stream: ("used_ms", "chains", "writers", "_counters", "_expiring"),
-    Group: ("_place", "_unsettled", "deliveries"),
+    Group: ("_last_unsettled", "_place", "_unsettled", "deliveries"),
     Span: ("newest_ms", "oldest_ms"),
 }
 FIELD = (GetSetDescriptorType, MemberDescriptorType)

@@ -191,7 +191,7 @@ def left_of(group: Group, slot: int, high: EntryId) -> list[Interval]:
 
 def wanted_in(tree: EntryTree, group: Group, slot: int, pieces: list[Interval]) -> int:
     """Count the entries of these pieces that a reader would still receive: entries-read already counts the others."""
-    passed, floor = group.passed.get(slot, IntervalSet()), group.floor.get(slot)
+    passed, floor = group.passed.get(slot) or IntervalSet(), group.floor.get(slot)
     wanted = [gap for low, high in pieces for gap in passed.gaps(max(low, floor), high)]
     return sum([tree.count_in(above(gap), gap[1]) for gap in wanted])
 

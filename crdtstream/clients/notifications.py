@@ -93,7 +93,7 @@ class Notifications(Observer):
     def before_change(self, key: Key) -> None:
         if key not in self._before:
             stream = self._replica.keyspace.known(key)
-            hidden = stream is not None and stream.expires_ms < self._replica.keyspace.now_ms
+            hidden = stream is not None and stream.is_hidden(self._replica.keyspace.now_ms)
             self._before[key] = ABSENT if stream is None else HIDDEN if hidden else VISIBLE
 
     # What is told

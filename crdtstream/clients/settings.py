@@ -13,17 +13,25 @@ class Settings:
     settings of Redis that have no effect here.
     """
 
-    __slots__ = ("config", "harmless", "limits")
+    __slots__ = ("config", "harmless", "limits", "output_bytes_max", "turn_ms_max", "turn_reply_bytes_max")
 
     def __init__(self, config: Config) -> None:
+        self.harmless: dict[str, str] = {}
         self.config = config
         self.limits: Limits = config.limits
-        self.harmless: dict[str, str] = {}
+        # Limits that every request needs: a `Config` is not compiled, so reading one there takes longer.
+        self.output_bytes_max = 0
+        self.turn_ms_max = 0
+        self.turn_reply_bytes_max = 0
+        self.change(config)
 
     def change(self, config: Config) -> None:
         """Go on with these settings; what cannot change while a region runs is the same in them."""
         self.config = config
-        self.limits = config.limits
+        limits = self.limits = config.limits
+        self.output_bytes_max = limits.output_bytes_max
+        self.turn_ms_max = limits.turn_ms_max
+        self.turn_reply_bytes_max = limits.turn_reply_bytes_max
 
     def password(self) -> bytes:
         """The password of the default user as the settings say it; empty: it needs none."""

@@ -13,7 +13,7 @@ from typing import Final
 
 from crdtstream.clients.context import CommandError
 from crdtstream.commands.integers import integer
-from crdtstream.core.entry_id import ID_MAX, ID_MIN, U64_MAX, EntryId, next_id, parse_id, previous_id
+from crdtstream.core.entry_id import ID_MAX, ID_MIN, U64_MAX, EntryId, next_id, parse_id, parse_plain, previous_id
 
 SYNTAX = "ERR syntax error"
 INVALID_ID = "ERR Invalid stream ID specified as stream command argument"
@@ -21,7 +21,7 @@ INVALID_ID = "ERR Invalid stream ID specified as stream command argument"
 BAD_NUMBER_OF_IDS = "ERR Number of IDs must be a positive integer"
 NO_IDS = "ERR IDS option is required"
 
-COUNT_ALL = -1
+COUNT_ALL: Final = -1
 
 
 # IDs
@@ -29,6 +29,9 @@ COUNT_ALL = -1
 
 def parse_entry_id(text: bytes, missing_seq: int = 0) -> EntryId:
     """`ms-seq` or `ms`; `-` and `+` are not accepted."""
+    plain = parse_plain(text)
+    if plain[0] >= 0:
+        return plain
     entry_id = parse_id(text, missing_seq)
     if entry_id is None:
         raise CommandError(INVALID_ID)
@@ -99,9 +102,9 @@ def parse_count(argv: list[bytes], at: int) -> int:
 
 # What a removal does with the pending entries that refer to what it removes: it keeps them, it removes them too, or it
 # removes only entries that no group needs.
-KEEPREF = 0
-DELREF = 1
-ACKED = 2
+KEEPREF: Final = 0
+DELREF: Final = 1
+ACKED: Final = 2
 REFERENCES: Final = {b"KEEPREF": KEEPREF, b"DELREF": DELREF, b"ACKED": ACKED}
 
 

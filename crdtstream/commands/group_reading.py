@@ -9,6 +9,8 @@ Reference: `xreadCommand` of Redis.
 
 from __future__ import annotations
 
+from typing import Final
+
 from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, keys_after
 from crdtstream.clients.context import CommandError, Context, Reply, Waiter, shown
@@ -30,9 +32,9 @@ from crdtstream.core.stream import Stream
 from crdtstream.protocols import replies
 
 # A reader with CLAIM that waits looks again this often at most, in milliseconds.
-RETRY_MS_MIN = 10
+RETRY_MS_MIN: Final = 10
 # The ID of `>`; Redis also represents it by the highest ID.
-NEW = ID_MAX
+NEW: Final = ID_MAX
 
 
 class GroupReader(Waiter):
@@ -54,7 +56,8 @@ class GroupReader(Waiter):
 
     def read(self, context: Context, found: list[tuple[Stream, Group]]) -> bytes | None:
         """Read from these streams, one for each key; the reply, or None if there was nothing."""
-        parts: list[bytes] = []
+        # First the header, once the number of streams is known.
+        parts = [b""]
         streams = 0
         room = Room(self.options)
         self.idle = []
@@ -74,7 +77,8 @@ class GroupReader(Waiter):
             return None
         for key in self.idle:
             attend(context, key, self.options.group, self.options.consumer)
-        return streams_header(streams, self.client.protocol) + b"".join(parts)
+        parts[0] = streams_header(streams, self.client.protocol)
+        return b"".join(parts)
 
     def read_new(self, context: Context, key: Key, stream: Stream, group: Group, room: Room) -> tuple[int, list[bytes]]:
         """With CLAIM, what has been pending for long enough; then what nobody has received."""
@@ -99,7 +103,7 @@ class GroupReader(Waiter):
         self.deliver(context, key, stream, group, delivery)
         fresh = [with_history(entry, 0, 0) for entry in delivery.entries()] if claiming else delivery.chunks
         room.take(delivery.count, size_of(fresh) if room.is_measured() else 0)
-        return count + delivery.count, chunks + fresh
+        return count + delivery.count, chunks + fresh if chunks else fresh
 
     def fitting(self, stream: Stream, group: Group, room: Room, count: int) -> Delivery:
         """The wanted entries, at most `count` and as many as there is room for."""
@@ -115,11 +119,10 @@ class GroupReader(Waiter):
         options = self.options
         read = entries_read_after(stream, group, delivery)
         group.deliveries += delivery.count
-        context.replica.record(
-            fx.EntriesDelivered(
-                key, options.group, options.consumer, context.now_ms, delivery.intervals, options.noack, read
-            )
+        fact = fx.EntriesDelivered(
+            key, options.group, options.consumer, context.now_ms, delivery.intervals, options.noack, read
         )
+        context.replica.record_for(stream, group, fact)
 
     def claim(self, context: Context, key: Key, stream: Stream, group: Group, room: Room) -> list[bytes]:
         """Take over what has been pending for long enough, the longest first; what is gone leaves, as with XCLAIM."""

@@ -233,11 +233,11 @@ def xack(context: Context, client: Client, argv: list[bytes]) -> Reply:
     key = (client.database, argv[1])
     stream = context.look_up(key)
     group = None if stream is None else stream.groups.get(argv[2])
-    if group is None:
+    if stream is None or group is None:
         return replies.ZERO
     dropped, acknowledged = group.pending.find(arguments.parse_entry_ids(argv, 3))
     if dropped:
-        context.replica.record(fx.PendingDropped(key, argv[2], dropped))
+        context.replica.record_for(stream, group, fx.PendingDropped(key, argv[2], dropped))
     return replies.integer(acknowledged)
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from crdtstream.clients.context import CommandError
 from crdtstream.clients.parking import NO_DEADLINE
+from crdtstream.protocols.requests import plain_number
 
 I64_MAX: Final = 2**63 - 1
 DIGITS_MAX: Final = 20
@@ -19,6 +20,9 @@ NOT_AN_INTEGER = "ERR value is not an integer or out of range"
 
 def integer(text: bytes, error: str = NOT_AN_INTEGER) -> int:
     """A signed 64-bit integer; raises CommandError with the given text if it is not one."""
+    plain = plain_number(text)
+    if plain >= 0:
+        return plain
     digits = text[1:] if text[:1] == b"-" else text
     if len(digits) > DIGITS_MAX or not digits.isdigit() or (digits[:1] == b"0" and text != b"0"):
         raise CommandError(error)

@@ -13,10 +13,12 @@ from crdtstream.clients.context import CommandError
 from crdtstream.commands.arguments import COUNT_ALL, SYNTAX
 from crdtstream.commands.integers import deadline, integer
 
-NO_MAXIMUM = -1
-NO_CLAIM = -1
+NO_MAXIMUM: Final = -1
+NO_CLAIM: Final = -1
 # The smallest entry: `*2 $3 0-1 *2 $0 "" $0 ""`.
-ENTRY_BYTES_MIN = 29
+ENTRY_BYTES_MIN: Final = 29
+LOWER_A: Final = 97
+LOWER_Z: Final = 122
 
 
 # The options, and how many values each has: those of a request stand before its keys, and take their words.
@@ -68,7 +70,7 @@ class ReadOptions:
     def take(self, argv: list[bytes], at: int, now_ms: int, command: str) -> int:
         """Parse the option at `at`; returns how many arguments it takes."""
         more = len(argv) - at - 1
-        word = argv[at].upper()
+        word = capitals(argv[at])
         if word == b"GROUP" and more >= 2:
             require_grouped(command, "GROUP")
             self.grouped = True
@@ -120,6 +122,14 @@ class ReadOptions:
             )
         self.keys = argv[first : first + count]
         self.ids = argv[first + count :]
+
+
+def capitals(word: bytes) -> bytes:
+    """The word in capitals; most are written so."""
+    for at in range(len(word)):
+        if LOWER_A <= word[at] <= LOWER_Z:
+            return word.upper()
+    return word
 
 
 def require_grouped(command: str, option: str) -> None:

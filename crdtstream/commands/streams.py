@@ -93,7 +93,7 @@ def add(context: Context, key: Key, entry_id: EntryId, fields: list[bytes]) -> b
 def top_of(context: Context, key: Key) -> EntryId:
     """The last ID of the key, even of one that is only remembered; 0-0 for a hidden key, which is deleted first."""
     stream = context.replica.keyspace.databases[key[0]].get(key[1])
-    return ID_MIN if stream is None or stream.expires_ms < context.now_ms else stream.top
+    return ID_MIN if stream is None or stream.is_hidden(context.now_ms) else stream.top
 
 
 def minted(context: Context, top: EntryId) -> EntryId:

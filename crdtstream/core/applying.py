@@ -34,13 +34,15 @@ StampedFact = tuple[int, LocalFact]
 class Changed:
     """The touched keys and the dirty groups, each in the order in which they changed first."""
 
-    __slots__ = ("dirty", "touched", "touching")
+    __slots__ = ("dirty", "dirtying", "touched", "touching")
 
     def __init__(self) -> None:
         self.dirty: dict[tuple[Key, bytes], None] = {}
         self.touched: dict[Key, None] = {}
         # The stream of the local add before, if its key is touched already.
         self.touching: Stream | None = None
+        # The group that became dirty last, while it is.
+        self.dirtying: Group | None = None
 
     def take_touched(self) -> list[Key]:
         """Return and clear the keys whose readers may find something new, in the order in which they were touched."""
@@ -48,6 +50,16 @@ class Changed:
         self.touched.clear()
         self.touching = None
         return touched
+
+    def note_dirty(self, key: Key, name: bytes, group: Group) -> None:
+        # Consecutive facts are mostly about one group: comparing it spares hashing three names.
+        if group is not self.dirtying:
+            self.dirty[(key, name)] = None
+            self.dirtying = group
+
+    def take_dirty(self, dirty: tuple[Key, bytes]) -> None:
+        self.dirty.pop(dirty, None)
+        self.dirtying = None
 
     def dirty_all(self, key: Key, stream: Stream) -> None:
         for name in stream.groups:
@@ -254,6 +266,7 @@ class Applied:
         self.members = state.members
         self._news.clear()
         self.changed.dirty.clear()
+        self.changed.dirtying = None
         self.changed.touching = None
         self.drop_waiting_facts()
 
@@ -352,16 +365,18 @@ class Applied:
                     self.changed.dirty[(key, group)] = None
 
     def apply_fact(self, fact: LocalFact) -> None:
-        self._fact_count += 1
         stream = self.keyspace.known(fact.key)
         if stream is not None and isinstance(fact, fx.ProducersFact):
+            self._fact_count += 1
             _apply_to_producers(stream, fact)
             return
-        group = None if stream is None else stream.groups.get(fact.group)
-        if stream is None or group is None:
-            return
-        if _apply_to_group(stream, group, fact):
-            self.changed.dirty[(fact.key, fact.group)] = None
+        self.apply_to_group(stream, None if stream is None else stream.groups.get(fact.group), fact)
+
+    def apply_to_group(self, stream: Stream | None, group: Group | None, fact: LocalFact) -> None:
+        """Apply a fact about this group; nothing if there is none any more."""
+        self._fact_count += 1
+        if stream is not None and group is not None and _apply_to_group(stream, group, fact):
+            self.changed.note_dirty(fact.key, fact.group, group)
 
     def check(self) -> None:
         self.vector.check()

@@ -27,6 +27,16 @@ class ByOrigin(Generic[T]):
         self._first: T | None = None
         self._others: dict[int, T] | None = None
 
+    @staticmethod
+    def of_dict(make: Callable[[], T], parts: dict[int, T]) -> ByOrigin[T]:
+        made = ByOrigin(make)
+        for slot, part in parts.items():
+            made[slot] = part
+        return made
+
+    def as_dict(self) -> dict[int, T]:
+        return dict(self.items())
+
     def get(self, slot: int) -> T | None:
         if slot == self._slot:
             return self._first

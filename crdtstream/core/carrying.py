@@ -65,7 +65,7 @@ class CarriedGroup:
         self.start, self.start_default = position_in(pieces, start), start.default
         self.floor, self.floor_default = position_in(pieces, group.floor), group.floor.default
         self.settled = settled_above(self.start, pieces, start, group)
-        self.delivered = gathered(pieces, group.delivered)
+        self.delivered = gathered(pieces, group.delivered.as_dict())
         self.skipped = skipped_of(pieces, group, self.floor).minus(self.delivered)
         self.replay = gathered(pieces, group.replay)
         self.entries_read = entries_read_of(stream, group)

@@ -25,6 +25,8 @@ REGION_MAX: Final = 255
 RANDOM_BITS: Final = 53
 ORIGIN_MAX: Final = (1 << (RANDOM_BITS + 8)) - 1
 
+_NO_SLOT: Final = -1
+
 Dot = tuple[int, int]
 
 
@@ -54,94 +56,117 @@ def origin_name(slot: int) -> str:
 
 
 class VersionVector:
-    """origin -> highest contiguous counter, inclusive."""
+    """origin -> highest contiguous counter, inclusive.
 
-    __slots__ = ("_counters",)
+    The component that was raised last is raised and asked for most, and kept beside the dictionary, where that would
+    take two boxed numbers, a hash and a comparison each time. A copy has nothing beside it, so another thread may read
+    it.
+    """
+
+    __slots__ = ("_ahead", "_counter", "_counters", "_slot")
 
     def __init__(self, counters: dict[int, int] | None = None) -> None:
+        # Use `_all()`: the component of `_slot` may have been raised to `_counter`.
         self._counters: dict[int, int] = {} if counters is None else {s: c for s, c in counters.items() if c > 0}
+        self._slot = _NO_SLOT
+        self._counter = 0
+        self._ahead = False
+
+    def _all(self) -> dict[int, int]:
+        if self._ahead:
+            self._counters[self._slot] = self._counter
+            self._ahead = False
+        return self._counters
 
     def get(self, slot: int) -> int:
-        return self._counters.get(slot, 0)
+        return self._counter if slot == self._slot else self._counters.get(slot, 0)
 
     def contains(self, slot: int, counter: int) -> bool:
-        return counter <= self._counters.get(slot, 0)
+        return counter <= self.get(slot)
 
     def advance(self, slot: int, counter: int) -> None:
         """Raise one component; a lower counter changes nothing."""
-        if counter > self._counters.get(slot, 0):
-            self._counters[slot] = counter
+        if counter > self.get(slot):
+            self._raise(slot, counter)
 
     def next(self, slot: int) -> int:
         """Take and return the next counter of this origin."""
-        counter = self._counters.get(slot, 0) + 1
-        self._counters[slot] = counter
+        counter = self.get(slot) + 1
+        self._raise(slot, counter)
         return counter
 
+    def _raise(self, slot: int, counter: int) -> None:
+        if slot != self._slot:
+            self._all()
+            self._slot = slot
+        self._counter = counter
+        self._ahead = True
+
     def drop(self, slot: int) -> None:
-        self._counters.pop(slot, None)
+        self._all().pop(slot, None)
+        self._slot = _NO_SLOT
 
     def descends(self, other: VersionVector) -> bool:
         """True if this vector covers everything that `other` covers (>=)."""
-        mine = self._counters
-        for slot, counter in other._counters.items():  # noqa: SIM110 (a generator takes three times as long)
+        mine = self._all()
+        for slot, counter in other._all().items():  # noqa: SIM110 (a generator takes three times as long)
             if mine.get(slot, 0) < counter:
                 return False
         return True
 
     def admits(self, slot: int, first: int, context: VersionVector) -> bool:
         """True if a batch that starts at this counter is the origin's next one and its context is covered."""
-        return first == self._counters.get(slot, 0) + 1 and self.descends(context)
+        return first == self.get(slot) + 1 and self.descends(context)
 
     def merge(self, other: VersionVector) -> None:
         """Become the least upper bound of both vectors."""
-        mine = self._counters
-        for slot, counter in other._counters.items():
-            if counter > mine.get(slot, 0):
-                mine[slot] = counter
+        for slot, counter in other._all().items():
+            if counter > self.get(slot):
+                self._raise(slot, counter)
 
     def meet(self, other: VersionVector) -> VersionVector:
         """The greatest lower bound of both vectors."""
-        return VersionVector({s: min(c, other.get(s)) for s, c in self._counters.items()})
+        return VersionVector({s: min(c, other.get(s)) for s, c in self._all().items()})
 
     def beyond(self, other: VersionVector) -> VersionVector:
         """The components of this vector that exceed the other's."""
-        theirs = other._counters
-        return VersionVector({s: c for s, c in self._counters.items() if c > theirs.get(s, 0)})
+        theirs = other._all()
+        return VersionVector({s: c for s, c in self._all().items() if c > theirs.get(s, 0)})
 
     def copy(self) -> VersionVector:
         twin = VersionVector()
-        twin._counters = self._counters.copy()
+        twin._counters = self._all().copy()
         return twin
 
     def items(self) -> Iterator[tuple[int, int]]:
         """(origin, counter) with origins ascending, so that nothing built from a vector depends on arrival order."""
-        return iter(sorted(self._counters.items()))
+        return iter(sorted(self._all().items()))
 
     def slot_count(self) -> int:
-        return len(self._counters)
+        return len(self._all())
 
     def slots_beyond(self, other: VersionVector) -> int:
         """How many origins this vector names and `other` does not."""
-        return len(self._counters.keys() - other._counters.keys())
+        return len(self._all().keys() - other._all().keys())
 
     def total(self) -> int:
         """The sum of all counters; it grows along every causal chain, so it orders causally related events."""
-        return sum(self._counters.values())
+        return sum(self._all().values())
 
     def as_dict(self) -> dict[int, int]:
-        return dict(sorted(self._counters.items()))
+        return dict(sorted(self._all().items()))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, VersionVector) and self._counters == other._counters
+        return isinstance(other, VersionVector) and self._all() == other._all()
 
     def __hash__(self) -> int:
-        return hash(tuple(sorted(self._counters.items())))
+        return hash(tuple(sorted(self._all().items())))
 
     def __repr__(self) -> str:
         return f"VersionVector({self.as_dict()})"
 
     def check(self) -> None:
-        for slot, counter in self._counters.items():
+        assert self._slot == _NO_SLOT or self._all()[self._slot] == self._counter, "the kept component is stale"
+        for slot, counter in self._all().items():
             assert is_origin(slot), f"{slot} is not an origin"
             assert counter > 0, f"origin {slot} holds counter {counter}"

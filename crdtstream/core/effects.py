@@ -17,6 +17,8 @@ everywhere.
 
 from __future__ import annotations
 
+from typing import Final
+
 from crdtstream.core.block import Block
 from crdtstream.core.causality import Dot, VersionVector
 from crdtstream.core.entry_id import ID_MIN, EntryId
@@ -25,7 +27,7 @@ Key = tuple[int, bytes]
 Interval = tuple[EntryId, EntryId]
 CounterRange = tuple[int, int]
 
-UNKNOWN_ENTRIES_READ = -1
+UNKNOWN_ENTRIES_READ: Final = -1
 # The key of effects that concern no stream: there is no database -1.
 NO_KEY: Key = (-1, b"")
 

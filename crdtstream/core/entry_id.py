@@ -26,6 +26,7 @@ NINE: Final = 57
 DASH: Final = 45
 ID_MIN: Final[EntryId] = (0, 0)
 ID_MAX: Final[EntryId] = (U64_MAX, U64_MAX)
+NOT_PLAIN: Final[EntryId] = (-1, -1)
 LANE_STRIDE: Final = 65536
 
 STRICT: Final = "strict"
@@ -72,27 +73,35 @@ def parse_part(text: bytes) -> int | None:
     return part if part is not None else parse_u64(text.lstrip(WHITE_SPACE).removeprefix(b"+"))
 
 
-def parse_plain(text: bytes) -> EntryId | None:
-    """`ms-seq` in digits, as IDs are mostly written, at most `PLAIN_DIGITS` in each part; None for any other text."""
+def parse_plain(text: bytes) -> EntryId:
+    """`ms-seq` in digits, as IDs are mostly written, at most `PLAIN_DIGITS` in each part; `NOT_PLAIN` for any other
+    text. No None, because compiled a pair that may be None is an object of two more.
+    """
+    size: i64 = len(text)
     ms: i64 = -1
     number: i64 = 0
     digits: i64 = 0
-    for at in range(len(text)):
+    for at in range(size):
         byte: i64 = text[at]
         if byte == DASH and ms < 0 and digits:
             ms, number, digits = number, 0, 0
             continue
         digits += 1
         if byte < ZERO or byte > NINE or digits > PLAIN_DIGITS:
-            return None
+            return (-1, -1)
         number = number * 10 + byte - ZERO
-    return (ms, number) if ms >= 0 and digits else None
+    if ms < 0 or digits == 0:
+        return (-1, -1)
+    # A pair of native integers would become an object on its way to a pair of `int`.
+    whole: int = ms
+    part: int = number
+    return (whole, part)
 
 
 def parse_id(text: bytes, missing_seq: int) -> EntryId | None:
     """`ms-seq`, or `ms` completed with `missing_seq`; None if the text is not an ID."""
     plain = parse_plain(text)
-    if plain is not None:
+    if plain[0] >= 0:
         return plain
     ms_text, dash, seq_text = text.partition(b"-")
     ms = parse_part(ms_text)

@@ -35,6 +35,10 @@ class Deadlines:
         self._looks: dict[Key, int] = {}
         self._rows: SortedList = SortedList()
 
+    def are_due(self, now_ms: int) -> bool:
+        # Most regions have none, and `NO_EXPIRY` is too large to be compared fast.
+        return bool(self._looks) and self.next_ms < now_ms
+
     def schedule(self, key: Key, expires_ms: int) -> None:
         """Set the key's expiry; `NO_EXPIRY` removes it."""
         if expires_ms == NO_EXPIRY:
@@ -62,7 +66,7 @@ class Deadlines:
 
     def take_due(self, now_ms: int) -> Key | None:
         """Take the next due key; a caller that leaves its expiry unchanged must call `look` again."""
-        if self.next_ms >= now_ms:
+        if not self.are_due(now_ms):
             return None
         due: Key = self._rows[0][1]
         self._forget(due)

@@ -27,10 +27,12 @@ the origins that may have new runs: caches that can be dropped at any time.
 
 from __future__ import annotations
 
+from typing import Final
+
 from crdtstream.core.by_origin import ByOrigin
 from crdtstream.core.causality import Dot
-from crdtstream.core.chain import Chain, Chains
-from crdtstream.core.delivery import Candidate, Delivery, deliver, joined, left_of, runs_within
+from crdtstream.core.chain import NO_SLOT, Chain, Chains
+from crdtstream.core.delivery import Candidate, Delivery, deliver, left_of, runs_within
 from crdtstream.core.effects import Interval, Position
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, at_most, next_id, previous_id
 from crdtstream.core.entry_tree import EntryTree
@@ -40,7 +42,7 @@ from crdtstream.core.pending import PendingEntries
 from crdtstream.core.place import Place
 from crdtstream.core.stretches import stretches
 
-NEVER_MS = -1
+NEVER_MS: Final = -1
 
 
 class Create:
@@ -67,6 +69,7 @@ class Group:
     """A live consumer group."""
 
     __slots__ = (
+        "_last_unsettled",
         "_place",
         "_unsettled",
         "acked",
@@ -87,27 +90,31 @@ class Group:
         self.floor = start
         self.consumers: dict[bytes, Consumer] = {}
         self.pending = PendingEntries()
-        self.delivered: dict[int, IntervalSet] = {}
+        self.delivered = ByOrigin(IntervalSet)
         self.skipped: dict[int, IntervalSet] = {}
         self.replay: dict[int, IntervalSet] = {}
         self.acked: dict[int, IntervalSet] = {}
-        self.passed: dict[int, IntervalSet] = {}
+        self.passed = ByOrigin(IntervalSet)
         self.entries_read = entries_read
         # How many entries this process handed to consumers, repeatedly or not; for metrics, and kept nowhere.
         self.deliveries = 0
         self._place = Place()
         self._unsettled: dict[int, None] = {}
+        # The last one of them, which is mostly the next one too.
+        self._last_unsettled = NO_SLOT
 
     # The place
 
     def unsettle(self, slot: int) -> None:
         """Note that this origin may have new runs."""
-        if slot in self.delivered:
+        if slot != self._last_unsettled and slot in self.delivered:
             self._unsettled[slot] = None
+            self._last_unsettled = slot
 
     def forget_place(self) -> None:
         self._place.forget()
         self._unsettled = dict.fromkeys(self.delivered)
+        self._last_unsettled = NO_SLOT
 
     # Replicated part
 
@@ -138,7 +145,7 @@ class Group:
         acked = self.acked.setdefault(slot, IntervalSet())
         for low, high in pieces:
             acked.add(low, high)
-        passed = self.passed.setdefault(slot, IntervalSet())
+        passed = self.passed.of(slot)
         replay = self.replay.get(slot)
         if own and replay is None:
             for low, high in pieces:
@@ -186,15 +193,17 @@ class Group:
             if pieces:
                 runs[slot] = pieces
         self._unsettled = {}
+        self._last_unsettled = NO_SLOT
         return runs
 
     def _new_runs_of(self, slot: int, tree: EntryTree | None) -> list[Interval]:
-        if tree is None or tree.count == 0 or slot not in self.delivered:
+        delivered = self.delivered.get(slot)
+        if tree is None or tree.count == 0 or delivered is None:
             return []
         limit = self._acknowledged_limit(slot, tree)
         acked = self.acked.get(slot)
         pieces: list[Interval] = []
-        for low, high in self.delivered[slot].pairs():
+        for low, high in delivered.pairs():
             if low >= limit:
                 break
             if acked is not None and acked.covers(low, min(high, limit)):
@@ -317,12 +326,10 @@ class Group:
         runs = self._place.accept(intervals)
         for slot, pieces in intervals.items():
             self._pass_delivered(slot, pieces)
-        if runs:
-            self._put_end(runs[-1], intervals[runs[-1].slot][-1][1])
+            if runs and runs[-1].slot == slot:
+                self._put_end(runs[-1], pieces[-1][1])
         if not noack:
-            for slot, parts in joined(runs_within(trees, intervals) if runs is None else runs).items():
-                for part in parts:
-                    self.pending.deliver(slot, part, consumer, now_ms)
+            self.pending.deliver_runs(runs_within(trees, intervals) if runs is None else runs, consumer, now_ms)
         known = self.touch(consumer, now_ms)
         if not noack:
             # As in Redis: a read with NOACK makes a consumer seen, not active.
@@ -334,12 +341,9 @@ class Group:
             self._place.lose()
 
     def _pass_delivered(self, slot: int, pieces: list[Interval]) -> None:
-        delivered, passed, skipped = self.delivered.get(slot), self.passed.get(slot), self.skipped.get(slot)
-        if delivered is None:
-            delivered = self.delivered[slot] = IntervalSet()
-        if passed is None:
-            passed = self.passed[slot] = IntervalSet()
-        self._unsettled[slot] = None
+        delivered, passed = self.delivered.of(slot), self.passed.of(slot)
+        skipped = self.skipped.get(slot) if self.skipped else None
+        self.unsettle(slot)
         for low, high in pieces:
             if skipped is not None:
                 skipped.remove(low, high)
@@ -420,7 +424,8 @@ class Group:
         for slot in sorted(slots):
             floor = self.floor.get(slot)
             if floor < entry_id and self.position_of(slot) < entry_id:
-                for low, high in self.passed.get(slot, IntervalSet()).gaps(floor, entry_id):
+                passed = self.passed.get(slot) or IntervalSet()
+                for low, high in passed.gaps(floor, entry_id):
                     self.skipped.setdefault(slot, IntervalSet()).add(low, high)
         if self.floor.default < entry_id:
             ids = {slot: self.floor.get(slot) for slot in sorted({*slots, *self.floor.ids})}
@@ -436,14 +441,15 @@ class Group:
     ) -> None:
         """Replace what this region has delivered, skipped and wants again."""
         self.floor = floor
-        self.delivered = {slot: IntervalSet.of(pieces) for slot, pieces in delivered.items()}
+        pieces_of = {slot: IntervalSet.of(pieces) for slot, pieces in delivered.items()}
+        self.delivered = ByOrigin.of_dict(IntervalSet, pieces_of)
         self.skipped = {slot: IntervalSet.of(pieces) for slot, pieces in skipped.items()}
         self.replay = {slot: IntervalSet.of(pieces) for slot, pieces in replay.items()}
         self._rebuild_passed()
 
     def _rebuild_passed(self) -> None:
         slots = sorted({*self.delivered, *self.skipped, *self.acked})
-        self.passed = {slot: self._passed_of(slot) for slot in slots}
+        self.passed = ByOrigin.of_dict(IntervalSet, {slot: self._passed_of(slot) for slot in slots})
         self.forget_place()
 
     def _passed_of(self, slot: int) -> IntervalSet:

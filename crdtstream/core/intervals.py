@@ -21,11 +21,14 @@ Interval = tuple[EntryId, EntryId]
 class IntervalSet:
     """A set of entry IDs as maximal disjoint intervals, each open below and closed above."""
 
-    __slots__ = ("_highs", "_lows")
+    __slots__ = ("_end", "_grown", "_highs", "_lows")
 
     def __init__(self) -> None:
         self._lows: list[EntryId] = []
+        # Use `_tops()`: the last one may have grown to `_end`.
         self._highs: list[EntryId] = []
+        self._end: EntryId = ID_MIN
+        self._grown = False
 
     @staticmethod
     def of(pairs: list[Interval]) -> IntervalSet:
@@ -37,22 +40,28 @@ class IntervalSet:
     def copy(self) -> IntervalSet:
         made = IntervalSet()
         made._lows = self._lows.copy()
-        made._highs = self._highs.copy()
+        made._highs = self._tops().copy()
         return made
+
+    def _tops(self) -> list[EntryId]:
+        """The upper bounds of the intervals."""
+        if self._grown:
+            self._highs[-1] = self._end
+            self._grown = False
+        return self._highs
 
     # Changing
 
     def add(self, low: EntryId, high: EntryId) -> None:
         """Add the IDs of (low, high]; an empty interval adds nothing."""
-        lows, highs = self._lows, self._highs
         if at_most(high, low):
             return
-        if highs:
-            # Sets mostly grow at their end.
-            end_ms, end_seq = highs[-1]
-            if low[0] == end_ms and low[1] == end_seq:
-                highs[-1] = high
-                return
+        # Sets mostly grow at their end, step by step. In the list each step would be an object of three.
+        if self.ends_at(low):
+            self._end = high
+            self._grown = True
+            return
+        lows, highs = self._lows, self._tops()
         first = bisect_left(highs, low)
         end = bisect_right(lows, high, first)
         if first < end:
@@ -63,7 +72,7 @@ class IntervalSet:
 
     def remove(self, low: EntryId, high: EntryId) -> None:
         """Remove the IDs of (low, high]; an empty interval removes nothing."""
-        lows, highs = self._lows, self._highs
+        lows, highs = self._lows, self._tops()
         first, end = self._overlapping(low, high)
         if first == end:
             return
@@ -73,13 +82,13 @@ class IntervalSet:
 
     def union(self, other: IntervalSet) -> None:
         """Add everything that is in `other`."""
-        for low, high in zip(other._lows, other._highs, strict=True):
+        for low, high in zip(other._lows, other._tops(), strict=True):
             self.add(low, high)
 
     # Asking
 
     def contains(self, entry_id: EntryId) -> bool:
-        at = bisect_left(self._highs, entry_id)
+        at = bisect_left(self._tops(), entry_id)
         return at < len(self._lows) and self._lows[at] < entry_id
 
     def covers(self, low: EntryId, high: EntryId) -> bool:
@@ -87,13 +96,13 @@ class IntervalSet:
         if at_most(high, low):
             return True
         if len(self._lows) == 1:
-            return at_most(self._lows[0], low) and at_most(high, self._highs[0])
-        at = bisect_left(self._highs, high)
+            return at_most(self._lows[0], low) and at_most(high, self._tops()[0])
+        at = bisect_left(self._tops(), high)
         return at < len(self._lows) and self._lows[at] <= low
 
     def covers_all(self, other: IntervalSet) -> bool:
         """True if every ID of the other set is in this one."""
-        for low, high in zip(other._lows, other._highs, strict=True):  # noqa: SIM110 (a generator takes longer)
+        for low, high in zip(other._lows, other._tops(), strict=True):  # noqa: SIM110 (a generator takes longer)
             if not self.covers(low, high):
                 return False
         return True
@@ -102,24 +111,24 @@ class IntervalSet:
         """The highest ID such that the whole of (entry_id, ID] is in the set; `entry_id` itself if the next ID is
         not.
         """
-        at = bisect_right(self._highs, entry_id)
-        return self._highs[at] if at < len(self._lows) and self._lows[at] <= entry_id else entry_id
+        at = bisect_right(self._tops(), entry_id)
+        return self._tops()[at] if at < len(self._lows) and self._lows[at] <= entry_id else entry_id
 
     def next_absent(self, entry_id: EntryId) -> EntryId | None:
         """The smallest ID >= entry_id that is not in the set; None if there is none."""
-        at = bisect_left(self._highs, entry_id)
-        return next_id(self._highs[at]) if at < len(self._lows) and self._lows[at] < entry_id else entry_id
+        at = bisect_left(self._tops(), entry_id)
+        return next_id(self._tops()[at]) if at < len(self._lows) and self._lows[at] < entry_id else entry_id
 
     def pieces(self, low: EntryId, high: EntryId) -> list[Interval]:
         """The parts of (low, high] that are in the set, ascending."""
         first, end = self._overlapping(low, high)
-        return [(max(self._lows[at], low), min(self._highs[at], high)) for at in range(first, end)]
+        return [(max(self._lows[at], low), min(self._tops()[at], high)) for at in range(first, end)]
 
     def gaps(self, low: EntryId, high: EntryId) -> list[Interval]:
         """The parts of (low, high] that are not in the set, ascending."""
         if len(self._lows) == 1 and at_most(self._lows[0], low):
             # Most sets are one interval that reaches down to where the question begins.
-            low = higher(low, self._highs[0])
+            low = higher(low, self._tops()[0])
             return [] if at_most(high, low) else [(low, high)]
         gaps: list[Interval] = []
         for piece_low, piece_high in self.pieces(low, high):
@@ -132,7 +141,7 @@ class IntervalSet:
 
     def minus(self, other: IntervalSet) -> IntervalSet:
         made = IntervalSet()
-        for low, high in zip(self._lows, self._highs, strict=True):
+        for low, high in zip(self._lows, self._tops(), strict=True):
             for gap_low, gap_high in other.gaps(low, high):
                 made._lows.append(gap_low)
                 made._highs.append(gap_high)
@@ -140,7 +149,7 @@ class IntervalSet:
 
     def intersection(self, other: IntervalSet) -> IntervalSet:
         made = IntervalSet()
-        for low, high in zip(self._lows, self._highs, strict=True):
+        for low, high in zip(self._lows, self._tops(), strict=True):
             for piece_low, piece_high in other.pieces(low, high):
                 made._lows.append(piece_low)
                 made._highs.append(piece_high)
@@ -148,23 +157,24 @@ class IntervalSet:
 
     def pairs(self) -> list[Interval]:
         """The maximal intervals (from, to], ascending."""
-        return list(zip(self._lows, self._highs, strict=True))
+        return list(zip(self._lows, self._tops(), strict=True))
 
     def max(self) -> EntryId | None:
-        return self._highs[-1] if self._highs else None
+        highs = self._tops()
+        return highs[-1] if highs else None
 
     def ends_at(self, entry_id: EntryId) -> bool:
         """True if this is the highest ID of the set."""
         if not self._highs:
             return False
-        ms, seq = self._highs[-1]
+        ms, seq = self._end if self._grown else self._highs[-1]
         return ms == entry_id[0] and seq == entry_id[1]
 
     def _overlapping(self, low: EntryId, high: EntryId) -> tuple[int, int]:
         """The indexes [first, end) of the intervals that share an ID with (low, high]."""
         if low >= high:
             return (0, 0)
-        first = bisect_right(self._highs, low)
+        first = bisect_right(self._tops(), low)
         return (first, bisect_left(self._lows, high, first))
 
     def __len__(self) -> int:
@@ -175,16 +185,16 @@ class IntervalSet:
         return bool(self._lows)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, IntervalSet) and self._lows == other._lows and self._highs == other._highs
+        return isinstance(other, IntervalSet) and self._lows == other._lows and self._tops() == other._tops()
 
     def __repr__(self) -> str:
         return f"IntervalSet({self.pairs()})"
 
     def check(self) -> None:
-        assert len(self._lows) == len(self._highs), "lows and highs differ in length"
+        assert len(self._lows) == len(self._tops()), "lows and highs differ in length"
         above = ID_MIN
         for at in range(len(self._lows)):
-            low, high = self._lows[at], self._highs[at]
+            low, high = self._lows[at], self._tops()[at]
             assert low < high <= ID_MAX, f"interval {low} to {high} is empty or beyond the last ID"
             assert above < low or (at == 0 and above <= low), (
                 f"interval {low} to {high} is not apart from the one before"

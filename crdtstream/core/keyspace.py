@@ -51,7 +51,7 @@ class Keyspace:
     def find(self, key: Key) -> Stream | None:
         """The stream of a key that exists and is not hidden, else None; marks it as used."""
         stream = self.databases[key[0]].get(key[1])
-        if stream is None or stream.expires_ms < self.now_ms or (stream.length == 0 and not stream.exists()):
+        if stream is None or stream.is_hidden(self.now_ms) or (stream.length == 0 and not stream.exists()):
             return None
         stream.used_ms = self.now_ms
         return stream
@@ -59,7 +59,7 @@ class Keyspace:
     def peek(self, key: Key) -> Stream | None:
         """Like `find`, without marking the key as used."""
         stream = self.known(key)
-        return None if stream is None or stream.expires_ms < self.now_ms else stream
+        return None if stream is None or stream.is_hidden(self.now_ms) else stream
 
     def known(self, key: Key) -> Stream | None:
         """Like `peek`, but finds hidden keys too."""
@@ -68,13 +68,13 @@ class Keyspace:
 
     def hides(self, key: Key) -> bool:
         stream = self.known(key)
-        return stream is not None and stream.expires_ms < self.now_ms
+        return stream is not None and stream.is_hidden(self.now_ms)
 
     def keys(self, database: int) -> list[bytes]:
         """The names of keys that exist and are not hidden."""
         now_ms = self.now_ms
         streams = self.databases[database].items()
-        return [name for name, stream in streams if stream.expires_ms >= now_ms and stream.exists()]
+        return [name for name, stream in streams if stream.exists() and not stream.is_hidden(now_ms)]
 
     def known_keys(self, database: int) -> list[bytes]:
         """The names of keys that exist, hidden ones too."""

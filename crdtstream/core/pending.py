@@ -24,19 +24,23 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from typing import Final
 
 from crdtstream.core.block import lower_bound, upper_bound
+from crdtstream.core.by_origin import ByOrigin
 from crdtstream.core.chain import Chain, Chains
+from crdtstream.core.delivery import joined
 from crdtstream.core.entry_id import ID_MIN, U64_MAX, EntryId, is_next, previous_id
 from crdtstream.core.holders import Holders
 from crdtstream.core.intervals import Interval, IntervalSet
+from crdtstream.core.merging import Run
 from crdtstream.core.slices import Slice
 from crdtstream.core.spans import ANY_CONSUMER, TIME_MAX_MS, SlotPending, Span
 
 # The consumer of entries that were released (XNACK).
-NOBODY = b""
+NOBODY: Final = b""
 # A released entry has a delivery time from here up to -1: so it comes before all others, in the order of release.
-RELEASED_MIN = -(2**62)
+RELEASED_MIN: Final = -(2**62)
 
 
 class Pending:
@@ -72,7 +76,7 @@ class PendingEntries:
         self.count = 0
         # The highest number of a release, if any of that release is known.
         self._released_to = RELEASED_MIN
-        self._of_slot: dict[int, SlotPending] = {}
+        self._of_slot = ByOrigin(SlotPending)
         self._chains: Chains[SlotPending] = Chains()
         self._consumers = Holders()
 
@@ -82,12 +86,21 @@ class PendingEntries:
         """Add ascending IDs, none of which is pending in this slot."""
         if not ids:
             return
-        mine = self._slot(slot)
+        mine = self._of_slot.of(slot)
         first, last = mine.first_id(), mine.last_id()
         mine.add(ids, self._consumers.take(consumer, len(ids)), delivered_ms, deliveries)
         self.count += len(ids)
         if not mine.tip or first is None or ids[0] < first:
             self._settle(slot, mine, first, last)
+
+    def deliver_runs(self, runs: list[Run], consumer: bytes, now_ms: int) -> None:
+        """Add the IDs of everything that one read delivered."""
+        if len(runs) == 1:
+            self.deliver(runs[0].slot, runs[0], consumer, now_ms)
+            return
+        for slot, parts in joined(runs).items():
+            for part in parts:
+                self.deliver(slot, part, consumer, now_ms)
 
     def deliver(self, slot: int, part: Slice, consumer: bytes, now_ms: int) -> None:
         """Add the IDs of a delivered slice; one already pending (SETID, XCLAIM FORCE) moves to the new consumer."""
@@ -105,7 +118,7 @@ class PendingEntries:
         """False if the slice does not lie above everything pending in this slot."""
         block, low, high = part.block, part.low, part.high
         first = block.id_at(low)
-        mine = self._slot(slot)
+        mine = self._of_slot.of(slot)
         if not mine.ends_below(first):
             return False
         holder = self._consumers.take(consumer, high - low)
@@ -118,12 +131,6 @@ class PendingEntries:
         if not mine.tip:
             self._chains.note_grown(slot, mine)
         return True
-
-    def _slot(self, slot: int) -> SlotPending:
-        mine = self._of_slot.get(slot)
-        if mine is None:
-            mine = self._of_slot[slot] = SlotPending()
-        return mine
 
     def _settle(self, slot: int, mine: SlotPending, first: EntryId | None, last: EntryId | None) -> None:
         """Re-place the slot in its chain if its first or last ID changed from `first` or `last`."""
@@ -183,8 +190,10 @@ class PendingEntries:
         mine = self._of_slot.get(slot)
         if mine is None:
             return 0
-        if len(pieces) == 1 and is_next(pieces[0][0], pieces[0][1]):
-            return 1 if self.remove(slot, pieces[0][1]) else 0
+        if len(pieces) == 1:
+            low, high = pieces[0]
+            if is_next(low, high):
+                return 1 if self.remove(slot, high) else 0
         last = mine.spans[-1].last_id()
         before = self.count
         for low, high in pieces:
@@ -232,7 +241,7 @@ class PendingEntries:
 
     def adopt(self, slot: int, span: Span) -> None:
         """Add a whole span above all others of its slot, while loading a checkpoint."""
-        mine = self._slot(slot)
+        mine = self._of_slot.of(slot)
         mine.spans.append(span)
         mine.low_ids.append(span.id_at(0))
         self.count += span.count()
@@ -242,7 +251,7 @@ class PendingEntries:
 
     def name_holders(self, names: dict[int, bytes]) -> None:
         """Finish loading, after the last `adopt`: set the names of the numbers in the spans."""
-        self._chains.rebuild(self._of_slot)
+        self._chains.rebuild(self._of_slot.as_dict())
         self._consumers.restore(names, [span.consumers for mine in self._of_slot.values() for span in mine.spans])
 
     # Asking
@@ -277,12 +286,17 @@ class PendingEntries:
         other pending ID, and the given IDs that are pending, each once, in no particular order.
         """
         chains = self._chains.all
+        only = chains[0].extents[0] if len(chains) == 1 and len(chains[0].extents) == 1 else None
         if len(ids) == 1:
-            slots = self.slots_of(ids[0])
-            return {slot: [interval_of(ids[0])] for slot in slots}, ids if slots else []
-        if len(chains) == 1 and len(chains[0].extents) == 1:
-            found = chains[0].extents[0].find(ids)
-            return ({chains[0].extents[0].slot: found.intervals()} if found.ids else {}), found.ids
+            entry_id = ids[0]
+            if only is not None:
+                held = only.index_of(only.place_of(entry_id), entry_id) >= 0
+                return ({only.slot: [interval_of(entry_id)]}, ids) if held else ({}, [])
+            slots = self.slots_of(entry_id)
+            return {slot: [interval_of(entry_id)] for slot in slots}, ids if slots else []
+        if only is not None:
+            found = only.find(ids)
+            return ({only.slot: found.intervals()} if found.ids else {}), found.ids
         pieces: dict[int, list[Interval]] = {}
         pending: list[EntryId] = []
         for chain in chains:
@@ -459,7 +473,7 @@ class PendingEntries:
         return max([chain.extents[-1].spans[-1].last_id() for chain in self._chains.all], default=None)
 
     def check(self) -> None:
-        self._chains.check(self._of_slot)
+        self._chains.check(self._of_slot.as_dict())
         assert all(mine.spans for mine in self._of_slot.values()), "a slot without pending entries is stored"
         self._consumers.check()
         counts: dict[bytes, int] = {}

@@ -32,6 +32,7 @@ from crdtstream.core.effects import Batch, CounterRange, Effect, Interval, Key, 
 from crdtstream.core.encoding import encode_named, id_reply
 from crdtstream.core.entry_id import EntryId, IdWriter
 from crdtstream.core.expiry import VOID_EXPIRY
+from crdtstream.core.group import Group
 from crdtstream.core.keyspace import Keyspace
 from crdtstream.core.origin_meta import OriginMeta
 from crdtstream.core.stream import Stream
@@ -133,7 +134,7 @@ class Replica:
         stream = keyspace.databases[key[0]].get(key[1])
         if stream is None:
             stream = keyspace.place(key, Stream())
-        elif stream.length == 0 or stream.expires_ms < keyspace.now_ms:
+        elif stream.length == 0 or stream.is_hidden(keyspace.now_ms):
             self.freshen(key)
         stream.used_ms = keyspace.now_ms
         if not self._effects:
@@ -198,7 +199,7 @@ class Replica:
         stream = self.keyspace.known(key)
         if stream is None:
             return False
-        hidden = stream.expires_ms < self.keyspace.now_ms
+        hidden = stream.is_hidden(self.keyspace.now_ms)
         self._delete(key, stream)
         return not hidden
 
@@ -274,7 +275,7 @@ class Replica:
         if not stream.exists():
             if stream.expiries():
                 self._prepare(fx.ExpirySet(key, VOID_EXPIRY))
-        elif stream.expires_ms < self.keyspace.now_ms:
+        elif stream.is_hidden(self.keyspace.now_ms):
             self.expired_keys += 1
             self._delete(key, stream)
 
@@ -315,7 +316,7 @@ class Replica:
             self._acknowledge(next(iter(self.changed.dirty)))
 
     def _acknowledge(self, dirty: tuple[Key, bytes]) -> None:
-        del self.changed.dirty[dirty]
+        self.changed.take_dirty(dirty)
         key, name = dirty
         stream = self.keyspace.known(key)
         group = None if stream is None else stream.groups.get(name)
@@ -324,15 +325,23 @@ class Replica:
         runs = group.new_runs(stream.trees)
         if runs:
             self._commit(fx.Acknowledged(key, name, sorted(group.creates), runs))
-            self.changed.dirty.pop(dirty, None)
+            self.changed.take_dirty(dirty)
 
     # Prepare: local facts
 
     def record(self, fact: LocalFact) -> None:
         """Record a local fact: it is applied and logged, and never sent."""
+        self._note_fact(fact)
+        self.applied.apply_fact(fact)
+
+    def record_for(self, stream: Stream, group: Group, fact: LocalFact) -> None:
+        """Like `record`, for a caller that has just looked up the group that the fact is about."""
+        self._note_fact(fact)
+        self.applied.apply_to_group(stream, group, fact)
+
+    def _note_fact(self, fact: LocalFact) -> None:
         self.prepared += 1
         self._facts.append((self.applied.counter(), fact))
-        self.applied.apply_fact(fact)
 
     @property
     def is_open(self) -> bool:

@@ -20,7 +20,7 @@ TIME_MIN_MS: Final = -(2**63)
 SPAN_ENTRIES = 256
 # A span left this small by removals is merged with a neighbour.
 SPARSE_ENTRIES = 32
-ANY_CONSUMER = -1
+ANY_CONSUMER: Final = -1
 EMPTY: Final[array[int]] = array("Q")
 
 
@@ -156,19 +156,30 @@ class Span:
 
 
 class Found:
-    """The IDs that were found pending, ascending, grouped into pieces without another pending ID in between."""
+    """Which of the given IDs were found pending: `ids`, ascending, grouped into pieces without another pending ID in
+    between. As long as none is missing it is the given list, so that nothing is copied.
+    """
 
-    __slots__ = ("_starts", "ids")
+    __slots__ = ("_count", "_given", "_starts", "ids")
 
-    def __init__(self) -> None:
-        self.ids: list[EntryId] = []
+    def __init__(self, given: list[EntryId]) -> None:
+        self.ids = given
+        self._given = given
+        self._count = 0
         self._starts: list[int] = []
 
-    def note(self, entry_id: EntryId, adjacent: bool) -> None:
-        """Add a found ID; `adjacent`: no other ID is pending between it and the one added before."""
+    def note(self, at: int, adjacent: bool) -> None:
+        """The given ID at this index is pending; `adjacent`: no other one between it and the one noted before."""
         if not adjacent:
-            self._starts.append(len(self.ids))
-        self.ids.append(entry_id)
+            self._starts.append(self._count)
+        self._count += 1
+        if self.ids is not self._given:
+            self.ids.append(self._given[at])
+
+    def miss(self, at: int) -> None:
+        """The given ID at this index is not pending."""
+        if self.ids is self._given:
+            self.ids = self._given[:at]
 
     def intervals(self) -> list[Interval]:
         ends = [*self._starts[1:], len(self.ids)]
@@ -339,27 +350,31 @@ class SlotPending(Extent):
         Bisecting for each ID would be slower: IDs are mostly acknowledged in delivery order, so each one is first
         compared with the pending ID after the last one found.
         """
-        found = Found()
+        found = Found(ids)
         at, index, next_ms, next_seq = -1, -1, -1, -1
         adjacent = False
         column, seq_column = EMPTY, EMPTY
-        for entry_id in ids:
-            ms, seq = entry_id
+        for given in range(len(ids)):
+            ms, seq = ids[given]
             if ms > next_ms or (ms == next_ms and seq > next_seq):
                 adjacent = False
-                at, index = self._seek(entry_id)
+                at, index = self._seek((ms, seq))
                 if at == len(self.spans):
+                    found.miss(given)
                     break
                 column, seq_column = self.spans[at].ms, self.spans[at].seq
                 next_ms, next_seq = column[index], seq_column[index]
             if ms != next_ms or seq != next_seq:
+                found.miss(given)
                 continue
-            found.note(entry_id, adjacent)
+            found.note(given, adjacent)
             adjacent = True
             index += 1
             if index == len(column):
                 at, index = at + 1, 0
                 if at == len(self.spans):
+                    if given + 1 < len(ids):
+                        found.miss(given + 1)
                     break
                 column, seq_column = self.spans[at].ms, self.spans[at].seq
             next_ms, next_seq = column[index], seq_column[index]

@@ -98,6 +98,10 @@ class Stream:
     def exists(self) -> bool:
         return bool(self.length > 0 or self.groups or self.writers)
 
+    def is_hidden(self, now_ms: int) -> bool:
+        """True if the key has expired and waits for its deletion."""
+        return bool(self._expiring) and self.expires_ms < now_ms
+
     def entries_added(self) -> int:
         return sum([meta.added - meta.voided for meta in self.metas.values()]) + self._offset
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Final
 
 import msgpack
+from librt.strings import BytesWriter
 
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Batch, Effect, LocalFact
@@ -34,7 +35,8 @@ from crdtstream.protocols.columns import (
     vector_column,
 )
 from crdtstream.protocols.effect_rows import effect_row, read_effect
-from crdtstream.protocols.fact_rows import fact_row, read_fact
+from crdtstream.protocols.fact_rows import read_fact, write_fact
+from crdtstream.protocols.packing import write_number, write_row
 from crdtstream.protocols.rows import Rows, after_first_row, first_row
 
 __all__ = [
@@ -172,11 +174,13 @@ def _read_context(dots: list[tuple[int, int]], own_slot: int, own_counter: int) 
 
 def encode_facts(facts: list[tuple[int, LocalFact]], through: int) -> bytes:
     """The (stamp, fact) pairs in the order in which they were made, and the local counter at the end of their turn."""
-    packer = msgpack.Packer(autoreset=False)
-    packer.pack((len(facts), through))
+    writer = BytesWriter()
+    write_row(writer, 2)
+    write_number(writer, len(facts))
+    write_number(writer, through)
     for stamp, fact in facts:
-        packer.pack(fact_row(stamp, fact))
-    return packer.bytes()
+        write_fact(writer, stamp, fact)
+    return writer.getvalue()
 
 
 def decode_facts(payload: bytes) -> tuple[list[tuple[int, LocalFact]], int]:

@@ -12,9 +12,10 @@ IDs ascend and that each entry is a valid reply.
 
 from __future__ import annotations
 
-import struct
 from itertools import chain
 from typing import Final
+
+from librt.strings import BytesWriter
 
 from crdtstream.core.effects import (
     Acknowledged,
@@ -57,11 +58,10 @@ from crdtstream.protocols.columns import (
     read_slot,
     read_u64,
 )
+from crdtstream.protocols.packing import write_bytes, write_column_head, write_in_column
 
 Row = tuple[object, ...]
 
-# The column of one interval of one slot: the slot, how many numbers follow, and these.
-_ONE_INTERVAL: Final = struct.Struct("<6Q")
 _ENTRIES_ADDED: Final = 1
 _ENTRIES_REMOVED: Final = 2
 _STREAM_DELETED: Final = 3
@@ -263,12 +263,29 @@ def read_position(default: object, values: object) -> Position:
 
 
 def intervals_column(intervals: dict[int, list[Interval]]) -> bytes:
+    return grouped_column([(slot, flat(chain.from_iterable(pieces))) for slot, pieces in sorted(intervals.items())])
+
+
+def write_intervals(writer: BytesWriter, intervals: dict[int, list[Interval]]) -> None:
+    """Write the column of intervals as one value of a row."""
     if len(intervals) == 1:
         for slot, pieces in intervals.items():
             if len(pieces) == 1:
-                (low_ms, low_seq), (high_ms, high_seq) = pieces[0]
-                return _ONE_INTERVAL.pack(slot, 4, low_ms, low_seq, high_ms, high_seq)
-    return grouped_column([(slot, flat(chain.from_iterable(pieces))) for slot, pieces in sorted(intervals.items())])
+                _write_interval(writer, slot, pieces[0])
+                return
+    write_bytes(writer, intervals_column(intervals))
+
+
+def _write_interval(writer: BytesWriter, slot: int, interval: Interval) -> None:
+    """Write the column of one interval of one slot: the slot, how many numbers follow, and these."""
+    (low_ms, low_seq), (high_ms, high_seq) = interval
+    write_column_head(writer, 6)
+    write_in_column(writer, slot)
+    write_in_column(writer, 4)
+    write_in_column(writer, low_ms)
+    write_in_column(writer, low_seq)
+    write_in_column(writer, high_ms)
+    write_in_column(writer, high_seq)
 
 
 def read_intervals(value: object, what: str) -> dict[int, list[Interval]]:

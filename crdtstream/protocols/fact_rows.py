@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgpack
+from librt.strings import BytesWriter
+
 from crdtstream.core.effects import (
     ConsumerCreated,
     ConsumerDeleted,
@@ -42,7 +45,9 @@ from crdtstream.protocols.effect_rows import (
     position_values,
     read_intervals,
     read_position,
+    write_intervals,
 )
+from crdtstream.protocols.packing import write_bytes, write_flag, write_number, write_row
 
 _CONSUMER_CREATED: Final = 1
 _CONSUMER_DELETED: Final = 2
@@ -58,17 +63,31 @@ _PLACE_SET: Final = 10
 _COMMON_VALUES: Final = 5
 
 
-def fact_row(stamp: int, fact: LocalFact) -> Row:
-    database, name = fact.key
-    # These two make up most of a log of readers, so their rows are not made in two steps.
+def write_fact(writer: BytesWriter, stamp: int, fact: LocalFact) -> None:
+    # These two make up most of a log of readers.
     if isinstance(fact, EntriesDelivered):
-        kind, intervals, noack = _ENTRIES_DELIVERED, intervals_column(fact.intervals), fact.noack
-        consumer, now_ms, entries_read = fact.consumer, fact.now_ms, fact.entries_read
-        return (kind, stamp, database, name, fact.group, consumer, now_ms, intervals, noack, entries_read)
-    if isinstance(fact, PendingDropped):
-        return (_PENDING_DROPPED, stamp, database, name, fact.group, intervals_column(fact.intervals))
-    kind, values = _kind_and_values(fact)
-    return (kind, stamp, database, name, fact.group, *values)
+        _write_common(writer, _COMMON_VALUES + 5, _ENTRIES_DELIVERED, stamp, fact)
+        write_bytes(writer, fact.consumer)
+        write_number(writer, fact.now_ms)
+        write_intervals(writer, fact.intervals)
+        write_flag(writer, fact.noack)
+        write_number(writer, fact.entries_read)
+    elif isinstance(fact, PendingDropped):
+        _write_common(writer, _COMMON_VALUES + 1, _PENDING_DROPPED, stamp, fact)
+        write_intervals(writer, fact.intervals)
+    else:
+        kind, values = _kind_and_values(fact)
+        database, name = fact.key
+        writer.write(msgpack.packb((kind, stamp, database, name, fact.group, *values)))
+
+
+def _write_common(writer: BytesWriter, size: int, kind: int, stamp: int, fact: LocalFact) -> None:
+    write_row(writer, size)
+    write_number(writer, kind)
+    write_number(writer, stamp)
+    write_number(writer, fact.key[0])
+    write_bytes(writer, fact.key[1])
+    write_bytes(writer, fact.group)
 
 
 def _kind_and_values(fact: LocalFact) -> tuple[int, Row]:

@@ -35,6 +35,8 @@ CR: Final = 13
 BULK_BYTES_MIN: Final = 6
 REQUEST_BYTES_MIN: Final = 4 + BULK_BYTES_MIN
 PLAIN_NUMBER_MAX: Final = 10**9
+# A number of so many digits is below 2^63.
+PLAIN_DIGITS: Final = 18
 I64_MIN: Final = -(2**63)
 I64_MAX: Final = 2**63 - 1
 LINE_END_BYTES: Final = 2
@@ -330,6 +332,20 @@ def take_arguments(buffer: bytes, at: i64, count: i64, argv: list[bytes], bulk_b
         at = after
         count -= 1
     return at
+
+
+def plain_number(text: bytes) -> i64:
+    """A decimal of at most `PLAIN_DIGITS` digits without a leading zero, as most numbers are; -1 for any other text."""
+    size: i64 = len(text)
+    if size == 0 or size > PLAIN_DIGITS or (size > 1 and text[0] == ZERO):
+        return -1
+    number: i64 = 0
+    for at in range(size):
+        digit: i64 = text[at] - ZERO
+        if digit < 0 or digit > 9:
+            return -1
+        number = number * 10 + digit
+    return number
 
 
 def parse_number(text: bytes) -> int | None:

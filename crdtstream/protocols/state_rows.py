@@ -22,6 +22,7 @@ from typing import Final
 
 from crdtstream.core.block import Block
 from crdtstream.core.block_list import BlockList
+from crdtstream.core.by_origin import ByOrigin
 from crdtstream.core.cold import Content
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Key
 from crdtstream.core.entry_id import U64_MAX
@@ -89,11 +90,11 @@ KNOWN_FIELDS: Final[dict[type, str]] = {
     Producers: "_of_producer added duplicates duration_s entries_max",
     OriginMeta: "add_counter add_id added dropped_counter expires_ms expiry_counter first offset offset_counter"
     " offset_weight removed_counter removed_id set_counter set_id trimmed_to voided",
-    Group: "_place _unsettled acked consumers creates delivered deliveries entries_read floor passed pending"
-    " replay skipped",
+    Group: "_last_unsettled _place _unsettled acked consumers creates delivered deliveries entries_read floor passed"
+    " pending replay skipped",
     Create: "runs start",
     Consumer: "active_ms seen_ms",
-    IntervalSet: "_highs _lows",
+    IntervalSet: "_end _grown _highs _lows",
     PendingEntries: "_chains _consumers _of_slot _released_to count",
     Span: "consumers delivered_ms deliveries ms newest_ms oldest_ms seq shared",
     BlockList: "_blocks _head _holes _low_counters _low_ids byte_count count tail",
@@ -160,7 +161,7 @@ def capture_group(name: bytes, group: Group) -> GroupImage:
     rows: list[Row] = [(_GROUP, name, *position_values(group.floor), group.entries_read)]
     for (slot, counter), create in group.creates.items():
         rows.append((_CREATE, slot, counter, *position_values(create.start), _sets_column(create.runs)))
-    for which, sets in ((_DELIVERED, group.delivered), (_SKIPPED, group.skipped), (_REPLAY, group.replay)):
+    for which, sets in ((_DELIVERED, group.delivered.as_dict()), (_SKIPPED, group.skipped), (_REPLAY, group.replay)):
         if sets:
             rows.append((_INTERVALS, which, _sets_column(sets)))
     rows += [(_CONSUMER, consumer, known.seen_ms, known.active_ms) for consumer, known in group.consumers.items()]
@@ -424,7 +425,7 @@ def _take_intervals(group: Group, row: Row) -> None:
     _, which, values = read_row(row, 3, "intervals")
     sets = _read_sets(values, "intervals")
     if which == _DELIVERED:
-        group.delivered = sets
+        group.delivered = ByOrigin.of_dict(IntervalSet, sets)
     elif which == _SKIPPED:
         group.skipped = sets
     elif which == _REPLAY:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import resource
-from typing import cast
+from collections.abc import Callable
+from typing import Final, cast
 
 import structlog
 from mypy_extensions import mypyc_attr
@@ -20,7 +21,7 @@ from crdtstream.config import is_loopback
 from crdtstream.protocols import replies
 from crdtstream.protocols.requests import ProtocolError, RequestParser
 from crdtstream.runtime.tls_port import peer_name
-from crdtstream.runtime.turns import Turns, now_ms
+from crdtstream.runtime.turns import Turns, end_input, expect_input, now_ms
 from crdtstream.runtime.unread import Unread
 
 PROTECTED = (
@@ -28,11 +29,13 @@ PROTECTED = (
     b" connections are only accepted from the loopback interface. Set 'requirepass', or switch protected mode off with"
     b" --no-protected-mode if the network itself is trusted.\r\n"
 )
-ADDS_BYTES_MIN = 2 * len(replies.bulk_array([b"XADD", b"", b"*", b"", b""]))
+ADDS_BYTES_MIN: Final = 2 * len(replies.bulk_array([b"XADD", b"", b"*", b"", b""]))
 LINGER_S = 30.0
 INFINITE = 1 << 62
 FILES_RESERVED = 128
 CLIENTS_MAX = b"-ERR max number of clients reached\r\n"
+
+Executor = Callable[[int, list[list[bytes]], int, bool], None]
 
 logger = structlog.get_logger()
 
@@ -51,12 +54,12 @@ class Connection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
         self.id = self._server.accept(self)
         if self._early and self.id:
-            self._server.feed(self, self._parser, self._early)
+            feed(self._server, self, self._parser, self._early)
         self._early = b""
 
     def data_received(self, data: bytes) -> None:
         if self.id:
-            self._server.feed(self, self._parser, data)
+            feed(self._server, self, self._parser, data)
         elif self.transport is None:
             self._early += data  # it came with the end of a TLS handshake
 
@@ -85,7 +88,8 @@ class Connections:
     def __init__(self, turns: Turns) -> None:
         self.takes_adds = True
         self._node = turns.node
-        self._execute_all = turns.node.execute_all
+        # What runs requests instead of the node; a call of it takes longer.
+        self._executor: Executor | None = None
         self._turns = turns
         self._connections: dict[int, Connection] = {}
         self._ahead: dict[int, Connection] = {}
@@ -130,34 +134,6 @@ class Connections:
             return PROTECTED
         return b""
 
-    def feed(self, connection: Connection, parser: RequestParser, data: bytes) -> None:
-        node = self._node
-        client = node.clients.get(connection.id)
-        if client is None or client.closing or self._turns.failed:
-            return
-        arrived_ms = now_ms()
-        held_bytes = parser.held_bytes()
-        try:
-            taken = 0
-            if len(data) >= ADDS_BYTES_MIN and self.takes_adds and not held_bytes and may_begin(data):
-                self._turns.expect(len(data), 0)
-                taken = node.add_all(connection.id, data, arrived_ms)
-            requests = parser.feed(data[taken:]) if taken < len(data) else []
-            if requests and not taken:
-                self._turns.expect(len(data), held_bytes)
-            while requests:
-                self._execute_all(connection.id, requests, arrived_ms, taken > 0)
-                parser.authenticated = client.authenticated
-                requests = parser.feed(b"") if parser.paused else []
-        except ProtocolError as broken:
-            self._turns.expect(len(data), held_bytes)
-            self._end_badly(connection.id, broken, arrived_ms)
-        except Exception as error:
-            self._turns.fail(error)
-        if client.backlog and not client.parked:
-            self._ahead[connection.id] = connection
-        self._turns.finish_input()
-
     def turn_ended(self) -> None:
         """Pause reading from clients whose earlier requests are not finished, and resume the others."""
         for client_id, connection in list(self._ahead.items()):
@@ -176,7 +152,7 @@ class Connections:
     def _end_badly(self, client_id: int, error: ProtocolError, arrived_ms: int) -> None:
         try:
             for argv in error.requests:
-                self._execute_all(client_id, [argv], arrived_ms)
+                execute(self, client_id, [argv], arrived_ms, False)
             self._node.refuse(client_id, replies.error(error.text))
         except Exception as failure:
             self._turns.fail(failure)
@@ -247,6 +223,47 @@ class Connections:
             transport.abort()
         elif left_bytes:
             asyncio.get_running_loop().call_later(LINGER_S, self._linger, transport, left_bytes)
+
+
+# What each input needs. Functions, because compiled a method that a subclass may override is looked up by its name.
+
+
+def feed(server: Connections, connection: Connection, parser: RequestParser, data: bytes) -> None:
+    """Run what has arrived."""
+    node, turns = server._node, server._turns
+    client = node.clients.get(connection.id)
+    if client is None or client.closing or turns.failed:
+        return
+    arrived_ms = now_ms()
+    held_bytes = parser.held_bytes()
+    try:
+        taken = 0
+        if len(data) >= ADDS_BYTES_MIN and server.takes_adds and not held_bytes and may_begin(data):
+            expect_input(turns, len(data), 0)
+            taken = node.add_all(connection.id, data, arrived_ms)
+        requests = parser.feed(data[taken:]) if taken < len(data) else []
+        if requests and not taken:
+            expect_input(turns, len(data), held_bytes)
+        while requests:
+            execute(server, connection.id, requests, arrived_ms, taken > 0)
+            parser.authenticated = client.authenticated
+            requests = parser.feed(b"") if parser.paused else []
+    except ProtocolError as broken:
+        expect_input(turns, len(data), held_bytes)
+        server._end_badly(connection.id, broken, arrived_ms)
+    except Exception as error:
+        turns.fail(error)
+    if client.backlog and not client.parked:
+        server._ahead[connection.id] = connection
+    end_input(turns)
+
+
+def execute(server: Connections, client_id: int, requests: list[list[bytes]], arrived_ms: int, continues: bool) -> None:
+    executor = server._executor
+    if executor is None:
+        server._node.execute_all(client_id, requests, arrived_ms, continues)
+    else:
+        executor(client_id, requests, arrived_ms, continues)
 
 
 def clients_within_files(clients_max: int) -> int:

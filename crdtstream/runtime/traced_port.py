@@ -31,14 +31,12 @@ class TracedRespServer(RespServer):
         super().__init__(loop)
         self.takes_adds = False
         self._tracing = tracing
-        self._execute_all = self._execute_traced
+        self._executor = self._execute_traced
         self._open: dict[int, deque[Any]] = {}
         # Clients of which requests ran or were answered in this turn, with the beginning of what they were told.
         self._touched: dict[int, bytes] = {}
 
-    def _execute_traced(
-        self, client_id: int, requests: list[list[bytes]], now_ms: int, continues: bool = False
-    ) -> None:
+    def _execute_traced(self, client_id: int, requests: list[list[bytes]], now_ms: int, continues: bool) -> None:
         spans = self._open.setdefault(client_id, deque())
         spans.extend([self._tracing.command(argv) for argv in requests])
         self._touched.setdefault(client_id, b"")

@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import time
 from abc import ABC, abstractmethod
+from typing import Final
 
 import structlog
+from librt.time import time
 from mypy_extensions import mypyc_attr
 
 from crdtstream.config import ALWAYS, Config
@@ -37,18 +38,18 @@ from crdtstream.storage.log import Log
 from crdtstream.storage.recovery import LogError
 from crdtstream.storage.segment import framed_bytes
 
-TICK_S = 0.1
-ROOM_BYTES = 1 << 20
+TICK_S: Final = 0.1
+ROOM_BYTES: Final = 1 << 20
 # Small inputs of a turn ask for their space together.
-RESERVED_BYTES = 1 << 16
-GROWTH = 8
-TURN_BYTES_MAX = 4 << 20
+RESERVED_BYTES: Final = 1 << 16
+GROWTH: Final = 8
+TURN_BYTES_MAX: Final = 4 << 20
 
 logger = structlog.get_logger()
 
 
 def now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    return int(time() * 1000)
 
 
 class RegionFailed(Exception):
@@ -224,18 +225,17 @@ class Turns(ABC):
         Small requests may become records of several times their size; a large request is mostly its values. Requests
         that wait for a later turn need their space then.
         """
-        self._turn_bytes += GROWTH * arrived_bytes + held_bytes
-        if self._turn_bytes > self._reserved_bytes and self.node.standing.writable:
-            reserved_bytes = self._turn_bytes + RESERVED_BYTES
-            if self._ask_room(ROOM_BYTES + reserved_bytes + GROWTH * self._behind_bytes):
-                self._reserved_bytes = reserved_bytes
+        expect_input(self, arrived_bytes, held_bytes)
+
+    def reserve(self, byte_count: int) -> None:
+        """Reserve space for a turn that writes so much, and for a few more small inputs."""
+        reserved_bytes = byte_count + RESERVED_BYTES
+        if self._ask_room(ROOM_BYTES + reserved_bytes + GROWTH * self._behind_bytes):
+            self._reserved_bytes = reserved_bytes
 
     def finish_input(self) -> None:
         """Schedule a turn after input was executed, or run it at once if there was much input."""
-        if self._turn_bytes > GROWTH * TURN_BYTES_MAX:
-            self._turn()
-        else:
-            self.schedule()
+        end_input(self)
 
     def _ask_room(self, byte_count: int) -> bool:
         try:
@@ -283,3 +283,19 @@ class Turns(ABC):
             delay_s = max(0.0, (deadline_ms - now_ms()) / 1000)
             if delay_s < TICK_S:
                 self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick_once)
+
+
+# What each input needs. Functions, because compiled a method that a subclass may override is looked up by its name.
+
+
+def expect_input(turns: Turns, arrived_bytes: int, held_bytes: int) -> None:
+    turns._turn_bytes += GROWTH * arrived_bytes + held_bytes
+    if turns._turn_bytes > turns._reserved_bytes and turns.node.standing.writable:
+        turns.reserve(turns._turn_bytes)
+
+
+def end_input(turns: Turns) -> None:
+    if turns._turn_bytes > GROWTH * TURN_BYTES_MAX:
+        turns._turn()
+    elif not turns._scheduled:
+        turns.schedule()

@@ -93,3 +93,31 @@ def test_origins_ascend_in_whatever_order_they_came() -> None:
 def test_a_slot_that_is_no_origin_is_found() -> None:
     with pytest.raises(AssertionError, match="512 is not an origin"):
         VersionVector({512: 1}).check()
+
+
+actions = st.tuples(st.sampled_from(["advance", "next", "drop", "merge", "copy"]), st.integers(1, 3), st.integers(1, 9))
+
+
+@given(st.lists(actions, max_size=30))
+def test_a_vector_does_what_a_dictionary_does(steps: list[tuple[str, int, int]]) -> None:
+    vector, model = VersionVector(), dict[int, int]()
+    for action, slot, counter in steps:
+        if action == "advance":
+            vector.advance(slot, counter)
+            model[slot] = max(counter, model.get(slot, 0))
+        elif action == "next":
+            model[slot] = model.get(slot, 0) + 1
+            assert vector.next(slot) == model[slot]
+        elif action == "drop":
+            vector.drop(slot)
+            model.pop(slot, None)
+        elif action == "merge":
+            vector.merge(VersionVector({slot: counter}))
+            model[slot] = max(counter, model.get(slot, 0))
+        else:
+            vector = vector.copy()
+        assert [vector.get(slot) for slot in (1, 2, 3, 4)] == [model.get(slot, 0) for slot in (1, 2, 3, 4)]
+        if counter % 2:  # asking for all may change how they are kept
+            vector.check()
+            assert vector.as_dict() == dict(sorted(model.items())) and vector.total() == sum(model.values())
+    assert vector == VersionVector(model)

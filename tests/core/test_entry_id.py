@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from crdtstream.core.entry_id import (
     LANE_STRIDE,
+    NOT_PLAIN,
     U64_MAX,
     EntryId,
     is_next,
@@ -73,11 +74,11 @@ def test_the_next_id_is_known_when_it_is_seen(one: EntryId, two: EntryId) -> Non
 @given(tops, st.sampled_from([b"", b"0", b"000000000000000000"]))
 def test_an_id_in_plain_digits_is_read_like_any_other(entry_id: EntryId, zeros: bytes) -> None:
     text = zeros + b"%d-" % entry_id[0] + zeros + b"%d" % entry_id[1]
-    assert parse_plain(text) in (entry_id, None)
+    assert parse_plain(text) in (entry_id, NOT_PLAIN)
     assert parse_id(text, 7) == entry_id
 
 
 @pytest.mark.parametrize("text", [b"", b"-", b"1", b"1-", b"-1", b"1-2-3", b"1--2", b"+1-2", b"1- 2", b"1_0-2", b"1-x"])
 def test_what_is_not_two_numbers_in_plain_digits(text: bytes) -> None:
-    assert parse_plain(text) is None
-    assert parse_plain(b"1-" + b"9" * 18) == (1, 10**18 - 1) and parse_plain(b"1-" + b"9" * 19) is None
+    assert parse_plain(text) == NOT_PLAIN
+    assert parse_plain(b"1-" + b"9" * 18) == (1, 10**18 - 1) and parse_plain(b"1-" + b"9" * 19) == NOT_PLAIN

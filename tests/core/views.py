@@ -75,7 +75,8 @@ def local(replica: Replica) -> View:
 
 
 def local_of(group: Group) -> tuple[object, ...]:
-    sets = [sets_view(known) for known in (group.passed, group.delivered, group.skipped, group.replay)]
+    passed, delivered = group.passed.as_dict(), group.delivered.as_dict()
+    sets = [sets_view(known) for known in (passed, delivered, group.skipped, group.replay)]
     return (numbers_of_position(group.floor), sets, sorted(group.consumers))
 
 

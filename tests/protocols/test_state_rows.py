@@ -80,7 +80,7 @@ def full_group() -> Group:
     group = Group((1, 7), Position((0, 1), {1: (5, 5), 2: (0, 0)}), 12)
     group.creates[(2, 8)] = Create(Position())
     group.creates[(1, 7)].runs = {1: IntervalSet.of([((1, 0), (2, 0)), ((3, 0), (4, 0))]), 2: IntervalSet()}
-    group.delivered = {1: IntervalSet.of([((1, 0), (9, 0))]), 3: IntervalSet()}
+    group.delivered[1], group.delivered[3] = IntervalSet.of([((1, 0), (9, 0))]), IntervalSet()
     group.skipped = {1: IntervalSet.of([((9, 0), (11, 0))])}
     group.replay = {2: IntervalSet.of([((0, 0), (2**64 - 1, 2**64 - 1))])}
     for name in (b"a", b"b", b"c"):
@@ -147,7 +147,7 @@ def test_a_capture_stays_as_it_was() -> None:
     group = stream.groups[b"g"]
     group.pending.remove(1, (9, 1))
     group.pending.set(1, (10, 1), b"z", 1, 1)
-    group.delivered.clear()
+    group.delivered = ByOrigin(IntervalSet)
     stream.metas = ByOrigin(OriginMeta)
     stream.trees[1].remove_counters(50, 60)
     blocks: dict[int, Block] = {}
