@@ -250,7 +250,8 @@ class Block(Content):
             self.ms, self.ms_base = narrowed(self.ms), base
         if base_of(self.seq) == 0:
             self.seq = narrowed(self.seq)
-        if base_of(self._ends) == 0:
+        # Ends ascend, so the last one tells of all.
+        if self.byte_count >> HALF_BITS == 0:
             self._ends = narrowed(self._ends)
         if self._listed is not None:
             base = base_of(self._listed)
