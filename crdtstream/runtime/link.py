@@ -42,7 +42,9 @@ class LinkNode(Protocol):
     def welcomes(self, hello: wire.Hello) -> bool:
         """Return whether a link with this Hello may open."""
 
-    def receive(self, link_id: int, message: wire.Message, now_ms: int) -> None: ...
+    def receive(self, link_id: int, message: wire.Message, byte_count: int, now_ms: int) -> None:
+        """Take a message of about this size: asking it for its size would encode it."""
+
     def outgoing(self, link_id: int, bytes_max: int, now_ms: int) -> wire.Message | None: ...
     def link_verdict(self, link_id: int) -> str | None: ...
 
@@ -209,7 +211,7 @@ class Link:
             if not isinstance(envelope, wire.Envelope):
                 self.close("the peer ended the stream")
                 return
-            self._take(self._unpacker.unpack(envelope))
+            self._take(self._unpacker.unpack(envelope), size_of(envelope))
 
     async def _next(self, stream: Stream) -> object:
         """Read an envelope; gRPC raises here if the bytes are none, which is the peer's fault, not the node's."""
@@ -220,7 +222,7 @@ class Link:
         except Exception as error:
             raise EnvelopeError(f"the message is not an envelope: {error}") from error
 
-    def _take(self, message: wire.Message) -> None:
+    def _take(self, message: wire.Message, byte_count: int) -> None:
         if message.HasField("hello") and not self.region:
             if message.hello.region != self.authorised:
                 self.at_odds = True
@@ -237,7 +239,7 @@ class Link:
         elif not self.opened and not message.HasField("refused"):
             self.opened = True
             self._settings.opened(self)
-        self._settings.node.receive(self.id, message, self._settings.now_ms())
+        self._settings.node.receive(self.id, message, byte_count, self._settings.now_ms())
         self._settings.schedule_turn()
 
     async def _write(self, stream: Stream) -> None:

@@ -71,7 +71,8 @@ class Speaker:
         del self.open[link_id]
         self.closed.append((link_id, reason))
 
-    def receive(self, link_id: int, message: wire.Message, now_ms: int) -> None:
+    def receive(self, link_id: int, message: wire.Message, byte_count: int, now_ms: int) -> None:
+        assert byte_count, "a message without a size"
         assert link_id in self.open, "a closed link was heard"
         self.heard.append((link_id, message))
         if message.HasField("refused"):
