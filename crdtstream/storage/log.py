@@ -13,6 +13,8 @@ Syncing. `sync` reads the last position first and syncs the files afterwards, so
 before the call while the loop's thread goes on appending. Nothing is synced earlier than needed: a new segment has
 neither a durable name nor a durable header until the next `sync`, which syncs files and directory together.
 
+Reading. A reader that keeps up is served from memory (see `tail`), any other from the files.
+
 Damage. A record that was completely written and can no longer be read is listed in `damages`, and nothing up to the end
 of its segment is served any more: the log now begins behind it. Nothing else changes, because the effects are in memory
 or in a checkpoint. The next checkpoint deletes the file unless a start still needs it; if the damage is in the last
@@ -44,6 +46,7 @@ from crdtstream.storage.segment import (
     scan,
     segment_name,
 )
+from crdtstream.storage.tail import Tail
 
 SEGMENT_BYTES_MAX = 64 << 20
 
@@ -77,6 +80,7 @@ class Log:
         "_served_from",
         "_stops",
         "_synced",
+        "_tail",
         "appended_bytes",
         "cut",
         "damages",
@@ -94,6 +98,7 @@ class Log:
         self._directory_changed = False
         self._stops: dict[int, tuple[Segment, int]] = {}
         self._failure: DiskError | None = None
+        self._tail = Tail()
         self.sync_lock = threading.Lock()
         self.cut: Cut | None = recovery.cut
         self.damages: list[Damage] = recovery.damages
@@ -190,6 +195,7 @@ class Log:
             raise self._fail(error) from error
         last = self._last + len(records)
         segment.extend(last, segment.end + len(data))
+        self._tail.note(self._last + 1, records)
         self._last = last
         self.appended_bytes += len(data)
         return last
@@ -235,6 +241,12 @@ class Log:
             return []
         if position < self.first_position:
             raise NotRetained(f"record {position} is gone: the log begins at {self.first_position}")
+        records = self._tail.read(position, bytes_max) or self._read_disk(position, bytes_max)
+        if records and records[-1][0] == self._last:
+            self._tail.follow()
+        return records
+
+    def _read_disk(self, position: int, bytes_max: int) -> list[tuple[int, int, bytes]]:
         segment, number, offset = self._locate(position)
         records: list[tuple[int, int, bytes]] = []
         window = Window(self._disk, segment.name, segment.end, bytes_max + _READ_AHEAD_BYTES)
@@ -340,6 +352,7 @@ class Log:
         assert segments[0].first - 1 <= self._synced <= self._last
         assert all(segment in segments and segment is not self._active for segment in self._sealed)
         assert len(self._stops) <= _STOPS_MAX
+        self._tail.check(self._last)
         assert FRAME_BYTES < HEADER_BYTES + FRAME_BYTES <= self._segment_bytes_max
 
 
