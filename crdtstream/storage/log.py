@@ -33,7 +33,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from itertools import pairwise
 
-from crdtstream.protocols.log_port import Damage
+from crdtstream.protocols.log_port import Damage, Payload
 from crdtstream.storage.disk import Disk, DiskError, DiskFull
 from crdtstream.storage.recovery import Cut, LogError, Recovery, create_segment
 from crdtstream.storage.segment import (
@@ -41,7 +41,7 @@ from crdtstream.storage.segment import (
     HEADER_BYTES,
     Segment,
     Window,
-    encode_frames,
+    frame_parts,
     framed_bytes,
     scan,
     segment_name,
@@ -51,9 +51,11 @@ from crdtstream.storage.tail import Tail
 SEGMENT_BYTES_MAX = 64 << 20
 
 _READ_AHEAD_BYTES = 1 << 16
+# Less than this is joined sooner than the kernel visits its parts.
+_VECTORED_BYTES_MIN = 1 << 14
 _STOPS_MAX = 64
 
-Record = tuple[int, bytes]
+Record = tuple[int, Payload]
 
 
 class LogFailed(LogError):
@@ -184,20 +186,24 @@ class Log:
         self._refuse_when_failed()
         if not records:
             return self._last
-        if self._active.room() < framed_bytes(records):
-            self._begin_segment(framed_bytes(records))
+        byte_count = framed_bytes(records)
+        if self._active.room() < byte_count:
+            self._begin_segment(byte_count)
         segment = self._active
         # Each frame names what is durable by now, and so becomes a witness against damage before that.
-        data = encode_frames(records, self._last + 1, self._synced, self._salt, segment.end)
+        parts = frame_parts(records, self._last + 1, self._synced, self._salt, segment.end)
         try:
-            self._disk.write(segment.name, segment.end, data)
+            if byte_count < _VECTORED_BYTES_MIN:
+                self._disk.write(segment.name, segment.end, b"".join(parts))
+            else:
+                self._disk.write_parts(segment.name, segment.end, parts)
         except DiskError as error:
             raise self._fail(error) from error
         last = self._last + len(records)
-        segment.extend(last, segment.end + len(data))
+        segment.extend(last, segment.end + byte_count)
         self._tail.note(self._last + 1, records)
         self._last = last
-        self.appended_bytes += len(data)
+        self.appended_bytes += byte_count
         return last
 
     def sync(self) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.protocols.log_port import LogRecord
+from crdtstream.protocols.log_port import LogRecord, Payload, joined, size_of
 
 TAIL_BYTES_MAX: Final = 4 << 20
 
@@ -23,7 +23,7 @@ class Tail:
     __slots__ = ("_byte_count", "_followed", "_records")
 
     def __init__(self) -> None:
-        self._records: list[LogRecord] = []
+        self._records: list[tuple[int, int, Payload]] = []
         self._byte_count = 0
         self._followed = False
 
@@ -31,13 +31,13 @@ class Tail:
         """Keep what is appended from now on: a reader has read everything before."""
         self._followed = True
 
-    def note(self, position: int, records: list[tuple[int, bytes]]) -> None:
+    def note(self, position: int, records: list[tuple[int, Payload]]) -> None:
         """These records were appended, the first of them at this position."""
         if not self._followed:
             return
         for kind, payload in records:
             self._records.append((position, kind, payload))
-            self._byte_count += len(payload)
+            self._byte_count += size_of(payload)
             position += 1
         if self._byte_count > TAIL_BYTES_MAX:
             self._followed = False
@@ -52,22 +52,22 @@ class Tail:
             return []
         self._drop(position - kept[0][0])
         found: list[LogRecord] = []
-        for record in kept:
-            size = len(record[2])
+        for number, kind, payload in kept:
+            size = size_of(payload)
             if found and size > bytes_max:
                 break
-            found.append(record)
+            found.append((number, kind, joined(payload)))
             bytes_max -= size
         return found
 
     def _drop(self, count: int) -> None:
         for _, _, payload in self._records[:count]:
-            self._byte_count -= len(payload)
+            self._byte_count -= size_of(payload)
         del self._records[:count]
 
     def check(self, last: int) -> None:
         """`last` is the last position of the log."""
         count = len(self._records)
         assert [position for position, _, _ in self._records] == list(range(last - count + 1, last + 1)), "a gap"
-        assert self._byte_count == sum([len(payload) for _, _, payload in self._records]), "bytes are miscounted"
+        assert self._byte_count == sum([size_of(payload) for _, _, payload in self._records]), "bytes are miscounted"
         assert self._byte_count <= TAIL_BYTES_MAX and (self._followed or not count), "kept for nobody"
