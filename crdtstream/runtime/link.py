@@ -45,7 +45,11 @@ class LinkNode(Protocol):
     def receive(self, link_id: int, message: wire.Message, byte_count: int, now_ms: int) -> None:
         """Take a message of about this size: asking it for its size would encode it."""
 
-    def outgoing(self, link_id: int, bytes_max: int, now_ms: int) -> wire.Message | None: ...
+    def outgoing(
+        self, link_id: int, bytes_max: int, now_ms: int, apart: list[bytes] | None = None
+    ) -> wire.Message | None:
+        """Return what is due; whole batches may be added to the list `apart` instead."""
+
     def link_verdict(self, link_id: int) -> str | None: ...
 
 
@@ -152,13 +156,14 @@ class Link:
     def _fill_queue(self) -> None:
         settings, full = self._settings, self._may_say
         while full and not self.is_closed and not self._last_words and len(self._queue) < QUEUE_MAX:
-            message = settings.node.outgoing(self.id, settings.message_bytes, settings.now_ms())
+            apart: list[bytes] = []
+            message = settings.node.outgoing(self.id, settings.message_bytes, settings.now_ms(), apart)
             if message is None:
                 break
             if message.HasField("refused"):
                 self._last_words = True
                 asyncio.get_running_loop().call_later(LAST_WORDS_S, self._heed_verdict)
-            envelope = self._packer.pack(message)
+            envelope = self._packer.pack(message, apart)
             self._queue.append(envelope)
             self._queued.set()
             # A large message means that more is due now.

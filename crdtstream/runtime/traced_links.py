@@ -55,7 +55,13 @@ class TracedLinks:
         finally:
             self._received.append((span, self._effects() - before))
 
-    def outgoing(self, link_id: int, bytes_max: int, now_ms: int) -> Message | None:
+    def outgoing(
+        self,
+        link_id: int,
+        bytes_max: int,
+        now_ms: int,
+        apart: list[bytes] | None = None,  # noqa: ARG002 - of the LinkNode protocol; the message is looked at
+    ) -> Message | None:
         message = self._node.outgoing(link_id, bytes_max, now_ms)
         if message is not None and carries(message):
             peer, linked = self._peers.get(link_id, 0), self._linked.get(link_id, 0)

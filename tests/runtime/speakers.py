@@ -80,7 +80,9 @@ class Speaker:
         elif self.refuses or (message.HasField("hello") and not self.welcomes(message.hello)):
             self.outbox[link_id].append(wire.Message(refused=wire.Refused(reason=self.refuses)))
 
-    def outgoing(self, link_id: int, bytes_max: int, now_ms: int) -> wire.Message | None:
+    def outgoing(
+        self, link_id: int, bytes_max: int, now_ms: int, apart: list[bytes] | None = None
+    ) -> wire.Message | None:
         assert link_id in self.open, "a closed link was pulled"
         self.pulls += 1
         message = self.outbox[link_id].pop(0) if self.outbox[link_id] else None
