@@ -368,8 +368,8 @@ class Node:
             self.serving.wake()
             self.serving.wake_keyless()
 
-    def outgoing(self, link_id: int, bytes_max: int, now_ms: int) -> Message | None:
-        return self.exchange.outgoing(link_id, bytes_max, now_ms)
+    def outgoing(self, link_id: int, bytes_max: int, now_ms: int, apart: list[bytes] | None = None) -> Message | None:
+        return self.exchange.outgoing(link_id, bytes_max, now_ms, apart)
 
     def _live(self) -> None:
         """Advance membership and starting over."""

@@ -236,6 +236,9 @@ class SimulatedDisk:
             raise DiskFailed(errno.EIO, f"cannot write {name}: simulated")
         file.write(offset, data)
 
+    def write_parts(self, name: str, offset: int, parts: list[bytes]) -> None:
+        self.write(name, offset, b"".join(parts))
+
     def sync(self, name: str) -> None:
         file = self._file(name)
         random = self._tears()

@@ -23,6 +23,7 @@ from crdtstream.core.causality import Dot, VersionVector, region_of
 from crdtstream.core.effects import Batch
 from crdtstream.node import Node, Ready
 from crdtstream.protocols import codec
+from crdtstream.protocols.log_port import joined
 from crdtstream.storage.disk import DiskFull
 from crdtstream.storage.log import Log, Record
 from crdtstream.storage.restore import open_storage
@@ -163,7 +164,8 @@ class Machine:
             self.node.disconnect(client_id)
 
     def _note(self, records: list[Record], oracle: Oracle) -> None:
-        for kind, payload in records:
+        for kind, pieces in records:
+            payload = joined(pieces)
             if kind == codec.JOINED:
                 self.logged.append(codec.decode_joined(payload)[1])
                 self.happened["transfer"] += 1

@@ -10,9 +10,9 @@ An *entry* is its RESP reply (core/encoding.py).
 entries from index `_joined` on have one chunk each, so the newest few are read without concatenating the rest.
 
 Counters are listed only when they are not contiguous: the counter of entry i is `_counter_base + i`, or with a list
-`_counter_base + _listed[i]`. A sealed block is a single byte string whose columns are narrowed where possible: a *wide*
-column is an `array("Q")`, a *narrow* one an `array("I")` of low halves, whose common high half, the *base*, is stored
-beside it. The milliseconds of ID i are `ms_base + ms[i]`.
+`_counter_base + _listed[i]`. A sealed block is one byte string or few large chunks, and its columns are narrowed where
+possible: a *wide* column is an `array("Q")`, a *narrow* one an `array("I")` of low halves, whose common high half, the
+*base*, is stored beside it. The milliseconds of ID i are `ms_base + ms[i]`.
 
 A sealed block may be *closed* (core/cold.py): columns and bytes are packed, and every method that needs them opens the
 block first. Counts, bases and sums stay, and so does the answer to whether counters are listed.
@@ -40,6 +40,8 @@ CHECKSUM_MODULUS: Final = 2**64
 # How far a block is filled; only a single entry may be larger.
 BLOCK_ENTRIES: Final = 256
 BLOCK_BYTES: Final = 48 * 1024
+# What is in chunks of this size on average is not copied to be one.
+CHUNK_BYTES_MIN: Final = 8 * 1024
 
 _LOOSE_READ: Final = 16
 
@@ -245,13 +247,16 @@ class Block(Content):
         self.sealed = True
         # Its readers may be a moment behind the writer.
         self.read = True
-        self.data()
+        # Small chunks take more memory than their bytes; large ones are joined when somebody reads them.
+        if len(self.chunks) * CHUNK_BYTES_MIN > self.byte_count:
+            self.data()
         base = base_of(self.ms)
         if base >= 0:
             self.ms, self.ms_base = narrowed(self.ms), base
         if base_of(self.seq) == 0:
             self.seq = narrowed(self.seq)
-        if base_of(self._ends) == 0:
+        # Ends ascend, so the last one tells of all.
+        if self.byte_count >> HALF_BITS == 0:
             self._ends = narrowed(self._ends)
         if self._listed is not None:
             base = base_of(self._listed)

@@ -1,6 +1,7 @@
 """Narrow columns: integers of 64 bits that share their high halves, stored as low halves and one *base*.
 
-Halves are copied as strided memory, in about the time of visiting one integer.
+Halves are copied as slices of every other number of an array, and compared as slices of every eighth byte: both take a
+fraction of the time of visiting the numbers, and of strided memory.
 """
 
 from __future__ import annotations
@@ -12,26 +13,31 @@ HALF_BITS: Final = 32
 
 _LITTLE: Final = array("Q", [1]).tobytes()[0] == 1
 _LOW: Final = 0 if _LITTLE else 1
+_WIDE_BYTES: Final = 8
+# Where the bytes of the high half are in each number.
+_HIGH_BYTES: Final = (4, 5, 6, 7) if _LITTLE else (0, 1, 2, 3)
 assert array("I").itemsize == 4 and array("Q").itemsize == 8
 
 
 def base_of(values: array[int]) -> int:
     """The high half shared by all values of this wide column, with low half 0; -1 if they do not share one."""
-    high = memoryview(values).cast("B").cast("I")[1 - _LOW :: 2].tobytes()
-    if high != high[:4] * len(values):
-        return -1
+    data, count = values.tobytes(), len(values)
+    for at in _HIGH_BYTES:
+        lane = data[at::_WIDE_BYTES]
+        if lane != lane[:1] * count:
+            return -1
     return values[0] >> HALF_BITS << HALF_BITS if values else 0
 
 
 def narrowed(values: array[int]) -> array[int]:
     """The low halves of a wide column: its narrow form."""
-    return array("I", memoryview(values).cast("B").cast("I")[_LOW::2].tobytes())
+    return array("I", values.tobytes())[_LOW::2]
 
 
 def widened(values: array[int], base: int) -> array[int]:
     """The wide form of a narrow column with this base; a wide column is returned as it is."""
     if values.typecode == "Q":
         return values
-    wide = array("Q", (base,)) * len(values)
-    memoryview(wide).cast("B").cast("I")[_LOW::2] = memoryview(values)
-    return wide
+    halves = array("I", (array("Q", (base,)) * len(values)).tobytes())
+    halves[_LOW::2] = values
+    return array("Q", halves.tobytes())

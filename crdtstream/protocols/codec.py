@@ -19,9 +19,10 @@ import msgpack
 from librt.strings import BytesWriter
 
 from crdtstream.core.causality import VersionVector
-from crdtstream.core.effects import Batch, Effect, LocalFact
+from crdtstream.core.effects import Batch, Effect, EntriesAdded, LocalFact
 from crdtstream.protocols.columns import (
     CodecError,
+    block_pieces,
     column,
     flat,
     read_bytes,
@@ -34,7 +35,7 @@ from crdtstream.protocols.columns import (
     read_vector,
     vector_column,
 )
-from crdtstream.protocols.effect_rows import effect_row, read_effect
+from crdtstream.protocols.effect_rows import added_head, effect_row, read_effect
 from crdtstream.protocols.fact_rows import read_fact, write_fact
 from crdtstream.protocols.packing import write_number, write_row
 from crdtstream.protocols.rows import Rows, after_first_row, first_row
@@ -55,6 +56,7 @@ __all__ = [
     "STOP",
     "BatchHeader",
     "CodecError",
+    "batch_parts",
     "decode_batch",
     "decode_effects",
     "decode_facts",
@@ -83,6 +85,10 @@ OLDEST_FORMAT: Final = 2
 # The oldest format that peers are spoken to in: that of the release before. What only a later format can say must not
 # be said before all members read that format.
 OLDEST_SENT: Final = 3
+
+# Entries of at least this size together are not copied to be encoded, and pieces of less on average are joined first.
+_LARGE_BYTES: Final = 4096
+_PART_BYTES_MIN: Final = 2048
 
 # Kinds of log records.
 BATCH: Final = 1
@@ -122,12 +128,42 @@ class BatchHeader:
 
 
 def encode_batch(batch: Batch) -> bytes:
+    return b"".join(batch_parts(batch))
+
+
+def batch_parts(batch: Batch) -> list[bytes]:
+    """What joins to the encoded batch. Many or large entries are parts of their own, as they lie in their block."""
     seen = column(flat([dot for dot in batch.context.items() if dot[0] != batch.slot]))
     packer = msgpack.Packer(autoreset=False)
     packer.pack((batch.slot, batch.first, batch.last, seen))
+    parts: list[bytes] = []
     for effect in batch.effects:
-        packer.pack(effect_row(effect))
-    return packer.bytes()
+        if isinstance(effect, EntriesAdded) and effect.block.byte_size(effect.low, effect.high) >= _LARGE_BYTES:
+            _add_large(parts, packer, effect)
+        else:
+            packer.pack(effect_row(effect))
+    parts.append(packer.bytes())
+    return parts
+
+
+def _add_large(parts: list[bytes], packer: msgpack.Packer, effect: EntriesAdded) -> None:
+    """Add what was packed so far, and the row of these entries, whose bytes are not packed."""
+    head = added_head(effect)
+    packer.pack_array_header(len(head) + 1)
+    for value in head:
+        packer.pack(value)
+    data = block_pieces(effect.block, effect.low, effect.high)
+    if len(data) * _PART_BYTES_MIN > effect.block.byte_size(effect.low, effect.high):
+        data = [b"".join(data)]
+    parts.append(packer.bytes())
+    parts.append(_bytes_header(sum([len(piece) for piece in data])))
+    parts += data
+    packer.reset()
+
+
+def _bytes_header(size: int) -> bytes:
+    """What msgpack writes before so many bytes; there are at least 256."""
+    return b"\xc5" + size.to_bytes(2, "big") if size < 1 << 16 else b"\xc6" + size.to_bytes(4, "big")
 
 
 def decode_batch(payload: bytes) -> Batch:

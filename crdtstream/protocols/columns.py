@@ -216,11 +216,29 @@ def read_count(first_value: object, before_value: object, counter: int) -> tuple
     return first, before
 
 
-def block_columns(block: Block, low: int, high: int) -> tuple[bytes, bytes, bytes, bytes]:
-    """The slice's milliseconds, sequence numbers, ends (starting at 0) and data."""
+def block_columns(block: Block, low: int, high: int) -> tuple[bytes, bytes, bytes]:
+    """The slice's milliseconds, sequence numbers and ends (starting at 0)."""
     ms, seq = block.id_columns(low, high)
     ends = shifted_down(block.ends(low, high), block.start_of(low))
-    return (column_bytes(ms), column_bytes(seq), ends, block.entry_slice(low, high))
+    return (column_bytes(ms), column_bytes(seq), ends)
+
+
+def block_pieces(block: Block, low: int, high: int) -> list[bytes]:
+    """What joins to the data of the slice, which is not empty: chunks as they lie in the block, which are not joined
+    for that.
+    """
+    if block.closed:
+        block.open()
+    start, end = block.start_of(low), block.start_of(high)
+    found: list[bytes] = []
+    at = 0
+    for chunk in block.chunks:
+        after = at + len(chunk)
+        if at < end and after > start:
+            whole = start <= at and after <= end
+            found.append(chunk if whole else chunk[max(start - at, 0) : end - at])
+        at = after
+    return found
 
 
 def read_block(ms_value: object, seq_value: object, ends_value: object, data_value: object, counter: int) -> Block:

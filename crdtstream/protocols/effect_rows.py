@@ -81,8 +81,7 @@ def effect_row(effect: Effect) -> Row:
         return _member_row(effect)
     database, name = effect.key
     if isinstance(effect, EntriesAdded):
-        columns = block_columns(effect.block, effect.low, effect.high)
-        return (_ENTRIES_ADDED, database, name, effect.first, effect.before, *columns)
+        return (*added_head(effect), effect.block.entry_slice(effect.low, effect.high))
     if isinstance(effect, EntriesRemoved):
         ranges = grouped_column([(slot, flat(pairs)) for slot, pairs in sorted(effect.ranges.items())])
         row = (_ENTRIES_REMOVED, database, name, ranges, effect.trimmed, effect.max_deleted)
@@ -105,6 +104,13 @@ def effect_row(effect: Effect) -> Row:
     assert isinstance(effect, Acknowledged), f"no encoding for a {type(effect).__name__}"
     creates = column(flat(effect.creates))
     return (_ACKNOWLEDGED, database, name, effect.group, creates, intervals_column(effect.runs))
+
+
+def added_head(effect: EntriesAdded) -> Row:
+    """The row of added entries without its last value, their bytes."""
+    database, name = effect.key
+    columns = block_columns(effect.block, effect.low, effect.high)
+    return (_ENTRIES_ADDED, database, name, effect.first, effect.before, *columns)
 
 
 def _member_row(effect: MemberEffect) -> Row:

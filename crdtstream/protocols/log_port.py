@@ -5,6 +5,16 @@ from __future__ import annotations
 from typing import Protocol
 
 LogRecord = tuple[int, int, bytes]
+# What a record holds, or parts that join to it: entries go to the disk from where they lie, without a copy.
+Payload = bytes | list[bytes]
+
+
+def joined(payload: Payload) -> bytes:
+    return payload if isinstance(payload, bytes) else b"".join(payload)
+
+
+def size_of(payload: Payload) -> int:
+    return len(payload) if isinstance(payload, bytes) else sum([len(part) for part in payload])
 
 
 class Damage:

@@ -381,7 +381,7 @@ class Exchange:
             return False
         return refusal(own, hello) is None
 
-    def outgoing(self, link_id: int, bytes_max: int, now_ms: int) -> Message | None:
+    def outgoing(self, link_id: int, bytes_max: int, now_ms: int, apart: list[bytes] | None = None) -> Message | None:
         session = self._links.get(link_id)
         if session is None:
             return None
@@ -390,7 +390,7 @@ class Exchange:
         lacks = session.is_open and handover.is_needed and not handover.is_fetching(self.view)
         if lacks and handover.wants_fetch(self.view, now_ms) and self._may_fetch(handover):
             handover.begin_fetch(self.view)
-        return session.outgoing(self.view, bytes_max, now_ms)
+        return session.outgoing(self.view, bytes_max, now_ms, apart)
 
     def direct_slots(self) -> list[int]:
         """The origins of the linked peers, ascending."""

@@ -27,6 +27,8 @@ from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.history import History, fills
 
 READS_MAX = 2
+# A list for the payloads of whole batches that a message would only copy; None where they belong into the message.
+Apart = list[bytes] | None
 
 
 class Feed:
@@ -124,9 +126,16 @@ class Feed:
         if applied is not None:
             self.note_covered(applied)
 
-    def fill(self, message: wire.Message, bytes_max: int, served_position: int, own_slot: int) -> bool:
-        """Add the batches that are due, up to `bytes_max`. True if none was found within `READS_MAX` reads but the log
-        goes on.
+    def fill(
+        self,
+        message: wire.Message,
+        bytes_max: int,
+        served_position: int,
+        own_slot: int,
+        apart: Apart = None,
+    ) -> bool:
+        """Add the batches that are due, up to `bytes_max`; to the list `apart`, if there is one, and then the message
+        only says that there are batches. True if none was found within `READS_MAX` reads but the log goes on.
         """
         if self.behind:
             return False
@@ -159,7 +168,11 @@ class Feed:
         if payloads:
             self._sent_bytes += size
             message.batches.restart = self.restart
-            message.batches.payloads.extend(payloads)
+            if apart is None:
+                message.batches.payloads.extend(payloads)
+            else:
+                message.batches.SetInParent()
+                apart += payloads
         return reads == READS_MAX and not payloads
 
     # Strictly less: with an empty window one batch is always sent, even one larger than the window.

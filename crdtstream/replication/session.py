@@ -30,7 +30,7 @@ from crdtstream.config import Config
 from crdtstream.core.causality import VersionVector
 from crdtstream.protocols.codec import CodecError, decode_header
 from crdtstream.replication import wire_pb2 as wire
-from crdtstream.replication.feed import Feed
+from crdtstream.replication.feed import Apart, Feed
 from crdtstream.replication.greeting import (
     WireError,
     agreed,
@@ -293,7 +293,7 @@ class Session:
 
     # Said
 
-    def outgoing(self, view: View, bytes_max: int, now_ms: int) -> wire.Message | None:
+    def outgoing(self, view: View, bytes_max: int, now_ms: int, apart: Apart = None) -> wire.Message | None:
         """Return one message of at most about `bytes_max` with everything that is due, or None if nothing is due."""
         if self.state in (GREETING, CLOSED):
             return None
@@ -304,7 +304,7 @@ class Session:
             return message
         if self.state != OPEN:
             self._say_hello(message, view)
-        elif not self._fill(message, view, bytes_max, now_ms):
+        elif not self._fill(message, view, bytes_max, now_ms, apart):
             return None
         self._sent_ms = now_ms
         return message
@@ -318,7 +318,7 @@ class Session:
     def _own_hello(self, view: View) -> wire.Hello:
         return make_hello(view.settings.config, view.birth, view.replica.applied.vector, view.direct, view.versions)
 
-    def _fill(self, message: wire.Message, view: View, bytes_max: int, now_ms: int) -> bool:
+    def _fill(self, message: wire.Message, view: View, bytes_max: int, now_ms: int, apart: list[bytes] | None) -> bool:
         self._fill_met(message, view.birth)
         self._fill_deferred(message, view)
         self._fill_leaving(message, view)
@@ -328,7 +328,7 @@ class Session:
         if audit is not None:
             message.audit.CopyFrom(audit)
         own = view.replica.applied.slot
-        searching = not view.frozen and self._feed.fill(message, bytes_max, view.served_position, own)
+        searching = not view.frozen and self._feed.fill(message, bytes_max, view.served_position, own, apart)
         view.forwarding.fill(message, self._link, bytes_max, view.served_position)
         said = searching or bool(message.ListFields())
         return self._fill_progress(message, view, said, now_ms) or said

@@ -14,11 +14,12 @@ from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Batch
 from crdtstream.core.replica import Replica
 from crdtstream.protocols import codec
+from crdtstream.protocols.log_port import Payload
 from crdtstream.protocols.transfer_rows import TransferReader
 from crdtstream.replication.history import History
 from crdtstream.replication.screening import screen_batch
 
-Record = tuple[int, bytes]
+Record = tuple[int, Payload]
 
 
 class Witness(Protocol):
@@ -47,7 +48,7 @@ class Turn:
         self.last_position = 0
         self.witness: Witness | None = None
 
-    def add(self, kind: int, payload: bytes) -> int:
+    def add(self, kind: int, payload: Payload) -> int:
         """Add one record; return its position."""
         self._records.append((kind, payload))
         self.last_position += 1
@@ -64,7 +65,7 @@ class Turn:
         if taken.facts:
             self.add(codec.LOCAL, codec.encode_facts(taken.facts, taken.through))
         if taken.batch is not None:
-            self._add_batch(taken.batch, codec.encode_batch(taken.batch))
+            self._add_batch(taken.batch, codec.batch_parts(taken.batch))
 
     def apply(self, header: codec.BatchHeader, payload: bytes) -> None:
         """Apply a remote batch that passed both gates; raises CodecError or ForgottenContext before anything
@@ -94,7 +95,7 @@ class Turn:
         self._replica.join(state, replayed)
         self._history.note_gap(position, gap, self._replica.applied.vector)
 
-    def _add_batch(self, batch: Batch, payload: bytes) -> None:
+    def _add_batch(self, batch: Batch, payload: Payload) -> None:
         self._history.note(self.add(codec.BATCH, payload), batch.slot, batch.last, self._replica.applied.vector)
 
     def take(self) -> list[Record]:

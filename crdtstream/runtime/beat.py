@@ -32,13 +32,17 @@ class Wanted:
         self._file: int | None = None
 
     def __call__(self) -> float:
+        return time.thread_time() + self.waited_s()
+
+    def waited_s(self) -> float:
+        """The time in which it would have run."""
         if self._file is None:
             self._file = self._open()
         waited_ns = 0
         if self._file >= 0:
             with suppress(OSError, ValueError, IndexError):
                 waited_ns = int(os.pread(self._file, SCHEDULED_BYTES_MAX, 0).split()[1])
-        return time.thread_time() + waited_ns / 1e9
+        return waited_ns / 1e9
 
     def _open(self) -> int:
         try:

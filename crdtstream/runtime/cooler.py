@@ -2,7 +2,9 @@
 
 A slice runs on the event loop between two turns, for about `SLICE_S`; then the loop is free for `REST_S`. Nothing is
 compressed while the process is busy with other work for more than `BUSY` of a processor: under load every microsecond
-goes to clients, and memory waits. Only when `memory_bytes_max` is reached does it not wait.
+goes to clients, and memory waits. Only when `memory_bytes_max` is reached does it not wait. Waiting for a processor
+counts as work (beat.py): a region that only receives uses little of one, and where there is none to spare, what it
+compresses is taken from the regions that write.
 
 What compression freed is returned to the system on a thread, `GIVEN_BACK_BYTES` at a time: that takes a few
 milliseconds, during which the loop may have to wait for memory. The rest follows at the end of a walk.
@@ -15,6 +17,7 @@ import time
 
 from crdtstream.node import Node
 from crdtstream.runtime import process
+from crdtstream.runtime.beat import Wanted
 
 LOOK_S = 0.1
 SLICE_S = 0.0005
@@ -32,15 +35,22 @@ class Cooler:
         self._node = node
         self._own_s = 0.0
         self._looked_s = time.perf_counter()
-        self._used_s = time.process_time()
+        self._wanted = Wanted()
+        self._used_s = self._time_used_s()
         self._given_back_bytes = 0
+
+    def _time_used_s(self) -> float:
+        return time.process_time() + self._wanted.waited_s()
 
     async def run(self) -> None:
         """Run until cancelled."""
-        while True:
-            await asyncio.sleep(LOOK_S)
-            if not self._is_busy():
-                await self._work()
+        try:
+            while True:
+                await asyncio.sleep(LOOK_S)
+                if not self._is_busy():
+                    await self._work()
+        finally:
+            self._wanted.close()
 
     async def _work(self) -> None:
         """Walk to the end of the walk, or until there is other work."""
@@ -53,7 +63,7 @@ class Cooler:
 
     def _is_busy(self) -> bool:
         """True if other work has taken much of the time since the last call."""
-        now_s, used_s = time.perf_counter(), time.process_time()
+        now_s, used_s = time.perf_counter(), self._time_used_s()
         others_s = used_s - self._used_s - self._own_s
         passed_s = now_s - self._looked_s
         self._looked_s, self._used_s, self._own_s = now_s, used_s, 0.0

@@ -27,6 +27,9 @@ WINDOW_LOG = 20
 FRAME_BYTES_MIN = 16 << 10
 # A link may be slower than another one by as many messages and still share their frames.
 FRAMES_KEPT = 4
+# The fields of wire.Batches as they are tagged: a number, and bytes of which the length comes first.
+_RESTART = bytes((wire.Batches.RESTART_FIELD_NUMBER << 3 | 0,))
+_PAYLOAD = bytes((wire.Batches.PAYLOADS_FIELD_NUMBER << 3 | 2,))
 
 
 class EnvelopeError(ValueError):
@@ -34,23 +37,54 @@ class EnvelopeError(ValueError):
 
 
 class Frames:
-    """Makes frames; the same bytes soon afterwards have the same frame."""
+    """Makes frames; what says the same soon afterwards has the same frame."""
 
     __slots__ = ("_compressor", "_kept", "made")
 
     def __init__(self) -> None:
         self._compressor = zstandard.ZstdCompressor(level=LEVEL)
-        self._kept: deque[tuple[bytes, wire.Frame]] = deque(maxlen=FRAMES_KEPT)
+        self._kept: deque[tuple[object, wire.Frame]] = deque(maxlen=FRAMES_KEPT)
         self.made = 0
 
-    def of(self, data: bytes) -> wire.Frame:
+    def of_batches(self, restart: int, payloads: list[bytes]) -> wire.Frame:
+        said = (restart, payloads)
+        return self._known(said) or self._make(said, encoded_batches(restart, payloads))
+
+    def of_part(self, data: bytes) -> wire.Frame:
+        """The frame of a part, which is encoded already."""
+        return self._known(data) or self._make(data, data)
+
+    def _known(self, said: object) -> wire.Frame | None:
         for known, frame in self._kept:
-            if known == data:
+            if known == said:
                 return frame
+        return None
+
+    def _make(self, said: object, data: bytes) -> wire.Frame:
         frame = wire.Frame(zstd=self._compressor.compress(data), size_bytes=len(data))
-        self._kept.appendleft((data, frame))
+        self._kept.appendleft((said, frame))
         self.made += 1
         return frame
+
+
+def encoded_batches(restart: int, payloads: list[bytes]) -> bytes:
+    """The bytes of `wire.Batches` with these values. The library would copy the payloads several times to grow its
+    buffer, and they are most of what a region sends.
+    """
+    parts = [_RESTART, varint(restart)] if restart else []
+    for payload in payloads:
+        parts += (_PAYLOAD, varint(len(payload)), payload)
+    return b"".join(parts)
+
+
+def varint(number: int) -> bytes:
+    """A number as Protocol Buffers write it: seven bits in each byte, the lowest first."""
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)
 
 
 class Packer:
@@ -63,11 +97,15 @@ class Packer:
         self._compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
         self.frames: Frames | None = None
 
-    def pack(self, message: wire.Message) -> wire.Envelope:
-        """Take the message apart; nobody else may use it afterwards."""
+    def pack(self, message: wire.Message, apart: list[bytes] | None = None) -> wire.Envelope:
+        """Take the message apart; nobody else may use it afterwards. `apart` are batches that belong in it."""
         envelope = wire.Envelope()
-        if self.frames is not None:
-            _frame_batches(message, envelope, self.frames)
+        if self.frames is not None and message.HasField("batches"):
+            _frame_batches(message, apart or list(message.batches.payloads), envelope, self.frames)
+        elif self.frames is not None and message.HasField("part"):
+            _frame_part(message, envelope, self.frames)
+        if apart and message.HasField("batches"):
+            message.batches.payloads.extend(apart)
         data = message.SerializeToString()
         if data:
             envelope.zstd = self._compressor.compress(data) + self._compressor.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
@@ -75,17 +113,17 @@ class Packer:
         return envelope
 
 
-def _frame_batches(message: wire.Message, envelope: wire.Envelope, frames: Frames) -> None:
-    if message.HasField("batches"):
-        data = message.batches.SerializeToString()
-        if len(data) >= FRAME_BYTES_MIN:
-            envelope.batches.CopyFrom(frames.of(data))
-            message.ClearField("batches")
-    elif message.HasField("part"):
-        data = message.part.SerializeToString()
-        if len(data) >= FRAME_BYTES_MIN:
-            envelope.part.CopyFrom(frames.of(data))
-            message.ClearField("part")
+def _frame_batches(message: wire.Message, payloads: list[bytes], envelope: wire.Envelope, frames: Frames) -> None:
+    if sum(map(len, payloads)) >= FRAME_BYTES_MIN:
+        envelope.batches.CopyFrom(frames.of_batches(message.batches.restart, payloads))
+        message.ClearField("batches")
+
+
+def _frame_part(message: wire.Message, envelope: wire.Envelope, frames: Frames) -> None:
+    data = message.part.SerializeToString()
+    if len(data) >= FRAME_BYTES_MIN:
+        envelope.part.CopyFrom(frames.of_part(data))
+        message.ClearField("part")
 
 
 def size_of(envelope: wire.Envelope) -> int:

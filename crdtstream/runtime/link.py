@@ -42,8 +42,14 @@ class LinkNode(Protocol):
     def welcomes(self, hello: wire.Hello) -> bool:
         """Return whether a link with this Hello may open."""
 
-    def receive(self, link_id: int, message: wire.Message, now_ms: int) -> None: ...
-    def outgoing(self, link_id: int, bytes_max: int, now_ms: int) -> wire.Message | None: ...
+    def receive(self, link_id: int, message: wire.Message, byte_count: int, now_ms: int) -> None:
+        """Take a message of about this size: asking it for its size would encode it."""
+
+    def outgoing(
+        self, link_id: int, bytes_max: int, now_ms: int, apart: list[bytes] | None = None
+    ) -> wire.Message | None:
+        """Return what is due; whole batches may be added to the list `apart` instead."""
+
     def link_verdict(self, link_id: int) -> str | None: ...
 
 
@@ -150,13 +156,14 @@ class Link:
     def _fill_queue(self) -> None:
         settings, full = self._settings, self._may_say
         while full and not self.is_closed and not self._last_words and len(self._queue) < QUEUE_MAX:
-            message = settings.node.outgoing(self.id, settings.message_bytes, settings.now_ms())
+            apart: list[bytes] = []
+            message = settings.node.outgoing(self.id, settings.message_bytes, settings.now_ms(), apart)
             if message is None:
                 break
             if message.HasField("refused"):
                 self._last_words = True
                 asyncio.get_running_loop().call_later(LAST_WORDS_S, self._heed_verdict)
-            envelope = self._packer.pack(message)
+            envelope = self._packer.pack(message, apart)
             self._queue.append(envelope)
             self._queued.set()
             # A large message means that more is due now.
@@ -209,7 +216,7 @@ class Link:
             if not isinstance(envelope, wire.Envelope):
                 self.close("the peer ended the stream")
                 return
-            self._take(self._unpacker.unpack(envelope))
+            self._take(self._unpacker.unpack(envelope), size_of(envelope))
 
     async def _next(self, stream: Stream) -> object:
         """Read an envelope; gRPC raises here if the bytes are none, which is the peer's fault, not the node's."""
@@ -220,7 +227,7 @@ class Link:
         except Exception as error:
             raise EnvelopeError(f"the message is not an envelope: {error}") from error
 
-    def _take(self, message: wire.Message) -> None:
+    def _take(self, message: wire.Message, byte_count: int) -> None:
         if message.HasField("hello") and not self.region:
             if message.hello.region != self.authorised:
                 self.at_odds = True
@@ -237,7 +244,7 @@ class Link:
         elif not self.opened and not message.HasField("refused"):
             self.opened = True
             self._settings.opened(self)
-        self._settings.node.receive(self.id, message, self._settings.now_ms())
+        self._settings.node.receive(self.id, message, byte_count, self._settings.now_ms())
         self._settings.schedule_turn()
 
     async def _write(self, stream: Stream) -> None:

@@ -23,7 +23,7 @@ class RoomyNode:
         self.welcomes = node.welcomes
         self.link_verdict = node.link_verdict
 
-    def receive(self, link_id: int, message: Message, now_ms: int) -> None:
+    def receive(self, link_id: int, message: Message, byte_count: int, now_ms: int) -> None:
         if not self._failed():
-            self._expect(0, message.ByteSize())
+            self._expect(0, byte_count)
             self._node.receive(link_id, message, now_ms)

@@ -42,20 +42,26 @@ class TracedLinks:
         self._linked.pop(link_id, None)
         self._node.link_closed(link_id, reason, now_ms)
 
-    def receive(self, link_id: int, message: Message, now_ms: int) -> None:
+    def receive(self, link_id: int, message: Message, byte_count: int, now_ms: int) -> None:
         if message.HasField("hello"):
             self._peers[link_id] = message.hello.region
         if not carries(message):
-            self._node.receive(link_id, message, now_ms)
+            self._node.receive(link_id, message, byte_count, now_ms)
             return
         span = self._tracing.received(self._peers.get(link_id, 0), message)
         before = self._effects()
         try:
-            self._node.receive(link_id, message, now_ms)
+            self._node.receive(link_id, message, byte_count, now_ms)
         finally:
             self._received.append((span, self._effects() - before))
 
-    def outgoing(self, link_id: int, bytes_max: int, now_ms: int) -> Message | None:
+    def outgoing(
+        self,
+        link_id: int,
+        bytes_max: int,
+        now_ms: int,
+        apart: list[bytes] | None = None,  # noqa: ARG002 - of the LinkNode protocol; the message is looked at
+    ) -> Message | None:
         message = self._node.outgoing(link_id, bytes_max, now_ms)
         if message is not None and carries(message):
             peer, linked = self._peers.get(link_id, 0), self._linked.get(link_id, 0)

@@ -276,6 +276,9 @@ class Frozen:
     def write(self, name: str, offset: int, data: bytes) -> None:  # noqa: ARG002 - of the Disk protocol
         raise self._refusal(name)
 
+    def write_parts(self, name: str, offset: int, parts: list[bytes]) -> None:  # noqa: ARG002 - of the Disk protocol
+        raise self._refusal(name)
+
     def truncate(self, name: str, size_bytes: int) -> None:  # noqa: ARG002 - of the Disk protocol
         raise self._refusal(name)
 

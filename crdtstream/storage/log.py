@@ -13,6 +13,8 @@ Syncing. `sync` reads the last position first and syncs the files afterwards, so
 before the call while the loop's thread goes on appending. Nothing is synced earlier than needed: a new segment has
 neither a durable name nor a durable header until the next `sync`, which syncs files and directory together.
 
+Reading. A reader that keeps up is served from memory (see `tail`), any other from the files.
+
 Damage. A record that was completely written and can no longer be read is listed in `damages`, and nothing up to the end
 of its segment is served any more: the log now begins behind it. Nothing else changes, because the effects are in memory
 or in a checkpoint. The next checkpoint deletes the file unless a start still needs it; if the damage is in the last
@@ -31,7 +33,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from itertools import pairwise
 
-from crdtstream.protocols.log_port import Damage
+from crdtstream.protocols.log_port import Damage, Payload
 from crdtstream.storage.disk import Disk, DiskError, DiskFull
 from crdtstream.storage.recovery import Cut, LogError, Recovery, create_segment
 from crdtstream.storage.segment import (
@@ -39,18 +41,21 @@ from crdtstream.storage.segment import (
     HEADER_BYTES,
     Segment,
     Window,
-    encode_frames,
+    frame_parts,
     framed_bytes,
     scan,
     segment_name,
 )
+from crdtstream.storage.tail import Tail
 
 SEGMENT_BYTES_MAX = 64 << 20
 
 _READ_AHEAD_BYTES = 1 << 16
+# Less than this is joined sooner than the kernel visits its parts.
+_VECTORED_BYTES_MIN = 1 << 14
 _STOPS_MAX = 64
 
-Record = tuple[int, bytes]
+Record = tuple[int, Payload]
 
 
 class LogFailed(LogError):
@@ -77,6 +82,7 @@ class Log:
         "_served_from",
         "_stops",
         "_synced",
+        "_tail",
         "appended_bytes",
         "cut",
         "damages",
@@ -94,6 +100,7 @@ class Log:
         self._directory_changed = False
         self._stops: dict[int, tuple[Segment, int]] = {}
         self._failure: DiskError | None = None
+        self._tail = Tail()
         self.sync_lock = threading.Lock()
         self.cut: Cut | None = recovery.cut
         self.damages: list[Damage] = recovery.damages
@@ -179,19 +186,24 @@ class Log:
         self._refuse_when_failed()
         if not records:
             return self._last
-        if self._active.room() < framed_bytes(records):
-            self._begin_segment(framed_bytes(records))
+        byte_count = framed_bytes(records)
+        if self._active.room() < byte_count:
+            self._begin_segment(byte_count)
         segment = self._active
         # Each frame names what is durable by now, and so becomes a witness against damage before that.
-        data = encode_frames(records, self._last + 1, self._synced, self._salt, segment.end)
+        parts = frame_parts(records, self._last + 1, self._synced, self._salt, segment.end)
         try:
-            self._disk.write(segment.name, segment.end, data)
+            if byte_count < _VECTORED_BYTES_MIN:
+                self._disk.write(segment.name, segment.end, b"".join(parts))
+            else:
+                self._disk.write_parts(segment.name, segment.end, parts)
         except DiskError as error:
             raise self._fail(error) from error
         last = self._last + len(records)
-        segment.extend(last, segment.end + len(data))
+        segment.extend(last, segment.end + byte_count)
+        self._tail.note(self._last + 1, records)
         self._last = last
-        self.appended_bytes += len(data)
+        self.appended_bytes += byte_count
         return last
 
     def sync(self) -> int:
@@ -235,6 +247,12 @@ class Log:
             return []
         if position < self.first_position:
             raise NotRetained(f"record {position} is gone: the log begins at {self.first_position}")
+        records = self._tail.read(position, bytes_max) or self._read_disk(position, bytes_max)
+        if records and records[-1][0] == self._last:
+            self._tail.follow()
+        return records
+
+    def _read_disk(self, position: int, bytes_max: int) -> list[tuple[int, int, bytes]]:
         segment, number, offset = self._locate(position)
         records: list[tuple[int, int, bytes]] = []
         window = Window(self._disk, segment.name, segment.end, bytes_max + _READ_AHEAD_BYTES)
@@ -340,6 +358,7 @@ class Log:
         assert segments[0].first - 1 <= self._synced <= self._last
         assert all(segment in segments and segment is not self._active for segment in self._sealed)
         assert len(self._stops) <= _STOPS_MAX
+        self._tail.check(self._last)
         assert FRAME_BYTES < HEADER_BYTES + FRAME_BYTES <= self._segment_bytes_max
 
 

@@ -23,6 +23,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 
+from crdtstream.protocols.log_port import Payload, size_of
 from crdtstream.storage.checksums import crc32
 from crdtstream.storage.disk import Disk
 
@@ -138,21 +139,26 @@ def read_header(disk: Disk, name: str) -> Header | None:
     return Header(salt, first, synced)
 
 
-def framed_bytes(records: list[tuple[int, bytes]]) -> int:
-    return FRAME_BYTES * len(records) + sum([len(payload) for _, payload in records])
+def framed_bytes(records: list[tuple[int, Payload]]) -> int:
+    return FRAME_BYTES * len(records) + sum([size_of(payload) for _, payload in records])
 
 
-def encode_frames(records: list[tuple[int, bytes]], number: int, synced: int, salt: int, offset: int) -> bytes:
-    """Encode consecutive records, the first with this number, as frames to be written at `offset`."""
+def frame_parts(records: list[tuple[int, Payload]], number: int, synced: int, salt: int, offset: int) -> list[bytes]:
+    """Consecutive records, the first with this number, as frames to be written at `offset`: what joins to them."""
     parts: list[bytes] = []
     prefix, pack = _PREFIX.pack, _BODY.pack
     for kind, payload in records:
-        body = pack(len(payload), kind, number, synced)
+        pieces = [payload] if isinstance(payload, bytes) else payload
+        size = size_of(payload)
+        body = pack(size, kind, number, synced)
         # The seed ties the checksum to this log and this offset: a copied frame elsewhere is never valid.
-        parts += (prefix(salt, crc32(payload, crc32(body, (salt + offset) & _MASK))), body, payload)
-        offset += FRAME_BYTES + len(payload)
+        checksum = crc32(body, (salt + offset) & _MASK)
+        for piece in pieces:
+            checksum = crc32(piece, checksum)
+        parts += (prefix(salt, checksum), body, *pieces)
+        offset += FRAME_BYTES + size
         number += 1
-    return b"".join(parts)
+    return parts
 
 
 class Window:

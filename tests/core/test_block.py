@@ -156,6 +156,18 @@ def test_a_sealed_block_of_one_region_is_narrow(step: int, room: int) -> None:
     assert block.ids(0, 250) == ids
 
 
+@pytest.mark.parametrize(("size", "chunks"), [(100, 1), (20_000, 3)])
+def test_large_chunks_are_joined_when_they_are_read(size: int, chunks: int) -> None:
+    rows = [((5, at), at, encode_entry((5, at), [b"f", bytes(size)])) for at in (1, 2, 3)]
+    block = block_of(rows)
+    block.seal()
+    assert len(block.chunks) == chunks
+    block.check()
+    assert rows_of(block) == rows and block.data() == b"".join(row[2] for row in rows)
+    assert len(block.chunks) == 1
+    block.check()
+
+
 @pytest.mark.parametrize("gap", [0, 1])
 def test_counters_are_listed_from_the_first_gap_on(gap: int) -> None:
     rows = [((ms, 1), ms, encode_entry((ms, 1), [b"f", b"v"])) for ms in range(5, 9)]

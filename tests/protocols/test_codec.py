@@ -20,6 +20,7 @@ from crdtstream.protocols.codec import (
     FORMAT_VERSION,
     OLDEST_FORMAT,
     CodecError,
+    batch_parts,
     decode_batch,
     decode_facts,
     decode_founder,
@@ -38,6 +39,7 @@ from crdtstream.protocols.codec import (
     encode_staged,
     encode_start,
 )
+from crdtstream.protocols.effect_rows import effect_row
 
 DECODERS: list[Callable[[bytes], object]] = [
     decode_batch,
@@ -209,6 +211,26 @@ def test_a_long_slice(low: int) -> None:
     effect.block.check()
     assert effect.block.data() == block.entry_slice(low, 700)
     assert list(effect.block.counters(0, effect.block.count)) == list(range(low + 1, 701))
+
+
+@pytest.mark.parametrize("size", [100, 4_000, 4_096, 30_000, 65_535, 65_536, 70_000])
+@pytest.mark.parametrize("count", [1, 3, 40])
+def test_large_entries_are_encoded_as_small_ones_are(size: int, count: int) -> None:
+    block = Block()
+    for index in range(1, 2 * count + 1):
+        block.append((5, index), index, encode_entry((5, index), [b"f", bytes(size // count)]))
+    small = EntriesAdded((0, b"s"), 1, 0, block, 0, count)
+    batch = batch_of(small, DESTROYED, EntriesAdded((0, b"s"), 1, count, block, count, 2 * count))
+    parts = batch_parts(batch)
+    rows = [(1, batch.first, batch.last, b""), *[effect_row(effect) for effect in batch.effects]]
+    assert b"".join(parts) == b"".join([msgpack.packb(row) for row in rows])
+    assert decode_batch(b"".join(parts)).last == batch.last
+
+
+def test_large_values_are_not_copied() -> None:
+    block = Block()
+    block.append((5, 1), 1, encode_entry((5, 1), [b"f", bytes(10_000)]))
+    assert any(part is block.chunks[0] for part in batch_parts(batch_of(EntriesAdded((0, b"s"), 1, 0, block, 0, 1))))
 
 
 def test_a_header_longer_than_its_prefix() -> None:

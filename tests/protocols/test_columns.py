@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crdtstream.core.block import Block
+from crdtstream.core.encoding import encode_entry
 from crdtstream.core.entry_id import U64_MAX
 from crdtstream.protocols.columns import (
     CodecError,
+    block_pieces,
     column,
     grouped_column,
     in_order,
@@ -63,3 +66,20 @@ def test_groups_come_back(groups: dict[int, list[int]]) -> None:
 def test_bad_groups(values: list[int], message: str) -> None:
     with pytest.raises(CodecError, match=message):
         read_grouped(column(values), "x", 2)
+
+
+@given(st.lists(st.binary(max_size=9), min_size=1, max_size=12), st.booleans(), st.data())
+def test_pieces_join_to_the_slice_and_join_nothing_in_the_block(
+    values: list[bytes], joined: bool, data: st.DataObject
+) -> None:
+    block = Block()
+    for index, value in enumerate(values, 1):
+        block.append((5, index), index, encode_entry((5, index), [b"f", value]))
+    if joined:
+        block.data()
+    low = data.draw(st.integers(0, len(values) - 1))
+    high = data.draw(st.integers(low + 1, len(values)))
+    chunks, read = block.chunks[:], block.read
+    pieces = block_pieces(block, low, high)
+    assert block.chunks == chunks and block.read == read
+    assert b"".join(pieces) == block.entry_slice(low, high) and b"" not in pieces

@@ -12,6 +12,7 @@ from crdtstream.core.encoding import encode_entry
 from crdtstream.core.entry_id import ID_MIN
 from crdtstream.core.replica import Replica
 from crdtstream.protocols import codec
+from crdtstream.protocols.log_port import joined
 from crdtstream.replication.history import History
 from crdtstream.replication.turn import Turn
 
@@ -41,7 +42,7 @@ def test_effects_of_a_turn_are_one_batch() -> None:
         replica.add_entry(KEY, (5, seq), [b"f", b"v"])
     turn.cut()
     [(kind, payload)] = turn.take()
-    header = codec.decode_header(payload)
+    header = codec.decode_header(joined(payload))
     assert (kind, header.slot, header.first, header.last) == (codec.BATCH, 1, 1, 3)
     assert turn.take() == []
 
@@ -107,7 +108,7 @@ def remote_batch() -> bytes:
     turn, replica = turn_of(2)
     replica.add_entry(KEY, (7, 2), [b"f", b"remote"])
     turn.cut()
-    return turn.take()[0][1]
+    return joined(turn.take()[0][1])
 
 
 def test_a_remote_batch_cuts_what_was_prepared_and_is_logged_as_it_came() -> None:
@@ -118,7 +119,7 @@ def test_a_remote_batch_cuts_what_was_prepared_and_is_logged_as_it_came() -> Non
     replica.add_entry(KEY, (9, 1), [b"f", b"v"])
     turn.cut()
     records = turn.take()
-    headers = [codec.decode_header(record) for _, record in records]
+    headers = [codec.decode_header(joined(record)) for _, record in records]
     assert [(header.slot, header.first) for header in headers] == [(1, 1), (2, 1), (1, 2)]
     assert records[1][1] is payload
     assert list(headers[2].context.items()) == [(1, 1), (2, 1)]

@@ -71,7 +71,8 @@ class Speaker:
         del self.open[link_id]
         self.closed.append((link_id, reason))
 
-    def receive(self, link_id: int, message: wire.Message, now_ms: int) -> None:
+    def receive(self, link_id: int, message: wire.Message, byte_count: int, now_ms: int) -> None:
+        assert byte_count, "a message without a size"
         assert link_id in self.open, "a closed link was heard"
         self.heard.append((link_id, message))
         if message.HasField("refused"):
@@ -79,7 +80,9 @@ class Speaker:
         elif self.refuses or (message.HasField("hello") and not self.welcomes(message.hello)):
             self.outbox[link_id].append(wire.Message(refused=wire.Refused(reason=self.refuses)))
 
-    def outgoing(self, link_id: int, bytes_max: int, now_ms: int) -> wire.Message | None:
+    def outgoing(
+        self, link_id: int, bytes_max: int, now_ms: int, apart: list[bytes] | None = None
+    ) -> wire.Message | None:
         assert link_id in self.open, "a closed link was pulled"
         self.pulls += 1
         message = self.outbox[link_id].pop(0) if self.outbox[link_id] else None

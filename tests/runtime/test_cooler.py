@@ -12,6 +12,7 @@ from crdtstream.core.block import BLOCK_ENTRIES
 from crdtstream.node import Node
 from crdtstream.runtime import cooler as cooler_module
 from crdtstream.runtime import process
+from crdtstream.runtime.beat import Wanted
 from crdtstream.runtime.cooler import Cooler
 
 DEADLINE_S = 60.0
@@ -92,11 +93,25 @@ def test_time_spent_on_compression_is_not_taken_for_load(monkeypatch: pytest.Mon
     times = Times()
     monkeypatch.setattr(cooler_module, "time", times)
     monkeypatch.setattr(cooler_module, "BUSY", 0.5)
+    monkeypatch.setattr(Wanted, "waited_s", lambda _: 0.0)
     cooler = Cooler(filled())
     for own_s, busy in ((0.0, True), (0.25, False), (0.0, True)):
         times.passed_s += 1.0
         times.used_s += 0.7
         cooler._own_s = own_s
+        assert cooler._is_busy() == busy
+
+
+def test_a_region_that_waits_for_a_processor_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    times, waited_s = Times(), [0.0]
+    monkeypatch.setattr(cooler_module, "time", times)
+    monkeypatch.setattr(cooler_module, "BUSY", 0.5)
+    monkeypatch.setattr(Wanted, "waited_s", lambda _: sum(waited_s))
+    cooler = Cooler(filled())
+    for waits_s, busy in ((0.0, False), (0.4, True), (0.0, False)):
+        times.passed_s += 1.0
+        times.used_s += 0.3
+        waited_s.append(waits_s)
         assert cooler._is_busy() == busy
 
 

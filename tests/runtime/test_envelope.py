@@ -9,7 +9,16 @@ import pytest
 import zstandard
 
 from crdtstream.replication import wire_pb2 as wire
-from crdtstream.runtime.envelope import FRAME_BYTES_MIN, FRAMES_KEPT, EnvelopeError, Frames, Packer, Unpacker, size_of
+from crdtstream.runtime.envelope import (
+    FRAME_BYTES_MIN,
+    FRAMES_KEPT,
+    EnvelopeError,
+    Frames,
+    Packer,
+    Unpacker,
+    encoded_batches,
+    size_of,
+)
 
 BYTES_MAX = 1 << 20
 
@@ -114,6 +123,33 @@ def test_links_share_a_frame_and_say_the_rest_for_themselves() -> None:
     assert frames.made == 1
 
 
+@pytest.mark.parametrize("restart", [0, 1, 127, 128, 2**32 - 1])
+@pytest.mark.parametrize("sizes", [[], [0], [1, 127, 128, 16_383, 16_384, 300_000]])
+def test_batches_are_encoded_as_the_library_does(restart: int, sizes: list[int]) -> None:
+    payloads = [os.urandom(size) for size in sizes]
+    assert encoded_batches(restart, payloads) == wire.Batches(restart=restart, payloads=payloads).SerializeToString()
+
+
+def test_what_another_restart_says_is_another_frame() -> None:
+    frames, payloads = Frames(), [os.urandom(100)]
+    assert frames.of_batches(1, payloads) is frames.of_batches(1, list(payloads))
+    assert frames.of_batches(2, payloads) is not frames.of_batches(1, payloads)
+    assert frames.made == 2
+
+
+@pytest.mark.parametrize("framed", [False, True])
+@pytest.mark.parametrize("size", [1, FRAME_BYTES_MIN])
+@pytest.mark.parametrize("restart", [0, 3])
+def test_batches_that_are_apart_arrive_in_the_message(framed: bool, size: int, restart: int) -> None:
+    payloads = [b"x" * size, b"", b"y"]
+    packer = sharing(Frames()) if framed else Packer()
+    message = wire.Message(batches=wire.Batches(restart=restart), progress=wire.Progress(consumed_bytes=7))
+    envelope = packer.pack(wire.Message.FromString(message.SerializeToString()), payloads)
+    assert envelope.HasField("batches") == (framed and size == FRAME_BYTES_MIN)
+    message.batches.payloads.extend(payloads)
+    assert Unpacker(BYTES_MAX).unpack(envelope) == message
+
+
 def test_a_part_travels_as_a_frame() -> None:
     part = wire.Message(part=wire.Part(restart=1, index=2, count=5, payload=os.urandom(1 << 18)))
     envelope = sharing(Frames()).pack(wire.Message.FromString(part.SerializeToString()))
@@ -139,7 +175,7 @@ def test_streams_go_on_around_frames() -> None:
 def test_few_frames_are_kept() -> None:
     frames = Frames()
     for number in [*range(FRAMES_KEPT + 1), 0, FRAMES_KEPT]:
-        frames.of(b"%d" % number)
+        frames.of_part(b"%d" % number)
     assert frames.made == FRAMES_KEPT + 2
 
 

@@ -218,7 +218,7 @@ def noise(seed: int) -> bytes:
 
 async def test_a_node_that_fails_is_reported(transports: Transports) -> None:
     class Broken(Speaker):
-        def receive(self, link_id: int, message: wire.Message, now_ms: int) -> None:
+        def receive(self, link_id: int, message: wire.Message, byte_count: int, now_ms: int) -> None:
             raise ZeroDivisionError
 
     east = Broken(1)

@@ -244,8 +244,8 @@ async def test_links_know_their_peers() -> None:
 
     traces = Traces()
     links = traces.tracing.links(Node(), lambda: 7)
-    links.receive(1, Message(hello=Hello(region=3)), 0)
-    links.receive(1, Message(batches=Batches(payloads=[b"x"])), 0)
+    links.receive(1, Message(hello=Hello(region=3)), 1, 0)
+    links.receive(1, Message(batches=Batches(payloads=[b"x"])), 1, 0)
     assert traces.names() == []
     links.turn_ended()
     (span,) = traces.named("apply batches")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from random import Random
 
 from crdtstream.storage.disk import Disk
-from crdtstream.storage.log import Log, open_log
+from crdtstream.storage.log import Log, Record, open_log
 from simulations.disk import SimulatedDisk
 
 SALT = 0x5EED5A17
 SEGMENT_BYTES = 20_000
-Kept = list[tuple[int, bytes]]
+Kept = list[Record]
 
 
 def opened(disk: Disk, segment_bytes_max: int = SEGMENT_BYTES, position_from: int = 1) -> tuple[Log, Kept]:
@@ -67,7 +67,7 @@ class Run:
         self.disk.check()
 
     def append(self, random: Random) -> None:
-        records = []
+        records: Kept = []
         for _ in range(random.randrange(1, 6)):
             self.serial += 1
             records.append((random.randrange(9), b"%d:" % self.serial + bytes(random.choice((0, 50, 3_000, 9_000)))))

@@ -158,6 +158,7 @@ def test_a_frozen_disk_changes_nothing(data: Path, tmp_path: Path) -> None:
         lambda: disk.create("a", 1),
         lambda: disk.reserve("manifest", 1),
         lambda: disk.write("manifest", 0, b"x"),
+        lambda: disk.write_parts("manifest", 0, [b"x"]),
         lambda: disk.truncate("manifest", 0),
         lambda: disk.replace("manifest", b"x"),
         lambda: disk.delete("manifest"),

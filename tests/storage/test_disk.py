@@ -42,6 +42,14 @@ def test_create_refuses_an_existing_name(disk: Disk) -> None:
         disk.create("a", 0)
 
 
+@pytest.mark.parametrize("count", [0, 1, 2, 1024, 1025, 3000])
+def test_parts_are_written_as_one(disk: Disk, count: int) -> None:
+    disk.create("a", 10)
+    parts = [b"%d" % number for number in range(count)]
+    disk.write_parts("a", 3, parts)
+    assert disk.read("a", 3, 20_000).rstrip(b"\0") == b"".join(parts)
+
+
 def test_write_changes_its_bytes_alone(disk: Disk) -> None:
     disk.create("a", 10_000)
     disk.write("a", 4_090, b"x" * 20)
@@ -168,6 +176,14 @@ def test_short_writes_are_continued(real: RealDisk, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(os, "pwrite", lambda descriptor, data, offset: whole(descriptor, data[:3], offset))
     real.create("a", 0)
     real.write("a", 2, b"0123456789")
+    assert real.read("a", 0, 99) == b"\0\x000123456789"
+
+
+def test_short_writes_of_parts_are_continued(real: RealDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = os.pwritev
+    monkeypatch.setattr(os, "pwritev", lambda descriptor, parts, offset: whole(descriptor, [parts[0][:3]], offset))
+    real.create("a", 0)
+    real.write_parts("a", 2, [b"0123", b"", b"456789"])
     assert real.read("a", 0, 99) == b"\0\x000123456789"
 
 

@@ -44,10 +44,23 @@ def test_a_turn_is_one_write_and_the_position_its_last_record() -> None:
     assert log.sync() == 20 and disk.syncs == syncs
 
 
+@pytest.mark.parametrize("size", [1, 9_000])
+def test_parts_of_a_record_are_one(size: int) -> None:
+    disk = SimulatedDisk()
+    log, _ = opened(disk)
+    log.append([(1, [b"a" * size, b"", b"b"]), (2, []), (3, b"c")])
+    expected = [(1, b"a" * size + b"b"), (2, b""), (3, b"c")]
+    assert [(kind, payload) for _, kind, payload in log.read(1, 100_000)] == expected
+    log.append([(4, [b"d", b"e"])])
+    assert log.read(4, 100) == [(4, 4, b"de")]
+    log.check()
+    assert opened(disk)[1] == [*expected, (4, b"de")]
+
+
 def test_records_are_replayed_after_a_reopen() -> None:
     disk = SimulatedDisk()
     log, _ = opened(disk)
-    records = [(0, b""), (2**32 - 1, b"x" * 9_000), (5, bytes(1_000))]
+    records: Kept = [(0, b""), (2**32 - 1, b"x" * 9_000), (5, bytes(1_000))]
     log.append(records[:1])
     log.append(records[1:])
     log, kept = opened(disk)
@@ -81,7 +94,7 @@ def test_every_position_can_be_read(sizes: list[list[int]], bytes_max: int, posi
     log, _ = opened(disk, 10_000)
     appended: Kept = []
     for row in sizes:
-        records = [(size % 5, b"%d" % len(appended) + b"x" * size) for size in row]
+        records: Kept = [(size % 5, b"%d" % len(appended) + b"x" * size) for size in row]
         log.append(records)
         appended += records
         log.check()

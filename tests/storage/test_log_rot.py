@@ -17,8 +17,8 @@ from crdtstream.storage.segment import (
     HEADER_BYTES,
     FormatUnknown,
     Header,
-    encode_frames,
     encode_header,
+    frame_parts,
     segment_name,
     segment_names,
 )
@@ -217,8 +217,9 @@ def test_payload_that_looks_like_a_frame_is_no_witness() -> None:
     disk = SimulatedDisk()
     log, _ = opened(disk, 100_000)
     log.append([(1, b"torn")])
-    copied = encode_frames([(1, b"x")] * 5, 10, 9, SALT, 0)
-    forged = [encode_frames([(1, b"x")], 10, 9, SALT ^ 1, offset) for offset in range(HEADER_BYTES, HEADER_BYTES + 600)]
+    copied = b"".join(frame_parts([(1, b"x")] * 5, 10, 9, SALT, 0))
+    offsets = range(HEADER_BYTES, HEADER_BYTES + 600)
+    forged = [b"".join(frame_parts([(1, b"x")], 10, 9, SALT ^ 1, offset)) for offset in offsets]
     marks = SALT.to_bytes(4, "little") * 100
     log.append([(1, copied), (1, b"".join(forged)), (1, marks)])
     disk.flip_bit(segment_name(1), HEADER_BYTES + 33)

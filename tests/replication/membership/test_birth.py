@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -13,9 +14,10 @@ from crdtstream.core.causality import VersionVector, is_origin, region_of
 from crdtstream.core.entry_id import lane_of
 from crdtstream.core.replica import Replica
 from crdtstream.protocols import codec
+from crdtstream.protocols.log_port import Payload, joined
 from crdtstream.replication.history import History
 from crdtstream.replication.membership.birth import LINEAGE_MAX, Birth
-from crdtstream.replication.turn import Record, Turn
+from crdtstream.replication.turn import Turn
 
 CONFIG = Config(name="east", region=1, cluster="c")
 # What splitmix64 makes of 0 first.
@@ -25,17 +27,17 @@ MIXED = 0xE220A8397B1DCDAF
 class Life:
     """One run of a region over the records of the lives before it."""
 
-    def __init__(self, records: list[Record], seed: int, config: Config = CONFIG) -> None:
-        self.before = list(records)
+    def __init__(self, records: Sequence[tuple[int, Payload]], seed: int, config: Config = CONFIG) -> None:
+        self.before = [(kind, joined(payload)) for kind, payload in records]
         self.replica = Replica(0)
         self.turn = Turn(self.replica, History())
         self.birth = Birth(config, self.replica)
-        for kind, payload in records:
+        for kind, payload in self.before:
             self.birth.recover(kind, payload)
         self.birth.start(seed, self.turn)
 
-    def records(self) -> list[Record]:
-        self.before += self.turn.take()
+    def records(self) -> list[tuple[int, bytes]]:
+        self.before += [(kind, joined(payload)) for kind, payload in self.turn.take()]
         return self.before
 
     def evict(self, slot: int) -> None:
