@@ -35,3 +35,12 @@ def widened(values: array[int], base: int) -> array[int]:
     wide = array("Q", (base,)) * len(values)
     memoryview(wide).cast("B").cast("I")[_LOW::2] = memoryview(values)
     return wide
+
+
+def in_order(values: array[int], machine_little: bool = _LITTLE) -> array[int]:
+    """Convert between this machine's byte order and the little-endian order of files and messages, either way."""
+    if machine_little:
+        return values
+    swapped = values[:]
+    swapped.byteswap()
+    return swapped

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crdtstream.core.entry_id import U64_MAX
+from crdtstream.core.narrowing import in_order
 from crdtstream.protocols.columns import (
     CodecError,
     column,
     grouped_column,
-    in_order,
     read_column,
     read_grouped,
     shifted_down,
