@@ -78,7 +78,7 @@ def core_kind() -> str:
 
 
 @app.command(epilog=SOURCES)
-@with_setting_flags
+@with_setting_flags(sys.argv[1:])
 def serve(
     config: Annotated[
         Path | None, typer.Option(envvar="CRDTSTREAM_CONFIG", help="TOML file with settings: crdtstream config sample.")

@@ -2,12 +2,16 @@
 
 A flag that is not given has no value, so that it hides neither a variable nor the file. Values stay texts, and are read
 as those of variables are.
+
+Typer takes half a millisecond to declare a flag and to find that it was not given, a start a twentieth of a second for
+all of them. So only flags are declared that the command line names, as long as it names nothing else: help, completion
+and the error of a flag that does not exist show all.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -17,13 +21,33 @@ from crdtstream.known_settings import KNOWN, NUMBERS, SWITCH, TEXTS, Known
 Command = Callable[..., None]
 
 
-def with_setting_flags(command: Command) -> Command:
-    """Give a command a flag for each setting, between its own first options and `check`."""
-    own = inspect.signature(command, eval_str=True)
-    named = [each for each in own.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
-    flags = [parameter_of(known) for known in KNOWN.values() if known.flag]
-    command.__signature__ = own.replace(parameters=[*named, *flags])  # type: ignore[attr-defined]
-    return command
+def with_setting_flags(words: Sequence[str]) -> Callable[[Command], Command]:
+    """Give a command a flag for each setting that matters to the words of this command line."""
+
+    def with_flags(command: Command) -> Command:
+        own = inspect.signature(command, eval_str=True)
+        named = [each for each in own.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+        names = {f"--{each.name}" for each in named}
+        flags = [parameter_of(known) for known in settings_of(words, command.__name__, names)]
+        command.__signature__ = own.replace(parameters=[*named, *flags])  # type: ignore[attr-defined]
+        return command
+
+    return with_flags
+
+
+def settings_of(words: Sequence[str], command: str, others: set[str]) -> list[Known]:
+    """Those that the words name, if they are this command with flags of settings and these others alone; else all."""
+    known = [known for known in KNOWN.values() if known.flag]
+    if not words or words[0] != command:
+        return known
+    names = {word.partition("=")[0] for word in words[1:] if word.startswith("-")}
+    named = [each for each in known if names.intersection(names_of(each))]
+    strange = names.difference(others, *[names_of(each) for each in named])
+    return known if strange else named
+
+
+def names_of(known: Known) -> tuple[str, ...]:
+    return (known.flag, f"--no-{known.name}") if known.kind == SWITCH else (known.flag,)
 
 
 def parameter_of(known: Known) -> inspect.Parameter:
@@ -38,7 +62,7 @@ def option_of(known: Known) -> Any:
     switch = known.kind == SWITCH
     choices = known.row.choices
     return typer.Option(
-        f"{known.flag}/--no-{known.name}" if switch else known.flag,
+        "/".join(names_of(known)),
         help=help_of(known),
         metavar=None if switch else known.unit if choices else known.unit.upper(),
         autocompletion=completion_of(choices) if choices else None,

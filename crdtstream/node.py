@@ -28,6 +28,7 @@ from crdtstream.clients.settings import Settings
 from crdtstream.clients.standing import Standing
 from crdtstream.clients.statistics import Stopwatch
 from crdtstream.config import ALWAYS, Config, Limits
+from crdtstream.core.cold import Shelf
 from crdtstream.core.effects import Key
 from crdtstream.core.members import Members
 from crdtstream.core.replica import Replica
@@ -141,6 +142,10 @@ class Node:
         else:
             self.replica.applied.drop_waiting_facts()
             self.birth.recover(kind, payload)
+
+    @property
+    def shelf(self) -> Shelf:
+        return self.context.cooling.shelf
 
     def restore(self, manifest: Manifest) -> None:
         """Load what a checkpoint has besides its keys, before `recover`; the keys go to `restore_key`."""

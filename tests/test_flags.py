@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from crdtstream.cli import app
-from crdtstream.flags import completion_of, help_of
+from crdtstream.flags import completion_of, help_of, settings_of
 from crdtstream.known_settings import KNOWN, SWITCH
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -54,3 +54,26 @@ def test_help_has_no_marks_of_markdown() -> None:
 def test_values_are_completed() -> None:
     complete = completion_of(("always", "everysec", "no"))
     assert (complete(""), complete("e"), complete("x")) == (["always", "everysec", "no"], ["everysec"], [])
+
+
+ALL = {known.field for known in KNOWN.values() if known.flag}
+
+
+@pytest.mark.parametrize(
+    ("line", "declared"),
+    [
+        ("serve --name eu --port=7 --check", {"name", "port"}),
+        ("serve --no-bulk-tls --config file --peer a:1 --peer b:2", {"bulk_tls", "peers"}),
+        ("serve --name --port", {"name", "port"}),
+        ("serve", set()),
+        ("serve --help", ALL),
+        ("serve --name eu --prot 7", ALL),
+        ("serve --port -1", ALL),
+        ("serve -- --port", ALL),
+        ("--version serve --name eu", ALL),
+        ("config sample", ALL),
+        ("", ALL),
+    ],
+)
+def test_only_flags_that_are_named_are_declared_if_the_line_has_nothing_else(line: str, declared: set[str]) -> None:
+    assert {known.field for known in settings_of(line.split(), "serve", {"--config", "--check"})} == declared

@@ -29,7 +29,7 @@ from hashlib import blake2b
 from itertools import pairwise
 from typing import Final
 
-from crdtstream.core.cold import Content
+from crdtstream.core.cold import Cold, Content
 from crdtstream.core.encoding import encode_entry, entry_fields
 from crdtstream.core.entry_id import EntryId
 from crdtstream.core.lanes import counting, joined_ends
@@ -122,6 +122,20 @@ class Block(Content):
         block.sealed = "I" in [column.typecode for column in columns]
         return block
 
+    @staticmethod
+    def of_packed(ms_base: int, counter_base: int, is_listed: bool, count: int, byte_count: int, cold: Cold) -> Block:
+        """A closed block, of which this is the packed form."""
+        block = Block()
+        block.ms_base, block._counter_base = ms_base, counter_base
+        if is_listed:
+            block._listed = block.ms
+        block.count = block._joined = count
+        block.byte_count = byte_count
+        block.cold = cold
+        block.sealed = True
+        block.close()
+        return block
+
     def viewed(self) -> Block:
         """The block, or if it is closed, a copy that is open: for those who visit many blocks once."""
         if not self.closed:
@@ -176,6 +190,8 @@ class Block(Content):
     ) -> None:
         """Append entries with these columns, at least one; `data` begins at the offset `start` of `ends`."""
         assert not self.sealed
+        if self.count == 0:
+            self.ms, self.seq, self._ends, self.chunks = array("Q"), array("Q"), array("Q"), []
         self.ms.extend(ms)
         self.seq.extend(seq)
         self._take_counters(counters)
@@ -406,6 +422,10 @@ class Block(Content):
         """Milliseconds, sequence numbers, counters and ends of the first `count` entries."""
         ms, seq = self.id_columns(0, count)
         return [ms, seq, array("Q", self.counters(0, count)), self.ends(0, count)]
+
+    def bases(self) -> tuple[int, int]:
+        """Of milliseconds and of counters."""
+        return self.ms_base, self._counter_base
 
     def kept(self, count: int) -> tuple[int, int, list[array[int]]]:
         """Both bases, and the first `count` rows of each column as stored; the counters are empty if contiguous."""

@@ -16,7 +16,7 @@ Entries of one shape may be transposed first (core/transposing.py). That makes o
 it is done only where the packed form becomes much smaller.
 
 Compression is a pure function: the same bytes, at the same level, by the same library. The packed form is never
-replicated or compared.
+replicated or compared, but checkpoints keep it on disk (storage/blocks.py), so what it holds is part of their format.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from librt.strings import BytesWriter, read_i32_le, write_i32_le
 from mypy_extensions import i32, i64
 from zstandard import ZstdCompressor, ZstdDecompressor
 
+from crdtstream.core.narrowing import in_order
 from crdtstream.core.transposing import restored, transposed
 
 # Higher levels take longer and gain nothing on blocks of this size.
@@ -46,6 +47,7 @@ TRANSPOSING_PAYS: Final = 7 / 10
 
 _CODES: Final = {4: "I", 8: "Q"}
 _NO_COLUMN: Final = array("I")
+_EMPTY_COLUMN: Final = array("Q")
 _NO_CHUNKS: Final[list[bytes]] = []
 
 
@@ -60,6 +62,11 @@ class Cold:
         self.counter_sum = counter_sum
         self.is_transposed = is_transposed
 
+    def unpacked(self, codec: Codec, count: int, ms_base: int) -> tuple[list[array[int]], bytes]:
+        """The columns and the entries of the block, which has this count and this base."""
+        columns, data = unfolded(codec.unpack(self.packed), count)
+        return columns, restored(data, id_texts(ms_base, columns[0], columns[1])) if self.is_transposed else data
+
 
 class Content:
     """The columns and the entries of a block, as core/block.py describes them; without meaning while `closed`.
@@ -71,11 +78,12 @@ class Content:
 
     def __init__(self) -> None:
         self.ms_base = 0
-        self.ms: array[int] = array("Q")
-        self.seq: array[int] = array("Q")
+        # Nobody writes to what all blocks begin with.
+        self.ms: array[int] = _EMPTY_COLUMN
+        self.seq: array[int] = _EMPTY_COLUMN
         self._listed: array[int] | None = None
-        self._ends: array[int] = array("Q")
-        self.chunks: list[bytes] = []
+        self._ends: array[int] = _EMPTY_COLUMN
+        self.chunks: list[bytes] = _NO_CHUNKS
         self.cold: Cold | None = None
         self.count = 0
         self.sealed = False
@@ -99,8 +107,7 @@ class Content:
         """The columns and the entries of a block that has a packed form, without opening it."""
         cold = self.cold
         assert cold is not None and cold.packed
-        columns, data = unfolded(cold.shelf.codec.unpack(cold.packed), self.count)
-        return columns, restored(data, id_texts(self.ms_base, columns[0], columns[1])) if cold.is_transposed else data
+        return cold.unpacked(cold.shelf.codec, self.count, self.ms_base)
 
     def close(self) -> None:
         """Drop the content of a block that has a packed form."""
@@ -117,8 +124,8 @@ class Content:
         listed = _NO_COLUMN if self._listed is None else self._listed
         columns, data = [self.ms, self.seq, listed, self._ends], b"".join(self.chunks)
         payload = folded(columns, data)
-        packed = shelf.codec.pack(payload)
-        if len(packed) > PAYS * len(payload):
+        packed = shelf.codec.packed(payload)
+        if not packed:
             self.cold = Cold(shelf, b"", 0, False)
             return 0
         kept = transposed(data, id_texts(self.ms_base, self.ms, self.seq))
@@ -130,13 +137,18 @@ class Content:
 
 
 class Codec:
-    """Compression with a state to reuse, for one region. It is no part of what a region knows, so copies share it."""
+    """Compression with a state to reuse, for one thread. It is no part of what a region knows, so copies share it."""
 
     __slots__ = ("_compressor", "_decompressor")
 
     def __init__(self) -> None:
         self._compressor = ZstdCompressor(level=LEVEL)
         self._decompressor = ZstdDecompressor()
+
+    def packed(self, payload: bytes) -> bytes:
+        """The packed form; empty if it does not pay."""
+        packed = self.pack(payload)
+        return packed if len(packed) <= PAYS * len(payload) else b""
 
     def pack(self, data: bytes) -> bytes:
         # A copy, because the compressor's own result keeps the memory that the data could have needed at most.
@@ -191,6 +203,7 @@ class Shelf:
             block.close()
 
     def check(self) -> None:
+        assert not (_EMPTY_COLUMN or _NO_COLUMN or _NO_CHUNKS), "a block wrote to what all share"
         assert self.open_bytes == sum(self._open.values()), "the size of the open blocks is miscounted"
         assert self.open_bytes <= self.open_bytes_max or len(self._open) <= 1, "too much is open"
         for block in self._open:
@@ -206,7 +219,7 @@ def id_texts(ms_base: int, ms: array[int], seq: array[int]) -> list[bytes]:
 
 def folded(columns: list[array[int]], data: bytes) -> bytes:
     widths = bytes([column.itemsize if column else 0 for column in columns])
-    return b"".join([widths, differences(b"".join([column.tobytes() for column in columns])), data])
+    return b"".join([widths, differences(b"".join([in_order(column).tobytes() for column in columns])), data])
 
 
 def unfolded(payload: bytes, count: int) -> tuple[list[array[int]], bytes]:
@@ -216,7 +229,7 @@ def unfolded(payload: bytes, count: int) -> tuple[list[array[int]], bytes]:
     columns: list[array[int]] = []
     at = 0
     for width in widths:
-        columns.append(array(_CODES[width], raw[at : at + count * width]) if width else _NO_COLUMN)
+        columns.append(in_order(array(_CODES[width], raw[at : at + count * width])) if width else _NO_COLUMN)
         at += count * width
     return columns, payload[end:]
 

@@ -41,3 +41,12 @@ def widened(values: array[int], base: int) -> array[int]:
     halves = array("I", (array("Q", (base,)) * len(values)).tobytes())
     halves[_LOW::2] = values
     return array("Q", halves.tobytes())
+
+
+def in_order(values: array[int], machine_little: bool = _LITTLE) -> array[int]:
+    """Convert between this machine's byte order and the little-endian order of files and messages, either way."""
+    if machine_little:
+        return values
+    swapped = values[:]
+    swapped.byteswap()
+    return swapped

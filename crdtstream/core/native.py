@@ -9,11 +9,12 @@ Native numbers are signed, the halves of IDs are not. So each is *shifted*, less
 from __future__ import annotations
 
 from array import array
-from sys import byteorder
 from typing import Final
 
 from librt.strings import read_i32_le, read_i64_le
 from mypy_extensions import i64
+
+from crdtstream.core.narrowing import in_order
 
 # A quarter of -2^63, which is itself no native constant: compiled, it would be converted from an object at each use.
 _QUARTER: Final = -(2**61)
@@ -32,11 +33,7 @@ def shifted(number: int) -> i64:
 
 def raw(column: array[int]) -> bytes:
     """The bytes of a column, little-endian."""
-    if byteorder == "little":
-        return column.tobytes()
-    turned = column[:]
-    turned.byteswap()
-    return turned.tobytes()
+    return in_order(column).tobytes()
 
 
 def number_at(column: bytes, wide: bool, base: i64, index: i64) -> i64:

@@ -23,8 +23,8 @@ from crdtstream.core.causality import VersionVector, is_origin
 from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import U64_MAX, EntryId
 from crdtstream.core.keyspace import DATABASES
+from crdtstream.core.narrowing import in_order
 
-_LITTLE: Final = array("Q", [1]).tobytes()[0] == 1
 _LANE_ONE: Final = b"\x01\x00\x00\x00\x00\x00\x00\x00"
 _LANES: Final = 256
 _ONES: Final = int.from_bytes(_LANE_ONE * _LANES, "little")
@@ -40,15 +40,6 @@ def column(values: Iterable[int]) -> bytes:
 
 def column_bytes(values: array[int]) -> bytes:
     return in_order(values).tobytes()
-
-
-def in_order(values: array[int], machine_little: bool = _LITTLE) -> array[int]:
-    """Convert between this machine's byte order and the column's little-endian order, either way."""
-    if machine_little:
-        return values
-    swapped = values[:]
-    swapped.byteswap()
-    return swapped
 
 
 def shifted_down(values: array[int], by: int) -> bytes:
@@ -82,7 +73,7 @@ def read_column(value: object, what: str, width: int = 1) -> array[int]:
     if len(value) % (8 * width):
         raise CodecError(f"{what}: {len(value)} bytes are not a whole number of {8 * width}-byte rows")
     values = array("Q", value)
-    return values if _LITTLE else in_order(values)
+    return in_order(values)
 
 
 def require_ascending(values: array[int], what: str) -> None:

@@ -5,7 +5,7 @@ manifest that is replaced atomically; see `sections` and `protocols/manifest`. I
 
     begin      between turns: records the vector, births and milestones of this position
     step       between turns, repeatedly: captures keys one by one, each at the log position of that moment
-    write      on any thread: writes what the steps have collected
+    write      on any thread: packs and writes what the steps have collected
     commit     on any thread, after everything is written: syncs, and replaces the manifest
     conclude   between turns: the new manifest takes effect; then `clean`, on any thread
 
@@ -29,13 +29,15 @@ from contextlib import suppress
 import msgpack
 
 from crdtstream.core.block import Block
+from crdtstream.core.cold import Codec
 from crdtstream.core.effects import Key
 from crdtstream.protocols.manifest import Manifest, encode_manifest
 from crdtstream.protocols.rows import Row
 from crdtstream.protocols.state_rows import TreeImage, span_row, tree_row
+from crdtstream.storage.blocks import PLACE_BITS, BlockImage
 from crdtstream.storage.disk import Disk, DiskError, DiskFull
 from crdtstream.storage.log import Log
-from crdtstream.storage.sections import HEADER_BYTES, OFFSET_BITS, Draft, Section, block_parts, write_section
+from crdtstream.storage.sections import HEADER_BYTES, Draft, Section, write_section
 from crdtstream.storage.stored import Stored
 
 MANIFEST = "manifest"
@@ -73,38 +75,54 @@ def files_of(manifest: Manifest) -> set[str]:
 
 
 class Writer:
-    """Writes rows or blocks to files of one kind, one file after the other."""
+    """Writes rows or blocks to files of one kind, one file after the other; `drafts` are the files that are closed."""
 
-    __slots__ = ("_draft", "_name", "_numbers", "_out", "files")
+    __slots__ = ("_draft", "_name", "_numbers", "_out", "drafts")
 
     def __init__(self, name: Callable[[int], str], numbers: Iterator[int], out: list[Section]) -> None:
         self._name = name
         self._numbers = numbers
         self._out = out
         self._draft: Draft | None = None
-        self.files: list[tuple[int, int]] = []
+        self.drafts: list[Draft] = []
 
-    def add(self, parts: list[bytes]) -> int:
-        """Add the parts; return their place."""
-        draft = self._draft
-        if draft is None:
-            number = next(self._numbers)
-            draft = self._draft = Draft(self._name(number), number)
-        place = draft.add(parts)
-        if draft.gathered_bytes() >= SECTION_BYTES_MAX:
-            self._emit(draft, draft.byte_count() >= FILE_BYTES_MAX)
+    def add(self, rows: list[bytes]) -> None:
+        draft = self._open()
+        draft.add(rows)
+        self._emit_if_full(draft)
+
+    def add_block(self, image: BlockImage) -> int:
+        """Add the block; return its place."""
+        draft = self._open()
+        place = draft.add_block(image)
+        self._emit_if_full(draft)
         return place
 
     def end(self) -> None:
         if self._draft is not None:
             self._emit(self._draft, True)
 
+    def files(self) -> list[tuple[int, int]]:
+        """Number and size of each file, once all of them are written."""
+        return [(draft.number, draft.byte_count) for draft in self.drafts]
+
+    def _open(self) -> Draft:
+        draft = self._draft
+        if draft is None:
+            number = next(self._numbers)
+            draft = self._draft = Draft(self._name(number), number)
+        return draft
+
+    def _emit_if_full(self, draft: Draft) -> None:
+        if draft.gathered_bytes >= SECTION_BYTES_MAX:
+            self._emit(draft, draft.taken_bytes + draft.gathered_bytes >= FILE_BYTES_MAX)
+
     def _emit(self, draft: Draft, closes: bool) -> None:
         section = draft.take()
         section.closes = closes
         self._out.append(section)
         if closes:
-            self.files.append((draft.number, draft.byte_count()))
+            self.drafts.append(draft)
             self._draft = None
 
 
@@ -150,15 +168,20 @@ class Capture:
             self.manifest.through = self._stored.last_position
             self.done = True
 
-    def new_files(self) -> list[tuple[int, int]]:
-        """The block files that this checkpoint wrote."""
-        return self._blocks.files
+    def name_files(self, sizes: dict[int, int]) -> None:
+        """Name in the manifest the files that it needs, once all are written; `sizes` are those of kept block files.
+        What this checkpoint wrote is in use.
+        """
+        written = self._blocks.files()
+        kept = [(number, sizes[number]) for number, live in self.live_bytes.items() if live > HEADER_BYTES]
+        self.live_bytes.update(written)
+        self.manifest.block_files = sorted(kept + written)
+        self.manifest.state_files = self._state.files()
 
     def _capture_all(self) -> Iterator[int]:
         for database, names in self._keys:
             for name in names:
                 yield from self._capture((database, name))
-        self.manifest.state_files = self._state.files
 
     def _capture(self, key: Key) -> Iterator[int]:
         image = self._stored.image(key)
@@ -178,7 +201,7 @@ class Capture:
         last = len(tree.blocks) - 1
         for index, block in enumerate(tree.blocks):
             count = tree.tail_count if index == last else block.count
-            if self._keep(block, count):
+            if self._keep(block, count, index < last):
                 yield 2
             elif index % _REFERENCES_A_UNIT == 0:
                 yield 1
@@ -188,19 +211,20 @@ class Capture:
                 places = array("Q")
         self._put([tree_row(tree.slot, tree.head, places)])
 
-    def _keep(self, block: Block, count: int) -> bool:
-        """Ensure that the block's first `count` entries are in a file; True if they had to be written."""
-        number = block.place >> OFFSET_BITS
+    def _keep(self, block: Block, count: int, packs: bool) -> bool:
+        """Ensure that the block's first `count` entries are in a file; True if they have to be written."""
+        number = block.place >> PLACE_BITS
         # A place is valid in a kept file, or in one of this checkpoint; places left by an aborted checkpoint are
         # neither.
-        fresh = block.stored_count != count or not (number in self._kept or number >= self._first)
-        if fresh:
-            parts = block_parts(block, count)
-            block.place, block.stored_count = self._blocks.add(parts), count
-            block.stored_bytes = sum([len(part) for part in parts])
-            number = block.place >> OFFSET_BITS
-        self.live_bytes[number] = self.live_bytes.get(number, HEADER_BYTES) + block.stored_bytes
-        return fresh
+        if block.stored_count == count:
+            if number in self._kept:
+                self.live_bytes[number] += block.stored_bytes
+                return False
+            if number >= self._first:
+                return False
+        block.place = self._blocks.add_block(BlockImage(block, count, packs and block.sealed))
+        block.stored_count = count
+        return True
 
     def _put(self, rows: list[Row]) -> None:
         self._state.add([self._packer.pack(row) for row in rows])
@@ -218,6 +242,8 @@ class Checkpointer:
         self._sizes = dict(manifest.block_files) if manifest is not None else {}
         self._doomed: set[int] = set()
         self._next_number = 1 + max((number_of(name) for name in checkpoint_names(disk)), default=0)
+        # For `write`, which may run on another thread than the region.
+        self._codec = Codec()
         self._certain = True
         self._bytes_before = 0
         self._bytes_began = 0
@@ -249,16 +275,14 @@ class Checkpointer:
 
     def write(self, sections: list[Section]) -> None:
         for section in sections:
-            write_section(self._disk, section)
+            write_section(self._disk, section, self._codec)
 
     def commit(self, saved_ms: int) -> None:
         """Make the checkpoint durable, after everything that the steps collected is written."""
         capture = self._current()
         assert capture.done, "not all keys are captured"
         manifest = capture.manifest
-        live = capture.live_bytes
-        sizes = {**self._sizes, **dict(capture.new_files())}
-        manifest.block_files = [(number, sizes[number]) for number in sorted(live) if live[number] > HEADER_BYTES]
+        capture.name_files(self._sizes)
         manifest.saved_ms = saved_ms
         self._disk.sync_directory()
         assert self._log.sync() >= manifest.through

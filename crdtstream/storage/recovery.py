@@ -59,6 +59,10 @@ class LogDamaged(LogError):
         self.offset = offset
 
 
+class CheckpointDamaged(LogDamaged):
+    """A file that the manifest names is corrupt."""
+
+
 class Cut:
     """A torn tail that was cut: where it began, and the first record number that is free again."""
 

@@ -6,15 +6,16 @@ file and offset, because the log that the checkpoint replaced may be gone.
 
 from __future__ import annotations
 
-from crdtstream.core.block import Block
 from crdtstream.protocols.columns import CodecError
 from crdtstream.protocols.manifest import Manifest, UnknownFormat, decode_manifest
 from crdtstream.protocols.rows import Rows
 from crdtstream.protocols.state_rows import StateReader
+from crdtstream.storage.blocks import BlockReader
 from crdtstream.storage.checkpoint import MANIFEST, Checkpointer, block_file, state_file
 from crdtstream.storage.disk import Disk
 from crdtstream.storage.log import Log, open_log
-from crdtstream.storage.sections import CheckpointDamaged, read_blocks, read_sections
+from crdtstream.storage.recovery import CheckpointDamaged
+from crdtstream.storage.sections import read_sections, read_version
 from crdtstream.storage.segment import FormatUnknown
 from crdtstream.storage.stored import Stored
 
@@ -41,14 +42,16 @@ def load_checkpoint(disk: Disk, stored: Stored) -> Manifest | None:
         return None
     manifest = read_manifest(disk)
     stored.restore(manifest)
-    blocks: dict[int, Block] = {}
+    blocks = BlockReader(stored.shelf)
     for number, byte_count in manifest.block_files:
         name = block_file(number)
+        blocks.begin(name, number, read_version(disk, name, number))
         for offset, payload in read_sections(disk, name, number, byte_count):
-            read_blocks(name, number, offset, payload, blocks)
-    reader = StateReader(blocks)
+            blocks.take(offset, payload)
+    reader = StateReader(blocks.placed)
     for number, byte_count in manifest.state_files:
         name = state_file(number)
+        read_version(disk, name, number)
         for offset, payload in read_sections(disk, name, number, byte_count):
             read_state(name, offset, payload, reader, stored)
     if manifest.state_files:
@@ -65,11 +68,11 @@ def read_manifest(disk: Disk) -> Manifest:
         raise CheckpointDamaged(MANIFEST, 0, str(error)) from error
 
 
-def read_state(name: str, offset: int, payload: memoryview, reader: StateReader, stored: Stored) -> None:
+def read_state(name: str, offset: int, payload: bytes, reader: StateReader, stored: Stored) -> None:
     """Restore every stream of a section except the last, which may continue in the next section."""
     restore = stored.restore_key
     try:
-        rows = Rows(bytes(payload))
+        rows = Rows(payload)
         while not rows.done():
             done = reader.take(rows.next())
             if done is not None:

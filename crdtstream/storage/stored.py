@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from crdtstream.core.cold import Shelf
 from crdtstream.core.effects import Key
 from crdtstream.core.stream import Stream
 from crdtstream.protocols.manifest import Manifest, Milestone
@@ -16,6 +17,10 @@ class Stored(Protocol):
     """
 
     # A start
+
+    @property
+    def shelf(self) -> Shelf:
+        """What bounds the open blocks, also of those that a checkpoint has packed."""
 
     def restore(self, manifest: Manifest) -> None:
         """Restore everything in a checkpoint except its keys."""

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from crdtstream.core.block import Block
 from crdtstream.core.encoding import encode_entry
 from crdtstream.core.entry_id import U64_MAX
+from crdtstream.core.narrowing import in_order
 from crdtstream.protocols.columns import (
     CodecError,
     block_pieces,
     column,
     grouped_column,
-    in_order,
     read_column,
     read_grouped,
     shifted_down,

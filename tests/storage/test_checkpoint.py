@@ -22,8 +22,7 @@ from crdtstream.scenarios.reply import read_reply
 from crdtstream.storage import checkpoint
 from crdtstream.storage.checkpoint import MANIFEST, checkpoint_names
 from crdtstream.storage.disk import DiskFailed, DiskFull
-from crdtstream.storage.recovery import LogDamaged
-from crdtstream.storage.sections import CheckpointDamaged
+from crdtstream.storage.recovery import CheckpointDamaged, LogDamaged
 from crdtstream.storage.segment import FormatUnknown, segment_names
 from simulations.cluster import Cluster
 from simulations.disk import SimulatedDisk
@@ -348,7 +347,8 @@ def test_a_checkpoint_that_fails_leaves_the_older_one(error: type[Exception]) ->
 
 def test_unchanged_blocks_are_not_written_again() -> None:
     _cluster, region, disk = busy_region()
-    region.checkpoint()
+    for _ in range(2):  # the second one rewrites what lies in files that are little in use
+        region.checkpoint()
     named = set(checkpoint_names(disk))
     region.checkpoint()
     again = set(checkpoint_names(disk))
