@@ -51,24 +51,6 @@ def entry_checksum(counter: int, entry: bytes) -> int:
     return int.from_bytes(blake2b(entry, digest_size=8, salt=counter.to_bytes(8, "little")).digest(), "little")
 
 
-def lower_bound(ms: array[int], seq: array[int], entry_id: EntryId) -> int:
-    """The first index whose ID is >= entry_id, in ascending columns."""
-    ms_part, seq_part = entry_id
-    index = bisect_left(ms, ms_part)
-    if index == len(ms) or ms[index] != ms_part or seq[index] >= seq_part:
-        return index
-    return bisect_left(seq, seq_part, index, bisect_right(ms, ms_part, index))
-
-
-def upper_bound(ms: array[int], seq: array[int], entry_id: EntryId) -> int:
-    """The first index whose ID is > entry_id, in ascending columns."""
-    ms_part, seq_part = entry_id
-    index = bisect_right(ms, ms_part)
-    if index == 0 or ms[index - 1] != ms_part or seq[index - 1] <= seq_part:
-        return index
-    return bisect_right(seq, seq_part, bisect_left(ms, ms_part, 0, index), index)
-
-
 class Block(Content):
     """Consecutive entries of one origin, append-only; a sealed block accepts no more entries."""
 

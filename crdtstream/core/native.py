@@ -14,6 +14,7 @@ from typing import Final
 from librt.strings import read_i32_le, read_i64_le
 from mypy_extensions import i64
 
+from crdtstream.core.entry_id import EntryId
 from crdtstream.core.narrowing import in_order
 
 # A quarter of -2^63, which is itself no native constant: compiled, it would be converted from an object at each use.
@@ -83,6 +84,16 @@ class Ids:
             else:
                 high = middle
         return low
+
+
+def lower_bound(ms: array[int], seq: array[int], entry_id: EntryId) -> int:
+    """The first index whose ID is >= entry_id, in ascending columns."""
+    return Ids(ms, seq, 0).lower_bound(shifted(entry_id[0]), shifted(entry_id[1]), 0, len(ms))
+
+
+def upper_bound(ms: array[int], seq: array[int], entry_id: EntryId) -> int:
+    """The first index whose ID is > entry_id, in ascending columns."""
+    return Ids(ms, seq, 0).upper_bound(shifted(entry_id[0]), shifted(entry_id[1]), 0, len(ms))
 
 
 class Texts:

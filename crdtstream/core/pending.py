@@ -26,7 +26,6 @@ from array import array
 from bisect import bisect_right
 from typing import Final
 
-from crdtstream.core.block import lower_bound, upper_bound
 from crdtstream.core.by_origin import ByOrigin
 from crdtstream.core.chain import Chain, Chains
 from crdtstream.core.delivery import joined
@@ -34,6 +33,7 @@ from crdtstream.core.entry_id import ID_MIN, U64_MAX, EntryId, is_next, previous
 from crdtstream.core.holders import Holders
 from crdtstream.core.intervals import Interval, IntervalSet
 from crdtstream.core.merging import Run
+from crdtstream.core.native import lower_bound, upper_bound
 from crdtstream.core.slices import Slice
 from crdtstream.core.spans import ANY_CONSUMER, TIME_MAX_MS, SlotPending, Span
 

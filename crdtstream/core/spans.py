@@ -10,10 +10,10 @@ from array import array
 from bisect import bisect_right
 from typing import Final
 
-from crdtstream.core.block import lower_bound, upper_bound
 from crdtstream.core.chain import Extent
 from crdtstream.core.entry_id import ID_MIN, EntryId, at_most, previous_id
 from crdtstream.core.intervals import Interval
+from crdtstream.core.native import lower_bound, upper_bound
 
 TIME_MAX_MS: Final = 2**63 - 1
 TIME_MIN_MS: Final = -(2**63)
