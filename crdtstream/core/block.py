@@ -56,7 +56,6 @@ class Block(Content):
 
     __slots__ = (
         "_counter_base",
-        "_joined",
         "_sum",
         "_summed",
         "byte_count",
@@ -73,7 +72,6 @@ class Block(Content):
         self.place = 0
         self.stored_count = 0
         self.stored_bytes = 0
-        self._joined = 0
         self._sum = 0
         self._summed = 0
 
@@ -438,6 +436,7 @@ class Block(Content):
     def check(self) -> None:
         assert self.sealed or self.cold is None, "a block that may grow is packed"
         if self.closed:
+            assert self._joined == self.count, "a closed block has loose chunks"
             seen = self.viewed()
             assert (seen.count, seen.byte_count) == (self.count, self.byte_count), "a closed block is miscounted"
             seen.check()

@@ -74,16 +74,30 @@ class Content:
     Reading entries sets `read`; the walks of core/cooling.py and the shelf clear it, to see whether it is set again.
     """
 
-    __slots__ = ("_ends", "_listed", "chunks", "closed", "cold", "count", "ms", "ms_base", "read", "sealed", "seq")
+    __slots__ = (
+        "_ends",
+        "_joined",
+        "_listed",
+        "chunks",
+        "closed",
+        "cold",
+        "count",
+        "ms",
+        "ms_base",
+        "read",
+        "sealed",
+        "seq",
+    )
 
     def __init__(self) -> None:
         self.ms_base = 0
-        # Nobody writes to what all blocks begin with.
+        # Shared by all new blocks, so never written to.
         self.ms: array[int] = _EMPTY_COLUMN
         self.seq: array[int] = _EMPTY_COLUMN
         self._listed: array[int] | None = None
         self._ends: array[int] = _EMPTY_COLUMN
         self.chunks: list[bytes] = _NO_CHUNKS
+        self._joined = 0
         self.cold: Cold | None = None
         self.count = 0
         self.sealed = False
@@ -117,6 +131,8 @@ class Content:
         if self._listed is not None:
             self._listed = _NO_COLUMN
         self.chunks = _NO_CHUNKS
+        # The packed form has all entries in one byte string.
+        self._joined = self.count
 
     def pack(self, shelf: Shelf) -> int:
         """Give a sealed block its packed form, and close it; returns how many bytes that saves."""

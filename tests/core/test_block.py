@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crdtstream.core.block import BLOCK_BYTES, BLOCK_ENTRIES, Block, entry_checksum
+from crdtstream.core.cold import Shelf
 from crdtstream.core.encoding import encode_entry
 from crdtstream.core.entry_id import ID_MAX, U64_MAX, EntryId
 
@@ -166,6 +167,25 @@ def test_large_chunks_are_joined_when_they_are_read(size: int, chunks: int) -> N
     assert rows_of(block) == rows and block.data() == b"".join(row[2] for row in rows)
     assert len(block.chunks) == 1
     block.check()
+
+
+@pytest.mark.parametrize("reads_first", [False, True])
+def test_large_chunks_are_no_single_entries_once_they_are_packed(reads_first: bool) -> None:
+    """Packing joins them, so no index of a chunk means an entry any more: not while the block is closed, nor open."""
+    rows = [((5, at), at, encode_entry((5, at), [b"f", bytes(10_000)])) for at in range(1, 6)]
+    block, shelf = block_of(rows), Shelf(1 << 20)
+    block.seal()
+    assert block.pack(shelf) > 0
+    if reads_first:
+        block.open()
+    for low in range(5):
+        for high in range(low + 1, 6):
+            wanted = b"".join(row[2] for row in rows[low:high])
+            assert block.entry_slice(low, high) == block.texts(low, high).between(low, high) == wanted
+            block.check()
+            if not reads_first and not block.closed:
+                block.close()
+    assert rows_of(block) == rows
 
 
 @pytest.mark.parametrize("gap", [0, 1])
