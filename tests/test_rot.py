@@ -11,6 +11,7 @@ import pytest
 
 from crdtstream.core.entry_id import STRICT
 from crdtstream.storage.segment import FRAME_BYTES, HEADER_BYTES, segment_names
+from crdtstream.storage.tail import Tail
 from simulations.cluster import Cluster
 from tests.state_transfers import LIMITS, add, assert_equal, run, settle, told
 
@@ -27,9 +28,11 @@ def apart(regions: int = 2) -> Cluster:
     return cluster
 
 
-def rot(cluster: Cluster, at: int) -> str:
-    """A bit of the first record in one of region 1's segments."""
-    disk = cluster.machines[1].disk
+def rot(cluster: Cluster, at: int, is_kept: bool = False) -> str:
+    """A bit of the first record in one of region 1's segments; without `is_kept` nobody is served from memory."""
+    disk, log = cluster.machines[1].disk, cluster.machines[1].log
+    if not is_kept:
+        log._tail = Tail()
     name = segment_names(disk)[at]
     disk.flip_bit(name, HEADER_BYTES + FRAME_BYTES + 20)
     return name
@@ -95,7 +98,7 @@ def test_who_lacks_nothing_of_what_rotted_is_served_on() -> None:
 def test_rot_that_nobody_needs_is_not_read() -> None:
     cluster = apart(3)
     cluster.sync()
-    rot(cluster, -1)
+    rot(cluster, -1, is_kept=True)
     cluster.cut(2, 3)
     cluster.heal(1, 3)
     add(cluster, 1)

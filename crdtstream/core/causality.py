@@ -58,9 +58,8 @@ def origin_name(slot: int) -> str:
 class VersionVector:
     """origin -> highest contiguous counter, inclusive.
 
-    The component that was raised last is raised and asked for most, and kept beside the dictionary, where that would
-    take two boxed numbers, a hash and a comparison each time. A copy has nothing beside it, so another thread may read
-    it.
+    The component that was raised last is raised and asked for most, so it is kept outside the dictionary; inside it,
+    each step would box two numbers, hash one and compare. A copy keeps nothing outside, so another thread may read it.
     """
 
     __slots__ = ("_ahead", "_counter", "_counters", "_slot")

@@ -26,6 +26,7 @@ NINE: Final = 57
 DASH: Final = 45
 ID_MIN: Final[EntryId] = (0, 0)
 ID_MAX: Final[EntryId] = (U64_MAX, U64_MAX)
+# What `parse_plain` says of other texts; written out there, where a constant would be looked up.
 NOT_PLAIN: Final[EntryId] = (-1, -1)
 LANE_STRIDE: Final = 65536
 
@@ -75,7 +76,7 @@ def parse_part(text: bytes) -> int | None:
 
 def parse_plain(text: bytes) -> EntryId:
     """`ms-seq` in digits, as IDs are mostly written, at most `PLAIN_DIGITS` in each part; `NOT_PLAIN` for any other
-    text. No None, because compiled a pair that may be None is an object of two more.
+    text. Not None: when compiled, an optional pair is an object that holds two more.
     """
     size: i64 = len(text)
     ms: i64 = -1

@@ -36,7 +36,7 @@ class Deadlines:
         self._rows: SortedList = SortedList()
 
     def are_due(self, now_ms: int) -> bool:
-        # Most regions have none, and `NO_EXPIRY` is too large to be compared fast.
+        # Most regions have none, and `NO_EXPIRY` is too large for a fast comparison.
         return bool(self._looks) and self.next_ms < now_ms
 
     def schedule(self, key: Key, expires_ms: int) -> None:

@@ -56,7 +56,7 @@ class IntervalSet:
         """Add the IDs of (low, high]; an empty interval adds nothing."""
         if at_most(high, low):
             return
-        # Sets mostly grow at their end, step by step. In the list each step would be an object of three.
+        # Sets mostly grow at their end, step by step. In the list, each step would allocate three objects.
         if self.ends_at(low):
             self._end = high
             self._grown = True

@@ -37,7 +37,7 @@ class EnvelopeError(ValueError):
 
 
 class Frames:
-    """Makes frames; what says the same soon afterwards has the same frame."""
+    """Makes frames; the same content soon afterwards gets the same frame."""
 
     __slots__ = ("_compressor", "_kept", "made")
 

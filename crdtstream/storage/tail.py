@@ -1,8 +1,8 @@
-"""The newest records of the log, kept for a reader that keeps up with it: it is spared the disk, where they have just
-gone.
+"""The newest records of the log, kept for a reader that keeps up with it, so that it need not read back what was just
+written.
 
-Records are kept only while they are asked for. Nothing is kept until a reader has reached the end of the log, and no
-more once `TAIL_BYTES_MAX` was appended since the last read. A read drops what comes before it, so whoever lags behind
+Records are kept only while they are asked for. Nothing is kept until a reader has reached the end of the log, and
+nothing more once `TAIL_BYTES_MAX` has been appended since the last read. A read drops what comes before it, so whoever lags behind
 the foremost reader reads from disk.
 
 Invariant: positions are contiguous, and the last one is that of the log, unless nothing is kept.
