@@ -141,8 +141,8 @@ class ProgressTable:
 
     def listen(self, now_ms: int, heartbeat_ms: int) -> int:
         """Note that this region listens now; returns for how long it did not. Signs of life count as received that much
-        later. Of the time since it last listened, one heartbeat always counts as silence of the others, so that a region
-        that never listens often enough still notices that one is gone.
+        later. Of the time since it last listened, one heartbeat always counts as silence of the others, so that a
+        region that never listens often enough still notices that one is gone.
         """
         stalled_ms = max(0, now_ms - self._listened_ms - heartbeat_ms) if self._listened_ms else 0
         self._listened_ms = now_ms

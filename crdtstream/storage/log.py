@@ -4,10 +4,10 @@ Records are numbered contiguously from 1, and a *position* is a record's number.
 `synced_position` 5 means that records 1 to 5 are durable. The log does not interpret records: each is a small number
 from the caller, its kind, and bytes.
 
-Appending. A turn is written at one place, entirely within one segment. Segments are preallocated, so only beginning a new one can
-meet a full disk; that raises DiskFull before anything is written, and the log remains usable. Any other failure of an
-append or a sync is final: from then on every call raises LogFailed, because the page cache is in an unknown state after
-a failed sync, and a retry may succeed without saving anything.
+Appending. A turn is written at one place, entirely within one segment. Segments are preallocated, so only beginning a
+new one can meet a full disk; that raises DiskFull before anything is written, and the log remains usable. Any other
+failure of an append or a sync is final: from then on every call raises LogFailed, because the page cache is in an
+unknown state after a failed sync, and a retry may succeed without saving anything.
 
 Syncing. `sync` reads the last position first and syncs the files afterwards, so it covers everything that was appended
 before the call while the loop's thread goes on appending. Nothing is synced earlier than needed: a new segment has
@@ -239,8 +239,8 @@ class Log:
         """Return (position, kind, payload) from `position` on: payloads up to `bytes_max`, or one record that is
         larger.
 
-        From disk, stops at the end of a segment; the next call continues in the next one. Returns nothing for an unreadable record
-        (see Damage above).
+        From disk, stops at the end of a segment; the next call continues in the next one. Returns nothing for an
+        unreadable record (see Damage above).
         """
         self._refuse_when_failed()
         if position > self._last:

@@ -2,8 +2,8 @@
 written.
 
 Records are kept only while they are asked for. Nothing is kept until a reader has reached the end of the log, and
-nothing more once `TAIL_BYTES_MAX` has been appended since the last read. A read drops what comes before it, so whoever lags behind
-the foremost reader reads from disk.
+nothing more once `TAIL_BYTES_MAX` has been appended since the last read. A read drops what comes before it, so whoever
+lags behind the foremost reader reads from disk.
 
 Invariant: positions are contiguous, and the last one is that of the log, unless nothing is kept.
 """
