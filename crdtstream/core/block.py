@@ -32,7 +32,7 @@ from typing import Final
 from crdtstream.core.cold import Cold, Content
 from crdtstream.core.encoding import encode_entry, entry_fields
 from crdtstream.core.entry_id import EntryId
-from crdtstream.core.lanes import counting, joined_ends
+from crdtstream.core.lanes import counting, cut, gaps_between, joined_ends
 from crdtstream.core.narrowing import HALF_BITS, base_of, narrowed, widened
 from crdtstream.core.native import Ids, Texts, shifted
 
@@ -104,7 +104,7 @@ class Block(Content):
 
     @staticmethod
     def of_packed(ms_base: int, counter_base: int, is_listed: bool, count: int, byte_count: int, cold: Cold) -> Block:
-        """A closed block, of which this is the packed form."""
+        """A closed block of this packed form, without opening it."""
         block = Block()
         block.ms_base, block._counter_base = ms_base, counter_base
         if is_listed:
@@ -308,6 +308,9 @@ class Block(Content):
 
     def id_at(self, index: int) -> EntryId:
         if self.closed:
+            cold = self.cold
+            if index == 0 and cold is not None:
+                return (cold.first_ms, cold.first_seq)
             self.open()
         return (self.ms_base + self.ms[index], self.seq[index])
 
@@ -317,6 +320,9 @@ class Block(Content):
 
     def counter_at(self, index: int) -> int:
         if self.closed and self._listed is not None:
+            cold = self.cold
+            if index == 0 and cold is not None:
+                return self._counter_base + cold.first_listed
             self.open()
         return self._counter_base + (index if self._listed is None else self._listed[index])
 
@@ -404,8 +410,11 @@ class Block(Content):
         return [ms, seq, array("Q", self.counters(0, count)), self.ends(0, count)]
 
     def bases(self) -> tuple[int, int]:
-        """Of milliseconds and of counters."""
+        """The bases of milliseconds and of counters."""
         return self.ms_base, self._counter_base
+
+    def lists_counters(self) -> bool:
+        return self._listed is not None
 
     def kept(self, count: int) -> tuple[int, int, list[array[int]]]:
         """Both bases, and the first `count` rows of each column as stored; the counters are empty if contiguous."""
@@ -476,20 +485,3 @@ def _add_range(ranges: list[tuple[int, int]], first: int, last: int) -> None:
         ranges[-1] = (ranges[-1][0], last)
     else:
         ranges.append((first, last))
-
-
-def gaps_between(pieces: list[tuple[int, int]], count: int) -> list[tuple[int, int]]:
-    """What of [0, count) lies outside these ascending slices, as slices [low, high), descending."""
-    gaps: list[tuple[int, int]] = []
-    for low, high in reversed(pieces):
-        gaps.append((high, count))
-        count = low
-    gaps.append((0, count))
-    return gaps
-
-
-def cut(column: array[int], gaps: list[tuple[int, int]]) -> array[int]:
-    """Remove these descending slices from the column, and return it."""
-    for low, high in gaps:
-        del column[low:high]
-    return column

@@ -26,7 +26,7 @@ from typing import Final
 
 from librt.strings import BytesWriter, read_i32_le, write_i32_le
 from mypy_extensions import i32, i64
-from zstandard import ZstdCompressor, ZstdDecompressor
+from zstandard import ZstdCompressor, ZstdDecompressor, backend_features
 
 from crdtstream.core.narrowing import in_order
 from crdtstream.core.transposing import restored, transposed
@@ -45,6 +45,8 @@ PAYS: Final = 7 / 8
 # A packed form of transposed entries that is not smaller than this part of the other one does not, either.
 TRANSPOSING_PAYS: Final = 7 / 10
 
+# The library's C code has it; its other backends compress one after the other.
+_MANY: Final = "multi_compress_to_buffer" in backend_features
 _CODES: Final = {4: "I", 8: "Q"}
 _NO_COLUMN: Final = array("I")
 _EMPTY_COLUMN: Final = array("Q")
@@ -52,20 +54,26 @@ _NO_CHUNKS: Final[list[bytes]] = []
 
 
 class Cold:
-    """The packed form of a block; empty if packing does not pay. `counter_sum` is the sum of the counters' column."""
+    """The packed form of a block; empty if packing does not pay. Beside it is what is asked of blocks that nobody
+    reads: the ID of the first entry, and of the list of counters, if there is one, the sum and the first.
+    """
 
-    __slots__ = ("counter_sum", "is_transposed", "packed", "shelf")
+    __slots__ = ("counter_sum", "first_listed", "first_ms", "first_seq", "is_transposed", "packed", "shelf")
 
-    def __init__(self, shelf: Shelf, packed: bytes, counter_sum: int, is_transposed: bool) -> None:
+    def __init__(self, shelf: Shelf, packed: bytes, is_transposed: bool) -> None:
         self.shelf = shelf
         self.packed = packed
-        self.counter_sum = counter_sum
         self.is_transposed = is_transposed
+        self.counter_sum = 0
+        self.first_ms = 0
+        self.first_seq = 0
+        self.first_listed = 0
 
-    def unpacked(self, codec: Codec, count: int, ms_base: int) -> tuple[list[array[int]], bytes]:
-        """The columns and the entries of the block, which has this count and this base."""
-        columns, data = unfolded(codec.unpack(self.packed), count)
-        return columns, restored(data, id_texts(ms_base, columns[0], columns[1])) if self.is_transposed else data
+    def note_first(self, ms: int, seq: int, listed: array[int]) -> None:
+        """Note the ID of the first entry, and what the list of counters has."""
+        self.first_ms, self.first_seq = ms, seq
+        if listed:
+            self.first_listed, self.counter_sum = listed[0], sum(listed)
 
 
 class Content:
@@ -121,7 +129,8 @@ class Content:
         """The columns and the entries of a block that has a packed form, without opening it."""
         cold = self.cold
         assert cold is not None and cold.packed
-        return cold.unpacked(cold.shelf.codec, self.count, self.ms_base)
+        columns, data = unfolded(cold.shelf.codec.unpack(cold.packed), self.count)
+        return columns, restored(data, id_texts(self.ms_base, columns[0], columns[1])) if cold.is_transposed else data
 
     def close(self) -> None:
         """Drop the content of a block that has a packed form."""
@@ -142,14 +151,15 @@ class Content:
         payload = folded(columns, data)
         packed = shelf.codec.packed(payload)
         if not packed:
-            self.cold = Cold(shelf, b"", 0, False)
+            self.cold = Cold(shelf, b"", False)
             return 0
         kept = transposed(data, id_texts(self.ms_base, self.ms, self.seq))
         smaller = shelf.codec.pack(folded(columns, kept)) if kept else packed
         is_transposed = len(smaller) < TRANSPOSING_PAYS * len(packed)
-        self.cold = Cold(shelf, smaller if is_transposed else packed, sum(listed), is_transposed)
+        self.cold = cold = Cold(shelf, smaller if is_transposed else packed, is_transposed)
+        cold.note_first(self.ms_base + self.ms[0], self.seq[0], listed)
         self.close()
-        return len(payload) - len(self.cold.packed)
+        return len(payload) - len(cold.packed)
 
 
 class Codec:
@@ -163,8 +173,17 @@ class Codec:
 
     def packed(self, payload: bytes) -> bytes:
         """The packed form; empty if it does not pay."""
-        packed = self.pack(payload)
-        return packed if len(packed) <= PAYS * len(payload) else b""
+        return worth(self.pack(payload), payload)
+
+    def all_packed(self, payloads: list[bytes]) -> list[bytes]:
+        """The packed form of each, as `packed` makes it. Other threads may run meanwhile; between many short calls they
+        could not, because each call would be over before they wake up.
+        """
+        if not payloads or not _MANY:
+            return [self.packed(payload) for payload in payloads]
+        given: list[bytes | bytearray | memoryview] = list(payloads)
+        found = self._compressor.multi_compress_to_buffer(given)
+        return [worth(found[at].tobytes(), payload) for at, payload in enumerate(payloads)]
 
     def pack(self, data: bytes) -> bytes:
         # A copy, because the compressor's own result keeps the memory that the data could have needed at most.
@@ -175,6 +194,11 @@ class Codec:
 
     def __deepcopy__(self, memo: object) -> Codec:
         return self
+
+
+def worth(packed: bytes, payload: bytes) -> bytes:
+    """The packed form, or nothing if it does not pay."""
+    return packed if len(packed) <= PAYS * len(payload) else b""
 
 
 class Shelf:

@@ -375,19 +375,10 @@ class EntryTree(BlockList):
 
     @staticmethod
     def of_blocks(blocks: list[Block], head: int) -> EntryTree:
-        low_ids, low_counters = [block.id_at(0) for block in blocks], [block.counter_at(0) for block in blocks]
-        return EntryTree.of_lows(blocks, low_ids, low_counters, head)
-
-    @staticmethod
-    def of_lows(blocks: list[Block], low_ids: list[EntryId], low_counters: list[int], head: int) -> EntryTree:
-        """A tree of these blocks, with ID and counter of each one's first entry: so that none has to be opened."""
         tree = EntryTree()
-        tree._blocks, tree._low_ids, tree._low_counters = blocks[:], low_ids, low_counters
+        tree._put(0, 0, blocks)
         tree._head = head
-        for block in blocks[:-1]:
-            block.seal()
         if blocks:
-            tree.tail = blocks[-1]
             tree.count = sum([block.count for block in blocks]) - head
             tree.byte_count = sum([block.byte_count for block in blocks]) - blocks[0].start_of(head)
         return tree

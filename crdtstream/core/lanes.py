@@ -76,3 +76,20 @@ def joined_ends(ends: array[int], pieces: list[tuple[int, int]]) -> array[int]:
         before = kept[-1] if kept else 0
         kept += ends[low:high] if start == before else lowered(ends[low:high], start - before)
     return kept
+
+
+def gaps_between(pieces: list[tuple[int, int]], count: int) -> list[tuple[int, int]]:
+    """What of [0, count) lies outside these ascending slices, as slices [low, high), descending."""
+    gaps: list[tuple[int, int]] = []
+    for low, high in reversed(pieces):
+        gaps.append((high, count))
+        count = low
+    gaps.append((0, count))
+    return gaps
+
+
+def cut(column: array[int], gaps: list[tuple[int, int]]) -> array[int]:
+    """Remove these descending slices from the column, and return it."""
+    for low, high in gaps:
+        del column[low:high]
+    return column

@@ -25,7 +25,7 @@ from crdtstream.core.block_list import BlockList
 from crdtstream.core.by_origin import ByOrigin
 from crdtstream.core.cold import Content
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Key
-from crdtstream.core.entry_id import U64_MAX, EntryId
+from crdtstream.core.entry_id import U64_MAX
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.group import Consumer, Create, Group
 from crdtstream.core.idempotence import Producers
@@ -234,45 +234,18 @@ def span_row(slot: int, span: Span) -> Row:
 
 # Reading
 
-# A block of a block file, with ID and counter of its first entry: a closed block would have to be opened for these.
-Placed = tuple[Block, EntryId, int]
-
-
-class TreeDraft:
-    """A tree that is being read."""
-
-    __slots__ = ("_blocks", "_low_counters", "_low_ids", "head")
-
-    def __init__(self, head: int) -> None:
-        self.head = head
-        self._blocks: list[Block] = []
-        self._low_ids: list[EntryId] = []
-        self._low_counters: list[int] = []
-
-    def add(self, placed: Placed) -> None:
-        block, low_id, low_counter = placed
-        self._blocks.append(block)
-        self._low_ids.append(low_id)
-        self._low_counters.append(low_counter)
-
-    def tree(self) -> EntryTree:
-        head, blocks = self.head, self._blocks
-        if blocks and head >= blocks[0].count:
-            raise CodecError(f"{head} entries are removed from a block of {blocks[0].count}")
-        return EntryTree.of_lows(blocks, self._low_ids, self._low_counters, head)
-
 
 class StateReader:
-    """Builds streams from rows in order; `placed` are the blocks of the checkpoint's block files, by place."""
+    """Builds streams from rows in order; `blocks` are those of the checkpoint's block files, by place."""
 
-    __slots__ = ("_group", "_group_name", "_holders", "_key", "_placed", "_position", "_stream", "_trees")
+    __slots__ = ("_blocks", "_group", "_group_name", "_holders", "_key", "_position", "_stream", "_trees")
 
-    def __init__(self, placed: dict[int, Placed]) -> None:
-        self._placed = placed
+    def __init__(self, blocks: dict[int, Block]) -> None:
+        self._blocks = blocks
         self._key: Key = (0, b"")
         self._position = 0
         self._stream: Stream | None = None
-        self._trees: dict[int, TreeDraft] = {}
+        self._trees: dict[int, tuple[int, list[Block]]] = {}
         self._group: Group | None = None
         self._group_name = b""
         self._holders: dict[int, bytes] = {}
@@ -297,7 +270,7 @@ class StateReader:
             self._take_tree(row)
         elif kind == _BLOCK:
             slot, block = _read_block(row)
-            self._draft(slot, 0).add((block, block.id_at(0), block.counter_at(0)))
+            self._trees.setdefault(slot, (0, []))[1].append(block)
         elif kind == _PRODUCERS:
             self._stream.producers = _read_producers(row)
         elif kind == _PRODUCED:
@@ -316,8 +289,8 @@ class StateReader:
         done = (self._key, self._stream, self._position)
         if self._stream is not None:
             self._end_group()
-            for slot, draft in self._trees.items():
-                self._stream.trees[slot] = draft.tree()
+            for slot, (head, blocks) in self._trees.items():
+                self._stream.trees[slot] = _tree(head, blocks)
             self._stream.derive()
         self._stream = None
         self._position = 0
@@ -340,19 +313,11 @@ class StateReader:
 
     def _take_tree(self, row: Row) -> None:
         _, slot_value, head, values = read_row(row, 4, "tree")
-        draft = self._draft(read_slot(slot_value, "tree"), read_u64(head, "head"))
+        known = self._trees.setdefault(read_slot(slot_value, "tree"), (read_u64(head, "head"), []))
         try:
-            for place in read_column(values, "places"):
-                draft.add(self._placed[place])
+            known[1].extend([self._blocks[place] for place in read_column(values, "places")])
         except KeyError as error:
             raise CodecError(f"no block file holds a block at place {error.args[0]:#x}") from error
-
-    def _draft(self, slot: int, head: int) -> TreeDraft:
-        """What was read of this tree; the head counts where the tree begins."""
-        draft = self._trees.get(slot)
-        if draft is None:
-            draft = self._trees[slot] = TreeDraft(head)
-        return draft
 
     # Groups
 
@@ -417,6 +382,12 @@ def _take_produced(stream: Stream, row: Row) -> None:
         raise CodecError("a record of a producer comes before the producers")
     key = (read_bytes(producer, "producer"), read_bytes(name, "idempotent ID"))
     stream.producers.record(*key, read_id(entry_id, "entry"), read_u64(at_ms, "time of a record"))
+
+
+def _tree(head: int, blocks: list[Block]) -> EntryTree:
+    if blocks and head >= blocks[0].count:
+        raise CodecError(f"{head} entries are removed from a block of {blocks[0].count}")
+    return EntryTree.of_blocks(blocks, head)
 
 
 def _read_counters(value: object) -> dict[int, int]:

@@ -1,18 +1,22 @@
 """Blocks as they lie in the block files of a checkpoint.
 
-    block      entries 8 | bytes of data 8 | base of milliseconds 8 | base of counters 8 | widths 4 | form 1 | content
-    raw        milliseconds | sequence numbers | counters | ends | data
+    block      form 1 | entries 8 | bytes of data 8 | base of milliseconds 8 | base of counters 8 | content
+    raw        widths 4 | milliseconds | sequence numbers | counters | ends | data
     packed     bytes of the packed form 8 | first ID 16 | first counter 8 | sum of counters 16 | the packed form
 
 A width is the number of bytes of an integer in that column, as `Block.kept` returns it: 8, or 4 if it is narrow, or 0
-for counters that are not listed. The form says whether the content is raw, packed, or packed after its entries were
-transposed (core/cold.py). Sums are those of the column, without the base. In files of format 2 there is no form, and
-all blocks are raw.
+for counters that are not listed. The form is 0 for a raw block, 1 for a packed one, 2 more if its entries were
+transposed (core/cold.py), and 4 more if its counters are listed; the first counter and the sum are of that list,
+without the base. Files of format 2 have no forms, and only raw blocks.
 
 A packed block is restored closed: a start neither decompresses it nor makes its columns, and what a tree has to know of
-it stands before the packed form. A block is packed on the thread that writes it, if it is sealed and does not come last
-in its tree, whose last ID a start looks at. So it is not transposed, because that would take four times as long; a
-packed form that the block has already is written as it is.
+it stands before the packed form. The checksum of the section covers all of it, so what is opened later is what was
+written; a start only compares the sizes.
+
+A sealed block is packed by who writes it, on another thread than the region's, unless it comes last in its tree,
+because a start looks at the last ID. It is not transposed, which would take three times as long. A packed form that the
+block has already is written as it is. Raw blocks become bytes when they are captured, because a thread that makes many
+small objects keeps the region waiting.
 
 The **place** of a block is `number << 40 | index` in the file of this number; in files of format 2 it is
 `number << 40 | offset`.
@@ -31,82 +35,108 @@ from crdtstream.core.block import Block
 from crdtstream.core.cold import Codec, Cold, Shelf, folded
 from crdtstream.core.narrowing import in_order
 from crdtstream.protocols.columns import CodecError, column_bytes
-from crdtstream.protocols.state_rows import Placed
 from crdtstream.storage.recovery import CheckpointDamaged
 
 PLACE_BITS: Final = 40
 RAW_FORMAT: Final = 2
 
 _RAW: Final = 0
+_RAW_FORM: Final = bytes([_RAW])
 _PACKED: Final = 1
 _TRANSPOSED: Final = 2
+_LISTED: Final = 4
+_FORMS: Final = _PACKED | _TRANSPOSED | _LISTED
 _BLOCK: Final = struct.Struct("<4Q4s")
-_PACKED_BLOCK: Final = struct.Struct("<4Q4sB4Q16s")
+_PACKED_BLOCK: Final = struct.Struct("<B8Q16s")
 _SUM_BYTES: Final = 16
 _CODES: Final = {4: "I", 8: "Q"}
 _WIDTHS: Final = tuple(_CODES)
 _NO_COLUMN: Final = array("Q")
-_NO_COLUMNS: Final[list[array[int]]] = []
 _ALLOWED: Final = frozenset(bytes(widths) for widths in product(_WIDTHS, _WIDTHS, (0, *_WIDTHS), _WIDTHS))
-# The packed form begins with the widths.
+# What the columns of a packed block begin with, and the least and the most that they take for an entry.
 _WIDTH_BYTES: Final = 4
+_ROW_BYTES_MIN: Final = 12
+_ROW_BYTES_MAX: Final = 32
+FORM_BYTES: Final = 1
 BLOCK_BYTES: Final = _BLOCK.size
-HEAD_BYTES: Final = BLOCK_BYTES + 1
 PACKED_HEAD_BYTES: Final = _PACKED_BLOCK.size
 
 
+def block_parts(block: Block, count: int) -> list[bytes]:
+    """The first `count` entries of a block as they lie in a file, packed if the block is packed already."""
+    cold = block.cold
+    ms_base, counter_base = block.bases()
+    if cold is not None and cold.packed and count == block.count:
+        form = _PACKED | (_TRANSPOSED if cold.is_transposed else 0) | (_LISTED if block.lists_counters() else 0)
+        first = (cold.first_ms, cold.first_seq, cold.first_listed, cold.counter_sum)
+        return packed_parts(form, (count, block.byte_count, ms_base, counter_base), first, cold.packed)
+    data = block.data() if count == block.count else block.entry_slice(0, count)
+    columns = block.kept(count)[2]
+    return raw_parts(ms_base, counter_base, columns, data, count)
+
+
+def raw_parts(ms_base: int, counter_base: int, columns: list[array[int]], data: bytes, count: int) -> list[bytes]:
+    head = _BLOCK.pack(count, len(data), ms_base, counter_base, widths_of(columns))
+    return [_RAW_FORM, head, *[column_bytes(column) for column in columns], data]
+
+
+def packed_parts(
+    form: int, about: tuple[int, int, int, int], first: tuple[int, int, int, int], packed: bytes
+) -> list[bytes]:
+    """A packed block of these entries, bytes and bases, with its first ID, and first and sum of the list."""
+    ms, seq, first_listed, total = first
+    sum_bytes = total.to_bytes(_SUM_BYTES, "little")
+    return [_PACKED_BLOCK.pack(form, *about, len(packed), ms, seq, first_listed, sum_bytes), packed]
+
+
 class BlockImage:
-    """The first `count` entries of a block, captured to be written: later changes of the block do not touch it."""
+    """A sealed block, captured to be packed by who writes it: what happens to the block later changes nothing. One
+    object and no list, so that captures give the garbage collector little to visit.
+    """
 
-    __slots__ = ("_bases", "_block", "_cold", "_columns", "_count", "_data", "_packs")
+    __slots__ = ("_block", "_counter_base", "_data", "_ends", "_listed", "_ms", "_ms_base", "_seq", "at", "byte_count")
 
-    def __init__(self, block: Block, count: int, packs: bool) -> None:
-        """With `packs`, the entries are packed when they are written."""
-        cold = block.cold
+    def __init__(self, block: Block) -> None:
         self._block = block
-        self._count = count
-        self._bases = block.bases()
-        self._packs = packs and cold is None
-        self._cold = cold if cold is not None and cold.packed and count == block.count else None
-        self._columns, self._data = _NO_COLUMNS, b""
-        if self._cold is None:
-            self._columns = block.kept(count)[2]
-            self._data = block.data() if count == block.count else block.entry_slice(0, count)
+        self._ms_base, self._counter_base, columns = block.kept(block.count)
+        self._ms, self._seq, self._listed, self._ends = columns
+        self._data = block.data()
+        # Its number among the parts of a section.
+        self.at = 0
+        # What it takes in memory until it is written.
+        self.byte_count = len(self._data) + block.count * sum(widths_of(columns))
 
-    def byte_count(self) -> int:
-        """About what the entries take in memory."""
-        if self._cold is not None:
-            return len(self._cold.packed)
-        return len(self._data) + self._count * sum(widths_of(self._columns))
+    def payload(self) -> bytes:
+        """What is to be packed."""
+        return folded([self._ms, self._seq, self._listed, self._ends], self._data)
 
-    def parts(self, codec: Codec) -> list[bytes]:
-        """The block as it lies in a file; it is told how much it takes there, which is for checkpoints alone."""
-        parts = self._packed_parts(codec) or self._raw_parts()
-        self._block.stored_bytes = sum([len(part) for part in parts])
-        return parts
+    def bytes_of(self, packed: bytes) -> bytes:
+        """The block as it lies in a file, if this is the packed form; nothing if it is to stay raw."""
+        ms, listed, count = self._ms, self._listed, len(self._ms)
+        if packed:
+            about = (count, len(self._data), self._ms_base, self._counter_base)
+            first = (self._ms_base + ms[0], self._seq[0], listed[0] if listed else 0, sum(listed))
+            found = b"".join(packed_parts(_PACKED | (_LISTED if listed else 0), about, first, packed))
+        else:
+            columns = [ms, self._seq, listed, self._ends]
+            found = b"".join(raw_parts(self._ms_base, self._counter_base, columns, self._data, count))
+        # For checkpoints alone, which look at it once everything is written.
+        self._block.stored_bytes = len(found)
+        return found
 
-    def _raw_parts(self) -> list[bytes]:
-        head = _BLOCK.pack(self._count, len(self._data), *self._bases, widths_of(self._columns))
-        return [head, bytes([_RAW]), *[column_bytes(column) for column in self._columns], self._data]
 
-    def _packed_parts(self, codec: Codec) -> list[bytes]:
-        """Nothing if the block is to be raw."""
-        cold = self._cold
-        if cold is not None:
-            columns, data = cold.unpacked(codec, self._count, self._bases[0])
-            form = _TRANSPOSED if cold.is_transposed else _PACKED
-            return self._parts_of(columns, len(data), form, cold.packed)
-        packed = codec.packed(folded(self._columns, self._data)) if self._packs else b""
-        return self._parts_of(self._columns, len(self._data), _PACKED, packed) if packed else []
+class Packer:
+    """Packs blocks, on one thread."""
 
-    def _parts_of(self, columns: list[array[int]], data_bytes: int, form: int, packed: bytes) -> list[bytes]:
-        ms_base, counter_base = self._bases
-        ms, seq, listed, _ = columns
-        first = counter_base + (listed[0] if listed else 0)
-        total = sum(listed).to_bytes(_SUM_BYTES, "little")
-        about = (len(packed), ms_base + ms[0], seq[0], first, total)
-        head = _PACKED_BLOCK.pack(self._count, data_bytes, ms_base, counter_base, widths_of(columns), form, *about)
-        return [head, packed]
+    __slots__ = ("_codec",)
+
+    def __init__(self) -> None:
+        self._codec = Codec()
+
+    def pack(self, images: list[BlockImage]) -> list[bytes]:
+        """These blocks as they lie in a file."""
+        packed = self._codec.all_packed([image.payload() for image in images])
+        return [image.bytes_of(form) for image, form in zip(images, packed, strict=True)]
 
 
 def widths_of(columns: list[array[int]]) -> bytes:
@@ -114,12 +144,12 @@ def widths_of(columns: list[array[int]]) -> bytes:
 
 
 class BlockReader:
-    """Reads blocks from the sections of block files, in order; `placed` are all that were read, by place. Packed ones
+    """Reads blocks from the sections of block files, in order; `blocks` are all that were read, by place. Packed ones
     belong to this shelf.
     """
 
     def __init__(self, shelf: Shelf) -> None:
-        self.placed: dict[int, Placed] = {}
+        self.blocks: dict[int, Block] = {}
         self._shelf = shelf
         self._name = ""
         self._is_raw = False
@@ -137,71 +167,68 @@ class BlockReader:
     def take(self, offset: int, payload: bytes) -> None:
         """Take the payload of a section, which begins at this offset of the file."""
         at = 0
-        head_bytes = BLOCK_BYTES if self._is_raw else HEAD_BYTES
         while at < len(payload):
-            if len(payload) - at < head_bytes:
-                raise CheckpointDamaged(self._name, offset + at, "a block header is truncated")
-            form = _RAW if self._is_raw else payload[at + BLOCK_BYTES]
-            place = self._base + (offset + at if self._is_raw else self._index)
-            self._index += 1
             try:
-                if form == _RAW:
-                    after = self._take_raw(payload, at, at + head_bytes, place)
+                if self._is_raw:
+                    block, after = read_raw(payload, at)
+                    block.place = self._base + offset + at
                 else:
-                    after = self._take_packed(payload, at, form, place)
+                    is_raw = payload[at] == _RAW
+                    block, after = read_raw(payload, at + FORM_BYTES) if is_raw else self._read_packed(payload, at)
+                    block.place = self._base + self._index
+                    self._index += 1
             except CodecError as misfit:
                 raise CheckpointDamaged(self._name, offset + at, str(misfit)) from misfit
+            block.stored_count, block.stored_bytes = block.count, after - at
+            self.blocks[block.place] = block
             at = after
 
-    def _take_raw(self, payload: bytes, at: int, begin: int, place: int) -> int:
-        """Read the block at `at`, the content of which begins at `begin`; returns where it ends."""
-        head: tuple[int, int, int, int, bytes] = _BLOCK.unpack_from(payload, at)
-        count, data_bytes, ms_base, counter_base, widths = head
-        columns_end = begin + count * sum(widths)
-        after = columns_end + data_bytes
-        if not count or after > len(payload) or widths not in _ALLOWED:
-            raise CodecError(f"a block of {count} entries does not fit its section")
-        columns = read_columns(payload, begin, count, widths)
-        if columns[-1][-1] != data_bytes:
-            raise CodecError("the ends of a block do not match its data")
-        block = Block.of_kept(ms_base, counter_base, columns, payload[columns_end:after])
-        self._place((block, block.id_at(0), block.counter_at(0)), place, after - at)
-        return after
-
-    def _take_packed(self, payload: bytes, at: int, form: int, place: int) -> int:
+    def _read_packed(self, payload: bytes, at: int) -> tuple[Block, int]:
+        """The block at `at`, and where it ends."""
         begin = at + PACKED_HEAD_BYTES
         if begin > len(payload):
             raise CodecError("the head of a packed block is truncated")
-        head: tuple[int, int, int, int, bytes, int, int, int, int, int, bytes] = _PACKED_BLOCK.unpack_from(payload, at)
-        count, data_bytes, ms_base, counter_base, widths, _, packed_bytes, first_ms, first_seq, first, total = head
+        head: tuple[int, int, int, int, int, int, int, int, int, bytes] = _PACKED_BLOCK.unpack_from(payload, at)
+        form, count, data_bytes, ms_base, counter_base, packed_bytes, first_ms, first_seq, first_listed, total = head
         after = begin + packed_bytes
-        if not count or after > len(payload) or widths not in _ALLOWED or form > _TRANSPOSED:
+        if not count or after > len(payload) or not form & _PACKED or form > _FORMS:
             raise CodecError(f"a packed block of {count} entries does not fit its section")
-        packed = payload[begin:after]
-        is_transposed, is_listed = form == _TRANSPOSED, widths[2] > 0
-        require_size(packed, _WIDTH_BYTES + count * sum(widths), data_bytes, is_transposed)
-        cold = Cold(self._shelf, packed, int.from_bytes(total, "little") if is_listed else 0, is_transposed)
-        block = Block.of_packed(ms_base, counter_base, is_listed, count, data_bytes, cold)
-        self._place((block, (first_ms, first_seq), first), place, after - at)
-        return after
-
-    def _place(self, placed: Placed, place: int, byte_count: int) -> None:
-        block = placed[0]
-        block.place = place
-        block.stored_count, block.stored_bytes = block.count, byte_count
-        self.placed[place] = placed
+        cold = Cold(self._shelf, payload[begin:after], form & _TRANSPOSED > 0)
+        require_size(cold, count, data_bytes)
+        cold.first_ms, cold.first_seq = first_ms, first_seq
+        is_listed = form & _LISTED > 0
+        if is_listed:
+            cold.first_listed, cold.counter_sum = first_listed, int.from_bytes(total, "little")
+        return Block.of_packed(ms_base, counter_base, is_listed, count, data_bytes, cold), after
 
 
-def require_size(packed: bytes, before_data: int, data_bytes: int, is_transposed: bool) -> None:
-    """Compare what the packed form says that it will unpack to with the head of its block. The bytes themselves are
-    what was written: the checksum of the section has said so.
-    """
+def read_raw(payload: bytes, at: int) -> tuple[Block, int]:
+    """The raw block that has its head at `at`, and where it ends."""
+    begin = at + BLOCK_BYTES
+    if begin > len(payload):
+        raise CodecError("a block header is truncated")
+    head: tuple[int, int, int, int, bytes] = _BLOCK.unpack_from(payload, at)
+    count, data_bytes, ms_base, counter_base, widths = head
+    columns_end = begin + count * sum(widths)
+    after = columns_end + data_bytes
+    if not count or after > len(payload) or widths not in _ALLOWED:
+        raise CodecError(f"a block of {count} entries does not fit its section")
+    columns = read_columns(payload, begin, count, widths)
+    if columns[-1][-1] != data_bytes:
+        raise CodecError("the ends of a block do not match its data")
+    return Block.of_kept(ms_base, counter_base, columns, payload[columns_end:after]), after
+
+
+def require_size(cold: Cold, count: int, data_bytes: int) -> None:
+    """Compare what the packed form says that it unpacks to with the head of its block."""
     try:
-        size = frame_content_size(packed)
+        size = frame_content_size(cold.packed)
     except ZstdError as error:
         raise CodecError(f"a packed block is none: {error}") from error
-    if size < before_data or (size != before_data + data_bytes and not is_transposed):
-        raise CodecError(f"a packed block holds {size} bytes, and its head says {before_data} and {data_bytes}")
+    rows_bytes = size - _WIDTH_BYTES - (0 if cold.is_transposed else data_bytes)
+    fits = rows_bytes % count == 0 and rows_bytes <= _ROW_BYTES_MAX * count
+    if rows_bytes < _ROW_BYTES_MIN * count or not (fits or cold.is_transposed):
+        raise CodecError(f"a packed block of {count} entries and {data_bytes} bytes of data unpacks to {size} bytes")
 
 
 def read_columns(payload: bytes, at: int, count: int, widths: bytes) -> list[array[int]]:

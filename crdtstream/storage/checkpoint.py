@@ -29,12 +29,11 @@ from contextlib import suppress
 import msgpack
 
 from crdtstream.core.block import Block
-from crdtstream.core.cold import Codec
 from crdtstream.core.effects import Key
 from crdtstream.protocols.manifest import Manifest, encode_manifest
 from crdtstream.protocols.rows import Row
 from crdtstream.protocols.state_rows import TreeImage, span_row, tree_row
-from crdtstream.storage.blocks import PLACE_BITS, BlockImage
+from crdtstream.storage.blocks import PLACE_BITS, BlockImage, Packer, block_parts
 from crdtstream.storage.disk import Disk, DiskError, DiskFull
 from crdtstream.storage.log import Log
 from crdtstream.storage.sections import HEADER_BYTES, Draft, Section, write_section
@@ -86,15 +85,17 @@ class Writer:
         self._draft: Draft | None = None
         self.drafts: list[Draft] = []
 
-    def add(self, rows: list[bytes]) -> None:
+    def add(self, parts: list[bytes]) -> int:
+        """Add a block, or rows; return the place of the block."""
         draft = self._open()
-        draft.add(rows)
+        place = draft.add(parts)
         self._emit_if_full(draft)
+        return place
 
-    def add_block(self, image: BlockImage) -> int:
-        """Add the block; return its place."""
+    def add_image(self, image: BlockImage) -> int:
+        """Add a block that is to be packed; return its place."""
         draft = self._open()
-        place = draft.add_block(image)
+        place = draft.add_image(image)
         self._emit_if_full(draft)
         return place
 
@@ -222,7 +223,12 @@ class Capture:
                 return False
             if number >= self._first:
                 return False
-        block.place = self._blocks.add_block(BlockImage(block, count, packs and block.sealed))
+        if packs and block.sealed and block.cold is None:
+            block.place = self._blocks.add_image(BlockImage(block))
+        else:
+            parts = block_parts(block, count)
+            block.place = self._blocks.add(parts)
+            block.stored_bytes = sum([len(part) for part in parts])
         block.stored_count = count
         return True
 
@@ -243,7 +249,7 @@ class Checkpointer:
         self._doomed: set[int] = set()
         self._next_number = 1 + max((number_of(name) for name in checkpoint_names(disk)), default=0)
         # For `write`, which may run on another thread than the region.
-        self._codec = Codec()
+        self._packer = Packer()
         self._certain = True
         self._bytes_before = 0
         self._bytes_began = 0
@@ -275,7 +281,7 @@ class Checkpointer:
 
     def write(self, sections: list[Section]) -> None:
         for section in sections:
-            write_section(self._disk, section, self._codec)
+            write_section(self._disk, section, self._packer)
 
     def commit(self, saved_ms: int) -> None:
         """Make the checkpoint durable, after everything that the steps collected is written."""

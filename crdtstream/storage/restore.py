@@ -48,7 +48,7 @@ def load_checkpoint(disk: Disk, stored: Stored) -> Manifest | None:
         blocks.begin(name, number, read_version(disk, name, number))
         for offset, payload in read_sections(disk, name, number, byte_count):
             blocks.take(offset, payload)
-    reader = StateReader(blocks.placed)
+    reader = StateReader(blocks.blocks)
     for number, byte_count in manifest.state_files:
         name = state_file(number)
         read_version(disk, name, number)

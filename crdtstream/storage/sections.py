@@ -8,7 +8,7 @@ section is valid only in the file and at the offset for which it was written.
 
 The payload of a state file is a sequence of rows, that of a block file a sequence of blocks (storage/blocks.py).
 `Draft` collects one section in memory; only `write_section` accesses the disk, and it may run on another thread. Blocks
-become bytes there, so the size of a file is known only once it is written.
+are packed there, so the size of a file is known only once it is written.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from crdtstream.core.cold import Codec
-from crdtstream.storage.blocks import PLACE_BITS, RAW_FORMAT, BlockImage
+from crdtstream.storage.blocks import PLACE_BITS, RAW_FORMAT, BlockImage, Packer
 from crdtstream.storage.checksums import crc32
 from crdtstream.storage.disk import Disk
 from crdtstream.storage.recovery import CheckpointDamaged
@@ -36,24 +35,28 @@ SECTION_BYTES = _SECTION.size
 
 
 class Section:
-    """What is to be written to a file next, rows or blocks; the last section of a file closes it."""
+    """What is to be written to a file next: parts, of which those of the images are missing; the last section of a file
+    closes it.
+    """
 
-    __slots__ = ("blocks", "closes", "draft", "parts")
+    __slots__ = ("_images", "_parts", "closes", "draft")
 
-    def __init__(self, draft: Draft, parts: list[bytes], blocks: list[BlockImage]) -> None:
+    def __init__(self, draft: Draft, parts: list[bytes], images: list[BlockImage]) -> None:
         self.draft = draft
-        self.parts = parts
-        self.blocks = blocks
         self.closes = False
+        self._parts = parts
+        self._images = images
 
-    def payload(self, codec: Codec) -> bytes:
-        return b"".join(self.parts + [part for block in self.blocks for part in block.parts(codec)])
+    def payload(self, packer: Packer) -> bytes:
+        for image, data in zip(self._images, packer.pack(self._images), strict=True):
+            self._parts[image.at] = data
+        return b"".join(self._parts)
 
 
 class Draft:
     """A file that is being written: the section being collected, and the size of what is in the file."""
 
-    __slots__ = ("_blocks", "_count", "_parts", "byte_count", "gathered_bytes", "name", "number", "taken_bytes")
+    __slots__ = ("_count", "_images", "_parts", "byte_count", "gathered_bytes", "name", "number", "taken_bytes")
 
     def __init__(self, name: str, number: int) -> None:
         self.name = name
@@ -65,16 +68,23 @@ class Draft:
         self.taken_bytes = 0
         self._count = 0
         self._parts: list[bytes] = []
-        self._blocks: list[BlockImage] = []
+        self._images: list[BlockImage] = []
 
-    def add(self, parts: list[bytes]) -> None:
+    def add(self, parts: list[bytes]) -> int:
+        """Add a block, or rows; return the place of the block."""
         self._parts += parts
         self.gathered_bytes += sum([len(part) for part in parts])
+        return self._next_place()
 
-    def add_block(self, image: BlockImage) -> int:
-        """Add the block; return its place."""
-        self._blocks.append(image)
-        self.gathered_bytes += image.byte_count()
+    def add_image(self, image: BlockImage) -> int:
+        """Add a block that is to be packed; return its place."""
+        image.at = len(self._parts)
+        self._parts.append(b"")
+        self._images.append(image)
+        self.gathered_bytes += image.byte_count
+        return self._next_place()
+
+    def _next_place(self) -> int:
         self._count += 1
         return self.number << PLACE_BITS | self._count - 1
 
@@ -82,17 +92,17 @@ class Draft:
         """Return what was collected as a section, possibly an empty one that closes the file; the next section follows
         it.
         """
-        section = Section(self, self._parts, self._blocks)
-        self._parts, self._blocks = [], []
+        section = Section(self, self._parts, self._images)
+        self._parts, self._images = [], []
         self.taken_bytes += self.gathered_bytes
         self.gathered_bytes = 0
         return section
 
 
-def write_section(disk: Disk, section: Section, codec: Codec) -> None:
+def write_section(disk: Disk, section: Section, packer: Packer) -> None:
     """Write a section. The first one of a file creates it; the last one makes its content durable, but not its name."""
     draft = section.draft
-    payload = section.payload(codec)
+    payload = section.payload(packer)
     if payload:
         _write_payload(disk, draft, payload)
     if section.closes:

@@ -163,6 +163,13 @@ def test_entries_of_one_shape_are_packed_column_by_column_where_that_pays() -> N
     assert noise.closed and noise.cold is not None and not noise.cold.is_transposed
 
 
+def test_the_first_id_and_counter_are_known_without_opening() -> None:
+    for gap in (1, 3):
+        rows = [(entry_id, counter * gap, entry) for entry_id, counter, entry in compressible(20, 100)]
+        block = packed(rows, Shelf(1 << 20))
+        assert (block.id_at(0), block.counter_at(0)) == rows[0][:2] and block.closed
+
+
 # The shelf
 
 
@@ -183,7 +190,7 @@ def test_a_shelf_keeps_to_its_limit_and_closes_the_oldest_first() -> None:
     shelf = Shelf(2 * size + 100)
     blocks = [packed(compressible(20, 100 * number), shelf) for number in range(1, 5)]
     for block in blocks:
-        block.id_at(0)
+        block.id_at(1)
         shelf.check()
     assert [block.closed for block in blocks] == [True, True, False, False]
     assert shelf.opened == 4
@@ -194,8 +201,8 @@ def test_a_block_that_was_read_has_another_chance() -> None:
     shelf = Shelf(2 * size + 100)
     blocks = [packed(compressible(20, 100 * number), shelf) for number in range(1, 4)]
     blocks[0].entry(0)
-    blocks[1].id_at(0)
-    blocks[2].id_at(0)
+    blocks[1].id_at(1)
+    blocks[2].id_at(1)
     assert [block.closed for block in blocks] == [False, True, False]
 
 

@@ -21,7 +21,6 @@ from crdtstream.protocols.rows import Row, Rows
 from crdtstream.protocols.state_rows import (
     _HOLDER,
     KNOWN_FIELDS,
-    Placed,
     StateReader,
     StreamImage,
     capture_stream,
@@ -94,14 +93,14 @@ def full_group() -> Group:
     return group
 
 
-def rows_of(image: StreamImage, blocks: dict[int, Placed]) -> list[Row]:
+def rows_of(image: StreamImage, blocks: dict[int, Block]) -> list[Row]:
     """As a checkpoint writes them; the places are made up."""
     rows = list(image.rows)
     for tree in image.trees:
         places = array("Q")
         for block in tree.blocks:
             place = len(blocks) + 1000
-            blocks[place] = (block, block.id_at(0), block.counter_at(0))
+            blocks[place] = block
             places.append(place)
         rows.append(tree_row(tree.slot, tree.head, places[:1]))
         rows.append(tree_row(tree.slot, tree.head, places[1:]))
@@ -111,7 +110,7 @@ def rows_of(image: StreamImage, blocks: dict[int, Placed]) -> list[Row]:
     return rows
 
 
-def read(rows: list[Row], blocks: dict[int, Placed]) -> list[tuple[tuple[int, bytes], Stream | None, int]]:
+def read(rows: list[Row], blocks: dict[int, Block]) -> list[tuple[tuple[int, bytes], Stream | None, int]]:
     reader = StateReader(blocks)
     parsed = Rows(b"".join(msgpack.packb(row) for row in rows))
     found = []
@@ -125,7 +124,7 @@ def read(rows: list[Row], blocks: dict[int, Placed]) -> list[tuple[tuple[int, by
 
 def test_all_that_is_kept_comes_back() -> None:
     stream = full_stream()
-    blocks: dict[int, Placed] = {}
+    blocks: dict[int, Block] = {}
     rows = rows_of(capture_stream(KEY, stream, 77), blocks)
     rows += rows_of(capture_stream((0, b"gone"), None, 78), blocks)
     rows += rows_of(capture_stream((0, b""), Stream(), 79), blocks)
@@ -151,7 +150,7 @@ def test_a_capture_stays_as_it_was() -> None:
     group.delivered = ByOrigin(IntervalSet)
     stream.metas = ByOrigin(OriginMeta)
     stream.trees[1].remove_counters(50, 60)
-    blocks: dict[int, Placed] = {}
+    blocks: dict[int, Block] = {}
     ((_, found, _),) = read(rows_of(image, blocks), blocks)
     assert plain(found) == before
 
@@ -168,7 +167,7 @@ def test_metadata_without_a_dropped_counter_is_as_before_format_3() -> None:
 
 
 def test_a_holder_of_nothing_is_refused() -> None:
-    blocks: dict[int, Placed] = {}
+    blocks: dict[int, Block] = {}
     rows = rows_of(capture_stream(KEY, full_stream(), 77), blocks)
     at = next(at for at, row in enumerate(rows) if row[0] == _HOLDER)
     rows.insert(at, (_HOLDER, 1_000, b"ghost"))
@@ -178,7 +177,7 @@ def test_a_holder_of_nothing_is_refused() -> None:
 
 def test_bad_rows_are_refused() -> None:
     """Every value of every row, replaced by others of the wrong kind."""
-    blocks: dict[int, Placed] = {}
+    blocks: dict[int, Block] = {}
     rows = rows_of(capture_stream(KEY, full_stream(), 77), blocks)
     wrong: list[object] = [None, -1, 2**40, b"x", "text", ()]
     refused = 0
