@@ -99,8 +99,8 @@ KNOWN_FIELDS: Final[dict[type, str]] = {
     Span: "consumers delivered_ms deliveries ms newest_ms oldest_ms seq shared",
     BlockList: "_blocks _head _holes _low_counters _low_ids byte_count count tail",
     EntryTree: "",
-    Content: "_ends _listed chunks closed cold count ms ms_base read sealed seq",
-    Block: "_counter_base _joined _sum _summed byte_count place stored_bytes stored_count",
+    Content: "_ends _joined _listed chunks closed cold count ms ms_base read sealed seq",
+    Block: "_counter_base _sum _summed byte_count place stored_bytes stored_count",
 }
 
 
