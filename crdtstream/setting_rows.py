@@ -229,7 +229,8 @@ LIMIT_GROUPS: Groups = (
             row(
                 "cold_after_ms",
                 "How long nobody must have read a full block of entries, at least, before an idle region compresses it;"
-                " 0 for never.",
+                " 0 for never. Checkpoints compress blocks whatever it is, and a start leaves them so until they are"
+                " read.",
                 AT_ONCE,
             ),
             row("open_blocks_bytes_max", "Memory for compressed blocks that were opened to be read.", AT_ONCE),

@@ -10,6 +10,8 @@ lie beside each other. IDs are left out, because the columns of the block have t
 Nothing is assumed of the tokens but their number and where the IDs are, so every sequence of bytes that has these comes
 back as it was.
 
+Checkpoints keep the result on disk inside packed blocks, so it is part of their format.
+
 Reference: column stores, such as C-Store (Stonebraker et al., 2005).
 """
 

@@ -224,7 +224,7 @@ def require_size(cold: Cold, count: int, data_bytes: int) -> None:
     try:
         size = frame_content_size(cold.packed)
     except ZstdError as error:
-        raise CodecError(f"a packed block is none: {error}") from error
+        raise CodecError(f"a packed block is not valid zstd data: {error}") from error
     rows_bytes = size - _WIDTH_BYTES - (0 if cold.is_transposed else data_bytes)
     fits = rows_bytes % count == 0 and rows_bytes <= _ROW_BYTES_MAX * count
     if rows_bytes < _ROW_BYTES_MIN * count or not (fits or cold.is_transposed):
