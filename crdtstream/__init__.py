@@ -37,8 +37,9 @@ A pipeline of XADDs to one key takes this route once, as a burst (`commands.burs
 request is parsed, and the fields of all are taken as they arrived (`protocols.alike`).
 
 **Memory.** Full blocks that nobody reads are compressed while the region is idle, and opened when they are read
-(`core.cold`, `core.transposing`, `core.cooling`, `runtime.cooler`). Scattered removals are noted as holes of a block,
-and cut out together (`core.holes`, `core.block_list`). A group keeps its place behind its last read (`core.place`).
+(`core.cold`, `core.transposing`, `core.cooling`, `runtime.cooler`). Checkpoints hold them compressed, and a start opens
+none (`storage.blocks`). Scattered removals are noted as holes of a block, and cut out together (`core.holes`,
+`core.block_list`). A group keeps its place behind its last read (`core.place`).
 
 **Route of one bulk Write.** `runtime.bulk_server` (gRPC, admission, slices) -> `runtime.bulk_calls` (messages) ->
 `bulk.rows` (every row checked) -> `bulk.writing` (IDs, blocks) -> `core.replica`, one effect for each block; then as

@@ -356,6 +356,22 @@ def test_unchanged_blocks_are_not_written_again() -> None:
     assert not {name for name in again - named if name.startswith("blocks-")}
 
 
+def test_a_start_opens_no_block() -> None:
+    """What is full is packed on disk and closed after the start; the last block of a tree is neither."""
+    cluster = Cluster(1, STRICT, limits=LIMITS)
+    region = cluster.machines[1]
+    fill(cluster, 40)
+    region.checkpoint()
+    before = lasting(region.node)
+    cluster.restart(1)
+    streams = region.node.replica.keyspace.databases[0]
+    trees = [tree.blocks()[0] for name in (b"x", b"y", b"z") for tree in streams[name].trees.values()]
+    assert all(block.closed for blocks in trees for block in blocks[:-1]) and all(len(blocks) > 1 for blocks in trees)
+    assert not any(blocks[-1].closed for blocks in trees) and region.node.shelf.opened == 0
+    region.node.check()
+    assert same(lasting(region.node), before)
+
+
 @pytest.mark.interpreted
 def test_files_of_dead_blocks_go() -> None:
     cluster, region, disk = busy_region()
