@@ -36,6 +36,9 @@ block; then the log, and progress is reported back.
 A pipeline of XADDs to one key takes this route once, as a burst (`commands.bursts`, `core.bursts`); only the first
 request is parsed, and the fields of all are taken as they arrived (`protocols.alike`).
 
+**Numbers.** Compiled code makes an object of each number that leaves an `array`, so where IDs are searched or compared,
+columns are read as native numbers (`core.native`).
+
 **Memory.** Full blocks that nobody reads are compressed while the region is idle, and opened when they are read
 (`core.cold`, `core.transposing`, `core.cooling`, `runtime.cooler`). Checkpoints hold them compressed, and a start opens
 none (`storage.blocks`). Scattered removals are noted as holes of a block, and cut out together (`core.holes`,

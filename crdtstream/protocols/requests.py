@@ -20,6 +20,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from crdtstream.core.entry_id import PLAIN_DIGITS
+
 KIB: Final = 1024
 INLINE_BYTES_MAX: Final = 64 * KIB
 BULK_BYTES_MAX: Final = 512 * KIB * KIB
@@ -35,8 +37,6 @@ CR: Final = 13
 BULK_BYTES_MIN: Final = 6
 REQUEST_BYTES_MIN: Final = 4 + BULK_BYTES_MIN
 PLAIN_NUMBER_MAX: Final = 10**9
-# A number of so many digits is below 2^63.
-PLAIN_DIGITS: Final = 18
 I64_MIN: Final = -(2**63)
 I64_MAX: Final = 2**63 - 1
 LINE_END_BYTES: Final = 2

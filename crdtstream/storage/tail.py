@@ -1,9 +1,9 @@
 """The newest records of the log, kept for a reader that keeps up with it, so that it need not read back what was just
 written.
 
-Records are kept only while they are asked for. Nothing is kept until a reader has reached the end of the log, and
-nothing more once `TAIL_BYTES_MAX` has been appended since the last read. A read drops what comes before it, so whoever
-lags behind the foremost reader reads from disk.
+Records are kept only while somebody reads them. Keeping begins when a reader reaches the end of the log, and ends when
+more than `TAIL_BYTES_MAX` is kept unread. A read drops the records before it, so a reader that lags behind the fastest
+one reads from disk.
 
 Invariant: positions are contiguous, and the last one is that of the log, unless nothing is kept.
 """
