@@ -360,7 +360,7 @@ def test_a_start_opens_no_block() -> None:
     """What is full is packed on disk and closed after the start; the last block of a tree is neither."""
     cluster = Cluster(1, STRICT, limits=LIMITS)
     region = cluster.machines[1]
-    fill(cluster, 40)
+    fill(cluster, 4000)  # compiled, a block has its real size
     region.checkpoint()
     before = lasting(region.node)
     cluster.restart(1)
