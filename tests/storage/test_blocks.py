@@ -13,10 +13,10 @@ from crdtstream.core.cold import Shelf
 from crdtstream.core.encoding import encode_entry
 from crdtstream.protocols.columns import column_bytes
 from crdtstream.storage.blocks import (
-    BLOCK_BYTES,
     FORM_BYTES,
     PACKED_HEAD_BYTES,
     RAW_FORMAT,
+    RAW_HEAD_BYTES,
     BlockImage,
     BlockReader,
     Packer,
@@ -25,7 +25,7 @@ from crdtstream.storage.blocks import (
 from crdtstream.storage.recovery import CheckpointDamaged
 from crdtstream.storage.sections import FORMAT_VERSION
 
-WIDTHS_OFFSET = FORM_BYTES + BLOCK_BYTES - 4
+WIDTHS_OFFSET = FORM_BYTES + RAW_HEAD_BYTES - 4
 DATA_OFFSET = FORM_BYTES + 8
 # In the head of a packed block: its bytes, behind entries, data and bases.
 PACKED_OFFSET = FORM_BYTES + 32
