@@ -79,7 +79,7 @@ forgotten and the log truncated (`core.collection`, `storage.checkpoint`).
 acknowledgements once they are contiguous. Consumers, pending entries and cursors are local facts, logged here and never
 sent.
 
-The reasons of the design are in `docs/decisions.md`, what users notice of a change is in `CHANGELOG.md`.
+The reasons for the design are in `docs/decisions.md`, what users notice of a change is in `CHANGELOG.md`.
 """
 
 __version__ = "0.1.0"

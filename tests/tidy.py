@@ -61,7 +61,6 @@ PURE = frozenset(
 # processes sees not even these: a command line, a log, and what redis-py returns; nor do texts that others play.
 CLIENTS: dict[str, frozenset[str]] = {
     "spark": frozenset({"bulk", "protocols"}),
-    "dashboard": frozenset({"protocols"}),
     "processes": frozenset(),
     "scenarios": frozenset(),
     "migration": frozenset(),
