@@ -104,7 +104,7 @@ class VersionVector:
 
     def drop(self, slot: int) -> None:
         self._all().pop(slot, None)
-        self._slot = NO_SLOT
+        self._slot, self._counter = NO_SLOT, 0
 
     def descends(self, other: VersionVector) -> bool:
         """True if this vector covers everything that `other` covers (>=)."""

@@ -124,7 +124,7 @@ class BlockImage:
         return found
 
 
-class Packer:
+class BlockPacker:
     """Packs blocks, on one thread."""
 
     __slots__ = ("_codec",)

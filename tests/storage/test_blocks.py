@@ -18,8 +18,8 @@ from crdtstream.storage.blocks import (
     RAW_FORMAT,
     RAW_HEAD_BYTES,
     BlockImage,
+    BlockPacker,
     BlockReader,
-    Packer,
     block_parts,
 )
 from crdtstream.storage.recovery import CheckpointDamaged
@@ -60,7 +60,7 @@ def written(block: Block, count: int) -> bytes:
 
 
 def packed_by_writer(block: Block) -> bytes:
-    return Packer().pack([BlockImage(block)])[0]
+    return BlockPacker().pack([BlockImage(block)])[0]
 
 
 def as_format_2(block: Block, count: int) -> bytes:
@@ -151,7 +151,7 @@ def test_what_is_captured_stays_as_it_was() -> None:
     block = block_of(NOW_MS, 1, 1, sealed=True, count=64)
     image, expected = BlockImage(block), packed_by_writer(block)
     block.pack(Shelf(1 << 20))
-    assert Packer().pack([image]) == [expected]
+    assert BlockPacker().pack([image]) == [expected]
 
 
 @pytest.mark.parametrize(
