@@ -41,7 +41,7 @@ columns are read as native numbers (`core.native`).
 
 **Memory.** Full blocks that nobody reads are compressed while the region is idle, and opened when they are read
 (`core.cold`, `core.transposing`, `core.cooling`, `runtime.cooler`). Checkpoints hold them compressed, and a start opens
-none (`storage.blocks`). Scattered removals are noted as holes of a block, and cut out together (`core.holes`,
+none that no trim cut (`storage.blocks`). Scattered removals are noted as holes of a block, and cut out together (`core.holes`,
 `core.block_list`). A group keeps its place behind its last read (`core.place`).
 
 **Route of one bulk Write.** `runtime.bulk_server` (gRPC, admission, slices) -> `runtime.bulk_calls` (messages) ->
