@@ -11,7 +11,6 @@ import pytest
 
 from crdtstream.core.entry_id import STRICT
 from crdtstream.storage.segment import FRAME_BYTES, HEADER_BYTES, segment_names
-from crdtstream.storage.tail import Tail
 from simulations.cluster import Cluster
 from tests.state_transfers import LIMITS, add, assert_equal, run, settle, told
 
@@ -19,20 +18,21 @@ ROT_LIMITS = replace(LIMITS, segment_bytes_max=500)
 
 
 def apart(regions: int = 2) -> Cluster:
-    """The last region is away, and lacks much of what region 1 has on its disk."""
+    """The last region is away, and lacks much of what region 1 has on its disk, and not in memory: since it started,
+    nobody has read its log to the end.
+    """
     cluster = Cluster(regions, STRICT, limits=ROT_LIMITS)
     settle(cluster)
     cluster.cut(1, regions)
+    cluster.restart(1)
     add(cluster, 1, 40)
     cluster.machines[1].sync()
     return cluster
 
 
-def rot(cluster: Cluster, at: int, is_kept: bool = False) -> str:
-    """A bit of the first record in one of region 1's segments; without `is_kept` nobody is served from memory."""
-    disk, log = cluster.machines[1].disk, cluster.machines[1].log
-    if not is_kept:
-        log._tail = Tail()
+def rot(cluster: Cluster, at: int) -> str:
+    """A bit of the first record in one of region 1's segments."""
+    disk = cluster.machines[1].disk
     name = segment_names(disk)[at]
     disk.flip_bit(name, HEADER_BYTES + FRAME_BYTES + 20)
     return name
@@ -82,6 +82,7 @@ def test_who_lacks_nothing_of_what_rotted_is_served_on() -> None:
     settle(cluster)
     cluster.cut(1, 3)
     cluster.cut(2, 3)
+    cluster.restart(1)
     add(cluster, 1, 40)
     cluster.sync()
     rot(cluster, -1)
@@ -98,7 +99,7 @@ def test_who_lacks_nothing_of_what_rotted_is_served_on() -> None:
 def test_rot_that_nobody_needs_is_not_read() -> None:
     cluster = apart(3)
     cluster.sync()
-    rot(cluster, -1, is_kept=True)
+    rot(cluster, -1)
     cluster.cut(2, 3)
     cluster.heal(1, 3)
     add(cluster, 1)
@@ -108,10 +109,23 @@ def test_rot_that_nobody_needs_is_not_read() -> None:
     assert told(cluster, 1, "state transfer") == 0
 
 
+def test_who_keeps_up_is_served_from_memory() -> None:
+    cluster = Cluster(2, STRICT, limits=ROT_LIMITS)
+    settle(cluster)
+    add(cluster, 1, 40)
+    cluster.machines[1].sync()
+    rot(cluster, -1)
+    cluster.sync()
+    assert_equal(cluster)
+    assert cluster.machines[1].log.damages == []
+    assert told(cluster, 1, "state transfer") == 0
+
+
 def test_rot_that_is_met_while_a_state_goes() -> None:
     """What follows the state lies behind the damage: another state goes."""
     cluster = apart()
     cluster.machines[1].cut_log()
+    add(cluster, 1, 10)  # or the first read of the log would be one to its end
     cluster.heal(1, 2)
     for _ in range(4):
         cluster.carry_one(1, 2)

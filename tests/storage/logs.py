@@ -1,8 +1,11 @@
-"""Logs on simulated disks, and turns of records for them."""
+"""Logs on simulated disks, turns of records for them, and calls of the kernel that fail."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from random import Random
+from typing import NoReturn
 
 from crdtstream.storage.disk import Disk
 from crdtstream.storage.log import Log, Record, open_log
@@ -37,6 +40,15 @@ def read_all(log: Log, position: int, bytes_max: int) -> Kept:
 
 def turn(count: int, size: int = 100, start: int = 0) -> Kept:
     return [((start + i) % 7, b"%d:" % (start + i) + b"p" * size) for i in range(count)]
+
+
+def failing(number: int) -> Callable[..., NoReturn]:
+    """A system call that fails with this error."""
+
+    def fail(*_: object) -> NoReturn:
+        raise OSError(number, os.strerror(number))
+
+    return fail
 
 
 class Run:

@@ -11,6 +11,7 @@ import pytest
 
 from crdtstream.storage.disk import Disk, DiskFailed, DiskFull, DiskLocked, RealDisk
 from simulations.disk import SimulatedDisk
+from tests.storage.logs import failing
 
 
 @pytest.fixture
@@ -146,7 +147,7 @@ def test_files_are_private(real: RealDisk) -> None:
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 def test_full_disk_leaves_no_file_behind(real: RealDisk, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     real.create("a", 100)
-    monkeypatch.setattr(os, "posix_fallocate", _failing(number))
+    monkeypatch.setattr(os, "posix_fallocate", failing(number))
     with pytest.raises(DiskFull) as caught:
         real.create("b", 100)
     assert caught.value.errno == number
@@ -157,7 +158,7 @@ def test_full_disk_leaves_no_file_behind(real: RealDisk, monkeypatch: pytest.Mon
 
 
 def test_room_that_cannot_be_held_is_sparse(real: RealDisk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "posix_fallocate", _failing(errno.EOPNOTSUPP))
+    monkeypatch.setattr(os, "posix_fallocate", failing(errno.EOPNOTSUPP))
     real.create("a", 100)
     assert real.size("a") == 100
     real.reserve("a", 50)
@@ -166,7 +167,7 @@ def test_room_that_cannot_be_held_is_sparse(real: RealDisk, monkeypatch: pytest.
 
 def test_other_errors_are_failures_with_the_path(real: RealDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     real.create("a", 100)
-    monkeypatch.setattr(os, "fdatasync", _failing(errno.EIO))
+    monkeypatch.setattr(os, "fdatasync", failing(errno.EIO))
     with pytest.raises(DiskFailed, match=r"cannot sync .*/data/a: Input/output error"):
         real.sync("a")
 
@@ -185,10 +186,3 @@ def test_short_writes_of_parts_are_continued(real: RealDisk, monkeypatch: pytest
     real.create("a", 0)
     real.write_parts("a", 2, [b"0123", b"", b"456789"])
     assert real.read("a", 0, 99) == b"\0\x000123456789"
-
-
-def _failing(number: int) -> object:
-    def fail(*_: object) -> None:
-        raise OSError(number, os.strerror(number))
-
-    return fail

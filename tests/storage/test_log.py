@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -19,7 +23,7 @@ from crdtstream.storage.segment import (
     segment_name,
 )
 from simulations.disk import SimulatedDisk
-from tests.storage.logs import SEGMENT_BYTES, Kept, opened, read_all, turn
+from tests.storage.logs import SEGMENT_BYTES, Kept, failing, opened, read_all, turn
 
 # Appending and reading
 
@@ -345,3 +349,42 @@ def test_real_torn_tail_is_cut(tmp_path: Path) -> None:
     log.append(turn(5))
     assert opened(disk)[1] == turn(3) + turn(5)
     disk.close()
+
+
+@pytest.mark.parametrize(("taken", "whole"), [(0, 341), (1, 341), (3, 342)])
+def test_a_disk_that_fills_inside_a_turn_ends_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: int, whole: int
+) -> None:
+    """The kernel takes 1024 parts at once, three for a record; of the others only some, or none at all."""
+    disk = RealDisk(str(tmp_path))
+    log, _ = opened(disk, 100_000)
+    log.append(turn(5))
+    reason = re.escape(f"cannot write {tmp_path / segment_name(1)}: No space left on device")
+    with monkeypatch.context() as patch:
+        fill_disk(patch, taken)
+        with pytest.raises(LogFailed, match=reason):
+            log.append(turn(400))
+    for action in (lambda: log.append(turn(1)), log.sync, lambda: log.read(1, 1), lambda: log.has_room(1)):
+        with pytest.raises(LogFailed, match=reason):
+            action()
+    disk.close()
+    disk = RealDisk(str(tmp_path))
+    log, kept = opened(disk, 100_000)
+    assert kept == turn(5) + turn(400)[:whole]
+    assert log.cut is not None and log.cut.position == len(kept) + 1
+    log.append(turn(400))
+    assert opened(disk, 100_000)[1] == kept + turn(400)
+    disk.close()
+
+
+def fill_disk(patch: pytest.MonkeyPatch, taken: int) -> None:
+    """So many parts of the second write fit, then nothing does."""
+    vectored = os.pwritev
+
+    def short(descriptor: int, parts: list[bytes], offset: int) -> int:
+        return vectored(descriptor, parts[:taken], offset)
+
+    full = failing(errno.ENOSPC)
+    calls: list[Callable[..., int]] = [vectored, short if taken else full]
+    patch.setattr(os, "pwritev", lambda *given: calls.pop(0)(*given))
+    patch.setattr(os, "pwrite", full)

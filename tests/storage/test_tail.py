@@ -2,30 +2,89 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from crdtstream.protocols.log_port import LogRecord
-from crdtstream.storage.log import open_log
+from crdtstream.storage.log import NotRetained, open_log
 from crdtstream.storage.tail import TAIL_BYTES_MAX, Tail
 from simulations.disk import SimulatedDisk
+from tests.storage.logs import opened
 
-turns = st.lists(st.binary(max_size=9), min_size=1, max_size=4)
-reads = st.tuples(st.integers(1, 30), st.integers(0, 20))
+# Four records or so.
+SMALL_BYTES = 200
+
+turns = st.lists(st.binary(max_size=9), min_size=1, max_size=8)
+limits = st.one_of(st.integers(0, 60), st.just(10_000))
 
 
-@given(st.lists(st.one_of(turns, reads), max_size=40))
-def test_a_log_reads_the_same_with_and_without(steps: list[list[bytes] | tuple[int, int]]) -> None:
-    log = open_log(SimulatedDisk(), lambda *_: None, salt=1)
-    written: list[LogRecord] = []
-    for step in steps:
-        if isinstance(step, list):
-            for payload in step:
-                written.append((len(written) + 1, 7, payload))
-            log.append([(7, payload) for payload in step])
+class LogMachine(RuleBasedStateMachine):
+    """A log of small segments, some of them deleted, and one reader that keeps up as long as it likes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.disk = SimulatedDisk()
+        self.log, _ = opened(self.disk, SMALL_BYTES)
+        self.written: list[LogRecord] = []
+        self.reached = 0
+
+    @rule(turn=turns)
+    def append(self, turn: list[bytes]) -> None:
+        self.log.append([(7, payload) for payload in turn])
+        self.written += [(len(self.written) + at, 7, payload) for at, payload in enumerate(turn, 1)]
+
+    @precondition(lambda self: self.reached < len(self.written))
+    @rule(bytes_max=limits)
+    def read_on(self, bytes_max: int) -> None:
+        self.reached = max(self.reached, self.log.first_position - 1)
+        found = self.read(self.reached + 1, bytes_max)
+        self.reached += len(found)
+
+    @rule(turn=turns, bytes_max=limits)
+    def keep_up(self, turn: list[bytes], bytes_max: int) -> None:
+        self.read_on(10_000)
+        self.append(turn)
+        self.read_on(bytes_max)
+
+    @precondition(lambda self: self.written)
+    @rule(back=st.integers(1, 40), bytes_max=limits)
+    def read_anywhere(self, back: int, bytes_max: int) -> None:
+        position = max(1, len(self.written) + 1 - back)
+        if position < self.log.first_position:
+            with pytest.raises(NotRetained):
+                self.log.read(position, bytes_max)
         else:
-            assert log.read(*step) == fitting(written[step[0] - 1 :], step[1])
-        log.check()
+            self.read(position, bytes_max)
+
+    def read(self, position: int, bytes_max: int) -> list[LogRecord]:
+        """From memory there are no segments; from disk a read ends with its segment."""
+        found = self.log.read(position, bytes_max)
+        end = min([first for first in self.log.segment_firsts() if first > position], default=len(self.written) + 1)
+        ends = (end - 1, len(self.written))
+        assert found in [fitting(self.written[position - 1 : each], bytes_max) for each in ends]
+        return found
+
+    @rule(back=st.integers(-2, 30))
+    def truncate(self, back: int) -> None:
+        self.log.sync()
+        self.log.truncate_before(len(self.written) - back)
+
+    @rule()
+    def reopen(self) -> None:
+        first = self.log.first_position
+        self.log, kept = opened(self.disk, SMALL_BYTES, first)
+        assert kept == [(kind, payload) for _, kind, payload in self.written[first - 1 :]]
+
+    @invariant()
+    def sound(self) -> None:
+        self.log.check()
+        assert self.log.damages == []
+
+
+LogMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=40)
+TestLogReadsTheSameWithAndWithout = LogMachine.TestCase
 
 
 def fitting(records: list[LogRecord], bytes_max: int) -> list[LogRecord]:
