@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from operator import attrgetter
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from crdtstream.core.causality import region_of
 from crdtstream.core.entry_id import ID_MIN, EntryId
 
-NO_SLOT = -1
+NO_SLOT: Final = -1
 
 
 class Extent:

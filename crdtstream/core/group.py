@@ -39,6 +39,7 @@ from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.intervals import IntervalSet
 from crdtstream.core.merging import Part, Run, Strand, merge
 from crdtstream.core.pending import PendingEntries
+from crdtstream.core.pieces import Pieces
 from crdtstream.core.place import Place
 from crdtstream.core.stretches import stretches
 
@@ -320,14 +321,17 @@ class Group:
         trees: ByOrigin[EntryTree],
         consumer: bytes,
         now_ms: int,
-        intervals: dict[int, list[Interval]],
+        intervals: Pieces,
         noack: bool,
     ) -> None:
         runs = self._place.accept(intervals)
-        for slot, pieces in intervals.items():
-            self._pass_delivered(slot, pieces)
-            if runs and runs[-1].slot == slot:
-                self._put_end(runs[-1], pieces[-1][1])
+        if intervals.one:
+            self._pass_delivered(intervals.slot, intervals.low, intervals.high)
+            self.unsettle(intervals.slot)
+            if runs:
+                self._put_end(runs[-1], intervals.high)
+        else:
+            self._pass_all_delivered(intervals, runs)
         if not noack:
             self.pending.deliver_runs(runs_within(trees, intervals) if runs is None else runs, consumer, now_ms)
         known = self.touch(consumer, now_ms)
@@ -340,15 +344,21 @@ class Group:
         if self._place.end_behind(run, last) and not self.passed[run.slot].ends_at(last):
             self._place.lose()
 
-    def _pass_delivered(self, slot: int, pieces: list[Interval]) -> None:
-        delivered, passed = self.delivered.of(slot), self.passed.of(slot)
-        skipped = self.skipped.get(slot) if self.skipped else None
-        self.unsettle(slot)
-        for low, high in pieces:
+    def _pass_all_delivered(self, intervals: Pieces, runs: list[Run] | None) -> None:
+        for slot, pieces in intervals.as_dict().items():
+            for low, high in pieces:
+                self._pass_delivered(slot, low, high)
+            self.unsettle(slot)
+            if runs and runs[-1].slot == slot:
+                self._put_end(runs[-1], pieces[-1][1])
+
+    def _pass_delivered(self, slot: int, low: EntryId, high: EntryId) -> None:
+        if self.skipped:
+            skipped = self.skipped.get(slot)
             if skipped is not None:
                 skipped.remove(low, high)
-            delivered.add(low, high)
-            passed.add(low, high)
+        self.delivered.of(slot).add(low, high)
+        self.passed.of(slot).add(low, high)
 
     def touch(self, consumer: bytes, now_ms: int) -> Consumer:
         """Note a request of this consumer now; the consumer is created if necessary."""
@@ -363,8 +373,12 @@ class Group:
         for slot, entry_id, delivered_ms, deliveries in rows:
             self.pending.set(slot, entry_id, consumer, delivered_ms, deliveries)
 
-    def apply_dropped(self, intervals: dict[int, list[Interval]]) -> None:
-        for slot, pieces in intervals.items():
+    def apply_dropped(self, intervals: Pieces) -> None:
+        if intervals.one:
+            self.pending.remove_piece(intervals.slot, intervals.low, intervals.high)
+            self.unsettle(intervals.slot)
+            return
+        for slot, pieces in intervals.as_dict().items():
             self.pending.remove_pieces(slot, pieces)
             self.unsettle(slot)
 

@@ -34,6 +34,7 @@ from crdtstream.core.holders import Holders
 from crdtstream.core.intervals import Interval, IntervalSet
 from crdtstream.core.merging import Run
 from crdtstream.core.native import lower_bound, upper_bound
+from crdtstream.core.pieces import NOTHING, Pieces
 from crdtstream.core.slices import Slice
 from crdtstream.core.spans import ANY_CONSUMER, TIME_MAX_MS, SlotPending, Span
 
@@ -185,15 +186,18 @@ class PendingEntries:
             return 0
         return self.remove_pieces(slot, intervals.pieces(previous_id(first) or ID_MIN, last))
 
+    def remove_piece(self, slot: int, low: EntryId, high: EntryId) -> None:
+        """Remove the pending entries in (low, high], mostly one."""
+        if is_next(low, high):
+            self.remove(slot, high)
+        else:
+            self.remove_pieces(slot, [(low, high)])
+
     def remove_pieces(self, slot: int, pieces: list[Interval]) -> int:
         """Like `remove_intervals`, for ascending (low, high] pieces."""
         mine = self._of_slot.get(slot)
         if mine is None:
             return 0
-        if len(pieces) == 1:
-            low, high = pieces[0]
-            if is_next(low, high):
-                return 1 if self.remove(slot, high) else 0
         last = mine.spans[-1].last_id()
         before = self.count
         for low, high in pieces:
@@ -276,12 +280,12 @@ class PendingEntries:
         found = self._chains.holding(entry_id)
         return [mine.slot for mine in found if mine.index_of(mine.place_of(entry_id), entry_id) >= 0]
 
-    def find(self, ids: list[EntryId]) -> tuple[dict[int, list[Interval]], int]:
+    def find(self, ids: list[EntryId]) -> tuple[Pieces, int]:
         """Like `found`, with the number of given IDs that are pending."""
         pieces, pending = self.found(ids)
         return pieces, len(pending)
 
-    def found(self, ids: list[EntryId]) -> tuple[dict[int, list[Interval]], list[EntryId]]:
+    def found(self, ids: list[EntryId]) -> tuple[Pieces, list[EntryId]]:
         """Which of these ascending IDs are pending: for each slot the (from, to] pieces that contain those IDs and no
         other pending ID, and the given IDs that are pending, each once, in no particular order.
         """
@@ -291,19 +295,19 @@ class PendingEntries:
             entry_id = ids[0]
             if only is not None:
                 held = only.index_of(only.place_of(entry_id), entry_id) >= 0
-                return ({only.slot: [interval_of(entry_id)]}, ids) if held else ({}, [])
+                return (Pieces(only.slot, below(entry_id), entry_id), ids) if held else (NOTHING, [])
             slots = self.slots_of(entry_id)
-            return {slot: [interval_of(entry_id)] for slot in slots}, ids if slots else []
+            return Pieces.of({slot: [(below(entry_id), entry_id)] for slot in slots}), ids if slots else []
         if only is not None:
             found = only.find(ids)
-            return ({only.slot: found.intervals()} if found.ids else {}), found.ids
+            return (Pieces.of({only.slot: found.intervals()}) if found.ids else NOTHING), found.ids
         pieces: dict[int, list[Interval]] = {}
         pending: list[EntryId] = []
         for chain in chains:
             self._find_in(chain, ids, pieces, pending)
         if len(chains) > 1:
-            return {slot: pieces[slot] for slot in sorted(pieces)}, list(dict.fromkeys(pending))
-        return pieces, pending
+            return Pieces.of({slot: pieces[slot] for slot in sorted(pieces)}), list(dict.fromkeys(pending))
+        return Pieces.of(pieces), pending
 
     def _find_in(
         self, chain: Chain[SlotPending], ids: list[EntryId], pieces: dict[int, list[Interval]], pending: list[EntryId]
@@ -487,10 +491,10 @@ class PendingEntries:
         assert self.count == sum(counts.values()), "count is wrong"
 
 
-def interval_of(entry_id: EntryId) -> Interval:
-    """The interval that holds nothing but this ID, which is not 0-0."""
+def below(entry_id: EntryId) -> EntryId:
+    """The largest ID below this one, which is not 0-0."""
     ms, seq = entry_id
-    return ((ms, seq - 1) if seq else (ms - 1, U64_MAX), entry_id)
+    return (ms, seq - 1) if seq else (ms - 1, U64_MAX)
 
 
 def _order(row: Row) -> tuple[EntryId, int]:

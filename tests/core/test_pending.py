@@ -63,8 +63,8 @@ class PendingMachine(RuleBasedStateMachine):
         pieces, count = self.pending.find(sorted(ids))
         gone = [key for key in self.model if key[0] in ids]
         assert count == len({entry_id for entry_id, _ in gone})
-        assert sorted(pieces) == sorted({slot for _, slot in gone})
-        for slot, found in pieces.items():
+        assert sorted(pieces.as_dict()) == sorted({slot for _, slot in gone})
+        for slot, found in pieces.as_dict().items():
             assert self.pending.pieces_of(slot, sorted(ids)) == found
             assert self.pending.remove_pieces(slot, found) == sum(key[1] == slot for key in gone)
         self.removed(gone)
