@@ -27,11 +27,10 @@ the origins that may have new runs: caches that can be dropped at any time.
 
 from __future__ import annotations
 
-from typing import Final
-
 from crdtstream.core.by_origin import ByOrigin
 from crdtstream.core.causality import Dot
 from crdtstream.core.chain import NO_SLOT, Chain, Chains
+from crdtstream.core.consumer import Consumer
 from crdtstream.core.delivery import Candidate, Delivery, deliver, left_of, runs_within
 from crdtstream.core.effects import Interval, Position
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, at_most, next_id, previous_id
@@ -43,8 +42,6 @@ from crdtstream.core.pieces import Pieces
 from crdtstream.core.place import Place
 from crdtstream.core.stretches import stretches
 
-NEVER_MS: Final = -1
-
 
 class Create:
     """One surviving XGROUP CREATE: its start, and the runs acknowledged under it."""
@@ -54,16 +51,6 @@ class Create:
     def __init__(self, start: Position) -> None:
         self.start = start
         self.runs: dict[int, IntervalSet] = {}
-
-
-class Consumer:
-    """A consumer of this region: when it last made a request, and when it last received an entry (-1: never)."""
-
-    __slots__ = ("active_ms", "seen_ms")
-
-    def __init__(self, seen_ms: int) -> None:
-        self.seen_ms = seen_ms
-        self.active_ms = NEVER_MS
 
 
 class Group:
@@ -327,13 +314,20 @@ class Group:
         runs = self._place.accept(intervals)
         if intervals.one:
             self._pass_delivered(intervals.slot, intervals.low, intervals.high)
-            self.unsettle(intervals.slot)
-            if runs:
-                self._put_end(runs[-1], intervals.high)
         else:
-            self._pass_all_delivered(intervals, runs)
+            for slot, pieces in intervals.as_dict().items():
+                for low, high in pieces:
+                    self._pass_delivered(slot, low, high)
+        if runs:
+            self._put_end(runs[-1], intervals.high_of(runs[-1].slot))
         if not noack:
-            self.pending.deliver_runs(runs_within(trees, intervals) if runs is None else runs, consumer, now_ms)
+            if runs is None:
+                self.pending.deliver_runs(runs_within(trees, intervals), consumer, now_ms)
+            elif intervals.one and len(runs) == 1 and runs[0].high - runs[0].low == 1:
+                # What was offered ends with its last entry, here the only one.
+                self.pending.deliver_one(intervals.slot, intervals.high, consumer, now_ms)
+            else:
+                self.pending.deliver_runs(runs, consumer, now_ms)
         known = self.touch(consumer, now_ms)
         if not noack:
             # As in Redis: a read with NOACK makes a consumer seen, not active.
@@ -344,14 +338,6 @@ class Group:
         if self._place.end_behind(run, last) and not self.passed[run.slot].ends_at(last):
             self._place.lose()
 
-    def _pass_all_delivered(self, intervals: Pieces, runs: list[Run] | None) -> None:
-        for slot, pieces in intervals.as_dict().items():
-            for low, high in pieces:
-                self._pass_delivered(slot, low, high)
-            self.unsettle(slot)
-            if runs and runs[-1].slot == slot:
-                self._put_end(runs[-1], pieces[-1][1])
-
     def _pass_delivered(self, slot: int, low: EntryId, high: EntryId) -> None:
         if self.skipped:
             skipped = self.skipped.get(slot)
@@ -359,6 +345,7 @@ class Group:
                 skipped.remove(low, high)
         self.delivered.of(slot).add(low, high)
         self.passed.of(slot).add(low, high)
+        self.unsettle(slot)
 
     def touch(self, consumer: bytes, now_ms: int) -> Consumer:
         """Note a request of this consumer now; the consumer is created if necessary."""

@@ -42,6 +42,11 @@ class Pieces:
         pieces = self._all
         return {self.slot: [(self.low, self.high)]} if pieces is None else pieces
 
+    def high_of(self, slot: int) -> EntryId:
+        """Where the last interval of this slot ends."""
+        pieces = self._all
+        return self.high if pieces is None else pieces[slot][-1][1]
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Pieces) and self.as_dict() == other.as_dict()
 
