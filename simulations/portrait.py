@@ -14,9 +14,10 @@ from typing import Any
 
 from crdtstream.core.block import Block
 from crdtstream.core.by_origin import ByOrigin
+from crdtstream.core.consumer import Consumer
 from crdtstream.core.entry_id import ID_MAX, ID_MIN
 from crdtstream.core.entry_tree import EntryTree
-from crdtstream.core.group import Consumer, Group
+from crdtstream.core.group import Group
 from crdtstream.core.intervals import IntervalSet
 from crdtstream.core.pending import PendingEntries
 from crdtstream.core.spans import Span

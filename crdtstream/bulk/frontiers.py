@@ -21,6 +21,7 @@ from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, next_id, previous_
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.group import Group
 from crdtstream.core.intervals import IntervalSet
+from crdtstream.core.pieces import Pieces
 from crdtstream.core.stream import Stream
 
 STEP_ENTRIES: Final = 2_000
@@ -140,9 +141,10 @@ class Advancing:
         if not pieces:
             return
         count = sum([tree.count_in(above(piece), piece[1]) for piece in pieces])
-        read = entries_read_after(stream, group, Delivery(wanted_in(tree, group, slot, pieces), [], {slot: pieces}))
+        intervals = Pieces.of({slot: pieces})
+        read = entries_read_after(stream, group, Delivery(wanted_in(tree, group, slot, pieces), [], intervals, []))
         now_ms = context.now_ms
-        fact = fx.EntriesDelivered(key, self._group, self._consumer, now_ms, {slot: pieces}, True, read)
+        fact = fx.EntriesDelivered(key, self._group, self._consumer, now_ms, intervals, True, read)
         context.replica.record(fact)
         self.entries += count
 
@@ -152,8 +154,8 @@ class Advancing:
         if first is None or last is None or first > high:
             return
         before = group.pending.count
-        piece = (previous_id(first) or ID_MIN, min(last, high))
-        context.replica.record(fx.PendingDropped(key, self._group, {slot: [piece]}))
+        piece = Pieces(slot, previous_id(first) or ID_MIN, min(last, high))
+        context.replica.record(fx.PendingDropped(key, self._group, piece))
         self.entries += before - group.pending.count
 
 

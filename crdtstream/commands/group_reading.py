@@ -27,6 +27,7 @@ from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import ID_MAX, EntryId, format_id, next_id
 from crdtstream.core.group import Group
 from crdtstream.core.pending import Row
+from crdtstream.core.pieces import Pieces
 from crdtstream.core.spans import TIME_MAX_MS
 from crdtstream.core.stream import Stream
 from crdtstream.protocols import replies
@@ -213,7 +214,7 @@ def live_rows(
             if live_entry(stream, row.slot, row.entry_id) is None:
                 gone.setdefault(row.slot, []).append(row.entry_id)
         pieces = {slot: group.pending.pieces_of(slot, sorted(gone[slot])) for slot in sorted(gone)}
-        context.replica.record(fx.PendingDropped(key, name, pieces))
+        context.replica.record(fx.PendingDropped(key, name, Pieces.of(pieces)))
         if limit < 0 or len(rows) < limit:
             return live
 

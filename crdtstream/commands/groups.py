@@ -236,7 +236,7 @@ def xack(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if stream is None or group is None:
         return replies.ZERO
     dropped, acknowledged = group.pending.find(arguments.parse_entry_ids(argv, 3))
-    if dropped:
+    if acknowledged:
         context.replica.record_for(stream, group, fx.PendingDropped(key, argv[2], dropped))
     return replies.integer(acknowledged)
 

@@ -98,7 +98,7 @@ def first_id(stream: Stream) -> EntryId:
 
 
 def last_of(delivery: Delivery) -> EntryId:
-    return max([high for pieces in delivery.intervals.values() for _, high in pieces])
+    return max([high for pieces in delivery.intervals.as_dict().values() for _, high in pieces])
 
 
 def removed_from(stream: Stream, entry_id: EntryId) -> bool:

@@ -23,6 +23,7 @@ from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, format_id, parse_id
 from crdtstream.core.group import Group
 from crdtstream.core.pending import NOBODY, PendingEntries, Row
+from crdtstream.core.pieces import Pieces
 from crdtstream.core.stream import Stream
 from crdtstream.protocols import replies
 
@@ -226,7 +227,7 @@ class Claims:
         if self._dropped:
             pending = self._group.pending
             pieces = {slot: pending.pieces_of(slot, sorted(ids)) for slot, ids in sorted(self._dropped.items())}
-            context.replica.record(fx.PendingDropped(key, name, pieces))
+            context.replica.record(fx.PendingDropped(key, name, Pieces.of(pieces)))
         if self._claimed:
             rows = [(slot, entry_id, *state) for (slot, entry_id), state in self._claimed.items()]
             context.replica.record(fx.PendingClaimed(key, name, self.consumer, rows))

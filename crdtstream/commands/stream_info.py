@@ -14,8 +14,9 @@ from crdtstream.clients.context import CommandError, Context, Reply, shown
 from crdtstream.commands import idempotence
 from crdtstream.commands.integers import integer
 from crdtstream.commands.lag import entries_read_of, first_id, lag_of
+from crdtstream.core.consumer import Consumer
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, format_id
-from crdtstream.core.group import Consumer, Group
+from crdtstream.core.group import Group
 from crdtstream.core.stream import Stream
 from crdtstream.protocols import replies
 

@@ -23,6 +23,7 @@ from crdtstream.core.idempotence import Producers
 from crdtstream.core.intervals import IntervalSet
 from crdtstream.core.merging import merge
 from crdtstream.core.pending import Row
+from crdtstream.core.pieces import NOTHING
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 
@@ -211,7 +212,7 @@ def put_consumers(
     for consumer, seen_ms, active_ms in consumers:
         if active_ms >= 0:
             # A delivery of nothing says when the consumer was active.
-            replica.record(fx.EntriesDelivered(key, name, consumer, active_ms, {}, False, entries_read))
+            replica.record(fx.EntriesDelivered(key, name, consumer, active_ms, NOTHING, False, entries_read))
         replica.record(fx.ConsumerCreated(key, name, consumer, seen_ms))
     held: dict[bytes, list[tuple[int, EntryId, int, int]]] = {}
     for row in pending:

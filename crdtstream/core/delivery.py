@@ -10,6 +10,7 @@ from crdtstream.core.effects import Interval
 from crdtstream.core.entry_id import ID_MAX, EntryId, next_id
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.merging import Run
+from crdtstream.core.pieces import Pieces
 from crdtstream.core.slices import Slice
 
 
@@ -20,13 +21,11 @@ class Delivery:
 
     __slots__ = ("chunks", "count", "intervals", "runs")
 
-    def __init__(
-        self, count: int, chunks: list[bytes], intervals: dict[int, list[Interval]], runs: list[Run] | None = None
-    ) -> None:
+    def __init__(self, count: int, chunks: list[bytes], intervals: Pieces, runs: list[Run]) -> None:
         self.count = count
         self.chunks = chunks
         self.intervals = intervals
-        self.runs: list[Run] = runs or []
+        self.runs = runs
 
     def entries(self) -> list[bytes]:
         """The RESP bytes of each entry."""
@@ -77,7 +76,7 @@ def deliver(wanted: dict[int, list[Candidate]], runs: list[Run]) -> Delivery:
         count += run.high - run.low
         last_of[run.slot][run.source] = run
     intervals = {slot: _delivered(wanted[slot], last) for slot, last in last_of.items() if last}
-    return Delivery(count, chunks, intervals, runs)
+    return Delivery(count, chunks, Pieces.of(intervals), runs)
 
 
 def _delivered(candidates: list[Candidate], last: dict[int, Run]) -> list[Interval]:
@@ -102,10 +101,10 @@ def joined(runs: list[Run]) -> dict[int, list[Slice]]:
     return slices
 
 
-def runs_within(trees: ByOrigin[EntryTree], intervals: dict[int, list[Interval]]) -> list[Run]:
+def runs_within(trees: ByOrigin[EntryTree], intervals: Pieces) -> list[Run]:
     """The live entries in these (low, high] intervals of each slot."""
     runs: list[Run] = []
-    for slot, pieces in intervals.items():
+    for slot, pieces in intervals.as_dict().items():
         for low, high in pieces:
             parts = trees[slot].slices(next_id(low) or ID_MAX, high, -1, False)
             runs += [Run(slot, 0, part.block, part.low, part.high) for part in parts]

@@ -22,6 +22,7 @@ from typing import Final
 from crdtstream.core.block import Block
 from crdtstream.core.causality import Dot, VersionVector
 from crdtstream.core.entry_id import ID_MIN, EntryId
+from crdtstream.core.pieces import Pieces
 
 Key = tuple[int, bytes]
 Interval = tuple[EntryId, EntryId]
@@ -291,9 +292,7 @@ class ConsumerDeleted(LocalFact):
 
 
 class EntriesDelivered(LocalFact):
-    """The live entries inside `intervals` (slot -> (from, to] pieces) were delivered to a consumer; with `noack` they
-    count as acknowledged.
-    """
+    """The live entries inside `intervals` were delivered to a consumer; with `noack` they count as acknowledged."""
 
     __slots__ = ("consumer", "entries_read", "intervals", "noack", "now_ms")
 
@@ -303,7 +302,7 @@ class EntriesDelivered(LocalFact):
         group: bytes,
         consumer: bytes,
         now_ms: int,
-        intervals: dict[int, list[Interval]],
+        intervals: Pieces,
         noack: bool,
         entries_read: int,
     ) -> None:
@@ -327,11 +326,11 @@ class PendingClaimed(LocalFact):
 
 
 class PendingDropped(LocalFact):
-    """Pending entries inside these (from, to] pieces of each slot leave: acknowledged, or found deleted by a claim."""
+    """Pending entries inside these intervals leave: acknowledged, or found deleted by a claim."""
 
     __slots__ = ("intervals",)
 
-    def __init__(self, key: Key, group: bytes, intervals: dict[int, list[Interval]]) -> None:
+    def __init__(self, key: Key, group: bytes, intervals: Pieces) -> None:
         super().__init__(key, group)
         self.intervals = intervals
 

@@ -146,6 +146,12 @@ def previous_id(entry_id: EntryId) -> EntryId | None:
     return (ms - 1, U64_MAX) if ms > 0 else None
 
 
+def id_below(entry_id: EntryId) -> EntryId:
+    """Like `previous_id`, for an ID that is not 0-0; compiled, no object for an optional pair."""
+    ms, seq = entry_id
+    return (ms, seq - 1) if seq else (ms - 1, U64_MAX)
+
+
 def lane_of(region: int, count: int) -> int:
     return region + 256 * (count % 256)
 

@@ -27,11 +27,10 @@ the origins that may have new runs: caches that can be dropped at any time.
 
 from __future__ import annotations
 
-from typing import Final
-
 from crdtstream.core.by_origin import ByOrigin
 from crdtstream.core.causality import NO_SLOT, Dot
 from crdtstream.core.chain import Chain, Chains
+from crdtstream.core.consumer import Consumer
 from crdtstream.core.delivery import Candidate, Delivery, deliver, left_of, runs_within
 from crdtstream.core.effects import Interval, Position
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, at_most, next_id, previous_id
@@ -39,10 +38,9 @@ from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.intervals import IntervalSet
 from crdtstream.core.merging import Part, Run, Strand, merge
 from crdtstream.core.pending import PendingEntries
+from crdtstream.core.pieces import Pieces
 from crdtstream.core.place import Place
 from crdtstream.core.stretches import stretches
-
-NEVER_MS: Final = -1
 
 
 class Create:
@@ -53,16 +51,6 @@ class Create:
     def __init__(self, start: Position) -> None:
         self.start = start
         self.runs: dict[int, IntervalSet] = {}
-
-
-class Consumer:
-    """A consumer of this region: when it last made a request, and when it last received an entry (-1: never)."""
-
-    __slots__ = ("active_ms", "seen_ms")
-
-    def __init__(self, seen_ms: int) -> None:
-        self.seen_ms = seen_ms
-        self.active_ms = NEVER_MS
 
 
 class Group:
@@ -320,16 +308,26 @@ class Group:
         trees: ByOrigin[EntryTree],
         consumer: bytes,
         now_ms: int,
-        intervals: dict[int, list[Interval]],
+        intervals: Pieces,
         noack: bool,
     ) -> None:
         runs = self._place.accept(intervals)
-        for slot, pieces in intervals.items():
-            self._pass_delivered(slot, pieces)
-            if runs and runs[-1].slot == slot:
-                self._put_end(runs[-1], pieces[-1][1])
+        if intervals.one:
+            self._pass_delivered(intervals.slot, intervals.low, intervals.high)
+        else:
+            for slot, pieces in intervals.as_dict().items():
+                for low, high in pieces:
+                    self._pass_delivered(slot, low, high)
+        if runs:
+            self._put_end(runs[-1], intervals.high_of(runs[-1].slot))
         if not noack:
-            self.pending.deliver_runs(runs_within(trees, intervals) if runs is None else runs, consumer, now_ms)
+            if runs is None:
+                self.pending.deliver_runs(runs_within(trees, intervals), consumer, now_ms)
+            elif intervals.one and len(runs) == 1 and runs[0].high - runs[0].low == 1:
+                # What was offered ends with its last entry, here the only one.
+                self.pending.deliver_one(intervals.slot, intervals.high, consumer, now_ms)
+            else:
+                self.pending.deliver_runs(runs, consumer, now_ms)
         known = self.touch(consumer, now_ms)
         if not noack:
             # As in Redis: a read with NOACK makes a consumer seen, not active.
@@ -340,15 +338,14 @@ class Group:
         if self._place.end_behind(run, last) and not self.passed[run.slot].ends_at(last):
             self._place.lose()
 
-    def _pass_delivered(self, slot: int, pieces: list[Interval]) -> None:
-        delivered, passed = self.delivered.of(slot), self.passed.of(slot)
-        skipped = self.skipped.get(slot) if self.skipped else None
-        self.unsettle(slot)
-        for low, high in pieces:
+    def _pass_delivered(self, slot: int, low: EntryId, high: EntryId) -> None:
+        if self.skipped:
+            skipped = self.skipped.get(slot)
             if skipped is not None:
                 skipped.remove(low, high)
-            delivered.add(low, high)
-            passed.add(low, high)
+        self.delivered.of(slot).add(low, high)
+        self.passed.of(slot).add(low, high)
+        self.unsettle(slot)
 
     def touch(self, consumer: bytes, now_ms: int) -> Consumer:
         """Note a request of this consumer now; the consumer is created if necessary."""
@@ -363,8 +360,12 @@ class Group:
         for slot, entry_id, delivered_ms, deliveries in rows:
             self.pending.set(slot, entry_id, consumer, delivered_ms, deliveries)
 
-    def apply_dropped(self, intervals: dict[int, list[Interval]]) -> None:
-        for slot, pieces in intervals.items():
+    def apply_dropped(self, intervals: Pieces) -> None:
+        if intervals.one:
+            self.pending.remove_piece(intervals.slot, intervals.low, intervals.high)
+            self.unsettle(intervals.slot)
+            return
+        for slot, pieces in intervals.as_dict().items():
             self.pending.remove_pieces(slot, pieces)
             self.unsettle(slot)
 

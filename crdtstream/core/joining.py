@@ -67,6 +67,7 @@ from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.group import Create, Group
 from crdtstream.core.intervals import IntervalSet
 from crdtstream.core.origin_meta import OriginMeta
+from crdtstream.core.pieces import Pieces
 from crdtstream.core.stream import Stream
 
 _NO_TREE = EntryTree()
@@ -324,7 +325,7 @@ def drop_references(mine: Stream, slot: int, removed: list[EntryId]) -> None:
     for group in mine.groups.values():
         pieces = group.pending.pieces_of(slot, removed) if removed else []
         if pieces:
-            group.apply_dropped({slot: pieces})
+            group.apply_dropped(Pieces.of({slot: pieces}))
 
 
 def group_of(creates: dict[Dot, Create]) -> Group:

@@ -29,13 +29,14 @@ from typing import Final
 from crdtstream.core.by_origin import ByOrigin
 from crdtstream.core.chain import Chain, Chains
 from crdtstream.core.delivery import joined
-from crdtstream.core.entry_id import ID_MIN, U64_MAX, EntryId, is_next, previous_id
+from crdtstream.core.entry_id import ID_MIN, EntryId, id_below, is_next, previous_id
 from crdtstream.core.holders import Holders
 from crdtstream.core.intervals import Interval, IntervalSet
 from crdtstream.core.merging import Run
 from crdtstream.core.native import lower_bound, upper_bound
+from crdtstream.core.pieces import NOTHING, Pieces
 from crdtstream.core.slices import Slice
-from crdtstream.core.spans import ANY_CONSUMER, TIME_MAX_MS, SlotPending, Span
+from crdtstream.core.spans import ANY_CONSUMER, TIME_MAX_MS, Moment, SlotPending, Span
 
 # The consumer of entries that were released (XNACK).
 NOBODY: Final = b""
@@ -43,19 +44,8 @@ NOBODY: Final = b""
 RELEASED_MIN: Final = -(2**62)
 
 
-class Pending:
-    """Which consumer holds a pending entry, since when, and how often the entry was delivered."""
-
-    __slots__ = ("consumer", "delivered_ms", "deliveries")
-
-    def __init__(self, consumer: bytes, delivered_ms: int, deliveries: int) -> None:
-        self.consumer = consumer
-        self.delivered_ms = delivered_ms
-        self.deliveries = deliveries
-
-
 class Row:
-    """A pending entry together with its ID and slot."""
+    """A pending entry: which consumer holds it, since when, and how often it was delivered."""
 
     __slots__ = ("consumer", "delivered_ms", "deliveries", "entry_id", "slot")
 
@@ -70,7 +60,7 @@ class Row:
 class PendingEntries:
     """The pending entries of one group in one region."""
 
-    __slots__ = ("_chains", "_consumers", "_of_slot", "_released_to", "count")
+    __slots__ = ("_chains", "_consumers", "_of_slot", "_released_to", "_time", "count")
 
     def __init__(self) -> None:
         self.count = 0
@@ -79,6 +69,8 @@ class PendingEntries:
         self._of_slot = ByOrigin(SlotPending)
         self._chains: Chains[SlotPending] = Chains()
         self._consumers = Holders()
+        # Of the last delivery.
+        self._time = Moment()
 
     # Changing
 
@@ -103,34 +95,44 @@ class PendingEntries:
                 self.deliver(slot, part, consumer, now_ms)
 
     def deliver(self, slot: int, part: Slice, consumer: bytes, now_ms: int) -> None:
-        """Add the IDs of a delivered slice; one already pending (SETID, XCLAIM FORCE) moves to the new consumer."""
-        if self._deliver_above(slot, part, consumer, now_ms):
+        """Add the IDs of a delivered slice."""
+        block, low, high = part.block, part.low, part.high
+        if high - low == 1:
+            self.deliver_one(slot, block.id_at(low), consumer, now_ms)
             return
+        mine = self._of_slot.of(slot)
+        if not mine.ends_below(block.id_at(low)):
+            self._deliver_among(slot, part.ids(), consumer, now_ms)
+            return
+        ms, seq = block.id_columns(low, high)
+        mine.extend(ms, seq, self._consumers.take(consumer, high - low), now_ms, 1)
+        self._count_above(slot, mine, high - low)
+
+    def deliver_one(self, slot: int, entry_id: EntryId, consumer: bytes, now_ms: int) -> None:
+        """Add one delivered ID, without columns for it."""
+        mine = self._of_slot.of(slot)
+        if not mine.ends_below(entry_id):
+            self._deliver_among(slot, [entry_id], consumer, now_ms)
+            return
+        self._time.set(now_ms)
+        mine.append(entry_id, self._consumers.take(consumer, 1), self._time)
+        self._count_above(slot, mine, 1)
+
+    def _count_above(self, slot: int, mine: SlotPending, count: int) -> None:
+        """Count what was added above everything pending in this slot."""
+        self.count += count
+        if not mine.tip:
+            self._chains.note_grown(slot, mine)
+
+    def _deliver_among(self, slot: int, ids: list[EntryId], consumer: bytes, now_ms: int) -> None:
+        """Add delivered IDs; one already pending (SETID, XCLAIM FORCE) moves to the new consumer."""
         fresh: list[EntryId] = []
-        for entry_id in part.ids():
+        for entry_id in ids:
             if self.get(slot, entry_id) is None:
                 fresh.append(entry_id)
             else:
                 self.set(slot, entry_id, consumer, now_ms, 1)
         self.add(slot, fresh, consumer, now_ms, 1)
-
-    def _deliver_above(self, slot: int, part: Slice, consumer: bytes, now_ms: int) -> bool:
-        """False if the slice does not lie above everything pending in this slot."""
-        block, low, high = part.block, part.low, part.high
-        first = block.id_at(low)
-        mine = self._of_slot.of(slot)
-        if not mine.ends_below(first):
-            return False
-        holder = self._consumers.take(consumer, high - low)
-        if high - low == 1:
-            mine.append(first, holder, now_ms, 1)
-        else:
-            ms, seq = block.id_columns(low, high)
-            mine.extend(ms, seq, holder, now_ms, 1)
-        self.count += high - low
-        if not mine.tip:
-            self._chains.note_grown(slot, mine)
-        return True
 
     def _settle(self, slot: int, mine: SlotPending, first: EntryId | None, last: EntryId | None) -> None:
         """Re-place the slot in its chain if its first or last ID changed from `first` or `last`."""
@@ -185,15 +187,18 @@ class PendingEntries:
             return 0
         return self.remove_pieces(slot, intervals.pieces(previous_id(first) or ID_MIN, last))
 
+    def remove_piece(self, slot: int, low: EntryId, high: EntryId) -> None:
+        """Remove the pending entries in (low, high], mostly one."""
+        if is_next(low, high):
+            self.remove(slot, high)
+        else:
+            self.remove_pieces(slot, [(low, high)])
+
     def remove_pieces(self, slot: int, pieces: list[Interval]) -> int:
         """Like `remove_intervals`, for ascending (low, high] pieces."""
         mine = self._of_slot.get(slot)
         if mine is None:
             return 0
-        if len(pieces) == 1:
-            low, high = pieces[0]
-            if is_next(low, high):
-                return 1 if self.remove(slot, high) else 0
         last = mine.spans[-1].last_id()
         before = self.count
         for low, high in pieces:
@@ -242,8 +247,7 @@ class PendingEntries:
     def adopt(self, slot: int, span: Span) -> None:
         """Add a whole span above all others of its slot, while loading a checkpoint."""
         mine = self._of_slot.of(slot)
-        mine.spans.append(span)
-        mine.low_ids.append(span.id_at(0))
+        mine.adopt(span)
         self.count += span.count()
         span.measure()
         if span.oldest_ms < 0:
@@ -256,16 +260,13 @@ class PendingEntries:
 
     # Asking
 
-    def get(self, slot: int, entry_id: EntryId) -> Pending | None:
+    def get(self, slot: int, entry_id: EntryId) -> Row | None:
         mine = self._of_slot.get(slot)
         if mine is None:
             return None
         at = mine.place_of(entry_id)
         index = mine.index_of(at, entry_id)
-        if index < 0:
-            return None
-        span = mine.spans[at]
-        return Pending(self._consumers.name_of(span.consumers[index]), span.delivered_ms[index], span.deliveries[index])
+        return None if index < 0 else self._row(slot, mine.spans[at], index)
 
     def slots_of(self, entry_id: EntryId) -> list[int]:
         """The slots in which this ID is pending, ascending."""
@@ -276,12 +277,12 @@ class PendingEntries:
         found = self._chains.holding(entry_id)
         return [mine.slot for mine in found if mine.index_of(mine.place_of(entry_id), entry_id) >= 0]
 
-    def find(self, ids: list[EntryId]) -> tuple[dict[int, list[Interval]], int]:
+    def find(self, ids: list[EntryId]) -> tuple[Pieces, int]:
         """Like `found`, with the number of given IDs that are pending."""
         pieces, pending = self.found(ids)
         return pieces, len(pending)
 
-    def found(self, ids: list[EntryId]) -> tuple[dict[int, list[Interval]], list[EntryId]]:
+    def found(self, ids: list[EntryId]) -> tuple[Pieces, list[EntryId]]:
         """Which of these ascending IDs are pending: for each slot the (from, to] pieces that contain those IDs and no
         other pending ID, and the given IDs that are pending, each once, in no particular order.
         """
@@ -291,19 +292,19 @@ class PendingEntries:
             entry_id = ids[0]
             if only is not None:
                 held = only.index_of(only.place_of(entry_id), entry_id) >= 0
-                return ({only.slot: [interval_of(entry_id)]}, ids) if held else ({}, [])
+                return (Pieces(only.slot, id_below(entry_id), entry_id), ids) if held else (NOTHING, [])
             slots = self.slots_of(entry_id)
-            return {slot: [interval_of(entry_id)] for slot in slots}, ids if slots else []
+            return Pieces.of({slot: [(id_below(entry_id), entry_id)] for slot in slots}), ids if slots else []
         if only is not None:
             found = only.find(ids)
-            return ({only.slot: found.intervals()} if found.ids else {}), found.ids
+            return (Pieces.of({only.slot: found.intervals()}) if found.ids else NOTHING), found.ids
         pieces: dict[int, list[Interval]] = {}
         pending: list[EntryId] = []
         for chain in chains:
             self._find_in(chain, ids, pieces, pending)
         if len(chains) > 1:
-            return {slot: pieces[slot] for slot in sorted(pieces)}, list(dict.fromkeys(pending))
-        return pieces, pending
+            return Pieces.of({slot: pieces[slot] for slot in sorted(pieces)}), list(dict.fromkeys(pending))
+        return Pieces.of(pieces), pending
 
     def _find_in(
         self, chain: Chain[SlotPending], ids: list[EntryId], pieces: dict[int, list[Interval]], pending: list[EntryId]
@@ -485,12 +486,6 @@ class PendingEntries:
                     counts[name] = counts.get(name, 0) + 1
         assert dict(self.consumers_with_counts()) == counts, "the consumers' counts are wrong"
         assert self.count == sum(counts.values()), "count is wrong"
-
-
-def interval_of(entry_id: EntryId) -> Interval:
-    """The interval that holds nothing but this ID, which is not 0-0."""
-    ms, seq = entry_id
-    return ((ms, seq - 1) if seq else (ms - 1, U64_MAX), entry_id)
 
 
 def _order(row: Row) -> tuple[EntryId, int]:

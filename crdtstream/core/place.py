@@ -14,16 +14,19 @@ but deliveries changes what the group has passed, which the group reports by `lo
 
 from __future__ import annotations
 
+from typing import Final
+
 from crdtstream.core.block import Block
 from crdtstream.core.block_list import NO_TAIL
 from crdtstream.core.chain import Chain, Chains
 from crdtstream.core.delivery import Delivery
-from crdtstream.core.effects import Interval
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, next_id
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.merging import Run
+from crdtstream.core.pieces import Pieces
 
-NO_OFFER: dict[int, list[Interval]] = {}
+NO_OFFER: Final = Pieces.of({})
+NO_RUNS: Final[list[Run]] = []
 
 
 class Place:
@@ -50,7 +53,7 @@ class Place:
         self._cut = 0
         self._placed = 0
         self._intervals = NO_OFFER
-        self._runs: list[Run] = []
+        self._runs = NO_RUNS
         self._ended = False
         self._block: Block = NO_TAIL
         self._index = 0
@@ -66,7 +69,7 @@ class Place:
         self._chains = None
         self._ended = False
         self._intervals = NO_OFFER
-        self._runs = []
+        self._runs = NO_RUNS
         self._block = NO_TAIL
 
     # Chains
@@ -93,7 +96,7 @@ class Place:
         high = low + count
         if not self._ended or count <= 0 or high > block.count or not self._holds(chains):
             return None
-        intervals = {self._slot: [(self._id, block.id_at(high - 1))]}
+        intervals = Pieces(self._slot, self._id, block.id_at(high - 1))
         self._intervals = intervals
         self._runs = [Run(self._slot, 0, block, low, high)]
         return Delivery(count, [block.entry_slice(low, high)], intervals, self._runs)
@@ -105,14 +108,14 @@ class Place:
             self._chains, self._cut, self._placed = chains, chains.cut, chains.placed
         self._intervals, self._runs = delivery.intervals, delivery.runs
 
-    def accept(self, intervals: dict[int, list[Interval]]) -> list[Run] | None:
+    def accept(self, intervals: Pieces) -> list[Run] | None:
         """The runs of the entries inside these intervals, if they are the offer's, which is then taken."""
         chains = self._chains
         if intervals is not self._intervals or chains is None or not self._holds(chains):
             self.lose()
             return None
         runs = self._runs
-        self._intervals, self._runs = NO_OFFER, []
+        self._intervals, self._runs = NO_OFFER, NO_RUNS
         return runs
 
     def goes_on(self, delivery: Delivery) -> bool:

@@ -10,10 +10,12 @@ from array import array
 from bisect import bisect_right
 from typing import Final
 
+from mypy_extensions import i64
+
 from crdtstream.core.chain import Extent
-from crdtstream.core.entry_id import ID_MIN, EntryId, at_most, previous_id
+from crdtstream.core.entry_id import ID_MIN, EntryId, at_most, higher, previous_id
 from crdtstream.core.intervals import Interval
-from crdtstream.core.native import lower_bound, upper_bound
+from crdtstream.core.native import Ids, lower_bound, shifted, upper_bound
 
 TIME_MAX_MS: Final = 2**63 - 1
 TIME_MIN_MS: Final = -(2**63)
@@ -21,7 +23,24 @@ SPAN_ENTRIES = 256
 # A span left this small by removals is merged with a neighbour.
 SPARSE_ENTRIES = 32
 ANY_CONSUMER: Final = -1
-EMPTY: Final[array[int]] = array("Q")
+# The deliveries of what is delivered for the first time, as a column.
+ONCE: Final[array[int]] = array("q", (1,))
+NO_IDS: Final = Ids(array("Q"), array("Q"), 0)
+
+
+class Moment:
+    """A delivery time, also as a column of one row; the next delivery mostly has the same one."""
+
+    __slots__ = ("column", "ms")
+
+    def __init__(self) -> None:
+        self.ms = 0
+        self.column: array[int] = array("q", (0,))
+
+    def set(self, ms: int) -> None:
+        if ms != self.ms:
+            self.ms = ms
+            self.column[0] = ms
 
 
 class Span:
@@ -59,19 +78,23 @@ class Span:
     def count(self) -> int:
         return len(self.ms)
 
+    def ids(self) -> Ids:
+        return Ids(self.ms, self.seq, 0)
+
     def id_at(self, index: int) -> EntryId:
         return (self.ms[index], self.seq[index])
 
     def last_id(self) -> EntryId:
         return (self.ms[-1], self.seq[-1])
 
-    def append(self, entry_id: EntryId, consumer: int, delivered_ms: int, deliveries: int) -> None:
+    def append(self, entry_id: EntryId, consumer: int, time: Moment) -> None:
+        """Append what is delivered for the first time. To append a column takes a third of appending a number."""
         self.ms.append(entry_id[0])
         self.seq.append(entry_id[1])
         self.consumers.append(consumer)
-        self.delivered_ms.append(delivered_ms)
-        self.deliveries.append(deliveries)
-        self.note_time(delivered_ms)
+        self.delivered_ms += time.column
+        self.deliveries += ONCE
+        self.note_time(time.ms)
 
     def extend(self, ms: array[int], seq: array[int], consumer: int, delivered_ms: int, deliveries: int) -> None:
         count = len(ms)
@@ -190,13 +213,15 @@ class Found:
 class SlotPending(Extent):
     """The pending entries of one slot: spans in ID order."""
 
-    __slots__ = ("low_ids", "spans")
+    __slots__ = ("_top", "low_ids", "spans")
 
     def __init__(self) -> None:
         super().__init__()
         self.spans: list[Span] = []
         # The lower bound of each span: above the last ID of the span before it, at or below its own first ID.
         self.low_ids: list[EntryId] = []
+        # No ID lies above this one: a bound, which a removal leaves as it is.
+        self._top: EntryId = ID_MIN
 
     def first_id(self) -> EntryId | None:
         return self.spans[0].id_at(0) if self.spans else None
@@ -205,11 +230,10 @@ class SlotPending(Extent):
         return self.spans[-1].last_id() if self.spans else None
 
     def ends_below(self, entry_id: EntryId) -> bool:
-        if not self.spans:
+        if not at_most(entry_id, self._top):
             return True
-        span = self.spans[-1]
-        ms: int = span.ms[-1]
-        return ms < entry_id[0] or (ms == entry_id[0] and span.seq[-1] < entry_id[1])
+        last = self.last_id()
+        return last is None or last < entry_id
 
     def place_of(self, entry_id: EntryId) -> int:
         """The index of the only span that may hold this ID; -1 if the ID lies below all spans."""
@@ -244,12 +268,19 @@ class SlotPending(Extent):
         ms, seq = array("Q", [entry_id[0] for entry_id in ids]), array("Q", [entry_id[1] for entry_id in ids])
         self.extend(ms, seq, consumer, delivered_ms, deliveries)
 
-    def append(self, entry_id: EntryId, consumer: int, delivered_ms: int, deliveries: int) -> None:
-        """Add an ID above all others."""
+    def adopt(self, span: Span) -> None:
+        """Add a whole span above all others."""
+        self.spans.append(span)
+        self.low_ids.append(span.id_at(0))
+        self._top = span.last_id()
+
+    def append(self, entry_id: EntryId, consumer: int, time: Moment) -> None:
+        """Add an ID above all others, delivered for the first time."""
         if not self.spans or len(self.spans[-1].ms) >= SPAN_ENTRIES:
             self.spans.append(Span())
             self.low_ids.append(entry_id)
-        self.own(len(self.spans) - 1).append(entry_id, consumer, delivered_ms, deliveries)
+        self.own(len(self.spans) - 1).append(entry_id, consumer, time)
+        self._top = entry_id
 
     def extend(self, ms: array[int], seq: array[int], consumer: int, delivered_ms: int, deliveries: int) -> None:
         """Add IDs above all others, given as columns."""
@@ -262,6 +293,7 @@ class SlotPending(Extent):
             high = low + SPAN_ENTRIES - span.count()
             span.extend(ms[low:high], seq[low:high], consumer, delivered_ms, deliveries)
             low = high
+        self._top = (ms[-1], seq[-1])
 
     def _insert(self, entry_id: EntryId, consumer: int, delivered_ms: int, deliveries: int) -> None:
         at = self.place_of(entry_id)
@@ -272,6 +304,7 @@ class SlotPending(Extent):
         index = lower_bound(span.ms, span.seq, entry_id)
         assert index == span.count() or span.id_at(index) != entry_id, f"{entry_id} is pending already"
         span.insert(index, entry_id, consumer, delivered_ms, deliveries)
+        self._top = higher(self._top, entry_id)
         if span.count() > SPAN_ENTRIES:
             above = span.split(SPAN_ENTRIES // 2)
             self.spans.insert(at + 1, above)
@@ -351,33 +384,38 @@ class SlotPending(Extent):
         compared with the pending ID after the last one found.
         """
         found = Found(ids)
-        at, index, next_ms, next_seq = -1, -1, -1, -1
+        at, index, count = -1, 0, 0
+        here = NO_IDS
+        next_ms: i64 = 0
+        next_seq: i64 = 0
         adjacent = False
-        column, seq_column = EMPTY, EMPTY
         for given in range(len(ids)):
-            ms, seq = ids[given]
-            if ms > next_ms or (ms == next_ms and seq > next_seq):
+            entry_id = ids[given]
+            ms, seq = shifted(entry_id[0]), shifted(entry_id[1])
+            if at < 0 or ms > next_ms or (ms == next_ms and seq > next_seq):
                 adjacent = False
-                at, index = self._seek((ms, seq))
+                before = at
+                at, index = self._seek(entry_id)
                 if at == len(self.spans):
                     found.miss(given)
                     break
-                column, seq_column = self.spans[at].ms, self.spans[at].seq
-                next_ms, next_seq = column[index], seq_column[index]
+                if at != before:
+                    here, count = self.spans[at].ids(), self.spans[at].count()
+                next_ms, next_seq = here.ms_at(index), here.seq_at(index)
             if ms != next_ms or seq != next_seq:
                 found.miss(given)
                 continue
             found.note(given, adjacent)
             adjacent = True
             index += 1
-            if index == len(column):
+            if index == count:
                 at, index = at + 1, 0
                 if at == len(self.spans):
                     if given + 1 < len(ids):
                         found.miss(given + 1)
                     break
-                column, seq_column = self.spans[at].ms, self.spans[at].seq
-            next_ms, next_seq = column[index], seq_column[index]
+                here, count = self.spans[at].ids(), self.spans[at].count()
+            next_ms, next_seq = here.ms_at(index), here.seq_at(index)
         return found
 
     def _seek(self, entry_id: EntryId) -> tuple[int, int]:
@@ -419,3 +457,4 @@ class SlotPending(Extent):
             assert below is None or below < low_id, "a span overlaps the one before it"
             assert low_id <= span.id_at(0), "a span's first ID is below its lower bound"
             below = span.last_id()
+        assert below is None or below <= self._top, "an ID lies above the slot's bound"

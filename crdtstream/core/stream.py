@@ -37,6 +37,7 @@ from crdtstream.core.group import Group
 from crdtstream.core.idempotence import Producers
 from crdtstream.core.merging import Strand
 from crdtstream.core.origin_meta import OriginMeta
+from crdtstream.core.pieces import Pieces
 from crdtstream.core.seen import Counters, Seen
 from crdtstream.core.strands import counts_of_oldest, held_in, note_dots, read_strands, strands_of
 
@@ -252,7 +253,7 @@ class Stream:
         meta = self.metas.of(slot)
         meta.dropped_counter = max(meta.dropped_counter, counter)
         for group in self.groups.values():
-            group.apply_dropped(references)
+            group.apply_dropped(Pieces.of(references))
 
     def _remove_counters(self, origin: int, pieces: list[CounterRange]) -> None:
         tree = self.trees.get(origin)

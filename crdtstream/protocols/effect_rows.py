@@ -37,6 +37,7 @@ from crdtstream.core.effects import (
     StreamIdSet,
 )
 from crdtstream.core.entry_id import EntryId
+from crdtstream.core.pieces import Pieces
 from crdtstream.protocols.columns import (
     CodecError,
     block_columns,
@@ -272,26 +273,19 @@ def intervals_column(intervals: dict[int, list[Interval]]) -> bytes:
     return grouped_column([(slot, flat(chain.from_iterable(pieces))) for slot, pieces in sorted(intervals.items())])
 
 
-def write_intervals(writer: BytesWriter, intervals: dict[int, list[Interval]]) -> None:
+def write_pieces(writer: BytesWriter, pieces: Pieces) -> None:
     """Write the column of intervals as one value of a row."""
-    if len(intervals) == 1:
-        for slot, pieces in intervals.items():
-            if len(pieces) == 1:
-                _write_interval(writer, slot, pieces[0])
-                return
-    write_bytes(writer, intervals_column(intervals))
-
-
-def _write_interval(writer: BytesWriter, slot: int, interval: Interval) -> None:
-    """Write the column of one interval of one slot: the slot, how many numbers follow, and these."""
-    (low_ms, low_seq), (high_ms, high_seq) = interval
+    if not pieces.one:
+        write_bytes(writer, intervals_column(pieces.as_dict()))
+        return
+    # The slot, how many numbers follow, and these.
     write_column_head(writer, 6)
-    write_in_column(writer, slot)
+    write_in_column(writer, pieces.slot)
     write_in_column(writer, 4)
-    write_in_column(writer, low_ms)
-    write_in_column(writer, low_seq)
-    write_in_column(writer, high_ms)
-    write_in_column(writer, high_seq)
+    write_in_column(writer, pieces.low[0])
+    write_in_column(writer, pieces.low[1])
+    write_in_column(writer, pieces.high[0])
+    write_in_column(writer, pieces.high[1])
 
 
 def read_intervals(value: object, what: str) -> dict[int, list[Interval]]:

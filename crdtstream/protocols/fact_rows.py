@@ -26,6 +26,7 @@ from crdtstream.core.effects import (
     ProducersConfigured,
 )
 from crdtstream.core.entry_id import U64_MAX, EntryId
+from crdtstream.core.pieces import Pieces
 from crdtstream.protocols.columns import (
     CodecError,
     column,
@@ -45,7 +46,7 @@ from crdtstream.protocols.effect_rows import (
     position_values,
     read_intervals,
     read_position,
-    write_intervals,
+    write_pieces,
 )
 from crdtstream.protocols.packing import write_bytes, write_flag, write_number, write_row
 
@@ -69,12 +70,12 @@ def write_fact(writer: BytesWriter, stamp: int, fact: LocalFact) -> None:
         _write_common(writer, _COMMON_VALUES + 5, _ENTRIES_DELIVERED, stamp, fact)
         write_bytes(writer, fact.consumer)
         write_number(writer, fact.now_ms)
-        write_intervals(writer, fact.intervals)
+        write_pieces(writer, fact.intervals)
         write_flag(writer, fact.noack)
         write_number(writer, fact.entries_read)
     elif isinstance(fact, PendingDropped):
         _write_common(writer, _COMMON_VALUES + 1, _PENDING_DROPPED, stamp, fact)
-        write_intervals(writer, fact.intervals)
+        write_pieces(writer, fact.intervals)
     else:
         kind, values = _kind_and_values(fact)
         database, name = fact.key
@@ -134,7 +135,7 @@ def _read_fact_of(kind: int, key: Key, group: bytes, values: Row) -> LocalFact:
         return _read_entries_delivered(key, group, values)
     if kind == _PENDING_DROPPED:
         (intervals,) = read_row(values, 1, "PendingDropped")
-        return PendingDropped(key, group, read_intervals(intervals, "intervals"))
+        return PendingDropped(key, group, Pieces.of(read_intervals(intervals, "intervals")))
     if kind == _PENDING_CLAIMED:
         consumer, claims = read_row(values, 2, "PendingClaimed")
         return PendingClaimed(key, group, read_bytes(consumer, "consumer"), _read_claims(claims))
@@ -200,7 +201,7 @@ def _read_entries_delivered(key: Key, group: bytes, values: Row) -> EntriesDeliv
         group,
         read_bytes(consumer, "consumer"),
         read_u64(now_ms, "now_ms"),
-        read_intervals(intervals, "intervals"),
+        Pieces.of(read_intervals(intervals, "intervals")),
         read_flag(noack, "noack"),
         read_int(entries_read, "entries read"),
     )

@@ -24,10 +24,11 @@ from crdtstream.core.block import Block
 from crdtstream.core.block_list import BlockList
 from crdtstream.core.by_origin import ByOrigin
 from crdtstream.core.cold import Content
+from crdtstream.core.consumer import Consumer
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Key
 from crdtstream.core.entry_id import U64_MAX
 from crdtstream.core.entry_tree import EntryTree
-from crdtstream.core.group import Consumer, Create, Group
+from crdtstream.core.group import Create, Group
 from crdtstream.core.idempotence import Producers
 from crdtstream.core.intervals import IntervalSet
 from crdtstream.core.narrowing import in_order
@@ -95,7 +96,7 @@ KNOWN_FIELDS: Final[dict[type, str]] = {
     Create: "runs start",
     Consumer: "active_ms seen_ms",
     IntervalSet: "_end _grown _highs _lows",
-    PendingEntries: "_chains _consumers _of_slot _released_to count",
+    PendingEntries: "_chains _consumers _of_slot _released_to _time count",
     Span: "consumers delivered_ms deliveries ms newest_ms oldest_ms seq shared",
     BlockList: "_blocks _head _holes _low_counters _low_ids byte_count count tail",
     EntryTree: "",

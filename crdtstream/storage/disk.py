@@ -41,7 +41,7 @@ class DiskError(OSError):
 
 @mypyc_attr(native_class=False)
 class DiskFull(DiskError):
-    """No space is left; nothing was changed."""
+    """No space is left. Creating or growing a file has changed nothing then; a write may have changed a part."""
 
 
 @mypyc_attr(native_class=False)

@@ -124,7 +124,7 @@ def test_all_up_to_a_position_is_delivered_and_acknowledged(
     for origin, entry_id in inside:
         assert region.stream().trees[origin].counter_of(entry_id) <= frontier[origin]
     assert advance(region, position) == 0, "it was all done before"
-    for origin, pieces in region.group().next_entries(region.stream().chains, -1).intervals.items():
+    for origin, pieces in region.group().next_entries(region.stream().chains, -1).intervals.as_dict().items():
         again = [one for low, high in pieces for o, one in inside if o == origin and low < one <= high]
         assert not again, "what was acknowledged would be delivered again"
     regions.meet()

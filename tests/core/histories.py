@@ -17,6 +17,7 @@ from crdtstream.core.copying import copy_stream
 from crdtstream.core.effects import Batch, Key, Position
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, previous_id
 from crdtstream.core.expiry import NO_EXPIRY
+from crdtstream.core.pieces import Pieces
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from crdtstream.core.whole_state import WholeState
@@ -261,7 +262,7 @@ def on_group(replica: Replica, key: Key, stream: Stream, operation: str, a: int,
     elif operation == "ack" and pending:
         for slot, entry_id in pending[: b % 3] or [pending[a % len(pending)]]:
             below = previous_id(entry_id) or ID_MIN
-            replica.record(fx.PendingDropped(key, name, {slot: [(below, entry_id)]}))
+            replica.record(fx.PendingDropped(key, name, Pieces(slot, below, entry_id)))
     elif operation == "claim" and pending:
         slot, entry_id = pending[b % len(pending)]
         replica.record(fx.PendingClaimed(key, name, consumer, [(slot, entry_id, replica.keyspace.now_ms, 2)]))

@@ -12,6 +12,7 @@ from crdtstream.core import effects as fx
 from crdtstream.core.digest import DIGEST_BYTES, Digesting, digest_replica, digest_stream, walk_on
 from crdtstream.core.effects import Batch, Position
 from crdtstream.core.expiry import NO_EXPIRY
+from crdtstream.core.pieces import Pieces
 from crdtstream.core.replica import Replica
 from crdtstream.protocols.codec import decode_batch, encode_batch
 
@@ -41,7 +42,7 @@ def region_with_group() -> Replica:
 
 def deliver(replica: Replica, noack: bool) -> None:
     """The first two entries go to a consumer."""
-    interval = {replica.applied.slot: [((0, 0), (2, replica.applied.slot))]}
+    interval = Pieces(replica.applied.slot, (0, 0), (2, replica.applied.slot))
     replica.record(fx.EntriesDelivered(KEY, GROUP, b"c", 5, interval, noack, 2))
 
 

@@ -322,7 +322,7 @@ def test_several_origins_are_read_in_the_order_of_ids() -> None:
     view.trees[2].append((1, 5), 7, encode_entry((1, 5), [b"f", b"v"]))
     view.chains.note_grown(2, view.trees[2])
     delivery = view.group.next_entries(view.chains, 2)
-    assert delivery.intervals == {1: [(ID_MIN, (1, 0))], 2: [(ID_MIN, (1, 5))]}
+    assert delivery.intervals.as_dict() == {1: [(ID_MIN, (1, 0))], 2: [(ID_MIN, (1, 5))]}
     assert b"".join(delivery.chunks) == encode_entry((1, 0), [b"f", b"v"]) + encode_entry((1, 5), [b"f", b"v"])
 
 

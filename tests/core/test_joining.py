@@ -9,6 +9,7 @@ from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Key, Position
 from crdtstream.core.entry_id import EntryId
 from crdtstream.core.expiry import NO_EXPIRY
+from crdtstream.core.pieces import Pieces
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from crdtstream.core.whole_state import WholeState
@@ -311,7 +312,7 @@ def test_pending_entries_inside_own_runs_stay(r: Regions) -> None:
     """A deleted entry that an own run steps over stays until it is acknowledged, wherever the run comes back from."""
     shared_group(r)
     r[1].remove_entries(KEY, {1: [(1, 1)]}, False, (1, 1))
-    r[1].record(fx.PendingDropped(KEY, b"g", {1: [((1, 1), (2, 1))]}))
+    r[1].record(fx.PendingDropped(KEY, b"g", Pieces(1, (1, 1), (2, 1))))
     r.world.end_turn(0)
     assert streams_of(r[1])[KEY].groups[b"g"].frontier(1) == (2, 1)
     r.send(1, 2)
@@ -332,7 +333,7 @@ def test_what_is_replayed_stays_pending(r: Regions) -> None:
 def test_a_join_may_close_the_gap_of_a_run(r: Regions) -> None:
     """C10b: an entry read here is acknowledged elsewhere, so what was acknowledged behind it becomes contiguous."""
     shared_group(r)
-    r[1].record(fx.PendingDropped(KEY, b"g", {1: [((1, 1), (2, 1))]}))
+    r[1].record(fx.PendingDropped(KEY, b"g", Pieces(1, (1, 1), (2, 1))))
     r.world.end_turn(0)
     assert not streams_of(r[1])[KEY].groups[b"g"].acked
     stream = streams_of(r[2])[KEY]

@@ -63,8 +63,8 @@ class PendingMachine(RuleBasedStateMachine):
         pieces, count = self.pending.find(sorted(ids))
         gone = [key for key in self.model if key[0] in ids]
         assert count == len({entry_id for entry_id, _ in gone})
-        assert sorted(pieces) == sorted({slot for _, slot in gone})
-        for slot, found in pieces.items():
+        assert sorted(pieces.as_dict()) == sorted({slot for _, slot in gone})
+        for slot, found in pieces.as_dict().items():
             assert self.pending.pieces_of(slot, sorted(ids)) == found
             assert self.pending.remove_pieces(slot, found) == sum(key[1] == slot for key in gone)
         self.removed(gone)
@@ -286,3 +286,16 @@ def test_check_finds_damage(damage: str) -> None:
         entries._of_slot[2] = SlotPending()
     with pytest.raises(AssertionError):
         entries.check()
+
+
+def test_what_lies_above_a_removed_last_id_is_delivered_in_order() -> None:
+    """The slot's bound stays where the highest ID was; below it the last ID that is left decides."""
+    entries = PendingEntries()
+    for number in (1, 5):
+        entries.deliver_one(1, (number, 0), b"c", number)
+    assert entries.remove(1, (5, 0))
+    for number in (3, 2, 4, 4):
+        entries.deliver_one(1, (number, 0), b"d", 9)
+    entries.check()
+    assert entries.ids(1, None) == [(1, 0), (2, 0), (3, 0), (4, 0)]
+    assert [row.delivered_ms for row in entries.rows(ID_MIN, ID_MAX, -1, None)] == [1, 9, 9, 9]

@@ -12,6 +12,7 @@ from crdtstream.core.effects import Position
 from crdtstream.core.encoding import encode_entry
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.group import Group
+from crdtstream.core.pieces import Pieces
 from crdtstream.core.place import Place
 
 SLOTS = [1, 257, 2]
@@ -113,13 +114,13 @@ def test_the_next_read_begins_behind_the_one_before() -> None:
     assert place.behind_end(chains, 1) is None
     group.apply_delivered(trees, b"c", 1, group.next_entries(chains, 2).intervals, False)
     behind = place.behind_end(chains, 2)
-    assert behind is not None and behind.intervals == {1: [((2, 0), (4, 0))]}
+    assert behind is not None and behind.intervals == Pieces(1, (2, 0), (4, 0))
     assert place.behind_end(chains, 4) is None
 
 
 def test_a_delivery_that_was_not_offered_drops_the_end() -> None:
     group, chains, trees = group_of(5)
     group.apply_delivered(trees, b"c", 1, group.next_entries(chains, 2).intervals, False)
-    group.apply_delivered(trees, b"c", 1, {1: [((2, 0), (3, 0))]}, False)
+    group.apply_delivered(trees, b"c", 1, Pieces(1, (2, 0), (3, 0)), False)
     assert group._place.behind_end(chains, 1) is None
-    assert group.next_entries(chains, 1).intervals == {1: [((3, 0), (4, 0))]}
+    assert group.next_entries(chains, 1).intervals == Pieces(1, (3, 0), (4, 0))

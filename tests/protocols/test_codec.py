@@ -16,6 +16,7 @@ from crdtstream.core.causality import ORIGIN_MAX, RANDOM_BITS, VersionVector, or
 from crdtstream.core.effects import Batch, Effect, EntriesAdded, GroupDestroyed, LocalFact, Position
 from crdtstream.core.encoding import encode_entry
 from crdtstream.core.entry_id import U64_MAX, EntryId
+from crdtstream.core.pieces import Pieces
 from crdtstream.protocols.codec import (
     FORMAT_VERSION,
     OLDEST_FORMAT,
@@ -129,13 +130,14 @@ def batches(draw: st.DrawFn) -> Batch:
 
 def facts() -> st.SearchStrategy[LocalFact]:
     times = st.integers(-(2**62), 2**63 - 1)
+    pieces = interval_sets.map(Pieces.of)
     claims = st.lists(st.tuples(slots, entry_ids, times, u64), max_size=3)
     return st.one_of(
         st.builds(fx.ConsumerCreated, keys, names, names, u64),
         st.builds(fx.ConsumerDeleted, keys, names, names),
-        st.builds(fx.EntriesDelivered, keys, names, names, u64, interval_sets, st.booleans(), st.integers(-1, 3)),
+        st.builds(fx.EntriesDelivered, keys, names, names, u64, pieces, st.booleans(), st.integers(-1, 3)),
         st.builds(fx.PendingClaimed, keys, names, names, claims),
-        st.builds(fx.PendingDropped, keys, names, interval_sets),
+        st.builds(fx.PendingDropped, keys, names, pieces),
         st.builds(fx.PositionSet, keys, names, positions, st.integers(-1, 3)),
         st.builds(fx.PositionRaised, keys, names, entry_ids),
         st.builds(
