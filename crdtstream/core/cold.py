@@ -22,6 +22,7 @@ replicated or compared, but checkpoints keep it on disk (storage/blocks.py), so 
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from typing import Final
 
 from librt.strings import BytesWriter, read_i32_le, write_i32_le
@@ -212,41 +213,43 @@ class Shelf:
         self.open_bytes = 0
         # How often a closed block was opened.
         self.opened = 0
-        self._open: dict[Content, int] = {}
+        self._open: deque[tuple[Content, int]] = deque()
 
     def note_opened(self, block: Content, byte_count: int) -> None:
         """Close others if there are too many; the new one stays, because it is in use."""
         self.opened += 1
         self.open_bytes += byte_count
-        while self.open_bytes > self.open_bytes_max and self._open:
-            self._consider(next(iter(self._open)))
-        self._open[block] = byte_count
+        self._keep_to_limit()
+        self._open.append((block, byte_count))
 
     def limit(self, open_bytes_max: int) -> None:
         self.open_bytes_max = open_bytes_max
+        self._keep_to_limit()
+
+    def _keep_to_limit(self) -> None:
         while self.open_bytes > self.open_bytes_max and self._open:
-            self._consider(next(iter(self._open)))
+            self._consider_oldest()
 
     def age(self) -> None:
         """Close the blocks that nobody read since the last call."""
-        for block in list(self._open):
-            self._consider(block)
+        for _ in range(len(self._open)):
+            self._consider_oldest()
 
-    def _consider(self, block: Content) -> None:
-        """Close the block, or give it another chance behind all others if it was read."""
-        byte_count = self._open.pop(block)
+    def _consider_oldest(self) -> None:
+        """Close the oldest block, or give it another chance behind all others if it was read."""
+        block, byte_count = self._open.popleft()
         if block.read:
             block.read = False
-            self._open[block] = byte_count
+            self._open.append((block, byte_count))
         else:
             self.open_bytes -= byte_count
             block.close()
 
     def check(self) -> None:
         assert not (_EMPTY_COLUMN or _NO_COLUMN or _NO_CHUNKS), "a block wrote to what all share"
-        assert self.open_bytes == sum(self._open.values()), "the size of the open blocks is miscounted"
+        assert self.open_bytes == sum(size for _, size in self._open), "the size of the open blocks is miscounted"
         assert self.open_bytes <= self.open_bytes_max or len(self._open) <= 1, "too much is open"
-        for block in self._open:
+        for block, _ in self._open:
             assert block.cold is not None and block.cold.packed and not block.closed, "a block is wrongly on the shelf"
 
 
