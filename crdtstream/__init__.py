@@ -41,7 +41,7 @@ columns are read as native numbers (`core.native`).
 
 **Memory.** Full blocks that nobody reads are compressed while the region is idle, and opened when they are read
 (`core.cold`, `core.transposing`, `core.cooling`, `runtime.cooler`). Checkpoints hold them compressed, and a start opens
-none (`storage.blocks`). Scattered removals are noted as holes of a block, and cut out together (`core.holes`,
+none that no trim cut (`storage.blocks`). Scattered removals are noted as holes of a block, and cut out together (`core.holes`,
 `core.block_list`). A group keeps its place behind its last read (`core.place`).
 
 **Route of one bulk Write.** `runtime.bulk_server` (gRPC, admission, slices) -> `runtime.bulk_calls` (messages) ->
@@ -79,7 +79,7 @@ forgotten and the log truncated (`core.collection`, `storage.checkpoint`).
 acknowledgements once they are contiguous. Consumers, pending entries and cursors are local facts, logged here and never
 sent.
 
-The reasons of the design are in `docs/decisions.md`, what users notice of a change is in `CHANGELOG.md`.
+The reasons for the design are in `docs/decisions.md`, what users notice of a change is in `CHANGELOG.md`.
 """
 
 __version__ = "0.1.0"

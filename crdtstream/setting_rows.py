@@ -270,6 +270,10 @@ LIMIT_GROUPS: Groups = (
         (
             row("segment_bytes_max", "Size of a file of the log."),
             row(
+                "log_tail_bytes_max",
+                "Memory for the end of the log, kept for peers that keep up; what is not kept is read from disk.",
+            ),
+            row(
                 "log_retention_bytes",
                 "Log kept for peers; one that lacks more takes a whole state. 0 for no bound.",
                 AT_ONCE,

@@ -61,7 +61,6 @@ PURE = frozenset(
 # processes sees not even these: a command line, a log, and what redis-py returns; nor do texts that others play.
 CLIENTS: dict[str, frozenset[str]] = {
     "spark": frozenset({"bulk", "protocols"}),
-    "dashboard": frozenset({"protocols"}),
     "processes": frozenset(),
     "scenarios": frozenset(),
     "migration": frozenset(),
@@ -94,13 +93,22 @@ PURE_LIBRARY = frozenset(
         "zlib",
     )
 )
-NATIVE = ("BytesWriter", "read_i32_le", "read_i64_le", "write_i32_le", "write_i64_le")
+NATIVE = (
+    "BytesWriter",
+    "read_i32_le",
+    "read_i64_le",
+    "write_i16_be",
+    "write_i32_be",
+    "write_i32_le",
+    "write_i64_be",
+    "write_i64_le",
+)
 PURE_NAMES = frozenset(("sys.byteorder", *[f"librt.strings.{name}" for name in NATIVE]))
 PURE_PACKAGES = {
     # zstandard, because compression is a pure function.
     "core": frozenset({"mypy_extensions", "sortedcontainers", "zstandard"}),
     "clients": frozenset({"mypy_extensions", "sortedcontainers"}),
-    "protocols": frozenset({"hiredis", "librt", "msgpack", "mypy_extensions", "zstandard"}),
+    "protocols": frozenset({"hiredis", "msgpack", "mypy_extensions", "zstandard"}),
     "replication": frozenset({"google", "sortedcontainers"}),
     "scenarios": frozenset({"io", "shlex"}),
 }

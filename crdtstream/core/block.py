@@ -421,7 +421,9 @@ class Block(Content):
         if self.closed:
             self.open()
         columns = [self.ms, self.seq, array("Q") if self._listed is None else self._listed, self._ends]
-        return self.ms_base, self._counter_base, [column[:count] for column in columns]
+        # Nothing is written to the columns of a sealed block, so they need no copy.
+        is_whole = self.sealed and count == self.count
+        return self.ms_base, self._counter_base, columns if is_whole else [column[:count] for column in columns]
 
     # Checking
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
-from crdtstream.core.chain import NO_SLOT
+from crdtstream.core.causality import NO_SLOT
 
 T = TypeVar("T")
 

@@ -25,7 +25,8 @@ REGION_MAX: Final = 255
 RANDOM_BITS: Final = 53
 ORIGIN_MAX: Final = (1 << (RANDOM_BITS + 8)) - 1
 
-_NO_SLOT: Final = -1
+# The slot of no origin.
+NO_SLOT: Final = -1
 
 Dot = tuple[int, int]
 
@@ -67,7 +68,7 @@ class VersionVector:
     def __init__(self, counters: dict[int, int] | None = None) -> None:
         # Use `_all()`: the component of `_slot` may have been raised to `_counter`.
         self._counters: dict[int, int] = {} if counters is None else {s: c for s, c in counters.items() if c > 0}
-        self._slot = _NO_SLOT
+        self._slot = NO_SLOT
         self._counter = 0
         self._ahead = False
 
@@ -103,7 +104,7 @@ class VersionVector:
 
     def drop(self, slot: int) -> None:
         self._all().pop(slot, None)
-        self._slot = _NO_SLOT
+        self._slot, self._counter = NO_SLOT, 0
 
     def descends(self, other: VersionVector) -> bool:
         """True if this vector covers everything that `other` covers (>=)."""
@@ -165,7 +166,7 @@ class VersionVector:
         return f"VersionVector({self.as_dict()})"
 
     def check(self) -> None:
-        assert self._slot == _NO_SLOT or self._all()[self._slot] == self._counter, "the kept component is stale"
+        assert self._slot == NO_SLOT or self._all()[self._slot] == self._counter, "the kept component is stale"
         for slot, counter in self._all().items():
             assert is_origin(slot), f"{slot} is not an origin"
             assert counter > 0, f"origin {slot} holds counter {counter}"

@@ -20,10 +20,8 @@ from bisect import bisect_right
 from operator import attrgetter
 from typing import Generic, TypeVar
 
-from crdtstream.core.causality import region_of
+from crdtstream.core.causality import NO_SLOT, region_of
 from crdtstream.core.entry_id import ID_MIN, EntryId
-
-NO_SLOT = -1
 
 
 class Extent:

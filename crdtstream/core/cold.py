@@ -29,7 +29,7 @@ from librt.strings import BytesWriter, read_i32_le, write_i32_le
 from mypy_extensions import i32, i64
 from zstandard import ZstdCompressor, ZstdDecompressor, backend_features
 
-from crdtstream.core.narrowing import in_order
+from crdtstream.core.narrowing import CODES, in_order
 from crdtstream.core.transposing import restored, transposed
 
 # Higher levels take longer and gain nothing on blocks of this size.
@@ -48,7 +48,6 @@ TRANSPOSING_PAYS: Final = 7 / 10
 
 # The library's C code has it; its other backends compress one after the other.
 _MANY: Final = "multi_compress_to_buffer" in backend_features
-_CODES: Final = {4: "I", 8: "Q"}
 _NO_COLUMN: Final = array("I")
 _EMPTY_COLUMN: Final = array("Q")
 _NO_CHUNKS: Final[list[bytes]] = []
@@ -272,7 +271,7 @@ def unfolded(payload: bytes, count: int) -> tuple[list[array[int]], bytes]:
     columns: list[array[int]] = []
     at = 0
     for width in widths:
-        columns.append(in_order(array(_CODES[width], raw[at : at + count * width])) if width else _NO_COLUMN)
+        columns.append(in_order(array(CODES[width], raw[at : at + count * width])) if width else _NO_COLUMN)
         at += count * width
     return columns, payload[end:]
 

@@ -30,8 +30,8 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.core.by_origin import ByOrigin
-from crdtstream.core.causality import Dot
-from crdtstream.core.chain import NO_SLOT, Chain, Chains
+from crdtstream.core.causality import NO_SLOT, Dot
+from crdtstream.core.chain import Chain, Chains
 from crdtstream.core.delivery import Candidate, Delivery, deliver, left_of, runs_within
 from crdtstream.core.effects import Interval, Position
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, at_most, next_id, previous_id

@@ -10,6 +10,8 @@ from array import array
 from typing import Final
 
 HALF_BITS: Final = 32
+# The type codes of columns, by the bytes of an integer: narrow and wide.
+CODES: Final = {4: "I", 8: "Q"}
 
 _LITTLE: Final = array("Q", [1]).tobytes()[0] == 1
 _LOW: Final = 0 if _LITTLE else 1

@@ -14,7 +14,7 @@ from typing import Final
 from librt.strings import read_i32_le, read_i64_le
 from mypy_extensions import i64
 
-from crdtstream.core.entry_id import EntryId
+from crdtstream.core.entry_id import U64_MAX, EntryId
 from crdtstream.core.narrowing import in_order
 
 # A quarter of -2^63, which is itself no native constant: compiled, it would be converted from an object at each use.
@@ -26,9 +26,10 @@ _WIDE: Final = 8
 
 
 def shifted(number: int) -> i64:
-    """An unsigned number of 64 bits, less 2^63."""
-    if number < _PLAIN:
+    """A number from 0 to 2^64 - 1, less 2^63."""
+    if 0 <= number < _PLAIN:
         return i64(number) + (i64(_QUARTER) << 2)
+    assert 0 <= number <= U64_MAX, f"{number} is no half of an ID"
     return i64(number + 4 * _QUARTER)
 
 

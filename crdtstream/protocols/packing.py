@@ -75,7 +75,7 @@ def write_column_head(writer: BytesWriter, count: int) -> None:
 
 
 def write_in_column(writer: BytesWriter, number: int) -> None:
-    if number < PLAIN_END:
+    if 0 <= number < PLAIN_END:
         write_i64_le(writer, number)
     else:
         writer.write(number.to_bytes(8, "little"))

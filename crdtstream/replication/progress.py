@@ -140,9 +140,9 @@ class ProgressTable:
         return max([(at, slot) for at, slot in signs if at > since_ms and slot != but], default=(0, 0))[1]
 
     def listen(self, now_ms: int, heartbeat_ms: int) -> int:
-        """Note that this region listens now; returns for how long it did not. Signs of life count as received that much
-        later. Of the time since it last listened, one heartbeat always counts as silence of the others, so that a
-        region that never listens often enough still notices that one is gone.
+        """Note that this region listens now; returns for how long it did not, beyond one heartbeat. Signs of life count
+        as received that much later. The one heartbeat counts as silence of the others, so that a region that never
+        listens often enough still notices that one is gone.
         """
         stalled_ms = max(0, now_ms - self._listened_ms - heartbeat_ms) if self._listened_ms else 0
         self._listened_ms = now_ms

@@ -33,10 +33,8 @@ class Cooler:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._own_s = 0.0
-        self._looked_s = time.perf_counter()
         self._wanted = Wanted()
-        self._used_s = self._time_used_s()
+        self._own_s = self._looked_s = self._used_s = 0.0
         self._given_back_bytes = 0
 
     def _time_used_s(self) -> float:
@@ -45,6 +43,7 @@ class Cooler:
     async def run(self) -> None:
         """Run until cancelled."""
         try:
+            self._is_busy()  # the first look has nothing to compare with
             while True:
                 await asyncio.sleep(LOOK_S)
                 if not self._is_busy():

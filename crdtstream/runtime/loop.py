@@ -69,6 +69,7 @@ class Loop(Turns):
         introduce(node)
         self._disk = RealDisk(config.data)
         region_log, checkpointer = open_region(self._disk, node, config.limits.segment_bytes_max)
+        region_log.limit_tail(config.limits.log_tail_bytes_max)
         super().__init__(config, node, region_log)
         self.certificates = read_client_credentials(config)
         self.web_certificates = read_web_credentials(config)

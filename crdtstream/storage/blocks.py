@@ -33,7 +33,7 @@ from zstandard import ZstdError, frame_content_size
 
 from crdtstream.core.block import Block
 from crdtstream.core.cold import Codec, Cold, Shelf, folded
-from crdtstream.core.narrowing import in_order
+from crdtstream.core.narrowing import CODES, in_order
 from crdtstream.protocols.columns import CodecError, column_bytes
 from crdtstream.storage.recovery import CheckpointDamaged
 
@@ -49,8 +49,7 @@ _FORMS: Final = _PACKED | _TRANSPOSED | _LISTED
 _BLOCK: Final = struct.Struct("<4Q4s")
 _PACKED_BLOCK: Final = struct.Struct("<B8Q16s")
 _SUM_BYTES: Final = 16
-_CODES: Final = {4: "I", 8: "Q"}
-_WIDTHS: Final = tuple(_CODES)
+_WIDTHS: Final = tuple(CODES)
 _NO_COLUMN: Final = array("Q")
 _ALLOWED: Final = frozenset(bytes(widths) for widths in product(_WIDTHS, _WIDTHS, (0, *_WIDTHS), _WIDTHS))
 # What the columns of a packed block begin with, and the least and the most that they take for an entry.
@@ -58,7 +57,7 @@ _WIDTH_BYTES: Final = 4
 _ROW_BYTES_MIN: Final = 12
 _ROW_BYTES_MAX: Final = 32
 FORM_BYTES: Final = 1
-BLOCK_BYTES: Final = _BLOCK.size
+RAW_HEAD_BYTES: Final = _BLOCK.size
 PACKED_HEAD_BYTES: Final = _PACKED_BLOCK.size
 
 
@@ -125,7 +124,7 @@ class BlockImage:
         return found
 
 
-class Packer:
+class BlockPacker:
     """Packs blocks, on one thread."""
 
     __slots__ = ("_codec",)
@@ -204,7 +203,7 @@ class BlockReader:
 
 def read_raw(payload: bytes, at: int) -> tuple[Block, int]:
     """The raw block that has its head at `at`, and where it ends."""
-    begin = at + BLOCK_BYTES
+    begin = at + RAW_HEAD_BYTES
     if begin > len(payload):
         raise CodecError("a block header is truncated")
     head: tuple[int, int, int, int, bytes] = _BLOCK.unpack_from(payload, at)
@@ -238,6 +237,6 @@ def read_columns(payload: bytes, at: int, count: int, widths: bytes) -> list[arr
     columns: list[array[int]] = []
     for width in widths:
         end = at + count * width
-        columns.append(in_order(array(_CODES[width], payload[at:end])) if width else _NO_COLUMN)
+        columns.append(in_order(array(CODES[width], payload[at:end])) if width else _NO_COLUMN)
         at = end
     return columns

@@ -33,7 +33,7 @@ from crdtstream.core.effects import Key
 from crdtstream.protocols.manifest import Manifest, encode_manifest
 from crdtstream.protocols.rows import Row
 from crdtstream.protocols.state_rows import TreeImage, span_row, tree_row
-from crdtstream.storage.blocks import PLACE_BITS, BlockImage, Packer, block_parts
+from crdtstream.storage.blocks import PLACE_BITS, BlockImage, BlockPacker, block_parts
 from crdtstream.storage.disk import Disk, DiskError, DiskFull
 from crdtstream.storage.log import Log
 from crdtstream.storage.sections import HEADER_BYTES, Draft, Section, write_section
@@ -249,7 +249,7 @@ class Checkpointer:
         self._doomed: set[int] = set()
         self._next_number = 1 + max((number_of(name) for name in checkpoint_names(disk)), default=0)
         # For `write`, which may run on another thread than the region.
-        self._packer = Packer()
+        self._packer = BlockPacker()
         self._certain = True
         self._bytes_before = 0
         self._bytes_began = 0

@@ -180,7 +180,7 @@ class Log:
             self._begin_segment(byte_count)
 
     def append(self, records: list[Record]) -> int:
-        """Append in one write; return the last position. If no segment has space, raise DiskFull with nothing
+        """Append at one place; return the last position. If no segment has space, raise DiskFull with nothing
         written.
         """
         self._refuse_when_failed()
@@ -205,6 +205,10 @@ class Log:
         self._last = last
         self.appended_bytes += byte_count
         return last
+
+    def limit_tail(self, bytes_max: int) -> None:
+        """Keep at most so many bytes in memory for a reader that keeps up."""
+        self._tail.bytes_max = bytes_max
 
     def sync(self) -> int:
         """Make everything appended before the call durable; return the last durable position. Callable from any

@@ -16,7 +16,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from crdtstream.storage.blocks import PLACE_BITS, RAW_FORMAT, BlockImage, Packer
+from crdtstream.storage.blocks import PLACE_BITS, RAW_FORMAT, BlockImage, BlockPacker
 from crdtstream.storage.checksums import crc32
 from crdtstream.storage.disk import Disk
 from crdtstream.storage.recovery import CheckpointDamaged
@@ -47,7 +47,7 @@ class Section:
         self._parts = parts
         self._images = images
 
-    def payload(self, packer: Packer) -> bytes:
+    def payload(self, packer: BlockPacker) -> bytes:
         for image, data in zip(self._images, packer.pack(self._images), strict=True):
             self._parts[image.at] = data
         return b"".join(self._parts)
@@ -99,7 +99,7 @@ class Draft:
         return section
 
 
-def write_section(disk: Disk, section: Section, packer: Packer) -> None:
+def write_section(disk: Disk, section: Section, packer: BlockPacker) -> None:
     """Write a section. The first one of a file creates it; the last one makes its content durable, but not its name."""
     draft = section.draft
     payload = section.payload(packer)

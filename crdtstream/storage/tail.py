@@ -2,7 +2,7 @@
 written.
 
 Records are kept only while somebody reads them. Keeping begins when a reader reaches the end of the log, and ends when
-more than `TAIL_BYTES_MAX` is kept unread. A read drops the records before it, so a reader that lags behind the fastest
+more than `bytes_max` is kept unread. A read drops the records before it, so a reader that lags behind the fastest
 one reads from disk.
 
 Invariant: positions are contiguous, and the last one is that of the log, unless nothing is kept.
@@ -10,19 +10,18 @@ Invariant: positions are contiguous, and the last one is that of the log, unless
 
 from __future__ import annotations
 
-from typing import Final
-
 from crdtstream.protocols.log_port import LogRecord, Payload, joined, size_of
 
-TAIL_BYTES_MAX: Final = 4 << 20
+TAIL_BYTES_MAX = 4 << 20
 
 
 class Tail:
     """The end of one log, as far as it is kept."""
 
-    __slots__ = ("_byte_count", "_followed", "_records")
+    __slots__ = ("_byte_count", "_followed", "_records", "bytes_max")
 
-    def __init__(self) -> None:
+    def __init__(self, bytes_max: int = TAIL_BYTES_MAX) -> None:
+        self.bytes_max = bytes_max
         self._records: list[tuple[int, int, Payload]] = []
         self._byte_count = 0
         self._followed = False
@@ -39,7 +38,7 @@ class Tail:
             self._records.append((position, kind, payload))
             self._byte_count += size_of(payload)
             position += 1
-        if self._byte_count > TAIL_BYTES_MAX:
+        if self._byte_count > self.bytes_max:
             self._followed = False
             self._drop(len(self._records))
 
@@ -70,4 +69,4 @@ class Tail:
         count = len(self._records)
         assert [position for position, _, _ in self._records] == list(range(last - count + 1, last + 1)), "a gap"
         assert self._byte_count == sum([size_of(payload) for _, _, payload in self._records]), "bytes are miscounted"
-        assert self._byte_count <= TAIL_BYTES_MAX and (self._followed or not count), "kept for nobody"
+        assert self._byte_count <= self.bytes_max and (self._followed or not count), "kept for nobody"

@@ -13,19 +13,19 @@ from crdtstream.core.cold import Shelf
 from crdtstream.core.encoding import encode_entry
 from crdtstream.protocols.columns import column_bytes
 from crdtstream.storage.blocks import (
-    BLOCK_BYTES,
     FORM_BYTES,
     PACKED_HEAD_BYTES,
     RAW_FORMAT,
+    RAW_HEAD_BYTES,
     BlockImage,
+    BlockPacker,
     BlockReader,
-    Packer,
     block_parts,
 )
 from crdtstream.storage.recovery import CheckpointDamaged
 from crdtstream.storage.sections import FORMAT_VERSION
 
-WIDTHS_OFFSET = FORM_BYTES + BLOCK_BYTES - 4
+WIDTHS_OFFSET = FORM_BYTES + RAW_HEAD_BYTES - 4
 DATA_OFFSET = FORM_BYTES + 8
 # In the head of a packed block: its bytes, behind entries, data and bases.
 PACKED_OFFSET = FORM_BYTES + 32
@@ -60,7 +60,7 @@ def written(block: Block, count: int) -> bytes:
 
 
 def packed_by_writer(block: Block) -> bytes:
-    return Packer().pack([BlockImage(block)])[0]
+    return BlockPacker().pack([BlockImage(block)])[0]
 
 
 def as_format_2(block: Block, count: int) -> bytes:
@@ -151,7 +151,7 @@ def test_what_is_captured_stays_as_it_was() -> None:
     block = block_of(NOW_MS, 1, 1, sealed=True, count=64)
     image, expected = BlockImage(block), packed_by_writer(block)
     block.pack(Shelf(1 << 20))
-    assert Packer().pack([image]) == [expected]
+    assert BlockPacker().pack([image]) == [expected]
 
 
 @pytest.mark.parametrize(

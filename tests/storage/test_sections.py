@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from crdtstream.storage.blocks import Packer
+from crdtstream.storage.blocks import BlockPacker
 from crdtstream.storage.disk import RealDisk
 from crdtstream.storage.recovery import CheckpointDamaged
 from crdtstream.storage.sections import (
@@ -34,7 +34,7 @@ def write_file(disk: RealDisk, payloads: list[bytes]) -> int:
     draft = Draft("blocks-3", 3)
     for payload in payloads:
         draft.add([payload])
-        write_section(disk, draft.take(), Packer())
+        write_section(disk, draft.take(), BlockPacker())
     return draft.byte_count
 
 
