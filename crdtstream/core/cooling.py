@@ -3,7 +3,7 @@
 A *walk* visits every sealed block but the last of each tree, which the next reader wants. A block that was read since
 the walk before is left as it is; one that was not is packed. So a block is packed once nobody has read it for between
 one and two times `after_ms`, the least time from the beginning of one walk to the beginning of the next. A walk also
-closes what was opened and has not been read since.
+closes what was opened and has not been read since, and tries to transpose what a checkpoint has packed.
 
 What other regions wrote arrives in batches, each of which is a block of its own if it is not very small. Small blocks
 that follow each other are gathered into full ones before they are packed: a page then opens fewer.
@@ -151,6 +151,9 @@ class Cooling:
             self.packed += 1
             cost = PACK_COST
             cold = block.cold
+        elif cold.packed and block.closed and not cold.is_tried:
+            self.saved_bytes += block.transpose()
+            cost = PACK_COST
         assert cold is not None
         counted.cold += 1
         counted.packed_bytes += len(cold.packed)
