@@ -41,8 +41,8 @@ columns are read as native numbers (`core.native`).
 
 **Memory.** Full blocks that nobody reads are compressed while the region is idle, and opened when they are read
 (`core.cold`, `core.transposing`, `core.cooling`, `runtime.cooler`). Checkpoints hold them compressed, and a start opens
-none that no trim cut (`storage.blocks`). Scattered removals are noted as holes of a block, and cut out together (`core.holes`,
-`core.block_list`). A group keeps its place behind its last read (`core.place`).
+only those that a trim cut (`storage.blocks`). Scattered removals are noted as holes of a block, and cut out together
+(`core.holes`, `core.block_list`). A group keeps its place behind its last read (`core.place`).
 
 **Route of one bulk Write.** `runtime.bulk_server` (gRPC, admission, slices) -> `runtime.bulk_calls` (messages) ->
 `bulk.rows` (every row checked) -> `bulk.writing` (IDs, blocks) -> `core.replica`, one effect for each block; then as

@@ -13,7 +13,8 @@ steps that repeat. All columns together are one long integer with a lane of 32 b
 value of a wide column, so a difference below zero borrows from the next lane.
 
 Entries of one shape may be transposed first (core/transposing.py). That makes opening a block several times dearer, so
-it is done only where the packed form becomes much smaller.
+it is done only where the packed form becomes much smaller. Whether it does is tried once; blocks that a checkpoint has
+packed are tried when they are idle.
 
 Compression is a pure function: the same bytes, at the same level, by the same library. The packed form is never
 replicated or compared, but checkpoints keep it on disk (storage/blocks.py), so what it holds is part of their format.
@@ -22,6 +23,7 @@ replicated or compared, but checkpoints keep it on disk (storage/blocks.py), so 
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from typing import Final
 
 from librt.strings import BytesWriter, read_i32_le, write_i32_le
@@ -52,17 +54,30 @@ _EMPTY_COLUMN: Final = array("Q")
 _NO_CHUNKS: Final[list[bytes]] = []
 
 
+class BlockDamaged(Exception):
+    """A packed form does not unpack to what was packed."""
+
+    def __init__(self, first_ms: int, first_seq: int, count: int, reason: str) -> None:
+        super().__init__(
+            f"the compressed block of {count} entries from {first_ms}-{first_seq} on is damaged: {reason}. Restart the"
+            " region. If it is still damaged then, restore the data directory from a backup, or move it away and start"
+            " with an empty one"
+        )
+
+
 class Cold:
     """The packed form of a block; empty if packing does not pay. Beside it is what is asked of blocks that nobody
     reads: the ID of the first entry, and of the list of counters, if there is one, the sum and the first.
     """
 
-    __slots__ = ("counter_sum", "first_listed", "first_ms", "first_seq", "is_transposed", "packed", "shelf")
+    __slots__ = ("counter_sum", "first_listed", "first_ms", "first_seq", "is_transposed", "is_tried", "packed", "shelf")
 
     def __init__(self, shelf: Shelf, packed: bytes, is_transposed: bool) -> None:
         self.shelf = shelf
         self.packed = packed
         self.is_transposed = is_transposed
+        # Whether transposing was tried.
+        self.is_tried = is_transposed
         self.counter_sum = 0
         self.first_ms = 0
         self.first_seq = 0
@@ -128,8 +143,16 @@ class Content:
         """The columns and the entries of a block that has a packed form, without opening it."""
         cold = self.cold
         assert cold is not None and cold.packed
-        columns, data = unfolded(cold.shelf.codec.unpack(cold.packed), self.count)
-        return columns, restored(data, id_texts(self.ms_base, columns[0], columns[1])) if cold.is_transposed else data
+        try:
+            columns, data = unfolded(cold.shelf.codec.unpack(cold.packed), self.count)
+            if cold.is_transposed:
+                data = restored(data, id_texts(self.ms_base, columns[0], columns[1]))
+            first_ms, first_seq, end = self.ms_base + columns[0][0], columns[1][0], columns[3][self.count - 1]
+        except Exception as error:  # whatever it is, the bytes are not those that were packed
+            raise BlockDamaged(cold.first_ms, cold.first_seq, self.count, repr(error)) from error
+        if end != len(data) or first_ms != cold.first_ms or first_seq != cold.first_seq:
+            raise BlockDamaged(cold.first_ms, cold.first_seq, self.count, "it unpacks to other entries")
+        return columns, data
 
     def close(self) -> None:
         """Drop the content of a block that has a packed form."""
@@ -148,17 +171,30 @@ class Content:
         listed = _NO_COLUMN if self._listed is None else self._listed
         columns, data = [self.ms, self.seq, listed, self._ends], b"".join(self.chunks)
         payload = folded(columns, data)
-        packed = shelf.codec.packed(payload)
-        if not packed:
-            self.cold = Cold(shelf, b"", False)
+        self.cold = cold = Cold(shelf, shelf.codec.packed(payload), False)
+        if not cold.packed:
             return 0
-        kept = transposed(data, id_texts(self.ms_base, self.ms, self.seq))
-        smaller = shelf.codec.pack(folded(columns, kept)) if kept else packed
-        is_transposed = len(smaller) < TRANSPOSING_PAYS * len(packed)
-        self.cold = cold = Cold(shelf, smaller if is_transposed else packed, is_transposed)
         cold.note_first(self.ms_base + self.ms[0], self.seq[0], listed)
+        self._transpose(cold, columns, data)
         self.close()
         return len(payload) - len(cold.packed)
+
+    def transpose(self) -> int:
+        """Try to transpose the entries of a closed block; returns how many bytes that saves."""
+        cold = self.cold
+        assert cold is not None and self.closed and not cold.is_tried
+        before = len(cold.packed)
+        columns, data = self.unpacked()
+        self._transpose(cold, columns, data)
+        return before - len(cold.packed)
+
+    def _transpose(self, cold: Cold, columns: list[array[int]], data: bytes) -> None:
+        """Transpose the entries, which these are, if the packed form becomes much smaller."""
+        cold.is_tried = True
+        kept = transposed(data, id_texts(self.ms_base, columns[0], columns[1]))
+        smaller = cold.shelf.codec.pack(folded(columns, kept)) if kept else cold.packed
+        if len(smaller) < TRANSPOSING_PAYS * len(cold.packed):
+            cold.packed, cold.is_transposed = smaller, True
 
 
 class Codec:
@@ -211,41 +247,43 @@ class Shelf:
         self.open_bytes = 0
         # How often a closed block was opened.
         self.opened = 0
-        self._open: dict[Content, int] = {}
+        self._open: deque[tuple[Content, int]] = deque()
 
     def note_opened(self, block: Content, byte_count: int) -> None:
         """Close others if there are too many; the new one stays, because it is in use."""
         self.opened += 1
         self.open_bytes += byte_count
-        while self.open_bytes > self.open_bytes_max and self._open:
-            self._consider(next(iter(self._open)))
-        self._open[block] = byte_count
+        self._keep_to_limit()
+        self._open.append((block, byte_count))
 
     def limit(self, open_bytes_max: int) -> None:
         self.open_bytes_max = open_bytes_max
+        self._keep_to_limit()
+
+    def _keep_to_limit(self) -> None:
         while self.open_bytes > self.open_bytes_max and self._open:
-            self._consider(next(iter(self._open)))
+            self._consider_oldest()
 
     def age(self) -> None:
         """Close the blocks that nobody read since the last call."""
-        for block in list(self._open):
-            self._consider(block)
+        for _ in range(len(self._open)):
+            self._consider_oldest()
 
-    def _consider(self, block: Content) -> None:
-        """Close the block, or give it another chance behind all others if it was read."""
-        byte_count = self._open.pop(block)
+    def _consider_oldest(self) -> None:
+        """Close the oldest block, or give it another chance behind all others if it was read."""
+        block, byte_count = self._open.popleft()
         if block.read:
             block.read = False
-            self._open[block] = byte_count
+            self._open.append((block, byte_count))
         else:
             self.open_bytes -= byte_count
             block.close()
 
     def check(self) -> None:
         assert not (_EMPTY_COLUMN or _NO_COLUMN or _NO_CHUNKS), "a block wrote to what all share"
-        assert self.open_bytes == sum(self._open.values()), "the size of the open blocks is miscounted"
+        assert self.open_bytes == sum(size for _, size in self._open), "the size of the open blocks is miscounted"
         assert self.open_bytes <= self.open_bytes_max or len(self._open) <= 1, "too much is open"
-        for block in self._open:
+        for block, _ in self._open:
             assert block.cold is not None and block.cold.packed and not block.closed, "a block is wrongly on the shelf"
 
 

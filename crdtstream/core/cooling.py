@@ -3,7 +3,10 @@
 A *walk* visits every sealed block but the last of each tree, which the next reader wants. A block that was read since
 the walk before is left as it is; one that was not is packed. So a block is packed once nobody has read it for between
 one and two times `after_ms`, the least time from the beginning of one walk to the beginning of the next. A walk also
-closes what was opened and has not been read since.
+closes what was opened and has not been read since, and tries to transpose what a checkpoint has packed.
+
+What other regions wrote arrives in batches, each of which is a block of its own if it is not very small. Small blocks
+that follow each other are gathered into full ones before they are packed: a page then opens fewer.
 
 Keys are visited by the cursor of SCAN, so none that is there all the time is missed. Within a tree a walk goes on at
 the number of a block: if blocks before it are removed meanwhile, some are visited by the next walk only.
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from crdtstream.core.block import BLOCK_BYTES, BLOCK_ENTRIES, Block
 from crdtstream.core.cold import Content, Shelf
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.keyspace import DATABASES, Keyspace
@@ -25,6 +29,8 @@ PACK_COST: Final = 1_000
 KEYS_A_READ: Final = 16
 BLOCKS_A_VISIT: Final = 32
 OPEN_BYTES_MAX: Final = 64 << 20
+# A block that holds less than this part of what it could is filled up before it is packed.
+FULL: Final = 3 / 4
 
 
 class Census:
@@ -123,9 +129,11 @@ class Cooling:
             self._trees.pop()
             self._at = 0
         cost = 1
-        for block in blocks:
-            cost += self._visit(block)
+        for index, block in enumerate(blocks):
+            count = loose_from(blocks, index)
+            cost += self._visit(tree.gather(self._at, count) if count > 1 else block)
             self._at += 1
+            # What was gathered is packed too, and not in `blocks`.
             if cost >= PACK_COST:
                 break
         return cost
@@ -143,6 +151,9 @@ class Cooling:
             self.packed += 1
             cost = PACK_COST
             cold = block.cold
+        elif cold.packed and block.closed and not cold.is_tried:
+            self.saved_bytes += block.transpose()
+            cost = PACK_COST
         assert cold is not None
         counted.cold += 1
         counted.packed_bytes += len(cold.packed)
@@ -156,3 +167,16 @@ class Cooling:
     def check(self) -> None:
         self.shelf.check()
         assert self.census.cold <= self.census.blocks, "more blocks are packed than there are"
+
+
+def loose_from(blocks: list[Block], index: int) -> int:
+    """How many blocks in a row are to be packed from this index on, and small."""
+    end = index
+    while end < len(blocks) and is_loose(blocks[end]):
+        end += 1
+    return end - index
+
+
+def is_loose(block: Block) -> bool:
+    is_small = block.count < FULL * BLOCK_ENTRIES and block.byte_count < FULL * BLOCK_BYTES
+    return is_small and block.cold is None and not block.read

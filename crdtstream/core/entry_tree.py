@@ -373,6 +373,28 @@ class EntryTree(BlockList):
             self._settle_all(at, end - 1)
         return self._blocks[at:end] if at < end else []
 
+    def gather(self, at: int, count: int) -> Block:
+        """Fill up the block at index `at` with entries of those behind it, of `count` in all that `resting` returned.
+        Returns the block that takes its place; what is left of the last one that gave some follows it.
+        """
+        full, rest = Block(), Block()
+        end = at
+        while end < at + count and not rest.count:
+            block, low = self._blocks[end], self._low_of(end)
+            if not full.extend(block, low, block.count):
+                room, bytes_max = BLOCK_ENTRIES - full.count, BLOCK_BYTES - full.byte_count
+                high = block.fitting(low, min(low + room, block.count), bytes_max)
+                if not full.extend(block, low, high):
+                    break
+                rest.extend(block, high, block.count)
+            end += 1
+        if at == 0:
+            self._head = 0
+        self._put(at, end, [full, rest] if rest.count else [full])
+        # Nobody has read them yet.
+        full.read = rest.read = False
+        return full
+
     @staticmethod
     def of_blocks(blocks: list[Block], head: int) -> EntryTree:
         tree = EntryTree()

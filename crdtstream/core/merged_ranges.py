@@ -11,6 +11,8 @@ Both ends of a range are included.
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 from crdtstream.core.chain import Chain, Chains
 from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import ID_MAX, EntryId, next_id
@@ -58,7 +60,8 @@ class MergedRanges:
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self.byte_count = 0
-        self._memos: dict[Asked, _Memo] = {}
+        # A dictionary would search for its first key behind all that were removed before.
+        self._memos: OrderedDict[Asked, _Memo] = OrderedDict()
 
     def range(
         self, key: Key, stream: Stream, start: EntryId, end: EntryId, count: int, reverse: bool
@@ -94,10 +97,13 @@ class MergedRanges:
 
     def _keep_to_limit(self) -> None:
         while self.byte_count > self.bytes_max:
-            self._forget(next(iter(self._memos)))
+            self._discount(self._memos.popitem(last=False)[1])
 
     def _forget(self, asked: Asked) -> None:
-        self.byte_count -= len(self._memos.pop(asked).body) + MEMO_BYTES
+        self._discount(self._memos.pop(asked))
+
+    def _discount(self, memo: _Memo) -> None:
+        self.byte_count -= len(memo.body) + MEMO_BYTES
 
     def check(self) -> None:
         held = sum(len(memo.body) + MEMO_BYTES for memo in self._memos.values())

@@ -6,6 +6,7 @@ file and offset, because the log that the checkpoint replaced may be gone.
 
 from __future__ import annotations
 
+from crdtstream.core.cold import BlockDamaged
 from crdtstream.protocols.columns import CodecError
 from crdtstream.protocols.manifest import Manifest, UnknownFormat, decode_manifest
 from crdtstream.protocols.rows import Rows
@@ -79,6 +80,8 @@ def read_state(name: str, offset: int, payload: bytes, reader: StateReader, stor
                 restore(*done)
     except CodecError as error:
         raise CheckpointDamaged(name, offset, str(error)) from error
+    except BlockDamaged as damaged:  # a tree that was trimmed inside a block opens it
+        raise CheckpointDamaged(name, offset, str(damaged)) from damaged
 
 
 def take_last(name: str, reader: StateReader, stored: Stored) -> None:
@@ -86,5 +89,7 @@ def take_last(name: str, reader: StateReader, stored: Stored) -> None:
         done = reader.end()
     except CodecError as error:
         raise CheckpointDamaged(name, 0, str(error)) from error
+    except BlockDamaged as damaged:
+        raise CheckpointDamaged(name, 0, str(damaged)) from damaged
     if done is not None:
         stored.restore_key(*done)

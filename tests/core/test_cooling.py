@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from crdtstream.core.block import BLOCK_ENTRIES, Block
 from crdtstream.core.cooling import PACK_COST, Cooling
+from crdtstream.core.digest import digest_replica
 from crdtstream.core.replica import Replica
+from tests.core.histories import copied
 
 AFTER_MS = 1_000
 ALL = 1 << 40
@@ -43,6 +45,28 @@ def test_the_second_walk_packs_what_the_first_saw() -> None:
     assert [block.closed for block in blocks_of(replica)] == [True, True, False] * 3
     assert cooling.census.packed_bytes == sum(len(b.cold.packed) for b in blocks_of(replica) if b.cold is not None)
     assert cooling.saved_bytes > 6 * BLOCK_ENTRIES * 40
+
+
+def test_small_blocks_of_another_region_are_gathered() -> None:
+    source, replica = Replica(2), Replica(1)
+    number = 0
+    for count in (100, 90, 66, 192, 64, 150, 106, 70):
+        for _ in range(count):
+            number += 1
+            source.add_entry((0, b"key"), (number, 0), [b"f", b"value"])
+        batch = source.take().batch
+        assert batch is not None
+        replica.apply_batch(copied(batch))
+    assert [block.count for block in blocks_of(replica)] == [100, 90, 66, 192, 64, 150, 106, 70]
+    replica.keyspace.now_ms = 10 * AFTER_MS
+    cooling = Cooling(replica.keyspace)
+    walk(replica, cooling)
+    walk(replica, cooling)
+    assert [block.count for block in blocks_of(replica)] == [BLOCK_ENTRIES, 192, BLOCK_ENTRIES, 64, 70]
+    assert [block.closed for block in blocks_of(replica)] == [True, True, True, True, False]
+    assert (cooling.packed, cooling.census.blocks, cooling.census.cold) == (4, 4, 4)
+    assert digest_replica(replica) == digest_replica(source)
+    replica.check()
 
 
 def test_what_is_read_between_walks_stays() -> None:

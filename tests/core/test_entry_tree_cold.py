@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
 from crdtstream.core.cold import Shelf
+from crdtstream.core.entry_tree import EntryTree
 from tests.core.test_entry_tree import TreeMachine
-from tests.core.trees import row, small_blocks, tree_of
+from tests.core.trees import ALL, block_of, row, rows_of, small_blocks, tree_of
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -37,6 +38,13 @@ class ColdTreeMachine(TreeMachine):
             if block.sealed and block.cold is None and wanted >> at % 16 & 1:
                 block.read = False
                 block.pack(self.shelf)
+
+    @rule(at=st.integers(0, 6), count=st.integers(2, 6))
+    def gather(self, at: int, count: int) -> None:
+        blocks = self.tree.resting(at, count)
+        if blocks:
+            full = self.tree.gather(at, len(blocks))
+            assert full is self.tree.blocks()[0][at] and full.sealed and not full.read
 
     @rule()
     def age(self) -> None:
@@ -78,3 +86,20 @@ def test_whole_blocks_are_trimmed_without_opening_them() -> None:
     assert tree.remove_through(16) == 16
     assert shelf.opened == 0
     tree.check()
+
+
+@pytest.mark.interpreted
+def test_small_blocks_are_gathered_into_full_ones() -> None:
+    rows = [row((ms, 1), 2 * ms) for ms in range(1, 21)]
+    tree = EntryTree()
+    for low in range(0, 20, 3):
+        block = block_of(rows[low : low + 3])
+        tree.link(block, 0, block.count)
+    assert [block.count for block in tree.blocks()[0]] == [3, 3, 3, 3, 3, 3, 2]
+    tree.remove_through(2)
+    assert tree.gather(0, 6).ids(0, 8) == [(ms, 1) for ms in range(2, 10)]
+    assert [block.count for block in tree.blocks()[0]] == [8, 3, 3, 3, 2]
+    tree.gather(1, 3)
+    assert [block.count for block in tree.blocks()[0]] == [8, 8, 1, 2]
+    tree.check()
+    assert rows_of(tree.slices(*ALL, -1, reverse=False)) == rows[1:]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from crdtstream.core import block_list, entry_tree
+from crdtstream.core import block, block_list, entry_tree
 from crdtstream.core.block import Block
 from crdtstream.core.encoding import encode_entry
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
@@ -23,7 +23,7 @@ ALL = (ID_MIN, ID_MAX)
 def small_blocks() -> Iterator[None]:
     """Small limits, so that short examples cross many blocks."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (entry_tree, block_list):
+        for module in (block, block_list, entry_tree):
             patch.setattr(module, "BLOCK_ENTRIES", 8)
             patch.setattr(module, "BLOCK_BYTES", 400)
         patch.setattr(entry_tree, "ADOPT_ENTRIES", 3)

@@ -6,10 +6,9 @@ import struct
 from hashlib import blake2b
 
 import pytest
-from zstandard import ZstdError
 
 from crdtstream.core.block import Block
-from crdtstream.core.cold import Shelf
+from crdtstream.core.cold import BlockDamaged, Shelf
 from crdtstream.core.encoding import encode_entry
 from crdtstream.protocols.columns import column_bytes
 from crdtstream.storage.blocks import (
@@ -195,14 +194,34 @@ def test_a_packed_head_that_does_not_fit_is_named(offset: int, value: int) -> No
         read(bytes(payload))
 
 
+def test_what_a_writer_packed_can_be_transposed_later() -> None:
+    block = block_of(NOW_MS, 1, 1, sealed=True, count=256)
+    again = read(packed_by_writer(block))[BASE]
+    assert again.cold is not None and not again.cold.is_transposed
+    packed_bytes = len(again.cold.packed)
+    saved = again.transpose()
+    assert again.closed and again.cold.is_transposed and len(again.cold.packed) == packed_bytes - saved < packed_bytes
+    assert again.data() == block.data() and again.ids(0, 256) == block.ids(0, 256)
+
+
 def test_a_packed_form_that_was_written_wrong_is_an_error_when_it_is_opened() -> None:
     """The checksum of its section is right then, so nothing but unpacking it could tell."""
     payload = bytearray(packed_by_writer(LARGE[0]))
     payload[-1] ^= 1
     payload[-20:-10] = bytes(10)
     block = read(bytes(payload))[BASE]
-    with pytest.raises((ZstdError, ValueError)):
+    with pytest.raises(BlockDamaged, match=f"of {block.count} entries from .* Restart the region"):
         block.check()
+    assert block.closed
+
+
+def test_a_packed_form_of_another_block_is_an_error_when_it_is_opened() -> None:
+    blocks = [block_of(NOW_MS + at, 1, 1, sealed=True, count=300) for at in (0, 1)]
+    first, other = [read(packed_by_writer(block))[BASE] for block in blocks]
+    assert first.cold is not None and other.cold is not None
+    first.cold.packed = other.cold.packed
+    with pytest.raises(BlockDamaged, match="unpacks to other entries"):
+        first.check()
 
 
 @pytest.mark.parametrize("length", [4, PACKED_HEAD_BYTES - 1])

@@ -356,26 +356,6 @@ def test_unchanged_blocks_are_not_written_again() -> None:
     assert not {name for name in again - named if name.startswith("blocks-")}
 
 
-@pytest.mark.parametrize("trimmed", [False, True])
-def test_a_start_opens_no_block_but_what_a_trim_cut(trimmed: bool) -> None:
-    """What is full is packed on disk and closed after the start; the last block of a tree is neither."""
-    cluster = Cluster(1, STRICT, limits=LIMITS)
-    region = cluster.machines[1]
-    fill(cluster, 4000)  # compiled, a block has its real size
-    if trimmed:
-        run(cluster, "XTRIM x MAXLEN 1001")
-    region.checkpoint()
-    before = lasting(region.node)
-    cluster.restart(1)
-    streams = region.node.replica.keyspace.databases[0]
-    trees = [tree.blocks()[0] for name in (b"x", b"y", b"z") for tree in streams[name].trees.values()]
-    full = [block for blocks in trees for block in blocks[:-1]]
-    assert sum(not block.closed for block in full) == region.node.shelf.opened == trimmed
-    assert len(full) > len(trees) and not any(blocks[-1].closed for blocks in trees)
-    region.node.check()
-    assert same(lasting(region.node), before)
-
-
 @pytest.mark.interpreted
 def test_files_of_dead_blocks_go() -> None:
     cluster, region, disk = busy_region()

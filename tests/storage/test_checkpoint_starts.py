@@ -1,0 +1,51 @@
+"""Blocks of checkpoints after a start: closed, and of their real size."""
+
+from __future__ import annotations
+
+import pytest
+
+from crdtstream.core.entry_id import STRICT
+from simulations.cluster import Cluster
+from simulations.portrait import lasting
+from tests.storage.test_checkpoint import LIMITS, fill, run, same
+
+
+@pytest.mark.parametrize("trimmed", [False, True])
+def test_a_start_opens_no_block_but_what_a_trim_cut(trimmed: bool) -> None:
+    """What is full is packed on disk and closed after the start; the last block of a tree is neither."""
+    cluster = Cluster(1, STRICT, limits=LIMITS)
+    region = cluster.machines[1]
+    fill(cluster, 4000)
+    if trimmed:
+        run(cluster, "XTRIM x MAXLEN 1001")
+    region.checkpoint()
+    before = lasting(region.node)
+    cluster.restart(1)
+    streams = region.node.replica.keyspace.databases[0]
+    trees = [tree.blocks()[0] for name in (b"x", b"y", b"z") for tree in streams[name].trees.values()]
+    full = [block for blocks in trees for block in blocks[:-1]]
+    assert sum(not block.closed for block in full) == region.node.shelf.opened == trimmed
+    assert len(full) > len(trees) and not any(blocks[-1].closed for blocks in trees)
+    region.node.check()
+    assert same(lasting(region.node), before)
+
+
+def test_idle_work_after_a_start_transposes_what_the_checkpoint_packed() -> None:
+    cluster = Cluster(1, STRICT, limits=LIMITS)
+    region = cluster.machines[1]
+    for number in range(1000):
+        run(cluster, f"XADD x * temperature {number * 37 % 41}.{number * 71 % 97} humidity 0.{number * 11 % 89}")
+    region.checkpoint()
+    before = lasting(region.node)
+    cluster.restart(1)
+    tree = next(iter(region.node.replica.keyspace.databases[0][b"x"].trees.values()))
+    kept = [block.cold for block in tree.blocks()[0][:-1]]
+    packed_bytes = sum(len(cold.packed) for cold in kept if cold)
+    cooling = region.node.context.cooling
+    for _ in range(2):
+        region.node.replica.keyspace.now_ms += 1_000
+        while cooling.step(1_000, 1_000):
+            pass
+    assert len(kept) > 2 and all(cold and cold.is_transposed for cold in kept)
+    assert sum(len(cold.packed) for cold in kept if cold) == packed_bytes - cooling.saved_bytes < packed_bytes
+    assert cooling.shelf.opened == 0 and same(lasting(region.node), before)
