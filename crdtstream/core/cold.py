@@ -48,7 +48,6 @@ TRANSPOSING_PAYS: Final = 7 / 10
 
 # The library's C code has it; its other backends compress one after the other.
 _MANY: Final = "multi_compress_to_buffer" in backend_features
-_CODES: Final = {4: "I", 8: "Q"}
 _NO_COLUMN: Final = array("I")
 _EMPTY_COLUMN: Final = array("Q")
 _NO_CHUNKS: Final[list[bytes]] = []
@@ -268,12 +267,14 @@ def folded(columns: list[array[int]], data: bytes) -> bytes:
 def unfolded(payload: bytes, count: int) -> tuple[list[array[int]], bytes]:
     widths = payload[:4]
     end = 4 + count * sum(widths)
-    raw = sums(payload[4:end])
+    lanes = array("I", sums(payload[4:end]))
     columns: list[array[int]] = []
     at = 0
     for width in widths:
-        columns.append(in_order(array(_CODES[width], raw[at : at + count * width])) if width else _NO_COLUMN)
-        at += count * width
+        lanes_end = at + count * width // LANE_BYTES
+        part = lanes[at:lanes_end] if width else _NO_COLUMN
+        columns.append(in_order(part if width <= LANE_BYTES else array("Q", part.tobytes())))
+        at = lanes_end
     return columns, payload[end:]
 
 
