@@ -30,7 +30,7 @@ from librt.strings import BytesWriter, read_i32_le, write_i32_le
 from mypy_extensions import i32, i64
 from zstandard import ZstdCompressor, ZstdDecompressor, backend_features
 
-from crdtstream.core.narrowing import CODES, in_order
+from crdtstream.core.narrowing import in_order, widths_of
 from crdtstream.core.transposing import restored, transposed
 
 # Higher levels take longer and gain nothing on blocks of this size.
@@ -295,19 +295,22 @@ def id_texts(ms_base: int, ms: array[int], seq: array[int]) -> list[bytes]:
 
 
 def folded(columns: list[array[int]], data: bytes) -> bytes:
-    widths = bytes([column.itemsize if column else 0 for column in columns])
-    return b"".join([widths, differences(b"".join([in_order(column).tobytes() for column in columns])), data])
+    return b"".join(
+        [widths_of(columns), differences(b"".join([in_order(column).tobytes() for column in columns])), data]
+    )
 
 
 def unfolded(payload: bytes, count: int) -> tuple[list[array[int]], bytes]:
     widths = payload[:4]
     end = 4 + count * sum(widths)
-    raw = sums(payload[4:end])
+    lanes = array("I", sums(payload[4:end]))
     columns: list[array[int]] = []
     at = 0
     for width in widths:
-        columns.append(in_order(array(CODES[width], raw[at : at + count * width])) if width else _NO_COLUMN)
-        at += count * width
+        lanes_end = at + count * width // LANE_BYTES
+        part = lanes[at:lanes_end] if width else _NO_COLUMN
+        columns.append(in_order(part if width <= LANE_BYTES else array("Q", part.tobytes())))
+        at = lanes_end
     return columns, payload[end:]
 
 

@@ -10,8 +10,6 @@ from array import array
 from typing import Final
 
 HALF_BITS: Final = 32
-# The type codes of columns, by the bytes of an integer: narrow and wide.
-CODES: Final = {4: "I", 8: "Q"}
 
 _LITTLE: Final = array("Q", [1]).tobytes()[0] == 1
 _LOW: Final = 0 if _LITTLE else 1
@@ -43,6 +41,11 @@ def widened(values: array[int], base: int) -> array[int]:
     halves = array("I", (array("Q", (base,)) * len(values)).tobytes())
     halves[_LOW::2] = values
     return array("Q", halves.tobytes())
+
+
+def widths_of(columns: list[array[int]]) -> bytes:
+    """How many bytes an integer takes in each column; 0 for an empty one."""
+    return bytes([column.itemsize if column else 0 for column in columns])
 
 
 def in_order(values: array[int], machine_little: bool = _LITTLE) -> array[int]:

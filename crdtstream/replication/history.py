@@ -25,7 +25,7 @@ vector of what is durable grows by that much, however many origins there ever we
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Collection
 from typing import Final
 
@@ -52,7 +52,8 @@ class History:
         self._gaps: list[tuple[int, VersionVector]] = []
         self._after, self._vector = self._milestones[0]
         # Position -> origin and last counter, for the newest batches.
-        self._heads: dict[int, tuple[int, int]] = {}
+        # A dictionary would search for its first key behind all that were removed before.
+        self._heads: OrderedDict[int, tuple[int, int]] = OrderedDict()
         # The last reads, by what was asked and the extent of the log then: links that keep up all ask for the same.
         self._reads: dict[tuple[int, int, int, int], list[LogRecord]] = {}
         # Position, origin and last counter, positions ascending.
@@ -70,7 +71,7 @@ class History:
         after = position + 1
         self._heads[position] = (slot, last)
         if len(self._heads) > HEADS_KEPT:
-            del self._heads[next(iter(self._heads))]
+            self._heads.popitem(last=False)
         if self.log is not None:
             self._unsynced.append((position, slot, last))
         self._after, self._vector = after, vector

@@ -33,7 +33,7 @@ from zstandard import ZstdError, frame_content_size
 
 from crdtstream.core.block import Block
 from crdtstream.core.cold import Codec, Cold, Shelf, folded
-from crdtstream.core.narrowing import CODES, in_order
+from crdtstream.core.narrowing import in_order, widths_of
 from crdtstream.protocols.columns import CodecError, column_bytes
 from crdtstream.storage.recovery import CheckpointDamaged
 
@@ -49,7 +49,8 @@ _FORMS: Final = _PACKED | _TRANSPOSED | _LISTED
 _BLOCK: Final = struct.Struct("<4Q4s")
 _PACKED_BLOCK: Final = struct.Struct("<B8Q16s")
 _SUM_BYTES: Final = 16
-_WIDTHS: Final = tuple(CODES)
+_CODES: Final = {4: "I", 8: "Q"}
+_WIDTHS: Final = tuple(_CODES)
 _NO_COLUMN: Final = array("Q")
 _ALLOWED: Final = frozenset(bytes(widths) for widths in product(_WIDTHS, _WIDTHS, (0, *_WIDTHS), _WIDTHS))
 # What the columns of a packed block begin with, and the least and the most that they take for an entry.
@@ -136,10 +137,6 @@ class BlockPacker:
         """These blocks as they lie in a file."""
         packed = self._codec.all_packed([image.payload() for image in images])
         return [image.bytes_of(form) for image, form in zip(images, packed, strict=True)]
-
-
-def widths_of(columns: list[array[int]]) -> bytes:
-    return bytes([column.itemsize if column else 0 for column in columns])
 
 
 class BlockReader:
@@ -237,6 +234,6 @@ def read_columns(payload: bytes, at: int, count: int, widths: bytes) -> list[arr
     columns: list[array[int]] = []
     for width in widths:
         end = at + count * width
-        columns.append(in_order(array(CODES[width], payload[at:end])) if width else _NO_COLUMN)
+        columns.append(in_order(array(_CODES[width], payload[at:end])) if width else _NO_COLUMN)
         at = end
     return columns

@@ -15,7 +15,7 @@ from crdtstream.protocols.columns import read_column
 from crdtstream.protocols.manifest import encode_manifest
 from crdtstream.protocols.rows import Row, Rows
 from crdtstream.protocols.state_rows import tree_row
-from crdtstream.storage.blocks import PLACE_BITS, RAW_FORMAT, BlockReader, Packer
+from crdtstream.storage.blocks import PLACE_BITS, RAW_FORMAT, BlockPacker, BlockReader
 from crdtstream.storage.checkpoint import MANIFEST, block_file, state_file
 from crdtstream.storage.checksums import crc32
 from crdtstream.storage.restore import read_manifest
@@ -43,7 +43,7 @@ def write_format_2(disk: SimulatedDisk, name: str, number: int, payload: bytes) 
     disk.delete(name)
     draft = Draft(name, number)
     draft.add([payload])
-    write_section(disk, draft.take(), Packer())
+    write_section(disk, draft.take(), BlockPacker())
     head = disk.read(name, 0, 8) + RAW_FORMAT.to_bytes(4, "little") + number.to_bytes(8, "little")
     disk.write(name, 0, head + crc32(head, 0).to_bytes(4, "little"))
     return number, draft.byte_count
