@@ -25,7 +25,7 @@ vector of what is durable grows by that much, however many origins there ever we
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Collection
 from typing import Final
 
@@ -42,7 +42,18 @@ READS_KEPT: Final = 4
 class History:
     """The log as peers see it; during recovery there is no log and nothing to read."""
 
-    __slots__ = ("_after", "_gaps", "_heads", "_milestones", "_reads", "_unsynced", "_vector", "beginning", "log")
+    __slots__ = (
+        "_after",
+        "_gaps",
+        "_headed",
+        "_heads",
+        "_milestones",
+        "_reads",
+        "_unsynced",
+        "_vector",
+        "beginning",
+        "log",
+    )
 
     def __init__(self, log: LogReader | None = None) -> None:
         self.log = log
@@ -52,8 +63,9 @@ class History:
         self._gaps: list[tuple[int, VersionVector]] = []
         self._after, self._vector = self._milestones[0]
         # Position -> origin and last counter, for the newest batches.
-        # A dictionary would search for its first key behind all that were removed before.
-        self._heads: OrderedDict[int, tuple[int, int]] = OrderedDict()
+        self._heads: dict[int, tuple[int, int]] = {}
+        # Their positions: a dictionary would search for its first key behind all that were removed before.
+        self._headed: deque[int] = deque()
         # The last reads, by what was asked and the extent of the log then: links that keep up all ask for the same.
         self._reads: dict[tuple[int, int, int, int], list[LogRecord]] = {}
         # Position, origin and last counter, positions ascending.
@@ -70,8 +82,9 @@ class History:
         """
         after = position + 1
         self._heads[position] = (slot, last)
+        self._headed.append(position)
         if len(self._heads) > HEADS_KEPT:
-            self._heads.popitem(last=False)
+            del self._heads[self._headed.popleft()]
         if self.log is not None:
             self._unsynced.append((position, slot, last))
         self._after, self._vector = after, vector
