@@ -2,13 +2,17 @@
 
 Requests and the sizes of their replies are learned in advance, from another region if there are three, so that the
 measured region has nothing cached from earlier reads. Then the driver only counts bytes. The entries of three regions
-are interleaved, because all three wrote at the same time; the other two are stopped before the measurement. How they
-are interleaved depends on which region was faster, and decides what merging costs. So where instructions are counted,
-the milliseconds of the IDs are given, and the regions are not linked while they write.
+are interleaved, because all three wrote at the same time. How they are interleaved depends on which region was faster,
+and decides what merging costs. So where instructions are counted, the milliseconds of the IDs are given, and the
+regions are not linked while they write.
+
+What is read once is read as soon as it is written, before an idle region compresses it (`cold_after_ms`), or once all
+of it is compressed: between the two, the figure would depend on how long the other servers take to be filled.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -47,11 +51,15 @@ class Library:
 
 
 def xrange(bench: Bench, name: str, regions: int) -> list[Result]:
-    library = fill(bench, regions)
     title = f"XRANGE COUNT 100, {writers(regions)}"
+    ours_first: list[Sample] = []
+    redis_first: list[Sample] = []
 
-    def first(server: Server, repetition: int) -> Sample:
-        return measure(server, ranges(library, server, repetition, 1))
+    def first(library: Library, repetition: int) -> None:
+        for server, samples in zip(library.servers, (ours_first, redis_first), strict=True):
+            samples.append(measure(server, ranges(library, server, repetition, 1)))
+
+    library = fill(bench, regions, first)
 
     def again(server: Server, repetition: int) -> Sample:
         passes = max(1, bench.scale.range_pages * PAGE // bench.scale.read_entries)
@@ -59,7 +67,6 @@ def xrange(bench: Bench, name: str, regions: int) -> list[Result]:
         drive(server, ranges(library, server, repetition, 1))
         return measure(server, ranges(library, server, repetition, passes))
 
-    ours_first, redis_first = bench.samples(library.servers, first)
     ours, redis = bench.samples(library.servers, again)
     result = Result(name, title, "op/s", summarize(ours), summarize(redis), READ)
     if regions == 1:
@@ -68,16 +75,17 @@ def xrange(bench: Bench, name: str, regions: int) -> list[Result]:
     return [cold, result]
 
 
-def xrange_cold(bench: Bench, name: str) -> list[Result]:
+def xrange_cold(bench: Bench, name: str, regions: int) -> list[Result]:
     """Read blocks that are compressed, each page once: two or three pages share a block."""
-    library = fill(bench, 1)
+    library = fill(bench, regions)
     await_rest(library.servers[0])
 
     def once(server: Server, repetition: int) -> Sample:
         return drive(server, ranges(library, server, repetition, 1))
 
     ours, redis = bench.samples(library.servers, once)
-    title = "XRANGE COUNT 100, compressed blocks, read once"
+    written = "compressed blocks" if regions == 1 else f"compressed blocks, {writers(regions)}"
+    title = f"XRANGE COUNT 100, {written}, read once"
     return [Result(name, title, "op/s", summarize(ours), summarize(redis), COLD)]
 
 
@@ -107,25 +115,26 @@ def writers(regions: int) -> str:
 # Filling and learning
 
 
-def fill(bench: Bench, regions: int) -> Library:
+def fill(bench: Bench, regions: int, written: Callable[[Library, int], None] | None = None) -> Library:
+    """Fill a region, which others write to as well, and Redis; `written` is called as soon as a repetition is there."""
     nodes = bench.cluster(regions) if regions > 1 else [bench.region()]
     redis = bench.redis()
     keys = [[f"stream:{repetition}:{i}" for i in range(STREAMS)] for repetition in range(bench.scale.repetitions)]
-    for names in keys:
-        count = bench.scale.read_entries // STREAMS
-        first_ms = FIRST_MS if bench.counts else 0
+    library = Library((nodes[0], redis), {nodes[0].port: [], redis.port: []})
+    count = bench.scale.read_entries // STREAMS
+    first_ms = FIRST_MS if bench.counts else 0
+    for repetition, names in enumerate(keys):
+        drive(redis, Appends([redis.port], names, count, first_ms=first_ms))
+        library.pages[redis.port].append(learn_all(redis, names))
         with bench.parted(nodes):
             drive(nodes[0], Appends([node.port for node in nodes], names, count // regions, first_ms=first_ms))
-        drive(redis, Appends([redis.port], names, count, first_ms=first_ms))
-    await_agreement(nodes)
-    teacher = nodes[-1]
-    pages = {
-        nodes[0].port: [learn_all(teacher, names) for names in keys],
-        redis.port: [learn_all(redis, names) for names in keys],
-    }
+        await_agreement(nodes)
+        library.pages[nodes[0].port].append(learn_all(nodes[-1], names))
+        if written is not None:
+            written(library, repetition)
     for node in nodes[1:]:
         node.stop()
-    return Library((nodes[0], redis), pages)
+    return library
 
 
 def learn_all(server: Server, keys: list[str]) -> dict[str, list[Page]]:

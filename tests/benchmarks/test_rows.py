@@ -21,7 +21,13 @@ def test_names_differ() -> None:
 def test_rows_are_found_by_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.rows.find_spec", lambda _name: object())
     assert matching("*") == list(ROWS)
-    assert [row.name for row in matching("xrange*, lag")] == ["xrange", "xrange-cold", "xrange-3", "lag"]
+    assert [row.name for row in matching("xrange*, lag")] == [
+        "xrange",
+        "xrange-cold",
+        "xrange-3",
+        "xrange-3-cold",
+        "lag",
+    ]
     assert matching("nothing") == []
 
 
