@@ -59,7 +59,7 @@ def xrange(bench: Bench, name: str, regions: int) -> list[Result]:
         for server, samples in zip(library.servers, (ours_first, redis_first), strict=True):
             samples.append(measure(server, ranges(library, server, repetition, 1)))
 
-    library = fill(bench, regions, first)
+    library = fill(bench, regions, first if regions > 1 else None)
 
     def again(server: Server, repetition: int) -> Sample:
         passes = max(1, bench.scale.range_pages * PAGE // bench.scale.read_entries)
@@ -120,6 +120,9 @@ def fill(bench: Bench, regions: int, written: Callable[[Library, int], None] | N
     nodes = bench.cluster(regions) if regions > 1 else [bench.region()]
     redis = bench.redis()
     keys = [[f"stream:{repetition}:{i}" for i in range(STREAMS)] for repetition in range(bench.scale.repetitions)]
+    for node in nodes[1:]:
+        # They share the processors, and are not measured.
+        node.ask("CONFIG", "SET", "cold-after-ms", 0)
     library = Library((nodes[0], redis), {nodes[0].port: [], redis.port: []})
     count = bench.scale.read_entries // STREAMS
     first_ms = FIRST_MS if bench.counts else 0

@@ -118,6 +118,7 @@ def block_fields(context: Context) -> list[Field]:
         ("blocks_full", cooling.census.blocks),
         ("blocks_cold", cooling.census.cold),
         ("blocks_cold_bytes", cooling.census.packed_bytes),
+        ("blocks_damaged", cooling.damaged),
         ("blocks_opened", cooling.shelf.opened),
         ("blocks_open_bytes", cooling.shelf.open_bytes),
     ]

@@ -13,8 +13,8 @@ steps that repeat. All columns together are one long integer with a lane of 32 b
 value of a wide column, so a difference below zero borrows from the next lane.
 
 Entries of one shape may be transposed first (core/transposing.py). That makes opening a block several times dearer, so
-it is done only where the packed form becomes much smaller. Whether it does is tried once; blocks that a checkpoint has
-packed are tried when they are idle.
+it is done only where the packed form becomes much smaller. Whether it does is tried once in a process; blocks that a
+checkpoint has packed are tried when they are idle, after each start.
 
 Compression is a pure function: the same bytes, at the same level, by the same library. The packed form is never
 replicated or compared, but checkpoints keep it on disk (storage/blocks.py), so what it holds is part of their format.
@@ -55,14 +55,13 @@ _NO_CHUNKS: Final[list[bytes]] = []
 
 
 class BlockDamaged(Exception):
-    """A packed form does not unpack to what was packed."""
+    """The packed form of a block does not unpack to what was packed; `reason` says more."""
 
-    def __init__(self, first_ms: int, first_seq: int, count: int, reason: str) -> None:
-        super().__init__(
-            f"the compressed block of {count} entries from {first_ms}-{first_seq} on is damaged: {reason}. Restart the"
-            " region. If it is still damaged then, restore the data directory from a backup, or move it away and start"
-            " with an empty one"
-        )
+    def __init__(self, block: Content, first_ms: int, first_seq: int, reason: str) -> None:
+        self.block = block
+        self.reason = f"the compressed block of {block.count} entries from {first_ms}-{first_seq} on: {reason}"
+        advice = "Restart the region: it then reads the block again, or says what to do"
+        super().__init__(f"damaged is {self.reason}. {advice}")
 
 
 class Cold:
@@ -148,10 +147,12 @@ class Content:
             if cold.is_transposed:
                 data = restored(data, id_texts(self.ms_base, columns[0], columns[1]))
             first_ms, first_seq, end = self.ms_base + columns[0][0], columns[1][0], columns[3][self.count - 1]
-        except Exception as error:  # whatever it is, the bytes are not those that were packed
-            raise BlockDamaged(cold.first_ms, cold.first_seq, self.count, repr(error)) from error
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever else it is, the bytes are not those that were packed
+            raise BlockDamaged(self, cold.first_ms, cold.first_seq, repr(error)) from error
         if end != len(data) or first_ms != cold.first_ms or first_seq != cold.first_seq:
-            raise BlockDamaged(cold.first_ms, cold.first_seq, self.count, "it unpacks to other entries")
+            raise BlockDamaged(self, cold.first_ms, cold.first_seq, "it unpacks to other entries")
         return columns, data
 
     def close(self) -> None:

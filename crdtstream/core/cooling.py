@@ -6,7 +6,8 @@ one and two times `after_ms`, the least time from the beginning of one walk to t
 closes what was opened and has not been read since, and tries to transpose what a checkpoint has packed.
 
 What other regions wrote arrives in batches, each of which is a block of its own if it is not very small. Small blocks
-that follow each other are gathered into full ones before they are packed: a page then opens fewer.
+that follow each other, and that nobody read since the walk before, are gathered into full ones before they are packed:
+a page then opens fewer. Those that are packed already stay as they are.
 
 Keys are visited by the cursor of SCAN, so none that is there all the time is missed. Within a tree a walk goes on at
 the number of a block: if blocks before it are removed meanwhile, some are visited by the next walk only.
@@ -19,8 +20,9 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.core.block import BLOCK_BYTES, BLOCK_ENTRIES, Block
-from crdtstream.core.cold import Content, Shelf
+from crdtstream.core.cold import BlockDamaged, Cold, Content, Shelf
 from crdtstream.core.entry_tree import EntryTree
+from crdtstream.core.group import Group
 from crdtstream.core.keyspace import DATABASES, Keyspace
 
 # Costs, in visits of a block that needs nothing, each about 0.05 µs.
@@ -53,11 +55,13 @@ class Cooling:
         "_counted",
         "_cursor",
         "_database",
+        "_groups",
         "_keyspace",
         "_names",
         "_trees",
         "_walking",
         "census",
+        "damaged",
         "packed",
         "saved_bytes",
         "shelf",
@@ -69,6 +73,8 @@ class Cooling:
         self.census = Census()
         self.walks = 0
         self.packed = 0
+        # Blocks that did not unpack to what was packed.
+        self.damaged = 0
         self.saved_bytes = 0
         self._keyspace = keyspace
         self._counted = Census()
@@ -78,6 +84,7 @@ class Cooling:
         # then names from the cursor on.
         self._at = 0
         self._trees: list[EntryTree] = []
+        self._groups: list[Group] = []
         self._names: list[bytes] = []
         self._database = 0
         self._cursor = 0
@@ -101,7 +108,7 @@ class Cooling:
         self._began_ms = now_ms
         self._walking = True
         self._counted = Census()
-        self._trees, self._names = [], []
+        self._trees, self._groups, self._names = [], [], []
         self._at = self._database = self._cursor = 0
         self.shelf.age()
         return True
@@ -113,6 +120,7 @@ class Cooling:
         if self._names:
             stream = self._keyspace.databases[self._database].get(self._names.pop())
             self._trees = [] if stream is None else list(stream.trees.values())
+            self._groups = [] if stream is None else list(stream.groups.values())
             return KEY_COST
         if self._cursor < 0:
             self._database, self._cursor = self._database + 1, 0
@@ -131,12 +139,26 @@ class Cooling:
         cost = 1
         for index, block in enumerate(blocks):
             count = loose_from(blocks, index)
-            cost += self._visit(tree.gather(self._at, count) if count > 1 else block)
+            cost += self._visit(self._gather(tree, count) if count > 1 else block)
             self._at += 1
             # What was gathered is packed too, and not in `blocks`.
             if cost >= PACK_COST:
                 break
         return cost
+
+    def _gather(self, tree: EntryTree, count: int) -> Block:
+        # The places of groups would keep the blocks that leave the tree.
+        for group in self._groups:
+            group.lose_place()
+        return tree.gather(self._at, count)
+
+    def _transpose(self, block: Content, cold: Cold) -> None:
+        """A damaged block is counted and left: the region serves all others, and whoever reads this one is told."""
+        try:
+            self.saved_bytes += block.transpose()
+        except BlockDamaged:
+            cold.is_tried = True
+            self.damaged += 1
 
     def _visit(self, block: Content) -> int:
         counted = self._counted
@@ -152,7 +174,7 @@ class Cooling:
             cost = PACK_COST
             cold = block.cold
         elif cold.packed and block.closed and not cold.is_tried:
-            self.saved_bytes += block.transpose()
+            self._transpose(block, cold)
             cost = PACK_COST
         assert cold is not None
         counted.cold += 1

@@ -140,10 +140,7 @@ def next_id(entry_id: EntryId) -> EntryId | None:
 
 def previous_id(entry_id: EntryId) -> EntryId | None:
     """The largest ID below this one; None for 0-0."""
-    ms, seq = entry_id
-    if seq > 0:
-        return (ms, seq - 1)
-    return (ms - 1, U64_MAX) if ms > 0 else None
+    return None if entry_id == ID_MIN else id_below(entry_id)
 
 
 def id_below(entry_id: EntryId) -> EntryId:

@@ -99,10 +99,13 @@ class Group:
             self._unsettled[slot] = None
             self._last_unsettled = slot
 
+    def lose_place(self) -> None:
+        """Drop what the last read noted of blocks, because blocks leave their trees."""
+        self._place.lose()
+
     def forget_place(self) -> None:
         self._place.forget()
-        self._unsettled = dict.fromkeys(self.delivered)
-        self._last_unsettled = NO_SLOT
+        self._unsettled, self._last_unsettled = dict.fromkeys(self.delivered), NO_SLOT
 
     # Replicated part
 

@@ -45,7 +45,10 @@ class Pieces:
     def high_of(self, slot: int) -> EntryId:
         """Where the last interval of this slot ends."""
         pieces = self._all
-        return self.high if pieces is None else pieces[slot][-1][1]
+        if pieces is None:
+            assert slot == self.slot
+            return self.high
+        return pieces[slot][-1][1]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Pieces) and self.as_dict() == other.as_dict()

@@ -39,8 +39,8 @@ class Moment:
 
     def set(self, ms: int) -> None:
         if ms != self.ms:
-            self.ms = ms
             self.column[0] = ms
+            self.ms = ms
 
 
 class Span:

@@ -270,6 +270,7 @@ class History:
             assert low < high, f"gaps {low} and {high} do not ascend"
         positions = [position for position, _, _ in self._unsynced]
         assert positions == sorted(positions), "the unsynced positions do not ascend"
+        assert list(self._headed) == list(self._heads), "the queue of the newest batches is not that of their table"
 
 
 def fills(gap: VersionVector, vector: VersionVector, direct: Collection[int]) -> bool:

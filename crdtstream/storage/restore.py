@@ -6,12 +6,13 @@ file and offset, because the log that the checkpoint replaced may be gone.
 
 from __future__ import annotations
 
+from crdtstream.core.block import Block
 from crdtstream.core.cold import BlockDamaged
 from crdtstream.protocols.columns import CodecError
 from crdtstream.protocols.manifest import Manifest, UnknownFormat, decode_manifest
 from crdtstream.protocols.rows import Rows
 from crdtstream.protocols.state_rows import StateReader
-from crdtstream.storage.blocks import BlockReader
+from crdtstream.storage.blocks import PLACE_BITS, BlockReader
 from crdtstream.storage.checkpoint import MANIFEST, Checkpointer, block_file, state_file
 from crdtstream.storage.disk import Disk
 from crdtstream.storage.log import Log, open_log
@@ -23,9 +24,19 @@ from crdtstream.storage.stored import Stored
 
 def open_storage(disk: Disk, stored: Stored, *, salt: int, segment_bytes_max: int) -> tuple[Log, Checkpointer]:
     """Restore `stored` from its disk, and delete files of an unfinished checkpoint."""
-    manifest = load_checkpoint(disk, stored)
+    try:
+        manifest = load_checkpoint(disk, stored)
+        log = replay_log(disk, stored, manifest, salt, segment_bytes_max)
+    except BlockDamaged as damaged:
+        raise block_damaged(damaged) from damaged
+    checkpointer = Checkpointer(disk, log, stored, manifest)
+    checkpointer.clean()
+    return log, checkpointer
+
+
+def replay_log(disk: Disk, stored: Stored, manifest: Manifest | None, salt: int, segment_bytes_max: int) -> Log:
     begun, through = (0, 0) if manifest is None else (manifest.begun, manifest.through)
-    log = open_log(
+    return open_log(
         disk,
         stored.recover,
         salt=salt,
@@ -33,9 +44,14 @@ def open_storage(disk: Disk, stored: Stored, *, salt: int, segment_bytes_max: in
         position_from=begun + 1,
         durable=through,
     )
-    checkpointer = Checkpointer(disk, log, stored, manifest)
-    checkpointer.clean()
-    return log, checkpointer
+
+
+def block_damaged(damaged: BlockDamaged) -> CheckpointDamaged:
+    """Blocks are unpacked when they are needed: a tree was trimmed inside one, or the log removes entries of it."""
+    block = damaged.block
+    place = block.place if isinstance(block, Block) else 0
+    number, index = place >> PLACE_BITS, place & ((1 << PLACE_BITS) - 1)
+    return CheckpointDamaged(block_file(number), 0, f"block {index} behind it, {damaged.reason}")
 
 
 def load_checkpoint(disk: Disk, stored: Stored) -> Manifest | None:
@@ -80,8 +96,6 @@ def read_state(name: str, offset: int, payload: bytes, reader: StateReader, stor
                 restore(*done)
     except CodecError as error:
         raise CheckpointDamaged(name, offset, str(error)) from error
-    except BlockDamaged as damaged:  # a tree that was trimmed inside a block opens it
-        raise CheckpointDamaged(name, offset, str(damaged)) from damaged
 
 
 def take_last(name: str, reader: StateReader, stored: Stored) -> None:
@@ -89,7 +103,5 @@ def take_last(name: str, reader: StateReader, stored: Stored) -> None:
         done = reader.end()
     except CodecError as error:
         raise CheckpointDamaged(name, 0, str(error)) from error
-    except BlockDamaged as damaged:
-        raise CheckpointDamaged(name, 0, str(damaged)) from damaged
     if done is not None:
         stored.restore_key(*done)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from crdtstream.core.block import BLOCK_ENTRIES, Block
+from crdtstream.core.block_list import NO_TAIL
+from crdtstream.core.cold import BlockDamaged
 from crdtstream.core.cooling import PACK_COST, Cooling
 from crdtstream.core.digest import digest_replica
+from crdtstream.core.effects import Position
+from crdtstream.core.group import Group
 from crdtstream.core.replica import Replica
 from tests.core.histories import copied
 
@@ -67,6 +73,43 @@ def test_small_blocks_of_another_region_are_gathered() -> None:
     assert (cooling.packed, cooling.census.blocks, cooling.census.cold) == (4, 4, 4)
     assert digest_replica(replica) == digest_replica(source)
     replica.check()
+
+
+def test_groups_leave_the_blocks_that_are_gathered() -> None:
+    """Or else what a group read last would stay in memory as it was."""
+    source, replica = Replica(2), Replica(1)
+    for number in range(1, 301):
+        source.add_entry((0, b"key"), (number, 0), [b"f", b"value"])
+        if number % 75 == 0:
+            batch = source.take().batch
+            assert batch is not None
+            replica.apply_batch(copied(batch))
+    stream, group = replica.keyspace.databases[0][b"key"], Group((1, 1), Position(), -1)
+    stream.groups = {b"g": group}
+    delivery = group.next_entries(stream.chains, 10)
+    group.apply_delivered(stream.trees, b"consumer", 1, delivery.intervals, True)
+    assert group._place._block is blocks_of(replica)[0]
+    cooling = Cooling(replica.keyspace)
+    for _ in range(3):
+        walk(replica, cooling)
+    assert blocks_of(replica)[0].count == 225 and group._place._block is NO_TAIL
+    delivery = group.next_entries(stream.chains, 10)
+    assert [run.block.id_at(run.low) for run in delivery.runs] == [(11, 0)]
+
+
+def test_a_damaged_block_is_left_to_whoever_reads_it() -> None:
+    replica, cooling = filled(1, 3)
+    walk(replica, cooling)
+    walk(replica, cooling)
+    first, second, *_ = [block.cold for block in blocks_of(replica) if block.cold is not None]
+    for cold in (first, second):
+        cold.is_tried = False
+    first.packed = first.packed[:-4]
+    for _ in range(2):
+        walk(replica, cooling)
+    assert cooling.damaged == 1 and second.is_tried
+    with pytest.raises(BlockDamaged):
+        blocks_of(replica)[0].data()
 
 
 def test_what_is_read_between_walks_stays() -> None:

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from crdtstream.core.cooling import Cooling
 from crdtstream.core.entry_id import STRICT
+from crdtstream.storage.recovery import CheckpointDamaged
 from simulations.cluster import Cluster
+from simulations.machine import Machine
 from simulations.portrait import lasting
 from tests.storage.test_checkpoint import LIMITS, fill, run, same
+
+
+def walk_twice(region: Machine) -> Cooling:
+    cooling = region.node.context.cooling
+    for _ in range(2):
+        region.node.replica.keyspace.now_ms += 1_000
+        while cooling.step(1_000, 1_000):
+            pass
+    return cooling
 
 
 @pytest.mark.parametrize("trimmed", [False, True])
@@ -41,11 +53,32 @@ def test_idle_work_after_a_start_transposes_what_the_checkpoint_packed() -> None
     tree = next(iter(region.node.replica.keyspace.databases[0][b"x"].trees.values()))
     kept = [block.cold for block in tree.blocks()[0][:-1]]
     packed_bytes = sum(len(cold.packed) for cold in kept if cold)
-    cooling = region.node.context.cooling
-    for _ in range(2):
-        region.node.replica.keyspace.now_ms += 1_000
-        while cooling.step(1_000, 1_000):
-            pass
+    cooling = walk_twice(region)
     assert len(kept) > 2 and all(cold and cold.is_transposed for cold in kept)
     assert sum(len(cold.packed) for cold in kept if cold) == packed_bytes - cooling.saved_bytes < packed_bytes
     assert cooling.shelf.opened == 0 and same(lasting(region.node), before)
+
+
+@pytest.mark.parametrize("opened_by", ["trim", "log"])
+def test_a_block_that_was_written_wrong_stops_the_start_that_needs_it(opened_by: str) -> None:
+    """Its section is intact, so nothing but unpacking the block tells."""
+    cluster = Cluster(1, STRICT, limits=LIMITS)
+    region = cluster.machines[1]
+    for number in range(1200):
+        run(cluster, f"XADD x * f {number:08d}")
+    if opened_by == "trim":
+        run(cluster, "XTRIM x MAXLEN 1101")
+    walk_twice(region)
+    blocks = next(iter(region.node.replica.keyspace.databases[0][b"x"].trees.values())).blocks()[0]
+    colds = [block.cold for block in blocks[:2] if block.cold is not None]
+    packed = [cold.packed for cold in colds]
+    colds[0].packed = packed[1]
+    region.checkpoint()
+    colds[0].packed = packed[0]
+    if opened_by == "log":
+        ms, seq = blocks[0].id_at(7)
+        run(cluster, f"XDEL x {ms}-{seq}")
+    with pytest.raises(
+        CheckpointDamaged, match=r"blocks-\d+ is damaged .* block of 256 entries from .* on: it unpacks"
+    ):
+        cluster.restart(1)

@@ -71,10 +71,11 @@ class LogMachine(RuleBasedStateMachine):
         self.log.sync()
         self.log.truncate_before(len(self.written) - back)
 
-    @rule()
-    def reopen(self) -> None:
+    @rule(bytes_max=st.sampled_from([0, 50, 1 << 20]))
+    def reopen(self, bytes_max: int) -> None:
         first = self.log.first_position
         self.log, kept = opened(self.disk, SMALL_BYTES, first)
+        self.log.limit_tail(bytes_max)
         assert kept == [(kind, payload) for _, kind, payload in self.written[first - 1 :]]
 
     @invariant()
@@ -144,3 +145,14 @@ def test_a_reader_that_keeps_up_needs_no_disk() -> None:
     log.append([(1, b"b")])
     assert log.read(2, 100) == [(2, 1, b"b")] and disk.reads == reads
     assert log.read(1, 100) == [(1, 1, b"a"), (2, 1, b"b")] and disk.reads > reads
+
+
+def test_a_log_keeps_no_more_than_its_limit() -> None:
+    disk = Counting()
+    log = open_log(disk, lambda *_: None, salt=1)
+    log.limit_tail(2)
+    log.append([(1, b"a")])
+    log.read(1, 100)
+    log.append([(1, b"bcd")])
+    reads = disk.reads
+    assert log.read(2, 100) == [(2, 1, b"bcd")] and disk.reads > reads
