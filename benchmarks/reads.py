@@ -71,8 +71,8 @@ def xrange(bench: Bench, name: str, regions: int) -> list[Result]:
     result = Result(name, title, "op/s", summarize(ours), summarize(redis), READ)
     if regions == 1:
         return [result]
-    cold = Result(f"{name}-first", f"{title}, read once", "op/s", summarize(ours_first), summarize(redis_first), MERGED)
-    return [cold, result]
+    once = Result(f"{name}-first", f"{title}, read once", "op/s", summarize(ours_first), summarize(redis_first), MERGED)
+    return [once, result]
 
 
 def xrange_cold(bench: Bench, name: str, regions: int) -> list[Result]:

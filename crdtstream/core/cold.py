@@ -60,8 +60,8 @@ class BlockDamaged(Exception):
     def __init__(self, block: Content, first_ms: int, first_seq: int, reason: str) -> None:
         self.block = block
         self.reason = f"the compressed block of {block.count} entries from {first_ms}-{first_seq} on: {reason}"
-        advice = "Restart the region: it then reads the block again, or says what to do"
-        super().__init__(f"damaged is {self.reason}. {advice}")
+        advice = "Restart the region: it reads the block from its checkpoint again, or refuses to start and says why"
+        super().__init__(f"damage in {self.reason}. {advice}")
 
 
 class Cold:
@@ -190,7 +190,7 @@ class Content:
         return before - len(cold.packed)
 
     def _transpose(self, cold: Cold, columns: list[array[int]], data: bytes) -> None:
-        """Transpose the entries, which these are, if the packed form becomes much smaller."""
+        """Transpose these columns and entries, the block's own, if the packed form becomes much smaller."""
         cold.is_tried = True
         kept = transposed(data, id_texts(self.ms_base, columns[0], columns[1]))
         smaller = cold.shelf.codec.pack(folded(columns, kept)) if kept else cold.packed

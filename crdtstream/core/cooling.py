@@ -147,13 +147,15 @@ class Cooling:
         return cost
 
     def _gather(self, tree: EntryTree, count: int) -> Block:
-        # The places of groups would keep the blocks that leave the tree.
+        # A group's place would keep a block in memory that has left the tree.
         for group in self._groups:
             group.lose_place()
         return tree.gather(self._at, count)
 
     def _transpose(self, block: Content, cold: Cold) -> None:
-        """A damaged block is counted and left: the region serves all others, and whoever reads this one is told."""
+        """Try to transpose a closed block. A damaged one is counted and skipped, so that the region goes on serving all
+        others; a client that reads it gets the error.
+        """
         try:
             self.saved_bytes += block.transpose()
         except BlockDamaged:

@@ -47,11 +47,13 @@ def replay_log(disk: Disk, stored: Stored, manifest: Manifest | None, salt: int,
 
 
 def block_damaged(damaged: BlockDamaged) -> CheckpointDamaged:
-    """Blocks are unpacked when they are needed: a tree was trimmed inside one, or the log removes entries of it."""
+    """The error of a start that has to unpack a damaged block: because a tree was trimmed inside it, or because the log
+    removes entries of it.
+    """
     block = damaged.block
     place = block.place if isinstance(block, Block) else 0
     number, index = place >> PLACE_BITS, place & ((1 << PLACE_BITS) - 1)
-    return CheckpointDamaged(block_file(number), 0, f"block {index} behind it, {damaged.reason}")
+    return CheckpointDamaged(block_file(number), 0, f"block {index} of the file, {damaged.reason}")
 
 
 def load_checkpoint(disk: Disk, stored: Stored) -> Manifest | None:
