@@ -374,8 +374,8 @@ class EntryTree(BlockList):
         return self._blocks[at:end] if at < end else []
 
     def gather(self, at: int, count: int) -> Block:
-        """Fill up the block at index `at` with entries of those behind it, of `count` in all that `resting` returned.
-        Returns the block that takes its place; what is left of the last one that gave some follows it.
+        """Merge blocks from index `at` on, at most `count` of those that `resting` returned, into one full block. Returns
+        that block; if the last of them did not fit whole, its other entries follow as a block of their own.
         """
         full, rest = Block(), Block()
         end = at

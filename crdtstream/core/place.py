@@ -25,7 +25,7 @@ from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.merging import Run
 from crdtstream.core.pieces import Pieces
 
-# Not `NOTHING`: what is offered is recognised by its identity, and somebody may deliver nothing.
+# Not `NOTHING`: an offer is recognised by its identity, and a delivery may be of nothing.
 NO_OFFER: Final = Pieces.of({})
 NO_RUNS: Final[list[Run]] = []
 

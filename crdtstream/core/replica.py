@@ -313,7 +313,7 @@ class Replica:
     def acknowledge_all(self) -> None:
         """Prepare the new runs of all dirty groups; call it at the end of a turn."""
         while self.changed.dirty:
-            # Not one first key after the other: a dictionary searches for it behind all that were removed before.
+            # A list, because a dictionary would search for its first key behind all that were removed before.
             for dirty in list(self.changed.dirty):
                 if dirty in self.changed.dirty:
                     self._acknowledge(dirty)
