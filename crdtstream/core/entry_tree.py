@@ -374,8 +374,8 @@ class EntryTree(BlockList):
         return self._blocks[at:end] if at < end else []
 
     def gather(self, at: int, count: int) -> Block:
-        """Merge blocks from index `at` on, at most `count` of those that `resting` returned, into one full block. Returns
-        that block; if the last of them did not fit whole, its other entries follow as a block of their own.
+        """Merge blocks from index `at` on, at most `count` of those that `resting` returned, into one full block. If
+        the last of them does not fit whole, its other entries follow as a block of their own. Returns the full block.
         """
         full, rest = Block(), Block()
         end = at
