@@ -46,6 +46,9 @@ class Neighbours:
         self.observe(now_ms)
         return shown_peers(self._exchange, self.contacts, now_ms)
 
+    def linked(self) -> list[int]:
+        return self._exchange.direct_slots()
+
     def durable(self) -> VersionVector:
         return self._exchange.view.durable_vector
 

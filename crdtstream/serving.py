@@ -24,7 +24,7 @@ from crdtstream.clients.digests import digest_on
 from crdtstream.clients.outputs import Outputs
 from crdtstream.commands.bursts import add_alike, add_burst, ahead_max, burst_end, burst_in
 from crdtstream.commands.dispatch import dispatch
-from crdtstream.commands.server import DurableWaiter
+from crdtstream.commands.waiting import DurableWaiter
 from crdtstream.core.replica import Replica
 from crdtstream.events import Notice
 

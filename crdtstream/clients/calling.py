@@ -69,6 +69,8 @@ def serve(context: Context, waiter: Waiter) -> Reply:
     except CommandError as error:
         tally.failed += 1
         reply = error_reply(context, error)
+    if client.command is not None and client.command.writes:
+        client.written_counter = context.replica.written()
     context.notifications.settle()
     took_ns = context.stopwatch.read() - began_ns
     tally.took_ns += took_ns

@@ -18,6 +18,9 @@ class Progress(Protocol):
     def holders(self, slot: int, counter: int) -> Iterable[int]:
         """The regions that hold this origin's effects up to the counter (inclusive) durably."""
 
+    def holds_all(self, slot: int, vector: VersionVector) -> bool:
+        """Return whether that origin has reported all of this as durable."""
+
     def applied_of(self, slot: int) -> VersionVector: ...
 
     def durable_of(self, slot: int) -> VersionVector: ...
@@ -148,6 +151,9 @@ class Neighbours(Protocol):
 
     def peers(self) -> list[Peer]:
         """All other regions as they are linked now, by number."""
+
+    def linked(self) -> list[int]:
+        """The origins of the linked regions."""
 
     def durable(self) -> VersionVector:
         """What is on the disk of this region."""

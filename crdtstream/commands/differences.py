@@ -134,7 +134,8 @@ DIFFERENCES: Final = (
     ),
     Difference(
         ("wait", "waitaof"),
-        "Regions are counted, by what they have on disk; the first number of `WAITAOF` is for this region's own disk.",
+        "Regions are counted, by what they have on disk; the first number of `WAITAOF` is for this region's own disk."
+        " For a connection that wrote nothing, linked regions count that have all that this region has.",
         "There are no replicas; a write in the memory of another region may be lost with it.",
     ),
     Difference(

@@ -173,9 +173,7 @@ class Creator(Waiter):
             raise CommandError(f"READONLY {context.standing.departing}")
         if not admission.admitted:
             return None
-        reply = xgroup_create(context, self.client, self.argv)
-        self.client.written_counter = context.replica.written()
-        return reply
+        return xgroup_create(context, self.client, self.argv)
 
     def expired(self, context: Context) -> bytes:
         return replies.error(NOT_ADMITTED.encode())

@@ -1,9 +1,6 @@
-"""Commands on the connection and the server: PING ECHO HELLO AUTH QUIT RESET SELECT TIME ROLE WAIT WAITAOF.
+"""Commands on the connection and the server: PING ECHO HELLO AUTH QUIT RESET SELECT TIME ROLE.
 
-WAIT counts the other regions that hold the caller's writes durably. A region that has the effects only in memory does
-not count, and neither does this region. WAITAOF tells in addition whether this region has them on its disk.
-
-Reference: `helloCommand`, `authCommand`, `resetCommand` and `waitCommand` of Redis.
+Reference: `helloCommand`, `authCommand` and `resetCommand` of Redis.
 """
 
 from __future__ import annotations
@@ -12,10 +9,9 @@ from crdtstream.clients.access import log_in, log_out
 from crdtstream.clients.acl.users import DEFAULT
 from crdtstream.clients.client import REPLIES_ON, Client
 from crdtstream.clients.command import Command
-from crdtstream.clients.context import CommandError, Context, Reply, Waiter, shown
+from crdtstream.clients.context import CommandError, Context, Reply, shown
 from crdtstream.clients.guard import deny
-from crdtstream.commands.integers import deadline, integer
-from crdtstream.core.causality import region_of
+from crdtstream.commands.integers import integer
 from crdtstream.core.keyspace import DATABASES
 from crdtstream.protocols import replies
 
@@ -163,90 +159,10 @@ def greeting(client: Client) -> bytes:
     return replies.mapping(items, client.protocol)
 
 
-# WAIT
-
-
-class HoldersWaiter(Waiter):
-    """A client that waits until enough other regions hold its writes durably."""
-
-    def __init__(self, client: Client, wanted: int, deadline_ms: int) -> None:
-        super().__init__(client, [], deadline_ms)
-        self.wanted = wanted
-
-    def serve(self, context: Context) -> bytes | None:
-        held = holder_count(context, self.client)
-        return replies.integer(held) if held >= self.wanted else None
-
-    def expired(self, context: Context) -> bytes:
-        return replies.integer(holder_count(context, self.client))
-
-
-def wait(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    """WAIT regions timeout."""
-    wanted = integer(argv[1])
-    deadline_ms = deadline(argv[2], context.now_ms)
-    if client.written_counter > context.replica.applied.counter():
-        context.replica.acknowledge_all()
-    waiter = HoldersWaiter(client, wanted, deadline_ms)
-    reply = waiter.serve(context)
-    if reply is None:
-        context.park(waiter)
-    return reply
-
-
-class DurableWaiter(HoldersWaiter):
-    """A client that waits until this region (`local` is 1), and enough others, hold its writes durably."""
-
-    def __init__(self, client: Client, local: int, wanted: int, deadline_ms: int) -> None:
-        super().__init__(client, wanted, deadline_ms)
-        self.local = local
-
-    def serve(self, context: Context) -> bytes | None:
-        local, held = self.durable_here(context), holder_count(context, self.client)
-        return self.expired(context) if local >= self.local and held >= self.wanted else None
-
-    def expired(self, context: Context) -> bytes:
-        held = holder_count(context, self.client)
-        return replies.array([replies.integer(self.durable_here(context)), replies.integer(held)])
-
-    def durable_here(self, context: Context) -> int:
-        applied = context.replica.applied
-        counter = min(self.client.written_counter, applied.counter())
-        return int(context.cluster.neighbours.durable().contains(applied.slot, counter))
-
-
-def wait_durable(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    """WAITAOF numlocal regions timeout."""
-    local = integer(argv[1])
-    if not 0 <= local <= 1:
-        raise CommandError("ERR value is out of range, value must between 0 and 1")
-    wanted = integer(argv[2])
-    if wanted < 0:
-        raise CommandError("ERR value is out of range, must be positive")
-    deadline_ms = deadline(argv[3], context.now_ms)
-    if client.written_counter > context.replica.applied.counter():
-        context.replica.acknowledge_all()
-    waiter = DurableWaiter(client, local, wanted, deadline_ms)
-    reply = waiter.serve(context)
-    if reply is None:
-        context.park(waiter)
-    return reply
-
-
 def role(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """ROLE: a master without replicas, as clients and tools take each region; its offset as in INFO."""
     offset = replies.integer(context.replica.applied.counter())
     return replies.array([replies.bulk(b"master"), offset, replies.EMPTY_ARRAY])
-
-
-def holder_count(context: Context, client: Client) -> int:
-    """How many other regions hold the client's writes durably. `written_counter` allows for an acknowledgement that may
-    not have been made, so it is limited to the counters in use.
-    """
-    replica = context.replica
-    counter = min(client.written_counter, replica.applied.counter())
-    own = region_of(replica.applied.slot)
-    return len([region for region in context.cluster.progress.holders(replica.applied.slot, counter) if region != own])
 
 
 COMMANDS: list[Command] = [
@@ -326,28 +242,6 @@ COMMANDS: list[Command] = [
         since="2.6.0",
         group="server",
         summary="Returns the server time.",
-    ),
-    Command(
-        "wait",
-        wait,
-        arity=3,
-        flags="blocking",
-        categories="connection",
-        since="3.0.0",
-        group="generic",
-        summary="Blocks until other regions have the connection's writes on their disks.",
-        syntax="numreplicas# timeout#",
-    ),
-    Command(
-        "waitaof",
-        wait_durable,
-        arity=4,
-        flags="blocking",
-        categories="connection",
-        since="7.2.0",
-        group="generic",
-        summary="Blocks until this region and others have the connection's writes on their disks.",
-        syntax="numlocal# numreplicas# timeout#",
     ),
     Command(
         "role",

@@ -43,6 +43,7 @@ from crdtstream.commands import (
     stream_info,
     streams,
     transactions,
+    waiting,
 )
 from crdtstream.commands.catalogue import CATALOGUE
 from crdtstream.commands.documents import documents
@@ -267,6 +268,7 @@ COMMANDS: list[Command] = [
     *pending_entries.COMMANDS,
     *releasing.COMMANDS,
     *server.COMMANDS,
+    *waiting.COMMANDS,
     *clients.COMMANDS,
     *transactions.COMMANDS,
     *publishing.COMMANDS,

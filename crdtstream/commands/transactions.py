@@ -70,10 +70,7 @@ def execute(context: Context, client: Client, argv: list[bytes]) -> Reply:
         raise CommandError(EXECABORT)
     if changed:
         return replies.null_array(client.protocol)
-    answers = [answer(context, client, command, request) for command, request in transaction.requests]
-    if transaction.writes:
-        client.written_counter = context.replica.written()
-    return replies.array(answers)
+    return replies.array([answer(context, client, command, request) for command, request in transaction.requests])
 
 
 def watched_changed(context: Context, client: Client) -> bool:
@@ -94,6 +91,9 @@ def answer(context: Context, client: Client, command: Command, request: list[byt
     if command.name in DENIED:
         return deny(context, command)
     reply = call(context, client, command, request)
+    if command.writes:
+        # A WAIT later in the transaction asks for it.
+        client.written_counter = context.replica.written()
     if reply is None:
         waiter = context.unpark(client)
         assert waiter is not None, f"{command.name} neither replied nor waits"

@@ -74,6 +74,9 @@ class FakeProgress:
     def holders(self, slot: int, counter: int) -> list[int]:
         return sorted({region_of(m) for m, vector in self.durable.items() if vector.contains(slot, counter)})
 
+    def holds_all(self, slot: int, vector: VersionVector) -> bool:
+        return self.durable_of(slot).descends(vector)
+
     def applied_of(self, slot: int) -> VersionVector:
         return self.applied.get(slot, VersionVector())
 
@@ -86,6 +89,7 @@ class FakeNeighbours:
 
     def __init__(self) -> None:
         self.shown: list[Peer] = []
+        self.slots: list[int] = []
         self.vector = VersionVector()
         self.counts: dict[int, int] = {}
         self.followed: tuple[str, ...] = ()
@@ -95,6 +99,9 @@ class FakeNeighbours:
 
     def peers(self) -> list[Peer]:
         return self.shown
+
+    def linked(self) -> list[int]:
+        return self.slots
 
     def durable(self) -> VersionVector:
         return self.vector

@@ -1,12 +1,10 @@
-"""Connection-level commands, and WAIT."""
+"""Connection-level commands."""
 
 from __future__ import annotations
 
 import pytest
 
-from crdtstream.clients.context import CommandError
 from crdtstream.config import Limits
-from crdtstream.core.causality import VersionVector
 from tests.commands.harness import Region, guarded_region
 
 WRONGPASS = b"-WRONGPASS invalid username-password pair or user is disabled.\r\n"
@@ -120,138 +118,6 @@ def test_auth_without_a_password_set(region: Region) -> None:
     reply = region.line("AUTH x")
     assert reply is not None and reply.startswith(b"-ERR AUTH <password> called without any password configured")
     assert region.line("AUTH default x") == b"+OK\r\n"
-
-
-# WAIT
-
-
-def hold(region: Region, member: int, counter: int) -> None:
-    """A member tells that it has this region's effects up to the counter on its disk."""
-    region.progress.durable[member] = VersionVector({region.replica.applied.slot: counter})
-
-
-def serve_waiting(region: Region) -> None:
-    for waiter in region.context.parking.keyless():
-        region.serve(waiter)
-
-
-def test_wait_counts_other_regions_that_hold_the_writes(region: Region) -> None:
-    region.line("XADD s * f v")
-    for member, counter in ((1, 1), (2, 1), (3, 0), (4 + 256, 7)):
-        hold(region, member, counter)
-    assert region.line("WAIT 2 1000") == b":2\r\n"
-    assert region.line("WAIT 0 1000") == b":2\r\n"
-
-
-def test_wait_is_for_the_writes_of_the_caller(region: Region) -> None:
-    region.line("XADD s * f v")
-    hold(region, 2, 1)
-    region.line("XADD s * f v", region.connect())
-    assert region.line("WAIT 1 0") == b":1\r\n"
-
-
-def test_wait_parks_until_enough_hold(region: Region) -> None:
-    region.line("XADD s * f v")
-    assert region.line("WAIT 2 0") is None
-    assert region.client.parked
-    hold(region, 2, 1)
-    serve_waiting(region)
-    assert region.late_replies(region.client) == []
-    hold(region, 3, 1)
-    serve_waiting(region)
-    assert region.late_replies(region.client) == [b":2\r\n"]
-    assert not region.client.parked
-    region.check()
-
-
-def test_wait_ends_at_its_timeout(region: Region) -> None:
-    region.line("XADD s * f v")
-    hold(region, 2, 1)
-    assert region.line("WAIT 3 50") is None
-    region.pass_time(49)
-    assert region.client.parked
-    region.pass_time(1)
-    assert region.late_replies(region.client) == [b":1\r\n"]
-
-
-def test_wait_with_timeout_0_waits_for_ever(region: Region) -> None:
-    assert region.line("WAIT 1 0") is None
-    region.pass_time(10**12)
-    assert region.client.parked
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("WAIT x 0", b"-ERR value is not an integer or out of range\r\n"),
-        ("WAIT 1 x", b"-ERR timeout is not an integer or out of range\r\n"),
-        ("WAIT 1 -1", b"-ERR timeout is negative\r\n"),
-    ],
-)
-def test_wait_errors(region: Region, text: str, error: bytes) -> None:
-    assert region.line(text) == error
-
-
-def test_blocked_clients_are_bounded() -> None:
-    region = Region(limits=Limits(blocked_clients_max=1))
-    assert region.line("WAIT 1 0") is None
-    reply = region.line("WAIT 1 0", region.connect())
-    assert reply == b"-ERR max number of blocked clients reached: 1\r\n"
-    with pytest.raises(CommandError):
-        region.context.park(region.context.parking.keyless()[0])
-
-
-def test_wait_covers_an_acknowledgement_of_this_turn(region: Region) -> None:
-    """XACK changes what is replicated only at the end of the turn, or before WAIT looks."""
-    for text in ("XADD s 1-1 f v", "XGROUP CREATE s g 0", "XREADGROUP GROUP g c STREAMS s >"):
-        region.line(text)
-    hold(region, 2, 2)
-    assert region.line("WAIT 1 0") == b":1\r\n"
-    region.line("XACK s g 1-1")
-    assert region.line("WAIT 1 0") is None
-    hold(region, 2, 3)
-    serve_waiting(region)
-    assert region.late_replies(region.client) == [b":1\r\n"]
-
-
-def test_wait_does_not_wait_for_an_acknowledgement_that_added_nothing(region: Region) -> None:
-    for text in ("XADD s 1-1 f v", "XADD s 2-1 f v", "XGROUP CREATE s g 0", "XREADGROUP GROUP g c STREAMS s >"):
-        region.line(text)
-    region.line("XACK s g 2-1")
-    hold(region, 2, 3)
-    assert region.line("WAIT 1 0") == b":1\r\n"
-
-
-# WAITAOF
-
-
-def test_waitaof_counts_this_region_and_others(region: Region) -> None:
-    region.line("XADD s * f v")
-    assert region.line("WAITAOF 0 0 0") == b"*2\r\n:0\r\n:0\r\n"
-    assert region.line("WAITAOF 1 1 0") is None
-    hold(region, 2, 1)
-    serve_waiting(region)
-    assert region.late_replies(region.client) == []
-    region.neighbours.vector.advance(1, 1)
-    serve_waiting(region)
-    assert region.late_replies(region.client) == [b"*2\r\n:1\r\n:1\r\n"]
-    assert region.line("WAITAOF 1 1 0") == b"*2\r\n:1\r\n:1\r\n"
-    assert region.line("WAITAOF 1 2 50") is None
-    region.pass_time(50)
-    assert region.late_replies(region.client) == [b"*2\r\n:1\r\n:1\r\n"]
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("WAITAOF x 0 0", b"-ERR value is not an integer or out of range\r\n"),
-        ("WAITAOF 2 0 0", b"-ERR value is out of range, value must between 0 and 1\r\n"),
-        ("WAITAOF 1 -1 0", b"-ERR value is out of range, must be positive\r\n"),
-        ("WAITAOF 1 0 -1", b"-ERR timeout is negative\r\n"),
-    ],
-)
-def test_waitaof_errors(region: Region, text: str, error: bytes) -> None:
-    assert region.line(text) == error
 
 
 def test_role(region: Region) -> None:
