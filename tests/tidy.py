@@ -143,6 +143,7 @@ CROSS_CUTTING = frozenset(
         "test_state_transfer",
         "test_tables",
         "test_tidy",
+        "test_wait",
     }
 )
 
