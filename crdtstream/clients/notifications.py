@@ -179,7 +179,9 @@ def event_of(effect: Effect) -> tuple[int, bytes]:
     if isinstance(effect, fx.EntriesAdded):
         return STREAM, b"xadd"
     if isinstance(effect, fx.EntriesRemoved):
-        return STREAM, b"xtrim" if effect.trimmed else b"xdel"
+        # With ACKED a trim may leave older entries, and is then marked by having no highest deleted ID.
+        is_trim = effect.trimmed or (effect.ranges and effect.max_deleted is None)
+        return STREAM, b"xtrim" if is_trim else b"xdel"
     if isinstance(effect, fx.GroupCreated):
         return STREAM, b"xgroup-create"
     if isinstance(effect, fx.GroupDestroyed):

@@ -16,8 +16,8 @@ from crdtstream.clients.command import Command, keys_after
 from crdtstream.clients.context import CommandError, Context, Reply, Waiter, shown
 from crdtstream.clients.parking import NO_DEADLINE
 from crdtstream.commands import arguments
-from crdtstream.commands.groups import attend, group_of, live_entry
-from crdtstream.commands.integers import I64_MAX
+from crdtstream.commands.claiming import idle_of, live_rows, more_deliveries, oldest_ms, with_history
+from crdtstream.commands.groups import attend, live_entry
 from crdtstream.commands.lag import entries_read_after
 from crdtstream.commands.read_options import NO_CLAIM, READ_OPTIONS, ReadOptions, Room, parse_read
 from crdtstream.commands.reading import size_of, stream_header, streams_header
@@ -26,9 +26,6 @@ from crdtstream.core.delivery import Delivery
 from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import ID_MAX, EntryId, format_id, next_id
 from crdtstream.core.group import Group
-from crdtstream.core.pending import Row
-from crdtstream.core.pieces import Pieces
-from crdtstream.core.spans import TIME_MAX_MS
 from crdtstream.core.stream import Stream
 from crdtstream.protocols import replies
 
@@ -126,10 +123,9 @@ class GroupReader(Waiter):
         context.replica.record_for(stream, group, fact)
 
     def claim(self, context: Context, key: Key, stream: Stream, group: Group, room: Room) -> list[bytes]:
-        """Take over what has been pending for long enough, the longest first; what is gone leaves, as with XCLAIM."""
+        """Take over what has been pending for long enough, the longest first."""
         options = self.options
-        limit = room.limit(options.count)
-        rows = live_rows(context, key, options.group, stream, group, options.claim_ms, limit)
+        rows = live_rows(context, stream, group, options.claim_ms, room.limit(options.count))
         chunks: list[bytes] = []
         claimed: list[tuple[int, EntryId, int, int]] = []
         for row in rows:
@@ -171,7 +167,8 @@ class GroupReader(Waiter):
             if entry is not None:
                 delivered.append((row.slot, row.entry_id, context.now_ms, more_deliveries(row.deliveries)))
         if delivered:
-            context.replica.record(fx.PendingClaimed(key, options.group, options.consumer, delivered))
+            # As in Redis, a read of the history is no change since the last save.
+            context.replica.record_unchanged(fx.PendingClaimed(key, options.group, options.consumer, delivered))
             group.deliveries += len(delivered)
         return len(chunks), chunks
 
@@ -184,8 +181,9 @@ class GroupReader(Waiter):
             return self.end_ms
         retry_ms = context.now_ms + claim_ms
         for key in self.keys:
-            group = group_of(context, key, self.options.group)
-            oldest = None if group is None else group.pending.oldest_ms()
+            stream = context.replica.keyspace.find(key)
+            group = None if stream is None else stream.groups.get(self.options.group)
+            oldest = None if stream is None or group is None else oldest_ms(stream, group)
             if oldest is not None:
                 retry_ms = min(retry_ms, oldest + claim_ms)
         retry_ms = max(retry_ms, context.now_ms + RETRY_MS_MIN)
@@ -193,44 +191,6 @@ class GroupReader(Waiter):
 
     def expired(self, context: Context) -> bytes:
         return replies.null_array(self.client.protocol)
-
-
-def live_rows(
-    context: Context, key: Key, name: bytes, stream: Stream, group: Group, idle_ms: int, limit: int
-) -> list[Row]:
-    """The pending entries that have been idle for this long and live, the longest idle first, at most `limit`; those
-    before them that are gone leave.
-    """
-    now_ms = context.now_ms
-    # What was delivered before the clock was set back has been idle since then: see `Context.idle_ms`.
-    future_ms = now_ms if context.clock.idle_ms(now_ms + 1) >= idle_ms else TIME_MAX_MS
-    while True:
-        rows = group.pending.longest_idle(limit, now_ms - idle_ms, future_ms)
-        live = [row for row in rows if live_entry(stream, row.slot, row.entry_id) is not None]
-        if len(live) == len(rows):
-            return rows
-        gone: dict[int, list[EntryId]] = {}
-        for row in rows:
-            if live_entry(stream, row.slot, row.entry_id) is None:
-                gone.setdefault(row.slot, []).append(row.entry_id)
-        pieces = {slot: group.pending.pieces_of(slot, sorted(gone[slot])) for slot in sorted(gone)}
-        context.replica.record(fx.PendingDropped(key, name, Pieces.of(pieces)))
-        if limit < 0 or len(rows) < limit:
-            return live
-
-
-def idle_of(context: Context, row: Row) -> int:
-    """The idle time that a reader is told; an entry that was released counts as delivered at time 0."""
-    return context.clock.idle_ms(max(row.delivered_ms, 0))
-
-
-def more_deliveries(deliveries: int) -> int:
-    return min(deliveries + 1, I64_MAX)
-
-
-def with_history(entry: bytes, idle_ms: int, deliveries: int) -> bytes:
-    """An entry with the idle time and the number of deliveries behind it."""
-    return b"*4" + entry[2:] + replies.integer(idle_ms) + replies.integer(deliveries)
 
 
 def readable(context: Context, key: Key, name: bytes) -> tuple[Stream, Group]:

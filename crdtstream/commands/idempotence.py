@@ -47,10 +47,10 @@ def added_before(context: Context, stream: Stream | None, producer: bytes, name:
     return stream.producers.find(producer, name, since_ms_of(context, stream))
 
 
-def record(context: Context, key: Key, producer: bytes, name: bytes, entry_id: EntryId, restored: bool = False) -> None:
+def record(context: Context, key: Key, producer: bytes, name: bytes, entry_id: EntryId) -> None:
     stream = context.replica.keyspace.find(key)
     since_ms, entries_max = since_ms_of(context, stream), entries_max_of(context, stream)
-    fact = ProducerRecorded(key, producer, name, entry_id, context.now_ms, since_ms, entries_max, restored)
+    fact = ProducerRecorded(key, producer, name, entry_id, context.now_ms, since_ms, entries_max)
     context.replica.record(fact)
 
 
@@ -125,11 +125,11 @@ class ProducerOptions:
 
 def xcfgset(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """A value that changes clears what is recorded."""
-    options = ProducerOptions(argv)
     key = (client.database, argv[1])
     stream = context.replica.keyspace.find(key)
     if stream is None:
         raise CommandError(NO_KEY)
+    options = ProducerOptions(argv)
     duration_s, entries_max = duration_s_of(context, stream), entries_max_of(context, stream)
     wanted_s = duration_s if options.duration_s is None else options.duration_s
     wanted_max = entries_max if options.entries_max is None else options.entries_max
@@ -143,12 +143,11 @@ def xcfgset(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 def xidmprecord(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """XIDMPRECORD key pid iid id: restore a record."""
-    producer, name = argv[2], argv[3]
+    producer, name, entry_id = argv[2], argv[3], arguments.parse_entry_id(argv[4])
     if not producer:
         raise CommandError("ERR producer ID must be non-empty")
     if not name:
         raise CommandError("ERR idempotent ID must be non-empty")
-    entry_id = arguments.parse_entry_id(argv[4])
     key = (client.database, argv[1])
     stream = context.replica.keyspace.find(key)
     if stream is None:
@@ -159,7 +158,7 @@ def xidmprecord(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if known is not None and known != entry_id:
         raise CommandError("ERR IID already exists for this producer with a different stream ID")
     if known is None:
-        record(context, key, producer, name, entry_id, True)
+        record(context, key, producer, name, entry_id)
     return replies.OK
 
 

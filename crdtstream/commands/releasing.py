@@ -13,6 +13,7 @@ from crdtstream.clients.command import Command, keys_at
 from crdtstream.clients.context import CommandError, Context, Reply
 from crdtstream.commands import arguments
 from crdtstream.commands.integers import I64_MAX, integer
+from crdtstream.commands.pending_entries import found_group
 from crdtstream.core.effects import Key, PendingClaimed
 from crdtstream.core.entry_id import EntryId
 from crdtstream.core.group import Group
@@ -75,10 +76,7 @@ class NackOptions:
 def xnack(context: Context, client: Client, argv: list[bytes]) -> Reply:
     options = NackOptions(argv)
     key = (client.database, argv[1])
-    stream = context.replica.keyspace.find(key)
-    group = None if stream is None else stream.groups.get(argv[2])
-    if stream is None or group is None:
-        return replies.ZERO
+    stream, group = found_group(context, key, argv[2])
     return replies.integer(release(context, key, argv[2], stream, group, options))
 
 

@@ -236,16 +236,14 @@ def trim(context: Context, key: Key, options: TrimOptions) -> int:
 
 
 def trim_settled(context: Context, key: Key, stream: Stream, options: TrimOptions, surplus: int) -> int:
-    """Remove the oldest entries that no group needs, at most `surplus`. Unless all of them are older than what stays,
-    the removal counts as an XDEL, after which `lag` may be unknown.
-    """
+    """Remove the oldest entries that no group needs, at most `surplus`."""
     end = ID_MAX if options.min_id is None else previous_id(options.min_id)
     ranges, removed = oldest_settled(stream, end or ID_MIN, surplus, context.replica.is_alone())
     if not removed:
         return 0
     highest = max([highest_of(stream.trees[slot], ranges[slot]) for slot in ranges])
     oldest = removed == sum([stream.trees[slot].count_in(ID_MIN, highest) for slot in stream.trees])
-    return context.replica.remove_entries(key, ranges, oldest, None if oldest else highest)
+    return context.replica.remove_entries(key, ranges, oldest, None)
 
 
 def surplus_of(stream: Stream, options: TrimOptions) -> int:

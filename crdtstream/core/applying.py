@@ -103,6 +103,10 @@ class Applied:
         """
         return self.vector.total() + self._fact_count
 
+    def discount(self) -> None:
+        """Do not count the last local fact as a change."""
+        self._fact_count -= 1
+
     def counter(self) -> int:
         """The last counter of this region's origin."""
         return self.vector.get(self.slot)
@@ -423,7 +427,7 @@ def _apply_to_producers(stream: Stream, fact: fx.ProducersFact) -> None:
     if isinstance(fact, fx.ProducerRecorded):
         producers.record(fact.producer, fact.name, fact.entry_id, fact.now_ms)
         producers.forget(fact.producer, fact.since_ms, fact.entries_max)
-        producers.added += 0 if fact.restored else 1
+        producers.added += 1
         return
     assert isinstance(fact, fx.ProducersConfigured), f"no rule applies {type(fact).__name__}"
     producers.duration_s, producers.entries_max = fact.duration_s, fact.entries_max

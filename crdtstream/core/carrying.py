@@ -226,7 +226,7 @@ def put_producers(replica: Replica, key: Key, producers: Producers) -> None:
     replica.record(fx.ProducersConfigured(key, producers.duration_s, producers.entries_max))
     rows = producers.rows()
     for producer, name, entry_id, at_ms in rows:
-        fact = fx.ProducerRecorded(key, producer, name, entry_id, at_ms, -1, len(rows), True)
+        fact = fx.ProducerRecorded(key, producer, name, entry_id, at_ms, -1, len(rows))
         replica.record(fact)
     stream = replica.keyspace.known(key)
     assert stream is not None and stream.producers is not None, "the copy does not exist"

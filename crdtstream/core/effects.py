@@ -391,11 +391,11 @@ class ProducersFact(LocalFact):
 
 
 class ProducerRecorded(ProducersFact):
-    """A producer added an entry under an idempotent ID (`name`), or with `restored` is known to have added it; what was
-    recorded up to `since_ms` has expired, and a producer has at most `entries_max` records.
+    """A producer added an entry under an idempotent ID (`name`), or XIDMPRECORD says so; what was recorded up to
+    `since_ms` has expired, and a producer has at most `entries_max` records.
     """
 
-    __slots__ = ("entries_max", "entry_id", "name", "now_ms", "producer", "restored", "since_ms")
+    __slots__ = ("entries_max", "entry_id", "name", "now_ms", "producer", "since_ms")
 
     def __init__(
         self,
@@ -406,7 +406,6 @@ class ProducerRecorded(ProducersFact):
         now_ms: int,
         since_ms: int,
         entries_max: int,
-        restored: bool,
     ) -> None:
         super().__init__(key)
         self.producer = producer
@@ -415,7 +414,6 @@ class ProducerRecorded(ProducersFact):
         self.now_ms = now_ms
         self.since_ms = since_ms
         self.entries_max = entries_max
-        self.restored = restored
 
 
 class ProducersConfigured(ProducersFact):

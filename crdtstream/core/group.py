@@ -424,7 +424,7 @@ class Group:
         return max(last or ID_MIN, (None if acked is None else acked.max()) or ID_MIN)
 
     def apply_position_raised(self, trees: ByOrigin[EntryTree], entry_id: EntryId) -> None:
-        slots = {*trees, *self.passed}
+        slots = {*trees, *self.passed, *self.floor.ids}
         for slot in sorted(slots):
             floor = self.floor.get(slot)
             if floor < entry_id and self.position_of(slot) < entry_id:
@@ -432,7 +432,7 @@ class Group:
                 for low, high in passed.gaps(floor, entry_id):
                     self.skipped.setdefault(slot, IntervalSet()).add(low, high)
         if self.floor.default < entry_id:
-            ids = {slot: self.floor.get(slot) for slot in sorted({*slots, *self.floor.ids})}
+            ids = {slot: self.floor.get(slot) for slot in sorted(slots)}
             self.floor = Position(entry_id, ids)
         self._rebuild_passed()
 

@@ -424,16 +424,6 @@ class PendingEntries:
         spans = [span for mine in self._of_slot.values() for span in mine.spans if span.oldest_ms < 0]
         return sum([1 for span in spans for delivered_ms in span.delivered_ms if delivered_ms < 0])
 
-    def oldest_ms(self) -> int | None:
-        """The earliest delivery time."""
-        oldest_ms: int | None = None
-        for mine in self._of_slot.values():
-            for span in mine.spans:
-                if oldest_ms is None or span.oldest_ms < oldest_ms:
-                    span.measure()
-                    oldest_ms = span.oldest_ms if oldest_ms is None else min(oldest_ms, span.oldest_ms)
-        return oldest_ms
-
     def _rows_of(
         self, mine: SlotPending, start: EntryId, end: EntryId, limit: int, consumer: int, delivered_ms_max: int
     ) -> list[Row]:

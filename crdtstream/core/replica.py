@@ -337,6 +337,11 @@ class Replica:
         self._note_fact(fact)
         self.applied.apply_fact(fact)
 
+    def record_unchanged(self, fact: LocalFact) -> None:
+        """Like `record`, for what does not count as a change since the last save."""
+        self.record(fact)
+        self.applied.discount()
+
     def record_for(self, stream: Stream, group: Group, fact: LocalFact) -> None:
         """Like `record`, for a caller that has just looked up the group that the fact is about."""
         self._note_fact(fact)

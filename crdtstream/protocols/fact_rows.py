@@ -101,8 +101,8 @@ def _kind_and_values(fact: LocalFact) -> tuple[int, Row]:
     if isinstance(fact, PositionSet):
         return _POSITION_SET, (*position_values(fact.position), fact.entries_read)
     if isinstance(fact, ProducerRecorded):
-        times = (fact.now_ms, fact.since_ms, fact.entries_max, fact.restored)
-        return _PRODUCER_RECORDED, (fact.producer, fact.name, fact.entry_id, *times)
+        times = (fact.now_ms, fact.since_ms, fact.entries_max)
+        return _PRODUCER_RECORDED, (fact.producer, fact.name, fact.entry_id, *times, False)
     if isinstance(fact, ProducersConfigured):
         return _PRODUCERS_CONFIGURED, (fact.duration_s, fact.entries_max)
     if isinstance(fact, PlaceSet):
@@ -177,7 +177,8 @@ def _read_place_set(key: Key, group: bytes, values: Row) -> PlaceSet:
 
 
 def _read_recorded(key: Key, values: Row) -> ProducerRecorded:
-    producer, name, entry_id, now_ms, since_ms, entries_max, restored = read_row(values, 7, "ProducerRecorded")
+    # The last value is that of releases that did not count what XIDMPRECORD records.
+    producer, name, entry_id, now_ms, since_ms, entries_max, _ = read_row(values, 7, "ProducerRecorded")
     return ProducerRecorded(
         key,
         read_bytes(producer, "producer"),
@@ -186,7 +187,6 @@ def _read_recorded(key: Key, values: Row) -> ProducerRecorded:
         read_u64(now_ms, "now_ms"),
         read_int(since_ms, "since_ms"),
         read_u64(entries_max, "number of records"),
-        read_flag(restored, "restored"),
     )
 
 

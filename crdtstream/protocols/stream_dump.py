@@ -467,9 +467,14 @@ def check_group(group: GroupDump) -> None:
 
 
 def entries_read_at(last_id: EntryId, stream: StreamDump) -> int:
-    """What a group has read, where the payload does not say: known at both ends of the stream only."""
-    if last_id >= stream.last_id:
-        return stream.entries_added
-    if stream.entries and last_id < stream.entries[0][0]:
+    """What a group has read, where the payload does not say: known at both ends of the stream only. All entries ever
+    added count as those that are there, and no entry as deleted.
+    """
+    if not stream.entries:
         return 0
-    return UNKNOWN
+    if last_id == stream.last_id:
+        return stream.entries_added
+    first_id = stream.entries[0][0]
+    if last_id > stream.last_id or last_id > first_id:
+        return UNKNOWN
+    return 1 if last_id == first_id else 0

@@ -21,6 +21,13 @@ SCRIPTS = {
         2:XADD s NOMKSTREAM MAXLEN 9 4-1 f v
         2:XADD none NOMKSTREAM * f v
         2:XDEL s 4-1 9-9
+        2:XADD s 5-1 f v
+        2:XADD s 6-1 f v
+        2:XGROUP CREATE s g 0
+        2:XREADGROUP GROUP g c STREAMS s >
+        2:XACK s g 6-1
+        2:XTRIM s MAXLEN 1 ACKED
+        2:XGROUP DESTROY s g
         2:XDEL s 4-1
         2:XTRIM s MAXLEN 0
         2:XTRIM s MAXLEN 0

@@ -88,6 +88,7 @@ class Model:
         if known is not None and known != entry_id:
             return "ERR IID already exists for this producer with a different stream ID"
         if known is None:
+            self.added += 1
             self.record(producer, name, entry_id)
         return b"OK"
 

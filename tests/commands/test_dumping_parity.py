@@ -8,6 +8,7 @@ import pytest
 
 from tests.commands.harness import REDIS, Connection, Region, redis_server
 from tests.commands.portraits import Part, parsed, without_own_fields
+from tests.protocols.old_payloads import by_6_2
 
 pytestmark = pytest.mark.skipif(REDIS is None, reason="redis-server is not installed")
 
@@ -95,6 +96,19 @@ def test_from_redis(redis: Connection, name: str, mode: str) -> None:
     assert whole(region) == whole(redis)
     assert answers(region) == answers(redis)
     region.check()
+
+
+@pytest.mark.parametrize("group_ms", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("count", [0, 3])
+def test_from_releases_up_to_6_2(redis: Connection, count: int, group_ms: int) -> None:
+    """Payloads of type 15, with the numbers that the server derives from them."""
+    payload = by_6_2(count, (group_ms, 1))
+    region = Region()
+    for server in (redis, region):
+        assert server.run("RESTORE", "s", 0, payload) == b"+OK\r\n"
+    assert region.line("XINFO GROUPS s") == redis.line("XINFO GROUPS s")
+    # Of an emptied stream, this server shows the highest ID there is as that of the first entry.
+    assert whole(region) == whole(redis) or not count
 
 
 @pytest.mark.parametrize("name", sorted(SCRIPTS))

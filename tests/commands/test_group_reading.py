@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from tests.commands.group_region import EMPTY, NILA, array, bulk, bulks, entries, entry, grouped, integer, read, row
+from tests.commands.group_region import (
+    EMPTY,
+    NILA,
+    ONE,
+    array,
+    bulk,
+    bulks,
+    entries,
+    entry,
+    grouped,
+    integer,
+    read,
+    row,
+)
 from tests.commands.harness import Region
 
 
@@ -61,7 +74,24 @@ def test_what_is_gone_is_not_claimed() -> None:
     region.line("XREADGROUP GROUP g a STREAMS s >")
     region.line("XDEL s 1-0")
     assert region.line("XREADGROUP GROUP g b COUNT 1 CLAIM 0 STREAMS s >") == of(told("2-0", 0, 1))
-    assert region.line("XPENDING s g - + 10") == array(row("2-0", "b", 0, 2), row("3-0", "a", 0, 1))
+    rows = array(row("1-0", "a", 0, 1), row("2-0", "b", 0, 2), row("3-0", "a", 0, 1))
+    assert region.line("XPENDING s g - + 10") == rows
+    assert region.line("XACKDEL s g IDS 1 1-0") == array(ONE)
+
+
+def test_a_waiting_reader_does_not_wait_for_deleted_entries() -> None:
+    """What was deleted stays pending, so it must not be what the reader looks at again and again."""
+    region = grouped("1-0", "2-0")
+    region.line("XREADGROUP GROUP g a COUNT 1 STREAMS s >")
+    region.pass_time(20)
+    region.line("XREADGROUP GROUP g a STREAMS s >")
+    region.line("XDEL s 1-0")
+    region.line("XNACK s g FAIL IDS 1 1-0")
+    assert region.line("XREADGROUP GROUP g b CLAIM 50 BLOCK 0 STREAMS s >") is None
+    (waiter,) = region.context.parking.all()
+    assert waiter.deadline_ms == region.context.now_ms + 50
+    region.pass_time(50)
+    assert region.late_replies(region.client) == [of(told("2-0", 50, 1))]
 
 
 def test_noack_is_for_what_is_new() -> None:

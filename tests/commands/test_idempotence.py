@@ -94,6 +94,7 @@ def test_records_are_restored(region: Region) -> None:
     region.line("XADD s 1-1 f v")
     region.line("XADD s 1-2 f v")
     assert region.line("XIDMPRECORD s p a 1-1") == OK
+    assert told(region, "iids-added") == integer(1)
     assert add(region, "IDMP p a") == bulk("1-1")
     other = b"-ERR IID already exists for this producer with a different stream ID\r\n"
     assert region.line("XIDMPRECORD s p a 1-2") == other
@@ -117,11 +118,21 @@ def test_another_region_does_not_know() -> None:
         ("XADD s IDMPAUTO p IDMPAUTO p * f v", "ERR syntax error, IDMP/IDMPAUTO specified multiple times"),
         ("XCFGSET s IDMP-MAXSIZE 1 IDMP-MAXSIZE 1", "ERR IDMP-MAXSIZE specified multiple times"),
         ("XCFGSET s IDMP-DURATION", "ERR syntax error"),
+        ("XCFGSET nokey IDMP-DURATION 0", "ERR no such key"),
+        ("XCFGSET nokey IDMP-DURATION", "ERR no such key"),
+        ("XCFGSET nokey", "ERR no such key"),
         ("XIDMPRECORD s p a x", "ERR Invalid stream ID specified as stream command argument"),
     ],
 )
 def test_refused(region: Region, line: str, text: str) -> None:
+    region.line("XADD s 1-1 f v")
     assert region.line(line) == b"-%b\r\n" % text.encode()
+
+
+@pytest.mark.parametrize(("producer", "name"), [("", "i"), ("p", ""), ("", "")])
+def test_the_invalid_id_of_a_record_is_found_first(region: Region, producer: str, name: str) -> None:
+    invalid = b"-ERR Invalid stream ID specified as stream command argument\r\n"
+    assert region.run("XIDMPRECORD", "s", producer, name, "1-") == invalid
 
 
 def test_configuration(region: Region) -> None:

@@ -235,6 +235,36 @@ def test_lastid_passes_over() -> None:
     assert region.line("XREADGROUP GROUP g c STREAMS s >") == read("s", "3-0")
 
 
+def test_lastid_passes_over_what_comes_behind_a_removed_end() -> None:
+    """The group began at `$`, and nothing was delivered or lives: only its start says that the origin exists."""
+    region = filled("6-1")
+    region.line("XGROUP CREATE s g $")
+    region.line("XDEL s 6-1")
+    assert region.line("XCLAIM s g c 0 1-0 LASTID 7-2") == EMPTY
+    region.line("XADD s 7-1 f v")
+    assert region.line("XREADGROUP GROUP g c STREAMS s >") == NILA
+    assert group_of(region).last_delivered() == (7, 2)
+    region.line("XADD s 7-3 f v")
+    assert region.line("XREADGROUP GROUP g c STREAMS s >") == read("s", "7-3")
+
+
+def test_lastid_moves_this_region_only_and_is_a_floor_for_all_origins() -> None:
+    """Like XGROUP SETID to an ID: what arrives late at or below it is not delivered here; the other region delivers
+    all.
+    """
+    one, two = filled("6-1"), Region(2)
+    one.line("XGROUP CREATE s g $")
+    sync(one, two)
+    one.line("XDEL s 6-1")
+    sync(one, two)
+    one.line("XCLAIM s g c 0 1-0 LASTID 7-2")
+    two.line("XADD s 7-1 f v")
+    two.line("XADD s 7-3 f v")
+    sync(one, two)
+    assert two.line("XREADGROUP GROUP g c STREAMS s >") == read("s", "7-1", "7-3")
+    assert one.line("XREADGROUP GROUP g c STREAMS s >") == read("s", "7-3")
+
+
 # XAUTOCLAIM
 
 

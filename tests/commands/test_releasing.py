@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crdtstream.commands.integers import I64_MAX
-from tests.commands.group_region import ONE, ZERO, array, bulk, bulks, group_of, grouped, integer, row, sync
+from tests.commands.group_region import ONE, ZERO, array, bulk, bulks, error, group_of, grouped, integer, row, sync
 from tests.commands.harness import Region
 
 
@@ -37,8 +37,13 @@ def test_modes(region: Region, options: str, deliveries: int) -> None:
 
 def test_what_is_not_pending(region: Region) -> None:
     assert region.line("XNACK s g FAIL IDS 3 1-0 3-0 9-0") == ONE
-    assert region.line("XNACK s nog FAIL IDS 1 1-0") == ZERO
-    assert region.line("XNACK nokey g FAIL IDS 1 1-0") == ZERO
+    assert region.line("XNACK s g FAIL IDS 1 9-0") == ZERO
+
+
+@pytest.mark.parametrize(("key", "group"), [("s", "nog"), ("nokey", "g")])
+def test_a_missing_key_or_group(region: Region, key: str, group: str) -> None:
+    refused = error(f"NOGROUP No such key '{key}' or consumer group '{group}'")
+    assert region.line(f"XNACK {key} {group} FAIL IDS 1 1-0") == refused
 
 
 def test_force_makes_an_entry_pending(region: Region) -> None:

@@ -171,7 +171,6 @@ class PendingMachine(RuleBasedStateMachine):
         assert [(row.delivered_ms, row.entry_id, row.slot) for row in found] == (
             wanted if limit < 0 else wanted[:limit]
         )
-        assert self.pending.oldest_ms() == (rows[0][0] if rows else None)
 
     @rule(entry_id=entry_ids)
     def ask(self, entry_id: EntryId) -> None:

@@ -140,9 +140,7 @@ def facts() -> st.SearchStrategy[LocalFact]:
         st.builds(fx.PendingDropped, keys, names, pieces),
         st.builds(fx.PositionSet, keys, names, positions, st.integers(-1, 3)),
         st.builds(fx.PositionRaised, keys, names, entry_ids),
-        st.builds(
-            fx.ProducerRecorded, keys, names, names, entry_ids, u64, st.integers(-(2**40), 2**40), u64, st.booleans()
-        ),
+        st.builds(fx.ProducerRecorded, keys, names, names, entry_ids, u64, st.integers(-(2**40), 2**40), u64),
         st.builds(fx.PlaceSet, keys, names, positions, interval_sets, interval_sets, interval_sets, st.integers(-1, 3)),
         st.builds(fx.ProducersConfigured, keys, st.none() | u64, st.none() | u64),
     )

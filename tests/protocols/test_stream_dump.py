@@ -13,7 +13,6 @@ from crdtstream.core.pending import RELEASED_MIN
 from crdtstream.protocols import stream_dump
 from crdtstream.protocols.listpack import DumpFault
 from crdtstream.protocols.stream_dump import (
-    KIND_1,
     KIND_2,
     KIND_3,
     KIND_4,
@@ -25,13 +24,12 @@ from crdtstream.protocols.stream_dump import (
     dumped,
     id_bytes,
     is_sound,
-    length,
     node_bytes,
-    nodes_of,
     restored,
     sealed,
     string,
 )
+from tests.protocols.old_payloads import by_6_2
 
 # Two entries and a group whose consumer holds the first, as Redis 8.2 dumps them.
 BY_8_2 = bytes.fromhex(
@@ -167,22 +165,18 @@ def test_kind_5() -> None:
     assert dumped(stream)[:-10] == BY_8_8
 
 
-def kind_1(last_group_id: tuple[int, int]) -> bytes:
-    """A stream as Redis 6.2 dumps it: no counters, and nothing of the first and of deleted entries."""
-    entries = [((ms, 1), [b"f", b"v"]) for ms in (1, 2, 3)]
-    parts = [bytes([KIND_1]), length(1)]
-    (node,) = nodes_of(entries)
-    parts += [string(id_bytes((1, 1))), string(node_bytes(node)), *map(length, (3, 3, 1)), length(1)]
-    parts += [b"\xc0\x07", *map(length, last_group_id), length(0), length(0)]
-    return sealed(b"".join(parts))
-
-
-@pytest.mark.parametrize(("last_id", "read"), [((0, 0), 0), ((2, 1), -1), ((3, 1), 3)])
+@pytest.mark.parametrize(("last_id", "read"), [((0, 0), 0), ((1, 1), 1), ((2, 1), -1), ((3, 1), 3), ((3, 2), -1)])
 def test_kind_1(last_id: tuple[int, int], read: int) -> None:
-    stream = restored(kind_1(last_id))
+    stream = restored(by_6_2(3, last_id))
     assert [entry_id for entry_id, _ in stream.entries] == [(1, 1), (2, 1), (3, 1)]
     assert (stream.last_id, stream.max_deleted, stream.entries_added) == ((3, 1), (0, 0), 3)
     assert [(group.name, group.last_id, group.entries_read) for group in stream.groups] == [(b"7", last_id, read)]
+
+
+@pytest.mark.parametrize("last_group_id", [(0, 0), (1, 1), (3, 1), (4, 0)])
+def test_kind_1_that_was_emptied(last_group_id: tuple[int, int]) -> None:
+    stream = restored(by_6_2(0, last_group_id))
+    assert [group.entries_read for group in stream.groups] == [0]
 
 
 @pytest.mark.parametrize("kind", [0, 14, 16, 20, 255])
