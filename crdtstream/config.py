@@ -85,6 +85,7 @@ class Limits:
     audit_interval_ms: int = 60_000
     audit_entries_max: int = 2_000
     digest_entries_max: int = 1_000
+    dump_slice_bytes: int = 1 << 20
     slow_command_us: int = 10_000
     slow_log_entries_max: int = 128
     forward_timeout_ms: int = 5_000
@@ -265,6 +266,7 @@ LIMITS_MIN = {
     "durable_interval_ms": 1,
     "audit_entries_max": 1,
     "digest_entries_max": 1,
+    "dump_slice_bytes": 1_024,
     "slow_command_us": -1,
     "bulk_message_bytes": 1 << 10,
     "bulk_message_bytes_max": 1 << 16,

@@ -20,8 +20,8 @@ from crdtstream.clients.allowance import Allowance
 from crdtstream.clients.calling import error_reply, serve
 from crdtstream.clients.client import Client
 from crdtstream.clients.context import CommandError, Context, Notices, Reply, Waiter
-from crdtstream.clients.digests import digest_on
 from crdtstream.clients.outputs import Outputs
+from crdtstream.clients.slicing import go_on
 from crdtstream.commands.bursts import add_alike, add_burst, ahead_max, burst_end, burst_in
 from crdtstream.commands.dispatch import dispatch
 from crdtstream.commands.waiting import DurableWaiter
@@ -299,7 +299,7 @@ class Serving:
             while queue and (self._open_share(queue[0]) or not given):
                 self._continue(queue.popleft())
                 given += 1
-        if self._context.digests and digest_on(self._context):
+        if self._context.works and go_on(self._context):
             self.wake_keyless()
         if self._context.notifications.on:
             self._context.notifications.settle()
@@ -316,8 +316,8 @@ class Serving:
                 self._serve(waiter)
 
     def is_behind(self) -> bool:
-        """True if the next turn already has work: backlogs, or an unfinished digest."""
-        return bool(self._arrived or self._continuing or self._context.digests)
+        """True if the next turn already has work: backlogs, or a command that takes several turns."""
+        return bool(self._arrived or self._continuing or self._context.works)
 
     def behind_bytes(self) -> int:
         """The size of the backlogs that the next turn will run."""

@@ -334,6 +334,7 @@ LIMIT_GROUPS: Groups = (
             ),
             row("audit_entries_max", "Entries that the audit sums in one tick.", AT_ONCE),
             row("digest_entries_max", "Entries that `CRDT.DIGEST` sums in one turn.", AT_ONCE),
+            row("dump_slice_bytes", "Bytes that `DUMP` writes, or `RESTORE` reads, in one turn.", AT_ONCE),
             row("slow_command_us", "`SLOWLOG` keeps commands that took so many microseconds; -1 for none.", AT_ONCE),
             row("slow_log_entries_max", "Commands that `SLOWLOG` keeps.", AT_ONCE),
             row(

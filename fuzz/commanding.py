@@ -46,6 +46,7 @@ SMALL = Limits(
     blocked_clients_max=1,
     copy_entries_max=20,
     digest_entries_max=3,
+    dump_slice_bytes=1_024,
     entry_bytes_max=2_000,
     merged_ranges_bytes_max=300,
     query_bytes_max=300,

@@ -108,7 +108,7 @@ PURE_PACKAGES = {
     # zstandard, because compression is a pure function.
     "core": frozenset({"mypy_extensions", "sortedcontainers", "zstandard"}),
     "clients": frozenset({"mypy_extensions", "sortedcontainers"}),
-    "protocols": frozenset({"hiredis", "msgpack", "mypy_extensions", "zstandard"}),
+    "protocols": frozenset({"crcmod", "hiredis", "msgpack", "mypy_extensions", "zstandard"}),
     "replication": frozenset({"google", "sortedcontainers"}),
     "scenarios": frozenset({"io", "shlex"}),
 }

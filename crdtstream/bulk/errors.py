@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.clients.context import CommandError, Context
-from crdtstream.commands.dispatch import DISK_FULL, OOM
+from crdtstream.clients.standing import DISK_FULL, OOM
 from crdtstream.core.keyspace import DATABASES
 
 ABORTED: Final = "ABORTED"

@@ -31,7 +31,6 @@ from crdtstream.clients.subscriptions import Subscriptions
 from crdtstream.clients.watching import Watches
 from crdtstream.config import Config, Limits
 from crdtstream.core.cooling import Cooling
-from crdtstream.core.digest import Digesting
 from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import EntryId
 from crdtstream.core.merged_ranges import MergedRanges
@@ -75,12 +74,28 @@ class Waiter(Parked, ABC):
         return self.end_ms
 
 
+class Work(ABC):
+    """What a command does in several turns (slicing.py); no method leaves anything half done."""
+
+    @abstractmethod
+    def step(self, context: Context) -> bool:
+        """Do the next slice, if there is one; true once all is done."""
+
+    @abstractmethod
+    def finish(self, context: Context, client: Client) -> bytes:
+        """The reply to a client, once all is done; may change the replica, and may raise CommandError."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Let go of what it has registered: no client waits for it any more."""
+
+
 class Context:
     """One region as its commands see it: its clients, and values that are shared with their owners.
 
     `settings`, `standing`, `clock` and `cluster` say what the region is set to, can do now, and knows of other regions;
-    `saving` and `requests` are what commands request from the runtime, `about` is what it tells. `digests` are being
-    computed; `notices` are warnings for the log of the process.
+    `saving` and `requests` are what commands request from the runtime, `about` is what it tells. `works` take
+    several turns; `notices` are warnings for the log of the process.
     """
 
     __slots__ = (
@@ -90,7 +105,6 @@ class Context:
         "clock",
         "cluster",
         "cooling",
-        "digests",
         "draws",
         "leaving",
         "monitors",
@@ -111,6 +125,7 @@ class Context:
         "stopwatch",
         "users",
         "watches",
+        "works",
     )
 
     def __init__(
@@ -140,7 +155,7 @@ class Context:
         # Random bytes for ACL GENPASS; the runtime lends them.
         self.random_bytes: Callable[[int], bytes] | None = None
         self.slow_log = SlowLog()
-        self.digests: list[Digesting] = []
+        self.works: list[Work] = []
         self.requests = Requests()
         self.saving = Saving()
         self.draws = 0

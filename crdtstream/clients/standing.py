@@ -7,6 +7,11 @@ the node, `memory_short` the context.
 
 from __future__ import annotations
 
+from typing import Final
+
+OOM: Final = "OOM command not allowed when used memory > 'maxmemory'."
+DISK_FULL: Final = "MISCONF The disk is full: writes are rejected until space on it is freed; reads still work"
+
 
 class Standing:
     """`loading`: what clients are told while the region does not serve, empty when it does. `writable`: false while the
@@ -22,3 +27,13 @@ class Standing:
         self.departing = ""
         self.writable = True
         self.memory_short = False
+
+    def refusal(self, writes: bool, denies_oom: bool) -> str:
+        """Why a command that writes, or needs more memory, is refused now; empty if it is not."""
+        if self.memory_short and denies_oom:
+            return OOM
+        if not self.writable and writes:
+            return DISK_FULL
+        if self.departing and writes:
+            return f"READONLY {self.departing}"
+        return ""

@@ -13,6 +13,7 @@ from crdtstream.clients.client import REPLIES_OFF, REPLIES_ON, REPLIES_SKIP_NEXT
 from crdtstream.clients.command import Command, help_row
 from crdtstream.clients.context import CommandError, Context, Reply, shown
 from crdtstream.clients.description import line_of
+from crdtstream.clients.slicing import is_at_work
 from crdtstream.commands.integers import integer
 from crdtstream.commands.server import check_name, printable
 from crdtstream.protocols import replies
@@ -208,7 +209,9 @@ def kill_matching(context: Context, caller: Client, wanted: Filter) -> int:
 
 
 def unblock(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    """UNBLOCK id [TIMEOUT|ERROR]: end a wait as its timeout would, or with an error."""
+    """UNBLOCK id [TIMEOUT|ERROR]: end a wait as its timeout would, or with an error; a command that takes several turns
+    does not wait for anything.
+    """
     if len(argv) > 4:
         raise CommandError(
             f"ERR unknown subcommand or wrong number of arguments for '{shown(argv[1])}'. Try CLIENT HELP."
@@ -217,7 +220,9 @@ def unblock(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if how not in (b"TIMEOUT", b"ERROR"):
         raise CommandError("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
     other = context.clients.get(integer(argv[2]))
-    waiter = None if other is None else context.unpark(other)
+    if other is None or is_at_work(context, other):
+        return replies.ZERO
+    waiter = context.unpark(other)
     if waiter is None:
         return replies.ZERO
     reply = replies.error(UNBLOCKED) if how == b"ERROR" else waiter.expired(context)

@@ -31,7 +31,6 @@ SHOWN_BYTES: Final = 128
 EXEC: Final = "exec"
 NOAUTH = "NOAUTH Authentication required."
 NO_MULTI = "ERR Command not allowed inside a transaction"
-OOM = "OOM command not allowed when used memory > 'maxmemory'."
 ONLY_LISTENING = "only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
 WHILE_SUBSCRIBED: Final = frozenset(
     (
@@ -47,7 +46,6 @@ WHILE_SUBSCRIBED: Final = frozenset(
     )
 )
 EXEC_REFUSED = "EXECABORT Transaction discarded because of:"
-DISK_FULL = "MISCONF The disk is full: writes are rejected until space on it is freed; reads still work"
 
 
 def dispatch(context: Context, client: Client, argv: list[bytes]) -> Reply:
@@ -136,12 +134,9 @@ def admit(context: Context, client: Client, command: Command, argv: list[bytes])
     if not client.unrestricted:
         require_rights(context, client, command, argv, TOP_LEVEL if transaction is None else IN_MULTI)
     standing = context.standing
-    if standing.memory_short and denies_oom:
-        raise CommandError(OOM)
-    if not standing.writable and writes:
-        raise CommandError(DISK_FULL)
-    if standing.departing and writes:
-        raise CommandError(f"READONLY {standing.departing}")
+    refused = standing.refusal(writes, denies_oom)
+    if refused:
+        raise CommandError(refused)
     if client.subscribed and client.protocol == replies.RESP2 and command.name not in WHILE_SUBSCRIBED:
         raise CommandError(f"ERR Can't execute '{command.name}': {ONLY_LISTENING}")
     if standing.loading and not command.loading_allowed:

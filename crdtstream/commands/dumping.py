@@ -1,4 +1,5 @@
-"""DUMP and RESTORE: a stream as Redis serialises it, with its groups, consumers and pending entries.
+"""DUMP and RESTORE: a stream as Redis serialises it, with its groups, consumers and pending entries; both in slices of
+`dump_slice_bytes`.
 
 RESTORE keeps the IDs of the payload in every ID mode, as COPY does: the entries are written into the tree of this
 region's origin, under the IDs that they had. So a payload restored in two regions at once gives each entry twice.
@@ -6,15 +7,22 @@ region's origin, under the IDs that they had. So a payload restored in two regio
 A group begins at the payload's last delivered ID, in all regions. Consumers, pending entries and producer records are
 local, so they are restored in this region only. DUMP writes one entry for each ID, and what this region sees of groups.
 
+DUMP writes the stream as it was in its first turn. RESTORE reads the payload into blocks, which become visible in its
+last turn, all at once; what a payload may expand to is bounded before it is made.
+
 Reference: `dumpCommand` and `restoreCommand` of Redis.
 """
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterator
+
 from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, keys_at
-from crdtstream.clients.context import CommandError, Context, Reply
+from crdtstream.clients.context import CommandError, Context, Reply, Work
 from crdtstream.clients.notifications import GENERIC
+from crdtstream.clients.slicing import begin
 from crdtstream.commands.groups import require_admitted
 from crdtstream.commands.idempotence import duration_s_of, entries_max_of, since_ms_of
 from crdtstream.commands.integers import integer
@@ -23,24 +31,26 @@ from crdtstream.core.block import BLOCK_BYTES, BLOCK_ENTRIES, Block
 from crdtstream.core.carrying import put_consumers, put_producers
 from crdtstream.core.effects import Key, Position
 from crdtstream.core.encoding import encode_entry, entry_fields
-from crdtstream.core.entry_id import ID_MAX, ID_MIN
+from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
 from crdtstream.core.group import Group
 from crdtstream.core.idempotence import Producers
-from crdtstream.core.merging import merge
+from crdtstream.core.merging import Run, merge
 from crdtstream.core.pending import Row
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from crdtstream.protocols import replies
+from crdtstream.protocols.dump_writing import dumping
 from crdtstream.protocols.listpack import DumpFault
 from crdtstream.protocols.stream_dump import (
+    BadFooter,
     Entry,
     GroupDump,
     PendingDump,
     ProducersDump,
+    Sink,
     StreamDump,
-    dumped,
-    is_sound,
-    restored,
+    TooLarge,
+    reading,
 )
 
 SYNTAX_ERROR = "ERR syntax error"
@@ -54,32 +64,74 @@ def dump(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if stream is None:
         return replies.null_bulk(client.protocol)
     require_copyable(context, stream)
+    require_sendable(context, stream)
     found = dump_of(stream)
     if stream.producers is not None:
         found.producers = producers_dump(context, stream, stream.producers)
-    return replies.bulk(dumped(found))
+    return begin(context, client, Dumping(found, runs_of(stream)))
+
+
+def require_sendable(context: Context, stream: Stream) -> None:
+    """No client can take a reply beyond its output limit, and none can send it back beyond that of an argument."""
+    size = sum([tree.byte_count for tree in stream.trees.values()])
+    limits = context.limits
+    name = "output_bytes_max" if limits.output_bytes_max < limits.bulk_bytes_max else "bulk_bytes_max"
+    size_max = min(limits.output_bytes_max, limits.bulk_bytes_max)
+    if size > size_max:
+        raise CommandError(
+            f"ERR the stream has {size} bytes; DUMP accepts at most {name} = {size_max}: raise that limit, trim the"
+            " stream, or use crdtstream export"
+        )
+
+
+class Dumping(Work):
+    """A DUMP under way."""
+
+    def __init__(self, stream: StreamDump, runs: list[Run]) -> None:
+        self.steps = dumping(stream, entries_in(runs))
+        self.payload: bytes | None = None
+
+    def step(self, context: Context) -> bool:
+        spent = 0
+        while self.payload is None and spent < context.limits.dump_slice_bytes:
+            try:
+                spent += next(self.steps)
+            except StopIteration as end:
+                self.payload = end.value
+        return self.payload is not None
+
+    def finish(self, context: Context, client: Client) -> bytes:
+        assert self.payload is not None, "what is not finished has no payload"
+        return replies.bulk(self.payload)
+
+    def release(self) -> None:
+        """Nothing is registered."""
 
 
 def dump_of(stream: Stream) -> StreamDump:
-    """All but producers."""
+    """All but entries and producers."""
     found = StreamDump()
-    found.entries = entries_of(stream)
     found.last_id = stream.top
     found.max_deleted = stream.max_deleted()
-    found.entries_added = max(stream.entries_added(), len(found.entries))
+    found.entries_added = stream.entries_added()
     found.groups = [group_dump(name, group) for name, group in sorted(stream.groups.items())]
     return found
 
 
-def entries_of(stream: Stream) -> list[Entry]:
-    """The entries, of those with one ID only the first."""
-    found: list[Entry] = []
-    for run in merge(stream.strands(ID_MIN, ID_MAX, -1, False), -1):
+def runs_of(stream: Stream) -> list[Run]:
+    """The entries as they are now; the blocks may grow, shrink or be compressed afterwards."""
+    return merge(stream.strands(ID_MIN, ID_MAX, -1, False), -1)
+
+
+def entries_in(runs: list[Run]) -> Iterator[Entry]:
+    """Of those with one ID only the first."""
+    last: EntryId = ID_MIN
+    for run in runs:
         for index in range(run.low, run.high):
             entry_id = run.block.id_at(index)
-            if not found or found[-1][0] != entry_id:
-                found.append((entry_id, entry_fields(run.block.entry(index))))
-    return found
+            if entry_id != last:
+                yield entry_id, entry_fields(run.block.entry(index))
+            last = entry_id
 
 
 def producers_dump(context: Context, stream: Stream, producers: Producers) -> ProducersDump:
@@ -147,46 +199,152 @@ def restore(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """RESTORE key ttl payload [option ...]."""
     options = restore_options(argv)
     key = (client.database, argv[1])
-    if not options.replace and context.replica.keyspace.find(key) is not None:
-        raise CommandError("BUSYKEY Target key name already exists.")
+    require_free(context, key, options)
     ttl_ms = integer(argv[2])
     if ttl_ms < 0:
         raise CommandError("ERR Invalid TTL value, must be >= 0")
-    stream = stream_in(argv[3])
-    require_importable(context, stream)
-    expires_ms = ttl_ms if options.absolute or not ttl_ms else context.now_ms + ttl_ms
-    if expires_ms and expires_ms <= context.now_ms:
-        context.replica.delete_stream(key)
+    return begin(context, client, Restoring(context, key, ttl_ms, argv[3], options))
+
+
+def require_free(context: Context, key: Key, options: RestoreOptions) -> None:
+    if not options.replace and context.replica.keyspace.find(key) is not None:
+        raise CommandError("BUSYKEY Target key name already exists.")
+
+
+class Restoring(Work):
+    """A RESTORE under way."""
+
+    def __init__(self, context: Context, key: Key, ttl_ms: int, payload: bytes, options: RestoreOptions) -> None:
+        self.key = key
+        self.ttl_ms = ttl_ms
+        self.options = options
+        self.filled = Filled(context.limits.copy_entries_max, context.limits.entry_bytes_max)
+        self.steps = reading(payload, self.filled, expansion_max(context))
+        self.stream: StreamDump | None = None
+        self.error: CommandError | None = None
+
+    def step(self, context: Context) -> bool:
+        spent = 0
+        while self.stream is None and self.error is None and spent < context.limits.dump_slice_bytes:
+            try:
+                spent += next(self.steps)
+            except StopIteration as end:
+                self.stream = end.value
+            except CommandError as error:
+                self.error = error
+            except DumpFault as fault:
+                self.error = error_of(context, fault)
+        return self.stream is not None or self.error is not None
+
+    def finish(self, context: Context, client: Client) -> bytes:
+        """Write what was read, if it still may be written: turns have passed."""
+        stream = self.stream
+        if stream is None:
+            assert self.error is not None, "what is not finished has neither a stream nor an error"
+            raise self.error
+        refused = context.standing.refusal(writes=True, denies_oom=True)
+        if refused:
+            raise CommandError(refused)
+        require_free(context, self.key, self.options)
+        if stream.groups:
+            require_admitted(context)
+        self.put(context, stream)
+        client.written_counter = context.replica.written()
         return replies.OK
-    write(context, key, stream)
-    if expires_ms:
-        context.replica.set_expiry(key, expires_ms)
-    if options.idle_s >= 0:
-        written_stream(context.replica, key).used_ms = context.now_ms - 1000 * options.idle_s
-    context.notifications.note(GENERIC, b"restore", key)
-    return replies.OK
+
+    def release(self) -> None:
+        """Nothing is registered."""
+
+    def put(self, context: Context, stream: StreamDump) -> None:
+        """Under its key; a payload that has expired only removes what was there."""
+        key, ttl_ms = self.key, self.ttl_ms
+        expires_ms = ttl_ms if self.options.absolute or not ttl_ms else context.now_ms + ttl_ms
+        if expires_ms and expires_ms <= context.now_ms:
+            context.replica.delete_stream(key)
+            return
+        write(context, key, stream, self.filled)
+        if expires_ms:
+            context.replica.set_expiry(key, expires_ms)
+        if self.options.idle_s >= 0:
+            written_stream(context.replica, key).used_ms = context.now_ms - 1000 * self.options.idle_s
+        context.notifications.note(GENERIC, b"restore", key)
 
 
-def stream_in(payload: bytes) -> StreamDump:
-    if not is_sound(payload):
-        raise CommandError("ERR DUMP payload version or checksum are wrong")
-    try:
-        return restored(payload)
-    except DumpFault as fault:
-        raise CommandError("ERR Bad data format") from fault
-
-
-def require_importable(context: Context, stream: StreamDump) -> None:
-    entries_max, size_max = context.limits.copy_entries_max, context.limits.entry_bytes_max
-    if len(stream.entries) > entries_max:
-        raise CommandError(
-            f"ERR the payload has {len(stream.entries)} entries; RESTORE accepts at most copy_entries_max ="
-            f" {entries_max}: raise that limit, or trim the stream"
+def error_of(context: Context, fault: DumpFault) -> CommandError:
+    if isinstance(fault, BadFooter):
+        return CommandError("ERR DUMP payload version or checksum are wrong")
+    if isinstance(fault, TooLarge):
+        return CommandError(
+            f"ERR the payload expands to more than {expansion_max(context)} bytes, which batch_bytes_max and maxmemory"
+            " allow: trim the stream where it comes from, or raise these limits"
         )
-    if any(sum(map(len, fields)) > size_max for _, fields in stream.entries):
-        raise CommandError("ERR Elements are too large to be stored")
-    if stream.groups:
-        require_admitted(context)
+    return CommandError("ERR Bad data format")
+
+
+def expansion_max(context: Context) -> int:
+    """What a payload may become: a batch that every region takes, in memory that is free."""
+    limits = context.limits
+    free = limits.memory_bytes_max - context.about.memory_bytes if limits.memory_bytes_max else limits.batch_bytes_max
+    return max(0, min(free, limits.batch_bytes_max))
+
+
+class Filled(Sink):
+    """The entries of a payload as the columns of blocks."""
+
+    def __init__(self, entries_max: int, size_max: int) -> None:
+        self._entries_max = entries_max
+        self._size_max = size_max
+        self._count = 0
+        self._full: list[Columns] = []
+        self._last = Columns()
+
+    def add(self, entry_id: EntryId, fields: list[bytes]) -> None:
+        self._count += 1
+        if self._count > self._entries_max:
+            raise CommandError(
+                f"ERR the payload has more than {self._entries_max} entries; RESTORE accepts at most copy_entries_max ="
+                f" {self._entries_max}: raise that limit, or trim the stream"
+            )
+        if sum([len(field) for field in fields]) > self._size_max:
+            raise CommandError("ERR Elements are too large to be stored")
+        if len(self._last.ms) == BLOCK_ENTRIES or self._last.byte_count > BLOCK_BYTES:
+            self._last.close()
+            self._full.append(self._last)
+            self._last = Columns()
+        self._last.add(entry_id, encode_entry(entry_id, fields))
+
+    def put(self, replica: Replica, key: Key) -> None:
+        self._last.close()
+        for columns in [*self._full, self._last] if self._count else []:
+            replica.add_block(key, columns.block(replica.applied.counter() + 1))
+
+
+class Columns:
+    """What a block is made of, but for the counters, which are known once it is written."""
+
+    __slots__ = ("_data", "_ends", "_entries", "byte_count", "ms", "seq")
+
+    def __init__(self) -> None:
+        self.byte_count = 0
+        self.ms = array("Q")
+        self.seq = array("Q")
+        self._ends = array("Q")
+        self._entries: list[bytes] = []
+        self._data = b""
+
+    def add(self, entry_id: EntryId, entry: bytes) -> None:
+        self.byte_count += len(entry)
+        self.ms.append(entry_id[0])
+        self.seq.append(entry_id[1])
+        self._ends.append(self.byte_count)
+        self._entries.append(entry)
+
+    def close(self) -> None:
+        self._data = b"".join(self._entries)
+        self._entries = []
+
+    def block(self, counter: int) -> Block:
+        return Block.of_columns(self.ms, self.seq, range(counter, counter + len(self.ms)), self._ends, self._data)
 
 
 def written_stream(replica: Replica, key: Key) -> Stream:
@@ -195,13 +353,12 @@ def written_stream(replica: Replica, key: Key) -> Stream:
     return stream
 
 
-def write(context: Context, key: Key, stream: StreamDump) -> None:
+def write(context: Context, key: Key, stream: StreamDump, filled: Filled) -> None:
     replica = context.replica
     replica.freshen(key)
     replica.delete_stream(key)
-    if stream.entries:
-        write_entries(replica, key, stream.entries)
-    else:
+    filled.put(replica, key)
+    if not stream.count:
         replica.count_add(key)
     last_id = max(stream.last_id, written_stream(replica, key).top)
     replica.set_id(key, last_id, stream.entries_added, None if stream.max_deleted == ID_MIN else stream.max_deleted)
@@ -209,18 +366,6 @@ def write(context: Context, key: Key, stream: StreamDump) -> None:
         write_group(replica, key, group, stream.entries_added)
     if stream.producers is not None:
         write_producers(context, key, stream.producers)
-
-
-def write_entries(replica: Replica, key: Key, entries: list[Entry]) -> None:
-    block = Block()
-    counter = replica.applied.counter() + 1
-    for entry_id, fields in entries:
-        if block.count == BLOCK_ENTRIES or block.byte_count > BLOCK_BYTES:
-            replica.add_block(key, block)
-            block = Block()
-        block.append(entry_id, counter, encode_entry(entry_id, fields))
-        counter += 1
-    replica.add_block(key, block)
 
 
 def write_group(replica: Replica, key: Key, group: GroupDump, entries_added: int) -> None:

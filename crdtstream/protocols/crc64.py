@@ -7,21 +7,15 @@ from __future__ import annotations
 
 from typing import Final
 
-REFLECTED: Final = 0x95AC9329AC4BC9B5
+from crcmod import mkCrcFun
+
+# With the leading bit, which the polynomial leaves out.
+POLYNOMIAL: Final = 0x1_AD93_D235_94C9_35A9
+
+_crc = mkCrcFun(POLYNOMIAL, initCrc=0, rev=True)
 
 
-def row_of(byte: int) -> int:
-    crc = byte
-    for _ in range(8):
-        crc = (crc >> 1) ^ (REFLECTED if crc & 1 else 0)
-    return crc
-
-
-TABLE: Final[list[int]] = [row_of(byte) for byte in range(256)]
-
-
-def crc64(data: bytes) -> int:
-    crc, table = 0, TABLE
-    for byte in data:
-        crc = table[(crc ^ byte) & 0xFF] ^ (crc >> 8)
-    return crc
+def crc64(data: bytes | memoryview, before: int = 0) -> int:
+    """The checksum of `data`, behind bytes that have the checksum `before`."""
+    found: int = _crc(data, before)
+    return found

@@ -1,10 +1,10 @@
-"""Listpacks: how Redis packs the entries of a stream; and LZF, which may compress them.
+"""Listpacks: how Redis packs the entries of a stream.
 
 A listpack is its size (4 bytes), the number of its elements (2 bytes, 65535: unknown), the elements, and 0xff. An
 element is a string or an integer, followed by its own size, written so that it can be read backwards. All numbers are
 little-endian.
 
-Reference: `listpack.c` and `lzf_d.c` of Redis.
+Reference: `listpack.c` of Redis.
 """
 
 from __future__ import annotations
@@ -25,22 +25,47 @@ class DumpFault(ValueError):
 # Reading
 
 
-def elements_of(packed: bytes) -> list[bytes]:
-    """The elements; an integer as its decimal text, as it is for clients."""
-    if len(packed) <= HEADER_BYTES or int.from_bytes(packed[:4], "little") != len(packed) or packed[-1:] != END:
-        raise DumpFault("a listpack has another size than it says")
-    found: list[bytes] = []
-    at, end = HEADER_BYTES, len(packed) - 1
-    while at < end:
-        value, size = element_at(packed, at)
-        found.append(value)
-        at += size
-        if packed[at : at + back_size(size)] != back_of(size):
+class Elements:
+    """The elements of a listpack, from left to right; an integer as its decimal text, as it is for clients. Each is
+    read when it is taken.
+    """
+
+    __slots__ = ("_at", "_end", "_packed")
+
+    def __init__(self, packed: bytes) -> None:
+        if len(packed) <= HEADER_BYTES or int.from_bytes(packed[:4], "little") != len(packed) or packed[-1:] != END:
+            raise DumpFault("a listpack has another size than it says")
+        self._packed = packed
+        self._at = HEADER_BYTES
+        self._end = len(packed) - 1
+
+    def take(self) -> bytes:
+        if self._at >= self._end:
+            raise DumpFault("a listpack ends early")
+        value, size = element_at(self._packed, self._at)
+        behind = self._at + size
+        self._at = behind + back_size(size)
+        if self._packed[behind : self._at] != back_of(size):
             raise DumpFault("an element has another size than stands behind it")
-        at += back_size(size)
-    if at != end:
-        raise DumpFault("an element exceeds its listpack")
-    return found
+        if self._at > self._end:
+            raise DumpFault("an element exceeds its listpack")
+        return value
+
+    def integer(self) -> int:
+        try:
+            return int(self.take())
+        except ValueError as error:
+            raise DumpFault("text in the place of a number") from error
+
+    def count(self) -> int:
+        """A number that is not negative."""
+        found = self.integer()
+        if found < 0:
+            raise DumpFault("a negative number of something")
+        return found
+
+    def is_done(self) -> bool:
+        return self._at == self._end
 
 
 def element_at(packed: bytes, at: int) -> tuple[bytes, int]:
@@ -125,37 +150,3 @@ def text(value: bytes) -> bytes:
     if size < 4096:
         return (0xE000 | size).to_bytes(2, "big") + value
     return b"\xf0" + size.to_bytes(4, "little") + value
-
-
-# LZF
-
-
-def decompressed(data: bytes, size: int) -> bytes:
-    """The `size` bytes that LZF has compressed."""
-    out = bytearray()
-    at = 0
-    while at < len(data) and len(out) <= size:
-        control = data[at]
-        at += 1
-        if control < 32:
-            out += data[at : at + control + 1]
-            at += control + 1
-        else:
-            at = copy_back(data, at, control, out)
-    if len(out) != size:
-        raise DumpFault("compressed data has another size than it says")
-    return bytes(out)
-
-
-def copy_back(data: bytes, at: int, control: int, out: bytearray) -> int:
-    """Repeat what was decompressed before; returns where the next control byte is."""
-    count = control >> 5
-    if count == 7:
-        count += byte_at(data, at)
-        at += 1
-    start = len(out) - ((control & 0x1F) << 8 | byte_at(data, at)) - 1
-    if start < 0:
-        raise DumpFault("compressed data refers to what is before its beginning")
-    for index in range(start, start + count + 2):
-        out.append(out[index])
-    return at + 1

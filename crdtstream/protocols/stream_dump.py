@@ -1,4 +1,5 @@
-"""Streams as DUMP writes and RESTORE reads them: Redis's RDB serialisation, its version, and a CRC-64 of both.
+"""Streams as DUMP writes (dump_writing.py) and RESTORE reads them: Redis's RDB serialisation, its version, and a CRC-64
+of both.
 
 Each kind of stream adds something to the one before:
 
@@ -9,8 +10,9 @@ Each kind of stream adds something to the one before:
     4      8.6        producers and their records (IDMP)
     5      8.8        entries that were released (XNACK)
 
-Read are all of them, plain or compressed; whatever else is in the bytes raises `DumpFault`. Written is the oldest kind
-from 2 on that holds all there is, so that as many releases as possible read it; Redis writes its newest.
+Read are all of them, plain or compressed, in steps; whatever else is in the bytes raises `DumpFault`. Few bytes may
+hold much: compressed strings, and names that are written once for all entries of a node. So what the bytes expand to is
+counted before it is made, and reading ends with `TooLarge` beyond a bound.
 
 IDs are strictly ascending. In a node, an entry is flags, the difference of its ID to the node's, and its fields, whose
 names are left out where they are those of the node's first entry.
@@ -20,13 +22,16 @@ Reference: `rdb.c` and `t_stream.c` of Redis.
 
 from __future__ import annotations
 
-from typing import Final
+from abc import ABC, abstractmethod
+from collections.abc import Generator
+from typing import Final, TypeVar
 
 from crdtstream.core.entry_id import ID_MIN, U64_MAX, EntryId
 from crdtstream.core.pending import RELEASED_MIN
 from crdtstream.protocols import listpack
 from crdtstream.protocols.crc64 import crc64
-from crdtstream.protocols.listpack import DumpFault
+from crdtstream.protocols.listpack import DumpFault, Elements
+from crdtstream.protocols.lzf import decompressing
 
 KIND_1: Final = 15
 KIND_2: Final = 19
@@ -55,7 +60,26 @@ COUNT_MAX: Final = 2**63 - 1
 # Counts of deliveries go on from here, and must fit into 63 bits.
 DELIVERIES_MAX: Final = 1 << 62
 
+# What an object takes besides its bytes: a field, a pending entry, and what else has a name.
+ELEMENT_BYTES: Final = 16
+ROW_BYTES: Final = 200
+# The checksum of so many bytes is one step, which costs a quarter of what reading them does.
+CRC_STEP_BYTES: Final = 1 << 18
+CRC_COST: Final = 4
+
+# More than any payload has.
+BYTES_MAX: Final = 1 << 62
+
 Entry = tuple[EntryId, list[bytes]]
+T = TypeVar("T")
+
+
+class BadFooter(DumpFault):
+    """The version or the checksum is wrong."""
+
+
+class TooLarge(DumpFault):
+    """The payload expands to more than it may."""
 
 
 class PendingDump:
@@ -99,12 +123,16 @@ class ProducersDump:
 
 
 class StreamDump:
-    """A stream; `producers` is None if nobody ever added idempotently."""
+    """A stream without its entries, of which it has the number, and the first and last ID (0-0: none). `producers` is
+    None if nobody ever added idempotently.
+    """
 
-    __slots__ = ("entries", "entries_added", "groups", "last_id", "max_deleted", "producers")
+    __slots__ = ("count", "entries_added", "first_id", "groups", "last_id", "max_deleted", "newest_id", "producers")
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.count = 0
+        self.first_id = ID_MIN
+        self.newest_id = ID_MIN
         self.last_id = ID_MIN
         self.max_deleted = ID_MIN
         self.entries_added = 0
@@ -112,157 +140,65 @@ class StreamDump:
         self.producers: ProducersDump | None = None
 
 
+class Sink(ABC):
+    """What takes the entries of a payload, in the order of their IDs."""
+
+    @abstractmethod
+    def add(self, entry_id: EntryId, fields: list[bytes]) -> None:
+        """Entries of one node may share the objects of their names. What this raises ends the reading."""
+
+
 # The footer
 
 
-def sealed(body: bytes, version: int = VERSION_MAX) -> bytes:
-    body += version.to_bytes(2, "little")
-    return body + crc64(body).to_bytes(8, "little")
+def crc_steps(data: bytes, end: int) -> Generator[int, None, int]:
+    """The checksum of the bytes before `end`; yields the cost of each step in bytes."""
+    view = memoryview(data)
+    crc = 0
+    for at in range(0, end, CRC_STEP_BYTES):
+        crc = crc64(view[at : min(at + CRC_STEP_BYTES, end)], crc)
+        yield CRC_STEP_BYTES // CRC_COST
+    return crc
 
 
-def is_sound(payload: bytes) -> bool:
-    """Whether version and checksum are right."""
-    if len(payload) < FOOTER_BYTES:
-        return False
-    version = int.from_bytes(payload[-10:-8], "little")
-    return version <= VERSION_MAX and crc64(payload[:-8]) == int.from_bytes(payload[-8:], "little")
-
-
-# Writing
-
-
-def dumped(stream: StreamDump) -> bytes:
-    kind = kind_of(stream)
-    nodes = nodes_of(stream.entries)
-    parts = [bytes([kind]), length(len(nodes))]
-    for node in nodes:
-        parts += [string(id_bytes(node[0][0])), string(node_bytes(node))]
-    first_id = stream.entries[0][0] if stream.entries else ID_MIN
-    numbers = [len(stream.entries), *stream.last_id, *first_id, *stream.max_deleted, stream.entries_added]
-    parts += [length(number) for number in [*numbers, len(stream.groups)]]
-    parts += [group_bytes(group, kind) for group in stream.groups]
-    if kind >= KIND_4:
-        parts.append(producers_bytes(stream.producers or ProducersDump(DURATION_S, RECORDS_MAX)))
-    return sealed(b"".join(parts), VERSIONS[kind])
-
-
-def kind_of(stream: StreamDump) -> int:
-    """The oldest kind that holds all there is."""
-    if any(row.delivered_ms < 0 for group in stream.groups for row in group.pending):
-        return KIND_5
-    if stream.producers is not None:
-        return KIND_4
-    return KIND_3 if any(group.consumers for group in stream.groups) else KIND_2
-
-
-def nodes_of(entries: list[Entry]) -> list[list[Entry]]:
-    nodes: list[list[Entry]] = []
-    size = 0
-    for entry in entries:
-        more = sum([len(field) for field in entry[1]])
-        if not nodes or len(nodes[-1]) == NODE_ENTRIES or size + more > NODE_BYTES:
-            nodes.append([])
-            size = 0
-        nodes[-1].append(entry)
-        size += more
-    return nodes
-
-
-def node_bytes(entries: list[Entry]) -> bytes:
-    (first_ms, first_seq), fields = entries[0]
-    names = fields[::2]
-    elements = [listpack.integer(number) for number in (len(entries), 0, len(names))]
-    elements += [listpack.text(name) for name in names]
-    elements.append(listpack.integer(0))
-    for (ms, seq), fields in entries:
-        same = fields[::2] == names
-        elements += [listpack.integer(number) for number in (SAME_FIELDS * same, wrapped(ms - first_ms))]
-        elements.append(listpack.integer(wrapped(seq - first_seq)))
-        if not same:
-            elements.append(listpack.integer(len(fields) // 2))
-        values = [listpack.text(value) for value in (fields[1::2] if same else fields)]
-        elements += [*values, listpack.integer(len(values) + (3 if same else 4))]
-    return listpack.packed_of(elements)
-
-
-def wrapped(difference: int) -> int:
-    """As a signed number of 64 bits."""
-    return listpack.signed(difference & U64_MAX, 64)
-
-
-def group_bytes(group: GroupDump, kind: int) -> bytes:
-    parts = [string(group.name), *[length(number & U64_MAX) for number in (*group.last_id, group.entries_read)]]
-    parts.append(length(len(group.pending)))
-    for row in group.pending:
-        parts += [id_bytes(row.entry_id), time_bytes(max(row.delivered_ms, 0)), length(row.deliveries)]
-    parts.append(length(len(group.consumers)))
-    held: dict[bytes, list[bytes]] = {}
-    for row in group.pending:
-        if row.delivered_ms >= 0:
-            held.setdefault(row.consumer, []).append(id_bytes(row.entry_id))
-    for name, seen_ms, active_ms in group.consumers:
-        own = held.get(name, [])
-        times = [time_bytes(seen_ms), *([time_bytes(active_ms)] if kind >= KIND_3 else [])]
-        parts += [string(name), *times, length(len(own)), *own]
-    if kind >= KIND_5:
-        released = sorted([row for row in group.pending if row.delivered_ms < 0], key=lambda row: row.delivered_ms)
-        parts += [length(len(released)), *[id_bytes(row.entry_id) for row in released]]
-    return b"".join(parts)
-
-
-def producers_bytes(producers: ProducersDump) -> bytes:
-    of_producer: dict[bytes, list[bytes]] = {}
-    for producer, name, (ms, seq) in producers.records:
-        of_producer.setdefault(producer, []).append(string(name) + length(ms) + length(seq))
-    parts = [length(producers.duration_s), length(producers.entries_max), length(len(of_producer))]
-    for producer, records in of_producer.items():
-        parts += [string(producer), length(len(records)), *records]
-    return b"".join([*parts, length(producers.added), length(producers.duplicates)])
-
-
-def time_bytes(ms: int) -> bytes:
-    return ms.to_bytes(8, "little", signed=True)
-
-
-def length(value: int) -> bytes:
-    if value < 1 << 6:
-        return bytes([value])
-    if value < 1 << 14:
-        return (0x4000 | value).to_bytes(2, "big")
-    if value < 1 << 32:
-        return b"\x80" + value.to_bytes(4, "big")
-    return b"\x81" + value.to_bytes(8, "big")
-
-
-def string(value: bytes) -> bytes:
-    return length(len(value)) + value
-
-
-def id_bytes(entry_id: EntryId) -> bytes:
-    return entry_id[0].to_bytes(8, "big") + entry_id[1].to_bytes(8, "big")
+def checking(payload: bytes) -> Generator[int, None, None]:
+    """Raise BadFooter if version or checksum are wrong; yields the cost of each step in bytes."""
+    if len(payload) < FOOTER_BYTES or int.from_bytes(payload[-10:-8], "little") > VERSION_MAX:
+        raise BadFooter("a version that is not known")
+    checksum = yield from crc_steps(payload, len(payload) - 8)
+    if checksum != int.from_bytes(payload[-8:], "little"):
+        raise BadFooter("another checksum")
 
 
 # Reading
 
 
 class Reader:
-    """The bytes of a payload, from left to right."""
+    """The bytes of a payload before `end`, from left to right, which may expand to `bytes_max`."""
 
-    __slots__ = ("_at", "_data")
+    __slots__ = ("_at", "_data", "_end", "_left")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, end: int, bytes_max: int) -> None:
         self._data = data
         self._at = 0
+        self._end = end
+        self._left = bytes_max
+
+    def expand(self, size: int) -> None:
+        """Count what will be made of the bytes; raises TooLarge."""
+        self._left -= size
+        if self._left < 0:
+            raise TooLarge("the payload expands to too much")
 
     def take(self, size: int) -> bytes:
-        taken = self._data[self._at : self._at + size]
-        if len(taken) != size:
+        at = self._at
+        if size > self._end - at:
             raise DumpFault("the payload ends early")
-        self._at += size
-        return taken
+        self._at = at + size
+        return self._data[at : at + size]
 
     def is_done(self) -> bool:
-        return self._at == len(self._data)
+        return self._at == self._end
 
     def number(self, size: int) -> int:
         return int.from_bytes(self.take(size), "little", signed=True)
@@ -287,16 +223,19 @@ class Reader:
             raise DumpFault("a length of no known kind")
         return int.from_bytes(self.take(4 if first == 0x80 else 8), "big"), False
 
-    def string(self) -> bytes:
+    def string(self) -> Generator[int, None, bytes]:
         value, encoding = self._length()
         if not encoding:
+            self.expand(ROW_BYTES)
             return self.take(value)
         if value < 3:
             return b"%d" % self.number(1 << value)
         if value > 3:
             raise DumpFault("a string of no known encoding")
         compressed_size, size = self.length(), self.length()
-        return listpack.decompressed(self.take(compressed_size), size)
+        self.expand(ROW_BYTES + size)
+        expanded = yield from decompressing(self.take(compressed_size), size)
+        return expanded
 
     def entry_id(self) -> EntryId:
         return id_of(self.take(ID_BYTES))
@@ -309,110 +248,130 @@ def id_of(text: bytes) -> EntryId:
     return (int.from_bytes(text[:8], "big"), int.from_bytes(text[8:], "big"))
 
 
-def restored(payload: bytes) -> StreamDump:
-    """The stream in a payload whose footer is sound; raises DumpFault."""
-    reader = Reader(payload[:-FOOTER_BYTES])
+def reading(payload: bytes, sink: Sink, bytes_max: int) -> Generator[int, None, StreamDump]:
+    """The stream in a payload, which may expand to `bytes_max`; its entries go to the sink. Yields the cost of each
+    step in bytes; raises DumpFault.
+    """
+    yield from checking(payload)
+    reader = Reader(payload, len(payload) - FOOTER_BYTES, bytes_max)
     kind = reader.take(1)[0]
     if kind not in KINDS:
         raise DumpFault("not a stream")
     stream = StreamDump()
     for _ in range(reader.length()):
-        read_node(reader, stream.entries)
+        yield from read_node(reader, stream, sink)
+    read_numbers(reader, kind, stream)
+    for _ in range(reader.length()):
+        group = yield from read_group(reader, kind, stream)
+        stream.groups.append(group)
+    if kind >= KIND_4:
+        stream.producers = yield from read_producers(reader)
+    if not reader.is_done() or len({group.name for group in stream.groups}) != len(stream.groups):
+        raise DumpFault("more than a stream, or a group twice")
+    return stream
+
+
+def read_numbers(reader: Reader, kind: int, stream: StreamDump) -> None:
     reader.length()  # the number of entries, which the nodes tell too
     stream.last_id = reader.id_in_lengths()
-    stream.entries_added = len(stream.entries)
+    stream.entries_added = stream.count
     if kind != KIND_1:
         reader.id_in_lengths()  # the first ID, which the nodes tell too
         stream.max_deleted = reader.id_in_lengths()
         stream.entries_added = max(stream.entries_added, signed_length(reader))
-    if stream.entries and stream.entries[-1][0] > stream.last_id:
+    if stream.newest_id > stream.last_id:
         raise DumpFault("the last ID is below that of an entry")
-    stream.groups = [read_group(reader, kind, stream) for _ in range(reader.length())]
-    if kind >= KIND_4:
-        stream.producers = read_producers(reader)
-    if not reader.is_done() or len({group.name for group in stream.groups}) != len(stream.groups):
-        raise DumpFault("more than a stream, or a group twice")
-    return stream
+
+
+class Kept(Sink):
+    """All entries, in a list."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+
+    def add(self, entry_id: EntryId, fields: list[bytes]) -> None:
+        self.entries.append((entry_id, fields))
+
+
+def restored(payload: bytes, bytes_max: int = BYTES_MAX) -> tuple[StreamDump, list[Entry]]:
+    """All steps at once."""
+    sink = Kept()
+    return done(reading(payload, sink, bytes_max)), sink.entries
+
+
+def done(steps: Generator[int, None, T]) -> T:
+    """What these steps return."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: T = end.value
+            return found
 
 
 def signed_length(reader: Reader) -> int:
     return listpack.signed(reader.length(), 64)
 
 
-def read_node(reader: Reader, entries: list[Entry]) -> None:
-    key = reader.string()
+def read_node(reader: Reader, stream: StreamDump, sink: Sink) -> Generator[int, None, None]:
+    key = yield from reader.string()
     if len(key) != ID_BYTES:
         raise DumpFault("a node has no ID")
-    elements = Elements(listpack.elements_of(reader.string()))
+    packed = yield from reader.string()
+    elements = Elements(packed)
     live, deleted = elements.count(), elements.count()
-    names = [elements.take() for _ in range(elements.count())]
+    names: list[bytes] = []
+    for _ in range(elements.count()):
+        names.append(elements.take())
+        yield len(names[-1]) + ELEMENT_BYTES
     elements.take()
     for _ in range(live + deleted):
-        read_entry(elements, id_of(key), names, entries)
+        yield read_entry(reader, elements, id_of(key), names, stream, sink)
     if not elements.is_done():
         raise DumpFault("a node has more entries than it says")
 
 
-def read_entry(elements: Elements, node_id: EntryId, names: list[bytes], entries: list[Entry]) -> None:
+def read_entry(
+    reader: Reader, elements: Elements, node_id: EntryId, names: list[bytes], stream: StreamDump, sink: Sink
+) -> int:
+    """Give an entry to the sink, unless it was deleted; returns the cost in bytes."""
     flags, ms, seq = elements.integer(), elements.integer(), elements.integer()
     if flags & SAME_FIELDS:
         fields = [part for name in names for part in (name, elements.take())]
     else:
         fields = [elements.take() for _ in range(2 * elements.count())]
     elements.take()
-    entry_id = ((node_id[0] + ms) & U64_MAX, (node_id[1] + seq) & U64_MAX)
+    size = sum([len(field) for field in fields]) + ELEMENT_BYTES * (len(fields) + 1)
     if flags & DELETED:
-        return
-    if entry_id <= (entries[-1][0] if entries else ID_MIN):
+        return size
+    entry_id = ((node_id[0] + ms) & U64_MAX, (node_id[1] + seq) & U64_MAX)
+    if entry_id <= stream.newest_id:
         raise DumpFault("IDs do not ascend")
-    entries.append((entry_id, fields))
+    reader.expand(size)
+    if not stream.count:
+        stream.first_id = entry_id
+    stream.count += 1
+    stream.newest_id = entry_id
+    sink.add(entry_id, fields)
+    return size
 
 
-class Elements:
-    """The elements of a node, from left to right."""
-
-    __slots__ = ("_at", "_elements")
-
-    def __init__(self, elements: list[bytes]) -> None:
-        self._elements = elements
-        self._at = 0
-
-    def take(self) -> bytes:
-        if self._at == len(self._elements):
-            raise DumpFault("a node ends early")
-        self._at += 1
-        return self._elements[self._at - 1]
-
-    def integer(self) -> int:
-        try:
-            return int(self.take())
-        except ValueError as error:
-            raise DumpFault("text in the place of a number") from error
-
-    def count(self) -> int:
-        """A number that is not negative."""
-        found = self.integer()
-        if found < 0:
-            raise DumpFault("a negative number of something")
-        return found
-
-    def is_done(self) -> bool:
-        return self._at == len(self._elements)
-
-
-def read_group(reader: Reader, kind: int, stream: StreamDump) -> GroupDump:
-    name, last_id = reader.string(), reader.id_in_lengths()
+def read_group(reader: Reader, kind: int, stream: StreamDump) -> Generator[int, None, GroupDump]:
+    name = yield from reader.string()
+    last_id = reader.id_in_lengths()
     group = GroupDump(name, last_id, entries_read_at(last_id, stream))
     if kind != KIND_1:
         group.entries_read = max(UNKNOWN, signed_length(reader))
     for _ in range(reader.length()):
+        yield ROW_BYTES
+        reader.expand(ROW_BYTES)
         entry_id, delivered_ms = reader.entry_id(), reader.number(8)
         deliveries = min(reader.length(), DELIVERIES_MAX)
         group.pending.append(PendingDump(entry_id, b"", delivered_ms, deliveries))
     owners: dict[EntryId, bytes] = {}
     held = 0
     for _ in range(reader.length()):
-        own = read_consumer(reader, kind, group)
+        own = yield from read_consumer(reader, kind, group)
         owners.update(own)
         held += len(own)
     released = [reader.entry_id() for _ in range(reader.length())] if kind >= KIND_5 else []
@@ -435,20 +394,25 @@ def assign(group: GroupDump, owners: dict[EntryId, bytes], released: dict[EntryI
         row.delivered_ms = released.get(row.entry_id, row.delivered_ms)
 
 
-def read_consumer(reader: Reader, kind: int, group: GroupDump) -> list[tuple[EntryId, bytes]]:
+def read_consumer(reader: Reader, kind: int, group: GroupDump) -> Generator[int, None, list[tuple[EntryId, bytes]]]:
     """Add a consumer to its group; returns what it holds. Before kind 3, that it was seen is the best that is known."""
-    consumer, seen_ms = reader.string(), reader.number(8)
+    consumer = yield from reader.string()
+    seen_ms = reader.number(8)
     active_ms = max(reader.number(8), UNKNOWN) if kind >= KIND_3 else seen_ms
     group.consumers.append((consumer, seen_ms, active_ms))
-    return [(reader.entry_id(), consumer) for _ in range(reader.length())]
+    held = [(reader.entry_id(), consumer) for _ in range(reader.length())]
+    yield ROW_BYTES + ID_BYTES * len(held)
+    return held
 
 
-def read_producers(reader: Reader) -> ProducersDump:
+def read_producers(reader: Reader) -> Generator[int, None, ProducersDump]:
     found = ProducersDump(reader.length(), reader.length())
     for _ in range(reader.length()):
-        producer = reader.string()
+        producer = yield from reader.string()
         for _ in range(reader.length()):
-            found.records.append((producer, reader.string(), reader.id_in_lengths()))
+            name = yield from reader.string()
+            found.records.append((producer, name, reader.id_in_lengths()))
+            yield ROW_BYTES
     found.added, found.duplicates = reader.length(), reader.length()
     if not (0 < found.duration_s <= DURATION_S_MAX and 0 < found.entries_max <= RECORDS_LIMIT):
         raise DumpFault("producers with settings that Redis refuses")
@@ -470,11 +434,10 @@ def entries_read_at(last_id: EntryId, stream: StreamDump) -> int:
     """What a group has read, where the payload does not say: known at both ends of the stream only. All entries ever
     added count as those that are there, and no entry as deleted.
     """
-    if not stream.entries:
+    if not stream.count:
         return 0
     if last_id == stream.last_id:
         return stream.entries_added
-    first_id = stream.entries[0][0]
-    if last_id > stream.last_id or last_id > first_id:
+    if last_id > stream.first_id:
         return UNKNOWN
-    return 1 if last_id == first_id else 0
+    return 1 if last_id == stream.first_id else 0

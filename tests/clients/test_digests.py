@@ -6,8 +6,9 @@ import dataclasses
 
 import pytest
 
+from crdtstream.clients.digests import DigestWork
 from crdtstream.config import Config, Limits
-from crdtstream.core.digest import digest_replica, digest_stream
+from crdtstream.core.digest import Digesting, digest_replica, digest_stream
 from crdtstream.core.entry_id import STRICT
 from crdtstream.node import Node
 from crdtstream.protocols import replies
@@ -41,6 +42,12 @@ def until_answered(node: Node, client_id: int, turns_max: int = 1_000) -> bytes:
         if reply is not None:
             return reply
     raise AssertionError(f"client {client_id} is not answered within {turns_max} turns")
+
+
+def digesting_of(node: Node) -> Digesting:
+    work = node.context.works[0]
+    assert isinstance(work, DigestWork)
+    return work.digesting
 
 
 def expected(node: Node) -> bytes:
@@ -78,22 +85,22 @@ def test_who_asks_the_same_before_its_moment_shares_it(node: Node) -> None:
     for client_id in (CLIENT, 2, 3):
         node.execute(client_id, DIGEST, START_MS)
     node.execute(4, [*DIGEST, b"key-1"], START_MS)
-    assert len(node.context.digests) == 1
+    assert len(node.context.works) == 1
     reply = until_answered(node, CLIENT)
     assert reply == expected(node)
 
 
 def test_who_asks_after_its_moment_gets_a_later_one(node: Node) -> None:
     node.execute(CLIENT, DIGEST, START_MS)
-    while not node.context.digests[0].is_fixed():
+    while not digesting_of(node).is_fixed():
         turn(node)
     before = expected(node)
     node.execute(2, b"XADD key-1 * f v".split(), START_MS)
     node.execute(2, DIGEST, START_MS)
-    assert len(node.context.digests) == 2
+    assert len(node.context.works) == 2
     assert until_answered(node, CLIENT) == before
     assert until_answered(node, 2) == expected(node) != before
-    assert not node.context.digests
+    assert not node.context.works
 
 
 def test_one_that_nobody_waits_for_is_given_up(node: Node) -> None:
@@ -102,7 +109,7 @@ def test_one_that_nobody_waits_for_is_given_up(node: Node) -> None:
         turn(node)
     node.disconnect(CLIENT)
     turn(node)
-    assert not node.context.digests and not node.replica.keyspace.observers and not node.serving.is_behind()
+    assert not node.context.works and not node.replica.keyspace.observers and not node.serving.is_behind()
 
 
 def test_what_its_client_asked_behind_it_waits(node: Node) -> None:
@@ -127,4 +134,4 @@ def test_within_a_transaction_it_is_made_at_once(node: Node) -> None:
         node.execute(CLIENT, words, START_MS)
     assert turn(node)[CLIENT].endswith(b"*1\r\n" + expected(node))
     turn(node)
-    assert not node.context.digests and not node.replica.keyspace.observers
+    assert not node.context.works and not node.replica.keyspace.observers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crdtstream.clients.command import Command
-from crdtstream.commands.dispatch import DISK_FULL
+from crdtstream.clients.standing import DISK_FULL
 from crdtstream.commands.foreign import foreign_kind
 from crdtstream.commands.table import COMMANDS, TABLE
 from tests.commands.harness import Region, require_password

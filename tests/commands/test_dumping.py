@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from crdtstream.config import Limits
 from crdtstream.core.entry_id import ID_MAX
 from crdtstream.protocols import codec
-from crdtstream.protocols.stream_dump import FOOTER_BYTES, GroupDump, PendingDump, StreamDump, dumped, sealed
+from crdtstream.protocols.dump_writing import dumped, sealed
+from crdtstream.protocols.stream_dump import FOOTER_BYTES, GroupDump, PendingDump, StreamDump
 from tests.commands.stream_region import Region
 
 BAD = b"-ERR Bad data format\r\n"
@@ -53,14 +54,14 @@ def test_damage_is_an_error_or_leaves_a_sound_region(data: st.DataObject) -> Non
 @pytest.mark.parametrize("deliveries", [2**31, 2**63 - 1, 2**64 - 1])
 def test_the_largest_numbers(deliveries: int) -> None:
     stream = StreamDump()
-    stream.entries, stream.last_id, stream.entries_added = [((1, 1), [b"f", b"v"])], ID_MAX, 2**63 - 1
+    stream.last_id, stream.entries_added = ID_MAX, 2**63 - 1
     stream.max_deleted = ID_MAX
     group = GroupDump(b"g", ID_MAX, 2**62)
     group.consumers = [(b"c", 2**63 - 1, -1)]
     group.pending = [PendingDump((at, 1), b"c", 2**63 - 1, deliveries) for at in (1, 5)]
     stream.groups = [group]
     region = Region()
-    assert region.call("RESTORE", "s", 0, dumped(stream)) == b"+OK\r\n"
+    assert region.call("RESTORE", "s", 0, dumped(stream, [((1, 1), [b"f", b"v"])])) == b"+OK\r\n"
     for text in ("XINFO STREAM s FULL", "XREADGROUP GROUP g c STREAMS s 0", "XPENDING s g - + 9", "DUMP s"):
         assert (region.say(text) or b"-")[:1] != b"-"
     region.replica.acknowledge_all()
@@ -132,7 +133,9 @@ def test_an_expired_payload_removes_what_was_there() -> None:
 
 def test_limits() -> None:
     region = Region(limits=Limits(copy_entries_max=2))
-    assert (region.call("RESTORE", "s", 0, WHOLE) or b"").startswith(b"-ERR the payload has 3 entries; RESTORE accepts")
+    assert (region.call("RESTORE", "s", 0, WHOLE) or b"").startswith(
+        b"-ERR the payload has more than 2 entries; RESTORE accepts"
+    )
     region = Region(limits=Limits(entry_bytes_max=3))
     assert region.call("RESTORE", "s", 0, WHOLE) == b"-ERR Elements are too large to be stored\r\n"
     assert not region.replica.prepared

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdtstream.commands.dispatch import DISK_FULL
+from crdtstream.clients.standing import DISK_FULL
 from crdtstream.config import Limits
 from crdtstream.core.entry_id import STRICT
 from crdtstream.core.replica import Replica, Taken

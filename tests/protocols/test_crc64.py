@@ -5,7 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crdtstream.protocols.crc64 import REFLECTED, crc64
+from crdtstream.protocols.crc64 import POLYNOMIAL, crc64
+
+REFLECTED = int(f"{POLYNOMIAL & (1 << 64) - 1:064b}"[::-1], 2)
 
 
 def bit_by_bit(data: bytes) -> int:
@@ -24,3 +26,8 @@ def test_check_value() -> None:
 @given(st.binary())
 def test_definition(data: bytes) -> None:
     assert crc64(data) == bit_by_bit(data)
+
+
+@given(st.binary(), st.binary())
+def test_parts(one: bytes, other: bytes) -> None:
+    assert crc64(memoryview(other), crc64(one)) == crc64(one + other)

@@ -1,0 +1,81 @@
+"""Commands that take several turns: each turn does one slice of one of them, so that only their own clients wait.
+
+What fits into one slice is answered at once. The rest is done at the ends of turns, one work after the other, a slice
+of each. A work that no client waits for any more is abandoned. Inside EXEC, where nothing may wait, a work is done in
+one piece.
+"""
+
+from __future__ import annotations
+
+from crdtstream.clients.calling import error_reply
+from crdtstream.clients.client import Client
+from crdtstream.clients.context import CommandError, Context, Reply, Waiter, Work
+from crdtstream.clients.parking import NO_DEADLINE
+
+
+class WorkWaiter(Waiter):
+    """A client whose command takes several turns."""
+
+    def __init__(self, client: Client, work: Work) -> None:
+        super().__init__(client, [], NO_DEADLINE)
+        self.work = work
+        self.done = False
+        # What ended the work early; it becomes an error reply, and a line of the log.
+        self.fault: Exception | None = None
+
+    def serve(self, context: Context) -> bytes | None:
+        if self.fault is not None:
+            raise self.fault
+        return self.work.finish(context, self.client) if self.done else None
+
+    def expired(self, context: Context) -> bytes:
+        """Inside EXEC."""
+        while not self.work.step(context):
+            pass
+        try:
+            return self.work.finish(context, self.client)
+        except CommandError as error:
+            return error_reply(context, error)
+
+
+def begin(context: Context, client: Client, work: Work) -> Reply:
+    """Do the first slice, and answer at once if that is all."""
+    if work.step(context):
+        return work.finish(context, client)
+    context.works.append(work)
+    return join(context, client, work)
+
+
+def join(context: Context, client: Client, work: Work) -> Reply:
+    """Wait for a work that has begun."""
+    context.park(WorkWaiter(client, work))
+    return None
+
+
+def go_on(context: Context) -> bool:
+    """Do a slice of the work whose turn it is; true if that finished it, so that its clients can be served."""
+    waiters = [waiter for waiter in context.parking.keyless() if isinstance(waiter, WorkWaiter)]
+    wanted = [waiter.work for waiter in waiters]
+    for work in context.works[:]:
+        if work not in wanted:
+            work.release()
+            context.works.remove(work)
+    if not context.works:
+        return False
+    first = context.works.pop(0)
+    fault: Exception | None = None
+    try:
+        done = first.step(context)
+    except Exception as error:
+        fault = error
+        done = True
+    if not done:
+        context.works.append(first)
+    for waiter in waiters:
+        if waiter.work is first:
+            waiter.done, waiter.fault = done, fault
+    return done
+
+
+def is_at_work(context: Context, client: Client) -> bool:
+    return isinstance(context.parking.waiters.get(client.id), WorkWaiter)
