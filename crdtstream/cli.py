@@ -135,11 +135,9 @@ def demo(
 )
 def spark_jobs(context: typer.Context) -> None:
     """Archive, audit, load, replay and report on streams with Spark: see crdtstream spark --help."""
-    # Imported only here: the extra may not be installed, and the import is slow.
-    try:
-        from crdtstream.spark.app import main as jobs
-    except ImportError as error:
-        fail(f"{error}: install the Spark jobs with pip install 'crdtstream[spark]', and Java 17", USAGE_ERROR)
+    # Imported only here: a region starts without it, and sooner.
+    from crdtstream.spark.app import main as jobs
+
     jobs(context.args)
 
 

@@ -130,6 +130,7 @@ CROSS_CUTTING = frozenset(
         "test_demo",
         "test_facts",
         "test_garbage",
+        "test_help",
         "test_monitoring",
         "test_pages",
         "test_differential",

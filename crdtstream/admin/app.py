@@ -1,25 +1,26 @@
 """`crdtstream admin`: queries one or all regions and shows their replies side by side.
 
-Exit codes, for scripts: 0 all regions replied alike, 1 they differ, 2 wrong usage, or an eviction or a start-over was
-rejected, 3 a region did not answer.
+Exit codes, for scripts: 0 all regions replied alike, 1 they differ, 2 wrong usage, or an eviction, a start-over or a
+leave was rejected, 3 a region did not answer. `xrange` compares every entry of its range, `xlen` the lengths alone.
 """
 
 from __future__ import annotations
 
 import json
 import time
+from functools import cached_property
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
 from crdtstream.admin import leaving
 from crdtstream.admin.access import Access, Authority, Certificate, KeyFile, PasswordFile, User, password_of
 from crdtstream.admin.comparison import AGREE, Answer, Comparison, Row, compare, named_rows, text_of
-from crdtstream.admin.regions import Regions
+from crdtstream.admin.ranges import compare_range
+from crdtstream.admin.regions import TIMEOUT_S, Regions
+from crdtstream.admin.screen import screen
 
 app = typer.Typer(no_args_is_help=True, help="Query one or all regions, side by side; differences are marked.")
 
@@ -33,18 +34,38 @@ POLL_S = 0.2
 
 
 class Settings:
-    """The options before the subcommand."""
+    """The options before the subcommand. No region is asked before the subcommand is known to be right."""
 
-    def __init__(self, nodes: list[str], access: Access, as_json: bool) -> None:
-        self.regions = Regions(nodes, access)
-        self.as_json = as_json
-        self.console = Console(highlight=False)
+    def __init__(self, context: typer.Context, nodes: list[str], access: Access, timeout_s: float) -> None:
+        self._context = context
+        self._nodes = nodes
+        self._access = access
+        self._timeout_s = timeout_s
+        self.as_json = False
+        self.console = screen()
+
+    @cached_property
+    def regions(self) -> Regions:
+        if not self._nodes:
+            raise typer.BadParameter("name at least one region: --node HOST:PORT", param_hint="--node")
+        regions = Regions(self._nodes, self._access, self._timeout_s)
+        self._context.call_on_close(regions.close)
+        return regions
 
 
 @app.callback()
 def settings(
     context: typer.Context,
-    node: Annotated[list[str], typer.Option(help="HOST:PORT of a region's Redis port; may be repeated.")],
+    node: Annotated[
+        list[str] | None,
+        typer.Option(help="HOST:PORT of a region's Redis port; at least one.", show_default=False),
+    ] = None,
+    timeout_s: Annotated[
+        float,
+        typer.Option(
+            "--timeout", help="Seconds within which all regions must answer; for each page of a walk.", min=0.01
+        ),
+    ] = TIMEOUT_S,
     user: User = None,
     password_file: PasswordFile = None,
     cacert: Authority = None,
@@ -53,16 +74,18 @@ def settings(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Query one or all regions, side by side; differences are marked."""
-    for address in node:
+    for address in node or []:
         host, colon, port = address.rpartition(":")
         if not (host and colon and port.isdigit() and 0 < int(port) <= 65535):
             raise typer.BadParameter(f"{address!r} must be HOST:PORT, the Redis address of a region")
-    context.obj = Settings(node, Access(user, password_of(password_file), cacert, cert, key), as_json)
+    access = Access(user, password_of(password_file), cacert, cert, key)
+    context.obj = Settings(context, node or [], access, timeout_s)
+    context.obj.as_json = as_json
 
 
 @app.command()
 def xlen(context: typer.Context, key: Key) -> None:
-    """Show the number of entries of a stream in each region."""
+    """Show the number of entries of a stream in each region; `digest KEY` compares the entries."""
     ask(context, f"XLEN {key}", "XLEN", key)
 
 
@@ -72,10 +95,17 @@ def xrange(
     key: Key,
     start: Annotated[str, typer.Argument(help="First ID, '-' for the beginning.")] = "-",
     end: Annotated[str, typer.Argument(help="Last ID, '+' for the end.")] = "+",
-    count: Annotated[int, typer.Option(help="Maximum number of entries.", min=1)] = 20,
+    count: Annotated[
+        int, typer.Option(help="Entries that are shown at most, and as many further ones that differ.", min=1)
+    ] = 20,
+    compare_max: Annotated[
+        int, typer.Option(help="Entries that are compared at most; 0 compares the whole range.", min=0)
+    ] = 0,
 ) -> None:
-    """Show entries, one row for each ID."""
-    ask(context, f"XRANGE {key} {start} {end} COUNT {count}", "XRANGE", key, start, end, "COUNT", count)
+    """Compare the entries of a range, and show the first ones and those that differ, one row for each ID."""
+    found = compare_range(state(context).regions, key, start, end, count, compare_max)
+    notes = {"compared": found.compared, "differing": found.differing, "complete": found.complete}
+    finish(context, f"XRANGE {key} {start} {end}", found.comparison(), found.summary(), notes)
 
 
 @app.command()
@@ -157,6 +187,7 @@ def start_over(
 def started_over(regions: Regions, done: int) -> Answer:
     """Wait for the end; return the new origin, or an error if the start-over was abandoned."""
     while True:
+        regions.deadline.renew()
         fields = regions.fields_of_first()
         name = fields.get("region_name", "")
         if not fields:
@@ -183,7 +214,7 @@ def leave(
     if abort:
         answer = settings.regions.ask_first("CRDT.LEAVE", "ABORT")
     else:
-        answer = leaving.leave(settings.regions, Console(stderr=True, highlight=False))
+        answer = leaving.leave(settings.regions, screen(stderr=True))
     comparison = compare([answer])
     refused = REFUSED if answer.error and not answer.unreachable else comparison.code
     title = "CRDT.LEAVE ABORT" if abort else "CRDT.LEAVE"
@@ -224,9 +255,10 @@ def compare_each(settings: Settings) -> Comparison:
     rows = []
     code = AGREE
     names: list[str] = []
-    console = Console(stderr=True)
+    console = screen(stderr=True)
     with Progress(console=console, disable=settings.as_json or not console.is_terminal) as progress:
         for name in progress.track(settings.regions.keys(), description="comparing streams"):
+            settings.regions.deadline.renew()
             comparison = compare(settings.regions.ask("CRDT.DIGEST", name.decode("utf-8", "surrogateescape")))
             names = comparison.regions
             code = max(code, comparison.code)
@@ -247,13 +279,17 @@ def ask(context: typer.Context, title: str, *words: str | int) -> None:
     finish(context, title, compare(state(context).regions.ask(*words)))
 
 
-def finish(context: typer.Context, title: str, comparison: Comparison) -> None:
-    """Print the comparison and exit with its code."""
+def finish(
+    context: typer.Context, title: str, comparison: Comparison, caption: str = "", notes: dict[str, Any] | None = None
+) -> None:
+    """Print the comparison and exit with its code; `notes` are further fields of the JSON."""
     settings = state(context)
     if settings.as_json:
-        typer.echo(json.dumps(as_json(title, comparison), ensure_ascii=False, indent=2))
+        typer.echo(json.dumps(as_json(title, comparison) | (notes or {}), ensure_ascii=False, indent=2))
     else:
         settings.console.print(as_table(title, comparison))
+        if caption:
+            settings.console.print(caption)
     raise typer.Exit(comparison.code)
 
 
@@ -274,14 +310,14 @@ def as_json(title: str, comparison: Comparison) -> dict[str, Any]:
 
 
 def as_table(title: str, comparison: Comparison) -> Table:
-    table = Table(title=escape(title), title_justify="left", header_style="bold")
+    table = Table(title=title, title_justify="left", header_style="bold")
     table.add_column("")
     table.add_column("field")
     for region in comparison.regions:
-        table.add_column(escape(region), overflow="fold")
+        table.add_column(region, overflow="fold")
     for row in comparison.rows:
         mark, style = ("≠", "bold red") if row.differs else ("", "")
-        table.add_row(mark, escape(row.field), *(escape(cell) for cell in row.cells), style=style)
+        table.add_row(mark, row.field, *row.cells, style=style)
     if not comparison.rows:
         table.caption = "nothing to show: the regions agree"
     return table

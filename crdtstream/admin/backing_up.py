@@ -10,7 +10,7 @@ import json
 import os
 import shlex
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from crdtstream.admin.access import Access, Authority, Certificate, KeyFile, PasswordFile, User, password_of
+from crdtstream.admin.screen import screen
 from crdtstream.config import Config, ConfigError
 from crdtstream.core.causality import origin_name
 from crdtstream.core.digest import digest_replica
@@ -64,7 +65,7 @@ def back_up(
     as_json: AsJson = False,
 ) -> None:
     """Take a backup of a running region, and check it: every file, and that a region starts from it."""
-    console = Console(stderr=True, highlight=False)
+    console = screen(stderr=True)
     if (verify is None) == (node is None or to is None) or (verify is not None and (node or to)):
         fail(console, "give --node HOST:PORT and --to DIRECTORY, or --verify DIRECTORY alone", REFUSED)
     directory = os.path.abspath(str(verify or to))
@@ -89,7 +90,7 @@ def restore(
     as_json: AsJson = False,
 ) -> None:
     """Put a backup into an empty data directory, and say how to start from it; the region is a new origin then."""
-    console = Console(stderr=True, highlight=False)
+    console = screen(stderr=True)
     source, target = os.path.abspath(str(backup)), os.path.abspath(str(data))
     try:
         description = read_description(source)
@@ -113,36 +114,45 @@ def taken(console: Console, node: str, access: Access, directory: str) -> str:
     """Have the region take the backup; return its directory as the region names it."""
     # Imported only here: a region starts without it, and sooner.
     import redis
-    from redis.backoff import NoBackoff
-    from redis.retry import Retry
 
     host, colon, port = node.rpartition(":")
     if not (host and colon and port.isdigit() and 0 < int(port) <= 65535):
         fail(console, f"{node!r} must be HOST:PORT, the Redis address of a region", REFUSED)
-    # No timeout, and no second attempt: a backup takes as long as it takes.
-    client: Any = redis.Redis(
-        host=host.strip("[]"),
-        port=int(port),
-        **access.arguments(),
-        socket_connect_timeout=CONNECT_S,
-        socket_timeout=None,
-        retry=Retry(NoBackoff(), 0),
-        protocol=2,
-    )
-    client.response_callbacks.clear()
     try:
-        fields = client.execute_command("CRDT.BACKUP", directory)
+        # A process that is suspended would be waited for without end.
+        with closing(client_of(host, int(port), access, CONNECT_S)) as client:
+            client.execute_command("PING")
+        # A backup takes as long as it takes.
+        with closing(client_of(host, int(port), access, None)) as client:
+            fields = client.execute_command("CRDT.BACKUP", directory)
     except redis.ResponseError as error:
         fail(console, f"{node}: {error}", REFUSED)
     except redis.RedisError as error:
         fail(console, f"{node} did not answer: {error}", NO_ANSWER)
-    finally:
-        client.close()
     found = os.fsdecode(dict(zip(fields[::2], fields[1::2], strict=True))[b"directory"])
     if not os.path.isdir(found):
         text = f"the region wrote {found}, which this machine does not have: run crdtstream backup --verify there"
         fail(console, text, NO_ANSWER)
     return found
+
+
+def client_of(host: str, port: int, access: Access, timeout_s: float | None) -> Any:
+    """Return a client that makes no second attempt."""
+    import redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
+    client: Any = redis.Redis(
+        host=host.strip("[]"),
+        port=port,
+        **access.arguments(),
+        socket_connect_timeout=CONNECT_S,
+        socket_timeout=timeout_s,
+        retry=Retry(NoBackoff(), 0),
+        protocol=2,
+    )
+    client.response_callbacks.clear()
+    return client
 
 
 # Checking
@@ -245,5 +255,5 @@ def advice(description: Description, target: str, all_regions: bool) -> str:
 
 
 def fail(console: Console, text: str, code: int) -> NoReturn:
-    console.print(f"crdtstream: {text}", markup=False, soft_wrap=True)
+    console.print(f"crdtstream: {text}", soft_wrap=True)
     raise typer.Exit(code)

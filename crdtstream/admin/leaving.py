@@ -41,7 +41,7 @@ class Follower:
         self._changed_s = time.monotonic()
 
     def follow(self, answer: Answer) -> Answer:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
         disabled = not self._console.is_terminal
         with Progress(*columns, console=self._console, disable=disabled) as progress:
             while True:
@@ -52,6 +52,7 @@ class Follower:
                     return Answer(answer.region, error="the leave was aborted, and the region takes writes")
                 self._show(progress, lacking)
                 time.sleep(POLL_S)
+                self._regions.deadline.renew()
                 answer = self._regions.ask_first("CRDT.LEAVE", "STATUS")
                 if answer.error:
                     return self._lost(answer) if state == ENDING else answer
@@ -77,7 +78,7 @@ class Follower:
             self._changed_s = time.monotonic()
             for name, left in lacking.items():
                 text = f"{name} lacks {left} effects and takes none: link it again, evict it, or add --abort to stay"
-                self._console.print(text, markup=False, soft_wrap=True)
+                self._console.print(text, soft_wrap=True)
 
 
 def read_status(answer: Answer) -> tuple[bytes, Lacking]:

@@ -27,8 +27,12 @@ SOURCE_PASSWORD_VARIABLE = "CRDTSTREAM_SOURCE_PASSWORD"
 
 Match = Annotated[str, typer.Option(help="Only keys that match this glob, as in SCAN.")]
 Page = Annotated[int, typer.Option("--page-entries", help="Entries read and written at once.", min=1, max=100_000)]
-Target = Annotated[str, typer.Option("--to", help="The region: redis://HOST:PORT[/DATABASE], rediss:// for TLS.")]
-Origin = Annotated[str, typer.Argument(metavar="URL", help="redis://HOST:PORT[/DATABASE], rediss:// for TLS.")]
+Target = Annotated[
+    str, typer.Option("--to", help="The region: redis://HOST:PORT/DATABASE, 0 unless given; rediss:// for TLS.")
+]
+Origin = Annotated[
+    str, typer.Argument(metavar="URL", help="redis://HOST:PORT/DATABASE, 0 unless given; rediss:// for TLS.")
+]
 User = Annotated[str, typer.Option(envvar="CRDTSTREAM_USER", help="User of the region.")]
 PasswordFile = Annotated[
     Path | None, typer.Option(help=f"File with its password, one line; or the variable {PASSWORD_VARIABLE}.")
@@ -68,7 +72,7 @@ def import_streams(
     source_key: SourceKey = "",
 ) -> None:
     """Copy streams with their groups and pending entries from a live Redis into a region; a repetition resumes."""
-    console = Console(stderr=True, highlight=False)
+    console = screen()
     done: dict[bytes, Imported] = {}
     try:
         secret = password_of(source_password_file, SOURCE_PASSWORD_VARIABLE)
@@ -99,7 +103,7 @@ def export_streams(
     key: Key = "",
 ) -> None:
     """Write the merged streams of a region as Redis protocol, for redis-cli --pipe; duplicate IDs fall away."""
-    console = Console(stderr=True, highlight=False)
+    console = screen()
     if out is None and sys.stdout.isatty():
         console.print("the output is not for a terminal: give --out FILE, or pipe it into redis-cli --pipe")
         raise typer.Exit(WRONG_USAGE)
@@ -114,6 +118,11 @@ def export_streams(
     except (MigrationError, AccessError, OSError) as error:
         fail(console, {}, error)
     console.print(f"{len(keys)} streams, {count} entries")
+
+
+def screen() -> Console:
+    """Progress and results; names of streams appear as they are, never as markup or emoji."""
+    return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def lengths(client: Any, keys: list[bytes]) -> list[int]:
@@ -147,5 +156,5 @@ def imported_table(done: dict[bytes, Imported]) -> Table:
 def fail(console: Console, done: dict[bytes, Imported], error: Exception) -> None:
     if done:
         console.print(imported_table(done))
-    console.print(str(error), markup=False, soft_wrap=True)
+    console.print(str(error), soft_wrap=True)
     raise typer.Exit(INCOMPLETE)

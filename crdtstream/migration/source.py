@@ -13,6 +13,7 @@ from crdtstream.migration.access import Access, AccessError, shown
 
 START = b"-"
 NEVER = -1
+RECONNECTIONS = 3
 
 
 class MigrationError(Exception):
@@ -60,13 +61,19 @@ def connect(access: Access, what: str, timeout_s: float) -> Any:
     """Return a client of the server, with replies as on the wire; raises MigrationError."""
     # Imported only here: a region starts without it, and sooner.
     import redis
+    from redis.backoff import ExponentialBackoff
+    from redis.retry import Retry
 
+    # A lost connection is made again. A server that did not answer in time is not asked again: it would be waited for
+    # as often.
+    retry = Retry(ExponentialBackoff(), RECONNECTIONS, supported_errors=(redis.ConnectionError,))
     try:
         client: Any = redis.Redis(
             **access.arguments(what),
             protocol=2,
             socket_timeout=timeout_s,
             socket_connect_timeout=timeout_s,
+            retry=retry,
             single_connection_client=True,
         )
         client.response_callbacks.clear()

@@ -1,4 +1,7 @@
-"""`crdtstream spark ...`: the jobs as commands, each with progress and a summary."""
+"""`crdtstream spark ...`: the jobs as commands, each with progress and a summary.
+
+Jobs and Spark are imported where a command runs: the help is there without them.
+"""
 
 from __future__ import annotations
 
@@ -9,33 +12,27 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pyspark.errors import PySparkException
 from rich.console import Console
 from rich.table import Table
 
-from crdtstream.spark.jobs.archive import Archive, Archived
-from crdtstream.spark.jobs.audit import ROUNDS, SETTLE_S, Audited
-from crdtstream.spark.jobs.audit import audit as run_audit
-from crdtstream.spark.jobs.audited_regions import AuditError
-from crdtstream.spark.jobs.backfill import BATCH_BYTES, Backfill, Backfilled
-from crdtstream.spark.jobs.dataset import ForeignQuery, Published
-from crdtstream.spark.jobs.replay import Chosen, Replayed
-from crdtstream.spark.jobs.replay import replay as run_replay
-from crdtstream.spark.jobs.report import ReportRow, draw
-from crdtstream.spark.jobs.report import report as run_report
-from crdtstream.spark.options import OptionError
-from crdtstream.spark.reader import DataLoss
-from crdtstream.spark.regions import BulkError
+from crdtstream.spark.jobs.defaults import BATCH_BYTES, ROUNDS, SETTLE_S
 from crdtstream.spark.session import MASTER, start_session
 from crdtstream.spark.shipping import write_zip
 
+if TYPE_CHECKING:
+    from crdtstream.spark.jobs.audit import Audited
+    from crdtstream.spark.jobs.dataset import Published
+    from crdtstream.spark.jobs.report import ReportRow
+
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
-console = Console(highlight=False)
+# Names of streams are shown as they are.
+console = Console(highlight=False, markup=False, emoji=False)
 
 DIVERGED = 1
+USAGE_ERROR = 2
 FAILED = 3
 ROWS_SHOWN = 40
 
@@ -51,18 +48,40 @@ WORDED = re.compile(r"(?:AuditError|BulkError|DataLoss|ForeignQuery|OptionError|
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command. Errors that a user can fix are printed as one sentence, with exit code 3."""
+    """Run a command. Errors that a user can fix are printed as one sentence, with exit code 3; 2 without Spark."""
     try:
         app(arguments, prog_name="crdtstream spark")
-    except (AuditError, BulkError, DataLoss, ForeignQuery, OptionError) as error:
+    except SystemExit:
+        raise
+    except ImportError as error:
+        fail(f"{error}: install the Spark jobs with pip install 'crdtstream[spark]', and Java 17", USAGE_ERROR)
+    except own_errors() as error:
         fail(str(error))
-    except PySparkException as error:
+    except spark_errors() as error:
         fail(sentence_of(str(error)))
 
 
-def fail(text: str) -> None:
+def own_errors() -> tuple[type[Exception], ...]:
+    """The errors whose text tells a user what to do."""
+    from crdtstream.spark.jobs.audited_regions import AuditError
+    from crdtstream.spark.jobs.dataset import ForeignQuery
+    from crdtstream.spark.options import OptionError
+    from crdtstream.spark.reader import DataLoss
+    from crdtstream.spark.regions import BulkError
+
+    return (AuditError, BulkError, DataLoss, ForeignQuery, OptionError)
+
+
+def spark_errors() -> type[Exception]:
+    from pyspark.errors import PySparkException
+
+    found: type[Exception] = PySparkException
+    return found
+
+
+def fail(text: str, code: int = FAILED) -> None:
     typer.echo(f"crdtstream spark: {text}", err=True)
-    sys.exit(FAILED)
+    sys.exit(code)
 
 
 def sentence_of(text: str) -> str:
@@ -90,6 +109,8 @@ def archive(
     master: Master = MASTER,
 ) -> None:
     """Archive streams to Parquet, by stream and date, each entry once; an existing archive is continued."""
+    from crdtstream.spark.jobs.archive import Archive, Archived
+
     options = options_of(endpoints, streams, streams_pattern, option)
     job = Archive(start_session("crdtstream archive", master), options, directory, progress=tell_batch)
     query = job.start(interval_s if continuous else None)
@@ -117,6 +138,8 @@ def audit(
     master: Master = MASTER,
 ) -> None:
     """Compare all regions entry by entry, and groups by what they have acknowledged; exit 1 if they differ."""
+    from crdtstream.spark.jobs.audit import audit as run_audit
+
     options = options_of(endpoints, streams, streams_pattern, option)
     done = run_audit(start_session("crdtstream audit", master), options, rounds, settle_s, console.print)
     console.print(table_of_divergences(done))
@@ -154,6 +177,8 @@ def backfill(
     master: Master = MASTER,
 ) -> None:
     """Load files into streams, each row once, even if the job is killed and run again."""
+    from crdtstream.spark.jobs.backfill import Backfill, Backfilled
+
     options = options_of(endpoints, option=option) | ({"stream": stream} if stream else {})
     job = Backfill(
         start_session("crdtstream backfill", master),
@@ -184,6 +209,9 @@ def replay(
     master: Master = MASTER,
 ) -> None:
     """Write a part of an archive back into streams of a test cluster, at the original speed or another."""
+    from crdtstream.spark.jobs.replay import Chosen, Replayed
+    from crdtstream.spark.jobs.replay import replay as run_replay
+
     chosen = Chosen(tuple(name for name in streams.split(",") if name), moment("begins", begins), moment("ends", ends))
     spark = start_session("crdtstream replay", master)
     done = run_replay(
@@ -209,6 +237,9 @@ def report(
     master: Master = MASTER,
 ) -> None:
     """Show entries, bytes, lag and conflicts of an archive, by stream, origin and hour."""
+    from crdtstream.spark.jobs.report import draw
+    from crdtstream.spark.jobs.report import report as run_report
+
     rows = run_report(start_session("crdtstream report", master), directory)
     console.print(table_of_report(rows))
     if table:
@@ -234,6 +265,8 @@ def table_of_report(rows: list[ReportRow]) -> Table:
 
 
 def write_csv(rows: list[ReportRow], target: Path) -> None:
+    from crdtstream.spark.jobs.report import ReportRow
+
     with target.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, [each.name for each in fields(ReportRow)])
         writer.writeheader()
@@ -245,7 +278,10 @@ def package(
     target: Annotated[Path, typer.Argument(help="The zip, for spark-submit --py-files.")],
 ) -> None:
     """Pack the package as a zip, for executors on which it is not installed."""
-    write_zip(target, "crdtstream", "pyspark_crdtstream")
+    try:
+        write_zip(target, "crdtstream", "pyspark_crdtstream")
+    except OSError as error:
+        fail(f"{target} cannot be written: {error.strerror}")
     console.print(f"{target}: pass it to spark-submit --py-files", soft_wrap=True)
 
 

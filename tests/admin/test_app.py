@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -56,8 +57,8 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RegionProc
     """Two regions that never met, with different entries in one stream, and a stream that they agree on: none."""
     with regions_in(tmp_path_factory.mktemp("apart")) as regions:
         one, two = regions.make(1, 2)
-        one.start(incarnation=0)
-        two.start(incarnation=0)
+        one.start(incarnation=0, id_mode="liberal")
+        two.start(incarnation=0, id_mode="liberal")
         one.await_serving().ask("XADD", "x", "*", "n", "1")
         two.await_serving().ask("XADD", "y", "*", "n", "1")
         yield one, two
@@ -119,6 +120,46 @@ def test_a_region_that_does_not_answer(linked: tuple[RegionProcess, RegionProces
     error, value = json.loads(text)["rows"]
     assert "refused" in error["values"][silent]
     assert value["values"] == {"region1": "3", "region2": "3", silent: "-"}
+
+
+def test_a_suspended_region_holds_up_no_command(tmp_path: Path) -> None:
+    with regions_in(tmp_path) as regions:
+        one, two = regions.make(1, 2)
+        for region in (one, two):
+            region.start(incarnation=0)
+            region.await_serving().ask("XADD", "x", "*", "n", "1")
+        two.signal(signal.SIGSTOP)
+        address = f"127.0.0.1:{two.port}"
+        for words in (("xlen", "x"), ("xrange", "x"), ("digest", "--each"), ("regions",), ("lag",), ("members",)):
+            code, text = admin((one, two), "--timeout", "0.5", "--json", *words)
+            assert code == UNREACHABLE
+            assert json.loads(text)["regions"] == ["region1", address]
+        code, text = admin((two, one), "--timeout", "0.5", "--json", "evict", "9")
+        assert code == UNREACHABLE and "no answer within 0.5 s: wait longer with --timeout" in text
+        two.signal(signal.SIGCONT)
+
+
+def test_every_entry_of_a_range_is_compared(apart: tuple[RegionProcess, RegionProcess]) -> None:
+    for region in apart:
+        for number in range(1, 31):
+            region.ask("XADD", "long", f"{number}-{number}", "n", number)
+    two = apart[1]
+    assert rows(apart, "xrange", "long")[0] == AGREE
+    two.ask("XDEL", "long", "25-25")
+    code, found = rows(apart, "xrange", "long", "--count", "3")
+    assert (code, list(found)) == (DIFFER, ["1-1", "2-2", "3-3", "25-25"])
+    code, text = admin(apart, "xrange", "long", "--count", "3")
+    assert code == DIFFER and "30 entries compared, 1 different, 4 shown" in text
+    code, text = admin(apart, "--json", "xrange", "long", "--compare-max", "24")
+    told = json.loads(text)
+    assert (code, told["compared"], told["differing"], told["complete"]) == (AGREE, 24, 0, False)
+
+
+@pytest.mark.parametrize("words", [["xlen", "x"], ["evict", "2"], ["regions"]])
+def test_a_command_without_a_region_says_how_to_name_one(words: list[str]) -> None:
+    result = CliRunner().invoke(app, ["admin", *words], env={"COLUMNS": "160"})
+    assert result.exit_code == USAGE_ERROR
+    assert "name at least one region: --node HOST:PORT" in result.output
 
 
 def test_an_error_reply_is_an_answer(linked: tuple[RegionProcess, RegionProcess]) -> None:
@@ -183,6 +224,7 @@ def test_an_evicted_region_comes_back_with_its_data(tmp_path: Path) -> None:
         assert rows((one,), "members")[1][f"{gone} state"] == {"region1": "evicted"}
         assert admin((one,), "evict", "2")[0] == USAGE_ERROR
         two.start(one, incarnation=0)
+        two.await_serving()
         until(lambda: state_of(two) == {"region2": "member"}, "region 2 is admitted")
         regions.await_agreement(one, two)
         assert one.ask("XLEN", "x") == 1 and two.ask("XINFO", "GROUPS", "x") == []

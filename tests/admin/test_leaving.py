@@ -12,6 +12,7 @@ from rich.console import Console
 
 from crdtstream.admin.comparison import Answer
 from crdtstream.admin.leaving import Follower, read_status
+from crdtstream.admin.regions import Deadline
 from crdtstream.processes.clients import pairs
 from crdtstream.processes.region import RegionProcess, regions_in
 from crdtstream.processes.waiting import until
@@ -124,6 +125,7 @@ class Scripted:
 
     def __init__(self, *answers: Answer) -> None:
         self._answers = list(answers)
+        self.deadline = Deadline(1)
 
     def ask_first(self, *_words: str) -> Answer:
         return self._answers.pop(0)

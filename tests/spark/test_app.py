@@ -75,7 +75,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> tuple[int, str
         raise error
 
     monkeypatch.setattr(jobs, "start_session", lambda _name, _master: None)
-    monkeypatch.setattr(jobs, "run_report", raises)
+    monkeypatch.setattr("crdtstream.spark.jobs.report.report", raises)
     printed = StringIO()
     with redirect_stderr(printed), pytest.raises(SystemExit) as ended:
         jobs.main(["report", "x"])

@@ -25,11 +25,10 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
 from crdtstream.spark.jobs.audited_regions import Regions
+from crdtstream.spark.jobs.defaults import ROUNDS, SETTLE_S
 from crdtstream.spark.offsets import Position, Positions, origin_text, parse_origin, to_json
 
 BUCKET_SEQS = 10_000
-ROUNDS = 3
-SETTLE_S = 60.0
 SHOWN_MAX = 10_000
 
 # What each region holds in one place, by the index of the region.

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 
+from crdtstream.spark.jobs.defaults import BATCH_BYTES
+
 PARQUET = "parquet"
 JSON = "json"
-BATCH_BYTES = 16 << 20
 
 
 @dataclass

@@ -1,0 +1,114 @@
+"""Compares a range of a stream in all regions, page by page, however long it is.
+
+Regions may lack entries of each other anywhere, so pages of equal length end at different IDs. What is compared in one
+step is a stretch of IDs that every region's page covers completely: all below the smallest last ID of a full page. The
+next page begins with that ID, since several entries may have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from crdtstream.admin.comparison import AGREE, DIFFER, UNREACHABLE, Answer, Comparison, Row, compare
+from crdtstream.admin.regions import Regions
+
+PAGE_ENTRIES = 1_000
+
+
+class Range:
+    """The result: the first rows, and further ones that differ, at most `shown_max` of each."""
+
+    def __init__(self, shown_max: int) -> None:
+        self.shown_max = shown_max
+        self.compared = 0
+        self.differing = 0
+        self.complete = True
+        self._names: list[str] = []
+        self._error: Row | None = None
+        self._first: list[Row] = []
+        self._later: list[Row] = []
+        self._codes: set[int] = {AGREE}
+
+    def add(self, answers: list[Answer]) -> None:
+        """Compare a stretch."""
+        found = compare(answers)
+        self._names = found.regions
+        self._codes.add(found.code)
+        has_error = any(answer.error for answer in answers)
+        if has_error:
+            self._error = found.rows[0]
+        for row in sorted(found.rows[has_error:], key=place):
+            self.compared += 1
+            self.differing += row.differs
+            if len(self._first) < self.shown_max:
+                self._first.append(row)
+            elif row.differs and len(self._later) < self.shown_max:
+                self._later.append(row)
+
+    def comparison(self) -> Comparison:
+        errors = [] if self._error is None else [self._error]
+        code = max(self._codes, key=[AGREE, DIFFER, UNREACHABLE].index)
+        return Comparison(self._names, [*errors, *self._first, *self._later], code)
+
+    def summary(self) -> str:
+        whole = "" if self.complete else "; the range goes on"
+        shown = len(self._first) + len(self._later)
+        return f"{self.compared:,} entries compared, {self.differing:,} different, {shown:,} shown{whole}"
+
+
+def compare_range(regions: Regions, key: str, start: str, end: str, shown_max: int, compared_max: int) -> Range:
+    """Compare entries of the range, at most `compared_max` of them; all if that is 0."""
+    result = Range(shown_max)
+    for answers, left in stretches(regions, key, start, end):
+        room = compared_max - result.compared if compared_max else -1
+        fitting = first_of(answers, room) if compared_max else answers
+        result.add(fitting)
+        cut = [answer.value for answer in fitting] != [answer.value for answer in answers]
+        if cut or (left and compared_max and result.compared >= compared_max):
+            result.complete = False
+            break
+    return result
+
+
+def stretches(regions: Regions, key: str, start: str, end: str) -> Iterator[tuple[list[Answer], bool]]:
+    """Yield the entries of all regions between two IDs, stretch by stretch, and whether more may follow."""
+    page = PAGE_ENTRIES
+    while True:
+        regions.deadline.renew()
+        answers = regions.ask("XRANGE", key, start, end, "COUNT", page)
+        ends = [answer.value[-1][0] for answer in answers if not answer.error and len(answer.value) == page]
+        if not ends:
+            yield answers, False
+            return
+        bound = min(ends, key=order)
+        complete = [below(answer, bound) for answer in answers]
+        if any(answer.value for answer in complete):
+            start = bound.decode()
+            yield complete, True
+        else:
+            # A whole page with one ID.
+            page *= 2
+
+
+def below(answer: Answer, bound: bytes) -> Answer:
+    """Return the entries with IDs below this one."""
+    if answer.error:
+        return answer
+    return Answer(answer.region, [entry for entry in answer.value if order(entry[0]) < order(bound)])
+
+
+def first_of(answers: list[Answer], count: int) -> list[Answer]:
+    """Cut the answers behind the first `count` IDs of all of them."""
+    names = sorted({entry[0] for answer in answers if not answer.error for entry in answer.value}, key=order)
+    return answers if len(names) <= count else [below(answer, names[count]) for answer in answers]
+
+
+def place(row: Row) -> tuple[tuple[int, int], int]:
+    """Where a row belongs: by its ID, and behind others of that ID by its apostrophes."""
+    entry_id = row.field.rstrip("'")
+    return order(entry_id.encode()), len(row.field) - len(entry_id)
+
+
+def order(entry_id: bytes) -> tuple[int, int]:
+    ms, _, seq = entry_id.partition(b"-")
+    return int(ms), int(seq)
