@@ -219,29 +219,37 @@ class Restoring(Work):
         self.ttl_ms = ttl_ms
         self.options = options
         self.filled = Filled(context.limits.copy_entries_max, context.limits.entry_bytes_max)
-        self.steps = reading(payload, self.filled, expansion_max(context))
+        self.bytes_max = expansion_max(context)
+        self.steps = reading(payload, self.filled, self.bytes_max)
         self.stream: StreamDump | None = None
-        self.error: CommandError | None = None
+        # Why it cannot be done.
+        self.error = ""
 
     def step(self, context: Context) -> bool:
         spent = 0
-        while self.stream is None and self.error is None and spent < context.limits.dump_slice_bytes:
+        while self.stream is None and not self.error and spent < context.limits.dump_slice_bytes:
             try:
                 spent += next(self.steps)
             except StopIteration as end:
                 self.stream = end.value
             except CommandError as error:
-                self.error = error
+                self.give_up(error.text)
             except DumpFault as fault:
-                self.error = error_of(context, fault)
-        return self.stream is not None or self.error is not None
+                self.give_up(error_of(fault, self.bytes_max))
+        return self.stream is not None or bool(self.error)
+
+    def give_up(self, error: str) -> None:
+        """Free what was read: this object lives until its client is served."""
+        self.error = error
+        self.filled.clear()
+        self.steps.close()
 
     def finish(self, context: Context, client: Client) -> bytes:
         """Write what was read, if it still may be written: turns have passed."""
         stream = self.stream
         if stream is None:
-            assert self.error is not None, "what is not finished has neither a stream nor an error"
-            raise self.error
+            assert self.error, "what is not finished has neither a stream nor an error"
+            raise CommandError(self.error)
         refused = context.standing.refusal(writes=True, denies_oom=True)
         if refused:
             raise CommandError(refused)
@@ -270,15 +278,15 @@ class Restoring(Work):
         context.notifications.note(GENERIC, b"restore", key)
 
 
-def error_of(context: Context, fault: DumpFault) -> CommandError:
+def error_of(fault: DumpFault, bytes_max: int) -> str:
     if isinstance(fault, BadFooter):
-        return CommandError("ERR DUMP payload version or checksum are wrong")
+        return "ERR DUMP payload version or checksum are wrong"
     if isinstance(fault, TooLarge):
-        return CommandError(
-            f"ERR the payload expands to more than {expansion_max(context)} bytes, which batch_bytes_max and maxmemory"
-            " allow: trim the stream where it comes from, or raise these limits"
+        return (
+            f"ERR the payload expands to more than the {bytes_max} bytes that batch_bytes_max and maxmemory allow: trim"
+            " the stream where it comes from, or raise these limits"
         )
-    return CommandError("ERR Bad data format")
+    return "ERR Bad data format"
 
 
 def expansion_max(context: Context) -> int:
@@ -312,6 +320,10 @@ class Filled(Sink):
             self._full.append(self._last)
             self._last = Columns()
         self._last.add(entry_id, encode_entry(entry_id, fields))
+
+    def clear(self) -> None:
+        self._full.clear()
+        self._last = Columns()
 
     def put(self, replica: Replica, key: Key) -> None:
         self._last.close()

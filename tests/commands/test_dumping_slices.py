@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 
 import pytest
 
 from crdtstream.clients.standing import DISK_FULL, OOM
+from crdtstream.commands.dumping import Filled
 from crdtstream.config import Config, Limits
 from crdtstream.core.entry_id import STRICT
 from crdtstream.node import Node
@@ -175,7 +177,9 @@ def test_a_payload_that_expands_to_too_much_is_refused(limit: str) -> None:
     node.context.about.memory_bytes = 5_000_000
     reply = call(node, b"RESTORE", b"t", b"0", bomb(1_000, b"n" * 100_000))
     allowed = 15_000_000 if limit == "memory_bytes_max" else 20_000_000
-    assert reply.startswith(b"-ERR the payload expands to more than %d bytes" % allowed)
+    assert reply.startswith(b"-ERR the payload expands to more than the %d bytes" % allowed)
+    gc.collect()
+    assert not [thing for thing in gc.get_objects() if isinstance(thing, Filled)], "what was read stays in memory"
     assert call(node, b"EXISTS", b"t") == b":0\r\n"
 
 
