@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 
 from crdtstream.core.causality import REGION_MAX
 from crdtstream.core.entry_id import ID_MODES, STRICT
+from crdtstream.core.room import BATCH_BYTES_MIN
 
 ALWAYS = "always"
 EVERYSEC = "everysec"
@@ -257,6 +258,7 @@ LIMITS_MIN = {
     "message_bytes": 1 << 10,
     "message_bytes_max": 1 << 16,
     "window_bytes": 1 << 10,
+    "batch_bytes_max": BATCH_BYTES_MIN,
     "progress_rows_max": 1 << 10,
     "heartbeat_ms": 1,
     "greeting_timeout_ms": 1,

@@ -12,7 +12,7 @@ them after each step of a scenario, and `verify` runs one as at the end of a wor
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from zlib import crc32
 
@@ -36,8 +36,9 @@ STEP_MS = 100
 class Cluster(Network):
     """Regions 1..n, and links between the given `pairs`, by default all.
 
-    `fsync` is one policy for all regions, or one for each. Regions have the numbers of their machines; a machine added
-    later may be a second machine of a region (`twin`, `add`).
+    `fsync` is one policy for all regions, or one for each, and `limits` are those of all, or each region's.
+    Regions have the numbers of their machines; a machine added later may be a second machine of a region (`twin`,
+    `add`).
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Cluster(Network):
         id_mode: str,
         fsync: str = "everysec",
         pairs: list[Pair] | None = None,
-        limits: Limits | None = None,
+        limits: Limits | Mapping[int, Limits] | None = None,
         absent: tuple[int, ...] = (),
         checked: Sequence[str] = (),
     ) -> None:
@@ -66,7 +67,7 @@ class Cluster(Network):
                 name=f"region{number}",
                 region=number,
                 fsync=policies[min(number, len(policies)) - 1],
-                limits=limits or Limits(segment_bytes_max=SEGMENT_BYTES),
+                limits=limits_of(limits, number),
             )
             self._place(number, config)
         self.links = {pair: Connection(0, pair) for pair in self.pairs}
@@ -296,3 +297,9 @@ class Cluster(Network):
         """Run a checker as at the end of a run."""
         self._look()
         self.checkers[name].at_end(self)
+
+
+def limits_of(limits: Limits | Mapping[int, Limits] | None, number: int) -> Limits:
+    """The limits of this region."""
+    found = limits if limits is None or isinstance(limits, Limits) else limits.get(number)
+    return found or Limits(segment_bytes_max=SEGMENT_BYTES)

@@ -125,6 +125,7 @@ CROSS_CUTTING = frozenset(
         "test_admission",
         "test_containers",
         "test_clusters",
+        "test_bounds",
         "test_convergence",
         "test_crash",
         "test_demo",

@@ -73,6 +73,9 @@ class Publishing:
             stages.drop_through(self._application, self._batch)
             return False
         self._places = [Place(stage) for stage in stages.named(self._application, self._batch, names, context.now_ms)]
+        for place in self._places:
+            for rows in place.stage.rows:
+                rows.bound(context.replica.room)
         if known.batch == self._batch:
             self._ledger = known
             self._require_partitions()
@@ -132,17 +135,23 @@ class Publishing:
         require_writable(context)
         entry_id = ledger_id(context, self._key)
         before = self.added.added + self.added.skipped
+        room = context.replica.room
+        # The rows and the ledger are recovered together, so they are in one batch.
+        room.make_room(room.bytes_max)
+        room.whole = True
         try:
             self._add_rows(context)
         except BulkError:
             if self.added.added + self.added.skipped > before:
                 self._write(context, entry_id)
             raise
+        finally:
+            room.whole = False
         self._ledger.done = self._at == len(self._places)
         self._write(context, entry_id)
 
     def _add_rows(self, context: Context) -> None:
-        rows_left, bytes_left = SLICE_ROWS, SLICE_BYTES
+        rows_left, bytes_left = SLICE_ROWS, min(SLICE_BYTES, context.replica.room.cut_bytes // 4)
         while self._at < len(self._places) and rows_left > 0 and bytes_left > 0:
             place = self._places[self._at]
             part = place.next(rows_left)

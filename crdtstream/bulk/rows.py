@@ -23,6 +23,7 @@ from crdtstream.bulk.errors import INVALID_ARGUMENT, BulkError, require_database
 from crdtstream.commands.streams import TOO_LARGE
 from crdtstream.config import Limits
 from crdtstream.core.effects import Key
+from crdtstream.core.room import Room
 
 SLICE_ROWS: Final = 1_024
 SLICE_BYTES: Final = 256 << 10
@@ -57,7 +58,9 @@ class Rows:
         "id_seqs",
         "keys",
         "ms",
+        "room",
         "skip_lower_ids",
+        "slice_bytes_max",
         "stream_of",
     )
 
@@ -73,9 +76,16 @@ class Rows:
         self.id_seqs = array(U64)
         self.skip_lower_ids = False
         self.checked = 0
+        self.room: Room | None = None
+        self.slice_bytes_max = SLICE_BYTES
         # The last parsed row up to its last value; and the same with the header of that value, by the size of a row.
         self._prefix = b""
         self._beginnings: dict[int, bytes] = {}
+
+    def bound(self, room: Room) -> None:
+        """Make slices so small that two of them fit into a batch, and refuse rows that do not fit into half of one."""
+        self.room = room
+        self.slice_bytes_max = min(SLICE_BYTES, room.cut_bytes // 4)
 
     def has_ids(self) -> bool:
         return len(self.ms) > 0
@@ -100,7 +110,7 @@ class Rows:
         high = min(low + min(rows_max, SCATTERED_ROWS if self.is_scattered() else rows_max), self.count)
         if low >= high:
             return low
-        return max(bisect_right(self.ends, self.start_of(low) + SLICE_BYTES, low, high), low + 1)
+        return max(bisect_right(self.ends, self.start_of(low) + self.slice_bytes_max, low, high), low + 1)
 
     def by_stream(self, low: int, high: int) -> list[tuple[Key, Sequence[int]]]:
         """The rows [low, high) of each stream, in their order."""
@@ -121,10 +131,13 @@ class Rows:
             text = f"column stream_of names stream {max(self.stream_of[low:high])} of {len(self.keys)}"
             raise BulkError(INVALID_ARGUMENT, text)
         index = low
+        row_bytes_max = (
+            limits.entry_bytes_max if self.room is None else min(limits.entry_bytes_max, self.room.bytes_max // 2)
+        )
         for end in self.ends[low:high]:
             if end < start:
                 raise _bad(index, "column ends does not ascend")
-            if not self._is_alike(start, end) or end - start > limits.entry_bytes_max:
+            if not self._is_alike(start, end) or end - start > row_bytes_max:
                 self._check_row(index, start, end, limits)
             start = end
             index += 1
@@ -172,6 +185,9 @@ class Rows:
             raise _bad(index, f"{end - at} bytes follow its last value")
         if size > limits.entry_bytes_max:
             raise _bad(index, TOO_LARGE.removeprefix("ERR "))
+        if self.room is not None and end - start > self.room.bytes_max // 2:
+            text = f"it has {end - start} bytes, more than half of {self.room.bound()}"
+            raise _bad(index, f"{text}: send a smaller row, or raise that limit")
         self._prefix = self.data[start:last]
         self._beginnings = {}
 

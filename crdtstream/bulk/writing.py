@@ -12,15 +12,17 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Final
 
-from crdtstream.bulk.errors import FAILED_PRECONDITION, INVALID_ARGUMENT, refused_as, require_writable
+from crdtstream.bulk.errors import FAILED_PRECONDITION, INVALID_ARGUMENT, BulkError, refused_as, require_writable
 from crdtstream.bulk.rows import Rows
 from crdtstream.clients.context import CommandError, Context
+from crdtstream.commands.room import excess
 from crdtstream.commands.streams import EXHAUSTED, NOT_ABOVE, STRICT_ID, ZERO_ID, minted, top_of
 from crdtstream.core.block import BLOCK_BYTES, BLOCK_ENTRIES, Block
 from crdtstream.core.effects import Key
 from crdtstream.core.encoding import fields_at
 from crdtstream.core.entry_id import ID_MIN, LANE_STRIDE, LIBERAL, STRICT, U64_MAX, EntryId
 from crdtstream.core.replica import Replica
+from crdtstream.core.sizes import EFFECT_BYTES, ENTRY_BYTES, ID_TEXT_BYTES
 
 # Below this many rows of a stream, a block of their own costs more than appending them one by one.
 FEW_ROWS: Final = 4
@@ -52,6 +54,7 @@ class Plan:
 def add_slice(context: Context, rows: Rows, low: int, high: int, added: Added) -> None:
     """Add the validated rows [low, high), or raise BulkError and change nothing."""
     require_writable(context)
+    require_slice_room(context, rows, low, high)
     plans = [plan_of(context, rows, key, indexes) for key, indexes in rows.by_stream(low, high)]
     pieces = rows.pieces(low, high)
     kept = 0
@@ -64,6 +67,24 @@ def add_slice(context: Context, rows: Rows, low: int, high: int, added: Added) -
         added.last_seq = context.replica.applied.counter()
     added.added += kept
     added.skipped += high - low - kept
+
+
+def require_slice_room(context: Context, rows: Rows, low: int, high: int) -> None:
+    """Raise if these rows do not fit into one batch, which every region must take."""
+    room = context.replica.room
+    size = slice_bytes(rows, low, high)
+    if not room.make_room(size):
+        what = f"a slice of {high - low} rows" if high - low > 1 else f"row {low}"
+        raise BulkError(INVALID_ARGUMENT, excess(room, what, size, "send smaller rows"))
+
+
+def slice_bytes(rows: Rows, low: int, high: int) -> int:
+    """An upper bound of what these rows take in a batch."""
+    names = [len(key[1]) for key, _ in rows.by_stream(low, high)]
+    data = rows.start_of(high) - rows.start_of(low)
+    # Each stream may need some blocks, and a hidden key goes first.
+    effects = data // BLOCK_BYTES + 3
+    return data + (ID_TEXT_BYTES + ENTRY_BYTES) * (high - low) + effects * sum([EFFECT_BYTES + name for name in names])
 
 
 # IDs

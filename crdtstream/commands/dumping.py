@@ -27,6 +27,7 @@ from crdtstream.commands.groups import require_admitted
 from crdtstream.commands.idempotence import duration_s_of, entries_max_of, since_ms_of
 from crdtstream.commands.integers import integer
 from crdtstream.commands.renaming import require_copyable
+from crdtstream.commands.room import require_restore_room
 from crdtstream.core.block import BLOCK_BYTES, BLOCK_ENTRIES, Block
 from crdtstream.core.carrying import put_consumers, put_producers
 from crdtstream.core.effects import Key, Position
@@ -270,6 +271,7 @@ class Restoring(Work):
         if expires_ms and expires_ms <= context.now_ms:
             context.replica.delete_stream(key)
             return
+        require_restore_room(context, key, self.filled.count, self.filled.byte_count(), stream)
         write(context, key, stream, self.filled)
         if expires_ms:
             context.replica.set_expiry(key, expires_ms)
@@ -291,9 +293,9 @@ def error_of(fault: DumpFault, bytes_max: int) -> str:
 
 def expansion_max(context: Context) -> int:
     """What a payload may become: a batch that every region takes, in memory that is free."""
-    limits = context.limits
-    free = limits.memory_bytes_max - context.about.memory_bytes if limits.memory_bytes_max else limits.batch_bytes_max
-    return max(0, min(free, limits.batch_bytes_max))
+    limits, batch_bytes = context.limits, context.replica.room.bytes_max
+    free = limits.memory_bytes_max - context.about.memory_bytes if limits.memory_bytes_max else batch_bytes
+    return max(0, min(free, batch_bytes))
 
 
 class Filled(Sink):
@@ -302,13 +304,13 @@ class Filled(Sink):
     def __init__(self, entries_max: int, size_max: int) -> None:
         self._entries_max = entries_max
         self._size_max = size_max
-        self._count = 0
+        self.count = 0
         self._full: list[Columns] = []
         self._last = Columns()
 
     def add(self, entry_id: EntryId, fields: list[bytes]) -> None:
-        self._count += 1
-        if self._count > self._entries_max:
+        self.count += 1
+        if self.count > self._entries_max:
             raise CommandError(
                 f"ERR the payload has more than {self._entries_max} entries; RESTORE accepts at most copy_entries_max ="
                 f" {self._entries_max}: raise that limit, or trim the stream"
@@ -321,13 +323,16 @@ class Filled(Sink):
             self._last = Columns()
         self._last.add(entry_id, encode_entry(entry_id, fields))
 
+    def byte_count(self) -> int:
+        return sum([columns.byte_count for columns in [*self._full, self._last]])
+
     def clear(self) -> None:
         self._full.clear()
         self._last = Columns()
 
     def put(self, replica: Replica, key: Key) -> None:
         self._last.close()
-        for columns in [*self._full, self._last] if self._count else []:
+        for columns in [*self._full, self._last] if self.count else []:
             replica.add_block(key, columns.block(replica.applied.counter() + 1))
 
 

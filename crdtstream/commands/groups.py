@@ -16,6 +16,7 @@ from crdtstream.clients.command import Command, help_row, keys_at
 from crdtstream.clients.context import CommandError, Context, Reply, Waiter, shown
 from crdtstream.commands import arguments
 from crdtstream.commands.integers import integer
+from crdtstream.commands.room import require_name
 from crdtstream.core import effects as fx
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Key, Position
 from crdtstream.core.entry_id import ID_MIN, EntryId
@@ -149,6 +150,8 @@ def xgroup_create(context: Context, client: Client, argv: list[bytes]) -> Reply:
     start = seen_now(context, stream) if argv[4] == b"$" else Position(arguments.parse_entry_id(argv[4]))
     if stream is not None and argv[3] in stream.groups:
         raise CommandError(BUSY)
+    require_name(context, "group", argv[3])
+    require_name(context, "key", argv[2])
     admission = context.cluster.admission
     if admission is not None and not admission.admitted:
         admission.want()

@@ -20,6 +20,7 @@ from crdtstream.clients.context import CommandError, Context, Reply
 from crdtstream.clients.notifications import GENERIC
 from crdtstream.commands.groups import require_admitted
 from crdtstream.commands.integers import integer
+from crdtstream.commands.room import require_copy_room, require_room, swap_bytes
 from crdtstream.core.carrying import Carried, copy_whole, put
 from crdtstream.core.copying import copy_stream
 from crdtstream.core.effects import Key
@@ -62,6 +63,7 @@ def renamed(context: Context, source: Key) -> Stream:
 
 def move(context: Context, stream: Stream, source: Key, target: Key) -> None:
     require_copyable(context, stream)
+    require_copy_room(context, stream, target)
     copy_stream(context.replica, stream, target)
     context.replica.delete_stream(source)
     context.notifications.note(GENERIC, b"rename_from", source)
@@ -87,9 +89,17 @@ def copy(context: Context, client: Client, argv: list[bytes]) -> Reply:
         return replies.ZERO
     require_copyable(context, stream)
     require_admitted_for(context, [stream])
-    copy_whole(context.replica, stream, target)
+    copy_carried(context, stream, target)
     context.notifications.note(GENERIC, b"copy_to", target)
     return replies.ONE
+
+
+def copy_carried(context: Context, stream: Stream, target: Key) -> None:
+    """Copy the stream with its groups and producers, if that fits into a batch."""
+    carried = Carried(stream)
+    require_copy_room(context, stream, target, carried)
+    copy_stream(context.replica, stream, target)
+    put(context.replica, target, carried)
 
 
 def move_to_database(context: Context, client: Client, argv: list[bytes]) -> Reply:
@@ -102,7 +112,7 @@ def move_to_database(context: Context, client: Client, argv: list[bytes]) -> Rep
         return replies.ZERO
     require_copyable(context, stream)
     require_admitted_for(context, [stream])
-    copy_whole(context.replica, stream, target)
+    copy_carried(context, stream, target)
     context.replica.delete_stream(source)
     context.notifications.note(GENERIC, b"move_from", source)
     context.notifications.note(GENERIC, b"move_to", target)
@@ -134,6 +144,7 @@ def require_swappable(context: Context, one: int, other: int) -> None:
             f" copy_entries_max = {entries_max}: raise that limit, or trim the streams"
         )
     require_admitted_for(context, [stream for stream in streams if stream is not None])
+    require_room(context, "the swap of the databases", swap_bytes(context, one, other), "trim the streams")
 
 
 def require_admitted_for(context: Context, streams: list[Stream]) -> None:

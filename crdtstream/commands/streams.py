@@ -15,6 +15,7 @@ from crdtstream.commands.adding import NewId, parse_add
 from crdtstream.commands.arguments import COUNT_ALL
 from crdtstream.commands.integers import integer
 from crdtstream.commands.removing import trim
+from crdtstream.commands.room import require_entry_room
 from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import (
     ID_MAX,
@@ -28,6 +29,7 @@ from crdtstream.core.entry_id import (
     mint_at,
     mint_plain,
 )
+from crdtstream.core.sizes import FIELD_BYTES
 from crdtstream.core.stream import Stream
 from crdtstream.protocols import replies
 
@@ -87,7 +89,10 @@ def add(context: Context, key: Key, entry_id: EntryId, fields: list[bytes]) -> b
         size += len(field)
     if size > context.limits.entry_bytes_max:
         raise CommandError(TOO_LARGE)
-    return context.replica.add_entry(key, entry_id, fields) + replies.CRLF
+    replica = context.replica
+    if size + FIELD_BYTES * len(fields) + len(key[1]) > replica.room.small_bytes:
+        require_entry_room(context, key, fields)
+    return replica.add_entry(key, entry_id, fields) + replies.CRLF
 
 
 def top_of(context: Context, key: Key) -> EntryId:

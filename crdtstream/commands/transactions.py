@@ -27,6 +27,7 @@ from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, keys_from
 from crdtstream.clients.context import CommandError, Context, Reply
 from crdtstream.clients.transaction import Transaction
+from crdtstream.commands.room import require_transaction_room
 from crdtstream.protocols import replies
 
 NOPERM = (
@@ -70,7 +71,14 @@ def execute(context: Context, client: Client, argv: list[bytes]) -> Reply:
         raise CommandError(EXECABORT)
     if changed:
         return replies.null_array(client.protocol)
-    return replies.array([answer(context, client, command, request) for command, request in transaction.requests])
+    require_transaction_room(context, client, transaction.requests, transaction.byte_count)
+    room = context.replica.room
+    room.whole = True
+    try:
+        answers = [answer(context, client, command, request) for command, request in transaction.requests]
+    finally:
+        room.whole = False
+    return replies.array(answers)
 
 
 def watched_changed(context: Context, client: Client) -> bool:

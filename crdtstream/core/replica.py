@@ -35,6 +35,9 @@ from crdtstream.core.expiry import VOID_EXPIRY
 from crdtstream.core.group import Group
 from crdtstream.core.keyspace import Keyspace
 from crdtstream.core.origin_meta import OriginMeta
+from crdtstream.core.removal_parts import PIECE_BYTES, parts_of
+from crdtstream.core.room import Room
+from crdtstream.core.sizes import EFFECT_BYTES, ENTRY_BYTES, effect_bytes
 from crdtstream.core.stream import Stream
 from crdtstream.core.whole_state import WholeState
 
@@ -66,6 +69,7 @@ class Replica:
         "keyspace",
         "lane",
         "prepared",
+        "room",
     )
 
     def __init__(self, slot: int) -> None:
@@ -73,6 +77,7 @@ class Replica:
         self.changed = Changed()
         self.applied = Applied(slot, self.keyspace, self.changed)
         self.prepared = 0
+        self.room = Room()
         self.expired_keys = 0
         self._effects: list[Effect] = []
         self._facts: list[StampedFact] = []
@@ -105,7 +110,9 @@ class Replica:
         meta = stream.metas.of(slot)
         name = id_reply(self._id_writer.text(entry_id))
         tree = stream.trees.of(slot)
-        block = tree.append(entry_id, counter, encode_named(name, fields))
+        entry = encode_named(name, fields)
+        block = tree.append(entry_id, counter, entry)
+        self.room.open_bytes += len(entry) + ENTRY_BYTES
         self._note_added(key, meta, counter, block, 1)
         stream.note_added(slot, tree, meta, counter, entry_id, 1)
         return name
@@ -123,6 +130,7 @@ class Replica:
             self._note_added(key, meta, counter, block, high - low)
             counter += high - low
             low = high
+        self.room.open_bytes += len(burst.data) + ENTRY_BYTES * burst.count
         vector.advance(slot, counter - 1)
         stream.note_added(slot, tree, meta, counter - 1, burst.last_id(), burst.count)
 
@@ -154,6 +162,7 @@ class Replica:
             last.grow(count)
         else:
             effects.append(fx.EntriesAdded(key, first, before, block, block.count - count, block.count))
+            self.room.open_bytes += EFFECT_BYTES + len(key[1])
         meta.count(first, before, count)
 
     def _fact_since(self, counter: int) -> bool:
@@ -191,7 +200,9 @@ class Replica:
         if max_deleted is not None:
             max_deleted = max(max_deleted, stream.metas.of(self.applied.slot).removed_id)
         before = stream.length
-        self._prepare(fx.EntriesRemoved(key, ranges, trimmed, max_deleted, references))
+        for some, others in parts_of(ranges, references or {}, self.room.cut_bytes // PIECE_BYTES):
+            self._prepare(fx.EntriesRemoved(key, some, trimmed, max_deleted, others))
+            self.room.ease()
         return before - stream.length
 
     def delete_stream(self, key: Key) -> bool:
@@ -257,6 +268,7 @@ class Replica:
         if not self._effects:
             self._first = counter
         self._effects.append(effect)
+        self.room.open_bytes += effect_bytes(effect)
         applied.apply(applied.slot, counter, applied.vector, effect)
         applied.vector.advance(applied.slot, counter + effect.width - 1)
 
@@ -292,6 +304,7 @@ class Replica:
             gone = self.applied.members.is_evicted(slot) or expires_ms + takeover_ms < self.keyspace.now_ms
             if gone or region_of(slot) == region_of(self.applied.slot):
                 self.freshen(key)
+                self.room.ease()
             else:
                 self.keyspace.deadlines.look(key, expires_ms + takeover_ms)
 
@@ -317,6 +330,7 @@ class Replica:
             for dirty in list(self.changed.dirty):
                 if dirty in self.changed.dirty:
                     self._acknowledge(dirty)
+                    self.room.ease()
 
     def _acknowledge(self, dirty: tuple[Key, bytes]) -> None:
         self.changed.take_dirty(dirty)
@@ -327,8 +341,14 @@ class Replica:
             return
         runs = group.new_runs(stream.trees)
         if runs:
-            self._commit(fx.Acknowledged(key, name, sorted(group.creates), runs))
+            self._acknowledge_runs(key, name, sorted(group.creates), runs)
             self.changed.take_dirty(dirty)
+
+    def _acknowledge_runs(self, key: Key, name: bytes, creates: list[Dot], runs: dict[int, list[Interval]]) -> None:
+        """Prepare these runs, in parts where they are very many."""
+        for _, some in parts_of({}, runs, self.room.cut_bytes // PIECE_BYTES):
+            self._commit(fx.Acknowledged(key, name, creates, some))
+            self.room.ease()
 
     # Prepare: local facts
 
@@ -363,6 +383,7 @@ class Replica:
         if self._effects:
             batch = Batch(applied.slot, self._first, applied.counter(), applied.take_news(), self._effects)
             self._effects = []
+            self.room.open_bytes = 0
         facts = self._facts
         self._facts = []
         return Taken(batch, facts, applied.counter())
@@ -390,5 +411,6 @@ class Replica:
         self.applied.replace(state, position)
 
     def check(self) -> None:
+        self.room.check()
         self.keyspace.check()
         self.applied.check()

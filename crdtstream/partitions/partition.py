@@ -252,9 +252,12 @@ class Partition:
             return 0
         ranges: dict[int, list[CounterRange]] = {}
         found: list[NewMessage] = []
+        # They are in one batch, after which the next ones follow.
+        bytes_left = self._replica.room.cut_bytes
         for slot, block, index in self._stale(stream):
             message = message_at(block, index)
-            if message is not None and len(found) < count_max:
+            if message is not None and len(found) < count_max and bytes_left > 0:
+                bytes_left -= size_of(message)
                 found.append(NewMessage(self.number, message.key, message.value))
                 counter = block.counter_at(index)
                 ranges.setdefault(slot, []).append((counter, counter))

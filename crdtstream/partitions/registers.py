@@ -19,8 +19,9 @@ from crdtstream.core.effects import Key
 from crdtstream.core.encoding import entry_fields
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, mint
 from crdtstream.core.replica import Replica
+from crdtstream.core.sizes import RANGE_BYTES, entry_bytes
 from crdtstream.core.stream import Stream
-from crdtstream.partitions.values import UNWRITABLE, Refused
+from crdtstream.partitions.values import LIMIT, UNWRITABLE, Refused
 
 NAME: Final = b"row"
 VALUE: Final = b"value"
@@ -86,7 +87,11 @@ class Registers:
         if entry_id is None:
             raise Refused(UNWRITABLE, f"the stream {self._key[1]!r} has exhausted its IDs: delete it")
         seen = self._rows.get(name, [])
-        replica.add_entry(self._key, entry_id, [NAME, name, VALUE, value])
+        row = [NAME, name, VALUE, value]
+        size = entry_bytes(self._key[1], row) + RANGE_BYTES * len(seen)
+        if not replica.room.make_room(size):
+            raise Refused(LIMIT, f"the value has {size} bytes, more than {replica.room.bound()}: make it smaller")
+        replica.add_entry(self._key, entry_id, row)
         self._rows[name] = [Written(entry_id, applied.slot, applied.counter(), value)]
         self._remove(seen)
 

@@ -15,8 +15,11 @@ from typing import Any, Final, Protocol
 
 from crdtstream.clients.cluster import Home
 from crdtstream.clients.context import Context
+from crdtstream.commands.room import excess
+from crdtstream.core.copy_sizes import blocks_bytes
 from crdtstream.core.epochs import Epoch
 from crdtstream.core.replica import Replica
+from crdtstream.core.room import Room
 from crdtstream.partitions import calls
 from crdtstream.partitions.coordinator import Coordinator, Membership
 from crdtstream.partitions.keys import documents_key, stream_of, streams_key
@@ -25,6 +28,7 @@ from crdtstream.partitions.registers import Registers
 from crdtstream.partitions.state import StreamState
 from crdtstream.partitions.values import (
     INVALID,
+    LIMIT,
     MOVED,
     UNKNOWN_STREAM,
     UNREACHABLE,
@@ -38,6 +42,7 @@ from crdtstream.partitions.values import (
 from crdtstream.protocols.call_rows import CallRow as Row
 from crdtstream.protocols.call_rows import pack, unpack
 from crdtstream.protocols.columns import CodecError
+from crdtstream.replication.bounds import MESSAGE_BYTES_MAX
 from crdtstream.replication.forwarding import Forwarding
 from crdtstream.replication.progress import ProgressTable
 
@@ -50,8 +55,10 @@ RENUMBERED_MAX: Final = 1_000
 PARTITIONS_MAX: Final = 1_000
 RETENTION_MS_MAX: Final = 1 << 47
 ID_BYTES_MAX: Final = 255
-# A forwarded call must fit into a message together with other content.
-MESSAGE_SHARE: Final = 2
+# The longest name of a partition's stream; an entry besides key and value; a stamp in a reply.
+PARTITION_NAME: Final = bytes(2 * ID_BYTES_MAX)
+MESSAGE_BYTES: Final = 256
+STAMP_BYTES: Final = 32
 
 
 class Links(Protocol):
@@ -250,7 +257,7 @@ class PartitionedStreams:
             self._replies.append((number, [True, self._perform(served, row)]))
             return number
         payload = pack(row)
-        bytes_max = self._context.limits.message_bytes_max // MESSAGE_SHARE
+        bytes_max = self._links.forwarding.payload_max(home, self._context.limits.message_bytes_max)
         if len(payload) > bytes_max:
             text = f"a call to the home region is limited to {bytes_max} bytes: send fewer messages at once"
             raise Refused(INVALID, text)
@@ -272,16 +279,20 @@ class PartitionedStreams:
 
     def serve_arrived(self) -> None:
         """Carry out the calls that other regions have forwarded here."""
-        for call in self._links.forwarding.take_arrived():
-            self._links.forwarding.answer(call, pack(self._serve(call.payload)))
+        forwarding = self._links.forwarding
+        for call in forwarding.take_arrived():
+            bytes_max = forwarding.reply_max(call.link, self._context.limits.message_bytes_max)
+            forwarding.answer(call, fitting(pack(self._serve(call.payload, bytes_max)), bytes_max))
+            self._replica.room.ease()
 
-    def _serve(self, payload: bytes) -> Row:
+    def _serve(self, payload: bytes, bytes_max: int = MESSAGE_BYTES_MAX) -> Row:
         prepared = self._replica.prepared
         try:
             row = unpack(payload)
             served = self._served_of(row[1])
             if served.state.home() != self._context.settings.config.region:
                 raise Refused(MOVED, f"the home of the stream is region {served.state.home()} now: try again")
+            require_answerable(row, bytes_max)
             return [True, self._perform(served, row)]
         except Refused as refused:
             return calls.refusal_row(refused)
@@ -297,7 +308,9 @@ class PartitionedStreams:
             served.state.raise_epoch()
         operation, arguments = row[0], row[2:]
         if operation == calls.PUT:
-            return calls.stamp_rows(put(served.state, calls.messages_in(arguments[0])))
+            messages = calls.messages_in(arguments[0])
+            require_batch_room(self._replica.room, messages)
+            return calls.stamp_rows(put(served.state, messages))
         return coordinate(served.coordinator, operation, arguments)
 
     def _require_writable(self) -> None:
@@ -358,8 +371,8 @@ class PartitionedStreams:
             if served.awaited < UPKEEPS_AWAITED or self._is_alive(served) or not served.state.can_raise():
                 return False
             served.state.raise_epoch()
-        while served.state.partitions()[number].renumber(RENUMBERED_MAX) == RENUMBERED_MAX:
-            pass
+        while served.state.partitions()[number].renumber(RENUMBERED_MAX):
+            self._replica.room.ease()
         return True
 
     def _is_alive(self, served: Served) -> bool:
@@ -395,6 +408,31 @@ class PartitionedStreams:
 
 
 NOT_REACHED: Final[Row] = [False, UNREACHABLE, "the home region of the stream cannot be reached: try again"]
+
+
+def require_batch_room(room: Room, messages: list[NewMessage]) -> None:
+    """The messages of one call are numbered in one batch, which every region must take."""
+    size = sum([len(message.value) + len(message.key or b"") + MESSAGE_BYTES for message in messages])
+    partitions = len({message.partition for message in messages})
+    size = blocks_bytes(len(messages), size, partitions, PARTITION_NAME)
+    if not room.make_room(size):
+        raise Refused(LIMIT, excess(room, "what is put", size, "send fewer or smaller messages at once"))
+
+
+def require_answerable(row: Row, bytes_max: int) -> None:
+    """A put is answered with a stamp for each message, so what cannot be answered is not carried out."""
+    if row[0] == calls.PUT and STAMP_BYTES * len(row[2]) > bytes_max:
+        raise Refused(LIMIT, f"{len(row[2])} messages cannot be answered in {bytes_max} bytes: send fewer at once")
+
+
+def fitting(reply: bytes, bytes_max: int) -> bytes:
+    """The reply, or that it is too large for the link."""
+    if len(reply) <= bytes_max:
+        return reply
+    text = (
+        f"the reply of the home region has {len(reply)} bytes, and the link takes {bytes_max}: raise message_bytes_max"
+    )
+    return pack([False, LIMIT, text])
 
 
 def put(state: StreamState, messages: list[NewMessage]) -> list[Any]:

@@ -77,6 +77,7 @@ __all__ = [
     "encode_stable",
     "encode_staged",
     "encode_start",
+    "fact_records",
 ]
 
 FORMAT_VERSION: Final = 3
@@ -89,6 +90,9 @@ OLDEST_SENT: Final = 3
 # Entries of at least this size together are not copied to be encoded, and pieces of less on average are joined first.
 _LARGE_BYTES: Final = 4096
 _PART_BYTES_MIN: Final = 2048
+
+# Facts of a turn that take more are several records.
+FACTS_BYTES_MAX: Final = 64 << 20
 
 # Kinds of log records.
 BATCH: Final = 1
@@ -217,6 +221,15 @@ def encode_facts(facts: list[tuple[int, LocalFact]], through: int) -> bytes:
     for stamp, fact in facts:
         write_fact(writer, stamp, fact)
     return writer.getvalue()
+
+
+def fact_records(facts: list[tuple[int, LocalFact]], through: int) -> list[bytes]:
+    """The facts of a turn as one record, or as several if they are large, because a record is shorter than 4 GiB."""
+    whole = encode_facts(facts, through)
+    if len(whole) <= FACTS_BYTES_MAX or len(facts) == 1:
+        return [whole]
+    middle = len(facts) // 2
+    return fact_records(facts[:middle], through) + fact_records(facts[middle:], through)
 
 
 def decode_facts(payload: bytes) -> tuple[list[tuple[int, LocalFact]], int]:

@@ -131,7 +131,7 @@ class Exchange:
             self.forwarding.hear_answer(link_id, answer.number, answer.payload)
 
     def _hear_birth(self, row: BirthRow) -> None:
-        self.birth.hear(row.slot, row.count, self._turn)
+        self.birth.hear(row.slot, row.count, self._turn, row.batch_bytes_max)
         if row.founder and self._may_found(row.slot):
             self.birth.found(row.slot, self._turn)
 

@@ -7,9 +7,10 @@ slots). `_covered` is what the peer has applied or was sent here; it may lag for
 peer over another link. When a slot stops being direct, batches may be missing from what was sent, so the peer asks for
 a restart with its vector, and the cursor goes back to the first record that this vector lacks.
 
-A reader is **behind** when the log was cut before its cursor or is damaged there, or when the cursor reaches a join
-that brought effects the peer lacks (see history.py). It is then sent nothing until the peer covers what is missing or
-has received a full state transfer.
+A reader is **behind** when the log was cut before its cursor or is damaged there, when the cursor reaches a join that
+brought effects the peer lacks (see history.py), or a batch that is larger than what the peer takes: one of a region
+that did not know the peer, or of a release that knew no bound. It is then sent nothing
+until the peer covers what is missing or has received a full state transfer.
 
 The window is open while the bytes sent since the last restart exceed the bytes consumed by less than `window_bytes`, so
 one batch can always be sent, whatever its size. A restart opens a new window, because the old one may be full of
@@ -24,6 +25,7 @@ from crdtstream.core.causality import VersionVector
 from crdtstream.protocols.codec import BATCH, JOINED, decode_joined
 from crdtstream.protocols.log_port import LogRecord
 from crdtstream.replication import wire_pb2 as wire
+from crdtstream.replication.bounds import BATCH_BYTES_MAX
 from crdtstream.replication.history import History, fills
 
 READS_MAX = 2
@@ -47,8 +49,10 @@ class Feed:
         "_sent_bytes",
         "_split",
         "_window_bytes",
+        "batch_bytes_max",
         "behind",
         "direct",
+        "oversized",
         "restart",
     )
 
@@ -58,6 +62,9 @@ class Feed:
         self.direct: frozenset[int] = frozenset()
         self.restart = 0
         self.behind = False
+        # What the peer takes, and the batches that are larger.
+        self.batch_bytes_max = BATCH_BYTES_MAX
+        self.oversized = VersionVector()
         self._covered = VersionVector()
         self._cursor = 0
         self._read: list[LogRecord] = []
@@ -87,12 +94,20 @@ class Feed:
         self._split = b""
 
     def catch_up(self) -> bool:
-        """Resume from the log if it now holds everything that the peer lacks."""
+        """Resume from the log if it now holds everything that the peer lacks, in batches that it takes."""
+        if not self._covered.descends(self.oversized):
+            return False
         position = self._history.position_for(self._covered, self.direct)
         if position is not None:
             self._cursor = position
             self.behind = False
         return position is not None
+
+    def needed(self) -> VersionVector:
+        """Return the vector that the peer must cover to be served from the log."""
+        needed = self._history.needed()
+        needed.merge(self.oversized)
+        return needed
 
     def resume_after(self, position: int, vector: VersionVector) -> None:
         """Resume behind a full state transfer: the peer was sent the state at this log position and vector."""
@@ -208,9 +223,15 @@ class Feed:
             self._cursor += 1
 
     def _claim(self, position: int, payload: bytes, own_slot: int) -> bool:
-        """Return whether this batch is due; if so, mark it as covered."""
+        """Return whether this batch is due; if so, mark it as covered. One that the peer never takes ends the reading:
+        the peer needs a state that has it.
+        """
         slot, last = self._history.head(position, payload)
         if not self._is_due(slot, last, own_slot):
+            return False
+        if len(payload) > self.batch_bytes_max:
+            self.oversized.advance(slot, last)
+            self.fall_behind()
             return False
         self._covered.advance(slot, last)
         return True

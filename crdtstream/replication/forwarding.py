@@ -13,6 +13,8 @@ from crdtstream.replication import wire_pb2 as wire
 
 # What a call or a reply costs in a message besides its payload, about.
 OVERHEAD_BYTES: Final = 16
+# A call must fit into a message together with other content.
+MESSAGE_SHARE: Final = 2
 # Of a reply whose turn has not ended.
 UNSEALED: Final = -1
 
@@ -44,7 +46,7 @@ class Forwarding:
     back, None if nothing did.
     """
 
-    __slots__ = ("_calls", "_last", "_waiting", "answers", "arrived", "replies")
+    __slots__ = ("_bounds", "_calls", "_last", "_waiting", "answers", "arrived", "replies")
 
     def __init__(self) -> None:
         self.arrived: list[Arrived] = []
@@ -54,6 +56,25 @@ class Forwarding:
         self._waiting: dict[int, tuple[int, int]] = {}
         self._calls: dict[int, list[Queued]] = {}
         self.answers: dict[int, list[Queued]] = {}
+        # Link -> the peer's region, and the size of a message that it takes.
+        self._bounds: dict[int, tuple[int, int]] = {}
+
+    # Bounds
+
+    def bound(self, link: int, region: int, message_bytes_max: int) -> None:
+        """The region at the other end of this link takes messages of this size."""
+        self._bounds[link] = (region, message_bytes_max)
+
+    def payload_max(self, region: int, message_bytes_max: int) -> int:
+        """The size of a call to that region, which must fit into a message, here of at most this size, together with
+        other content.
+        """
+        taken = [size for other, size in self._bounds.values() if other == region]
+        return min([message_bytes_max, *taken]) // MESSAGE_SHARE
+
+    def reply_max(self, link: int, message_bytes_max: int) -> int:
+        """The same for a reply over this link."""
+        return min(message_bytes_max, self._bounds.get(link, (0, message_bytes_max))[1]) // MESSAGE_SHARE
 
     # Own calls
 
@@ -105,16 +126,21 @@ class Forwarding:
     # Links
 
     def fill(self, message: wire.Message, link: int, bytes_max: int, served_position: int) -> None:
-        """Add what may go out over this link: at least one of each kind, and about `bytes_max` together at most."""
-        for one in take_due(self._calls, link, bytes_max, served_position):
+        """Add what may go out over this link: about `bytes_max` together at most, or one that is larger."""
+        calls = take_due(self._calls, link, bytes_max, served_position)
+        for one in calls:
             message.calls.add(number=one.number, payload=one.payload)
-        for one in take_due(self.answers, link, bytes_max, served_position):
+            bytes_max -= len(one.payload) + OVERHEAD_BYTES
+        if calls and bytes_max <= 0:
+            return
+        for one in take_due(self.answers, link, bytes_max, served_position, bool(calls)):
             message.answers.add(number=one.number, payload=one.payload)
 
     def leave(self, link: int) -> None:
         """The link is closed: what was asked over it stays without a reply."""
         self._calls.pop(link, None)
         self.answers.pop(link, None)
+        self._bounds.pop(link, None)
         self.arrived = [call for call in self.arrived if call.link != link]
         for number in [number for number, (asked, _) in self._waiting.items() if asked == link]:
             self._end(number, None)
@@ -125,14 +151,17 @@ class Forwarding:
                 assert one.number not in self._waiting or self._waiting[one.number][0] == link, "a call on two links"
 
 
-def take_due(queues: dict[int, list[Queued]], link: int, bytes_max: int, served_position: int) -> list[Queued]:
+def take_due(
+    queues: dict[int, list[Queued]], link: int, bytes_max: int, served_position: int, together: bool = False
+) -> list[Queued]:
+    """The first ones that fit; one that does not may go unless it goes `together` with others."""
     waiting = queues.get(link)
     if not waiting:
         return []
     count = 0
     for one in waiting:
         bytes_max -= len(one.payload) + OVERHEAD_BYTES
-        if one.position == UNSEALED or one.position > served_position or (count and bytes_max < 0):
+        if one.position == UNSEALED or one.position > served_position or ((count or together) and bytes_max < 0):
             break
         count += 1
     due = waiting[:count]

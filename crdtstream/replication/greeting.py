@@ -19,6 +19,7 @@ from crdtstream.config import NAME_CHARACTERS_MAX, Config
 from crdtstream.core.causality import REGION_MAX, VersionVector, no_origins, region_of
 from crdtstream.protocols.codec import FORMAT_VERSION, OLDEST_SENT
 from crdtstream.replication import wire_pb2 as wire
+from crdtstream.replication.bounds import own_bounds
 from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.progress import GrownRow
 
@@ -72,14 +73,20 @@ def make_hello(
         births=birth_rows(birth),
         predecessors=birth.predecessors(),
         replaces=config.replace,
+        bounds=own_bounds(config.limits),
     )
 
 
 def birth_rows(birth: Birth) -> list[wire.BirthRow]:
     founders = birth.founders_left()
     slots = sorted({*birth.counts, *founders})
-    counts = birth.counts
-    return [wire.BirthRow(slot=slot, count=counts.get(slot, 0) & COUNT_MAX, founder=slot in founders) for slot in slots]
+    counts, bound = birth.counts, birth.bounds.of
+    return [
+        wire.BirthRow(
+            slot=slot, count=counts.get(slot, 0) & COUNT_MAX, founder=slot in founders, batch_bytes_max=bound(slot)
+        )
+        for slot in slots
+    ]
 
 
 def vector_rows(vector: VersionVector) -> list[wire.VectorRow]:

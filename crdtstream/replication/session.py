@@ -30,6 +30,7 @@ from crdtstream.config import Config
 from crdtstream.core.causality import VersionVector
 from crdtstream.protocols.codec import CodecError, decode_header
 from crdtstream.replication import wire_pb2 as wire
+from crdtstream.replication.bounds import PeerBounds
 from crdtstream.replication.feed import Apart, Feed
 from crdtstream.replication.greeting import (
     WireError,
@@ -50,6 +51,7 @@ from crdtstream.replication.heard import Heard
 from crdtstream.replication.intake import Intake
 from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.progress import ProgressRow
+from crdtstream.replication.shared import NOTHING, Shared
 from crdtstream.replication.states import (
     ANSWERING,
     CLOSED,
@@ -83,6 +85,7 @@ class Session:
     __slots__ = (
         "_asked_direct",
         "_births_told",
+        "_bounds",
         "_deferred_told",
         "_feed",
         "_heard_ms",
@@ -126,6 +129,7 @@ class Session:
         self.vector_then = VersionVector()
         self.opened_ms = now_ms
         self._link = link
+        self._bounds = PeerBounds()
         self._feed = Feed(view.history, limits.window_bytes)
         self._intake = Intake(limits.batch_bytes_max)
         self.handover = Handover(self._feed, link)
@@ -134,7 +138,7 @@ class Session:
         self._neighbours_told = 0
         self._leaving_told = False
         self._asked_direct: list[int] = []
-        self._shared: dict[int, _Shared] = {}
+        self._shared: dict[int, Shared] = {}
         self._reported_bytes = 0
         self._heard_ms = now_ms
         self._sent_ms = now_ms
@@ -243,6 +247,9 @@ class Session:
         self.founders = [row.slot for row in hello.births if row.founder]
         self.replaces = hello.replaces
         self.vector_then = to_vector(hello.vector)
+        self._bounds = PeerBounds(hello.bounds)
+        self._feed.batch_bytes_max = self._bounds.batch_bytes_max
+        view.forwarding.bound(self._link, self.peer_region, self._bounds.message_bytes_max)
         self._serve_from(self.vector_then, to_slots(hello.direct_slots), 0, view.transfers)
         heard.own_counter = self.vector_then.get(view.replica.applied.slot)
         heard.births += hello.births
@@ -285,10 +292,10 @@ class Session:
         if told is not None and (self._feed.behind or view.transfers.running):
             self.handover.heard_progress(view.transfers)
 
-    def _shared_of(self, slot: int) -> _Shared:
+    def _shared_of(self, slot: int) -> Shared:
         shared = self._shared.get(slot)
         if shared is None:
-            shared = self._shared[slot] = _Shared()
+            shared = self._shared[slot] = Shared()
         return shared
 
     # Said
@@ -319,6 +326,7 @@ class Session:
         return make_hello(view.settings.config, view.birth, view.replica.applied.vector, view.direct, view.versions)
 
     def _fill(self, message: wire.Message, view: View, bytes_max: int, now_ms: int, apart: list[bytes] | None) -> bool:
+        bytes_max = min(bytes_max, self._bounds.message_bytes)
         self._fill_met(message, view.birth)
         self._fill_deferred(message, view)
         self._fill_leaving(message, view)
@@ -379,7 +387,7 @@ class Session:
         unreported = self._intake.consumed_bytes - self._reported_bytes
         rows, urgent = self._changed_rows(view)
         # Report before the window fills: a quarter of it leaves time for the report to travel.
-        urgent = urgent or unreported * 4 >= limits.window_bytes
+        urgent = urgent or unreported * 4 >= min(limits.window_bytes, self._bounds.window_bytes)
         rides = said or _passed(self._progress_ms, now_ms, PROGRESS_INTERVAL_MS)
         due = urgent or (rides and (unreported > 0 or bool(rows)))
         empty = said and not message.ListFields()
@@ -400,7 +408,7 @@ class Session:
         rows: list[ProgressRow] = []
         urgent = False
         for slot, durable, applied, life in self._progress_rows(view):
-            shared = self._shared.get(slot, _NOTHING)
+            shared = self._shared.get(slot, NOTHING)
             if durable == shared.durable and applied == shared.applied and life <= shared.life:
                 continue
             grown = durable.beyond(shared.durable)
@@ -464,27 +472,6 @@ class Session:
         for shared in self._shared.values():
             shared.durable.check()
             shared.applied.check()
-
-
-class _Shared:
-    """What both sides of the link know about one member other than the two."""
-
-    __slots__ = ("applied", "durable", "life")
-
-    def __init__(self) -> None:
-        self.durable = VersionVector()
-        self.applied = VersionVector()
-        self.life = 0
-
-    def add(self, durable: VersionVector | None, applied: VersionVector | None, life: int) -> None:
-        if durable is not None:
-            self.durable.merge(durable)
-        if applied is not None:
-            self.applied.merge(applied)
-        self.life = max(self.life, life)
-
-
-_NOTHING = _Shared()
 
 
 def take_met(met: wire.Met, heard: Heard) -> None:

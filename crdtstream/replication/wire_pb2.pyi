@@ -235,7 +235,7 @@ Global___VectorRow: _TypeAlias = VectorRow  # noqa: Y015
 @_typing.final
 class BirthRow(_message.Message):
     """An origin that may be active, the number of origins that its region had before it, and whether it founded the
-    cluster.
+    cluster. `batch_bytes_max` is the largest batch that it takes; 0: not known, as from the release before.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -243,23 +243,53 @@ class BirthRow(_message.Message):
     SLOT_FIELD_NUMBER: _builtins.int
     COUNT_FIELD_NUMBER: _builtins.int
     FOUNDER_FIELD_NUMBER: _builtins.int
+    BATCH_BYTES_MAX_FIELD_NUMBER: _builtins.int
     slot: _builtins.int
     count: _builtins.int
     founder: _builtins.bool
+    batch_bytes_max: _builtins.int
     def __init__(
         self,
         *,
         slot: _builtins.int = ...,
         count: _builtins.int = ...,
         founder: _builtins.bool = ...,
+        batch_bytes_max: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "founder", b"founder", "slot", b"slot"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_bytes_max", b"batch_bytes_max", "count", b"count", "founder", b"founder", "slot", b"slot"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___BirthRow: _TypeAlias = BirthRow  # noqa: Y015
+
+@_typing.final
+class Bounds(_message.Message):
+    """What the sender takes over this link; 0, or no such message, as from the release before: the default of that setting."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGE_BYTES_MAX_FIELD_NUMBER: _builtins.int
+    WINDOW_BYTES_FIELD_NUMBER: _builtins.int
+    BATCH_BYTES_MAX_FIELD_NUMBER: _builtins.int
+    message_bytes_max: _builtins.int
+    window_bytes: _builtins.int
+    batch_bytes_max: _builtins.int
+    def __init__(
+        self,
+        *,
+        message_bytes_max: _builtins.int = ...,
+        window_bytes: _builtins.int = ...,
+        batch_bytes_max: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_bytes_max", b"batch_bytes_max", "message_bytes_max", b"message_bytes_max", "window_bytes", b"window_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Bounds: _TypeAlias = Bounds  # noqa: Y015
 
 @_typing.final
 class Hello(_message.Message):
@@ -282,6 +312,7 @@ class Hello(_message.Message):
     REPLACES_FIELD_NUMBER: _builtins.int
     PROTOCOL_VERSION_MAX_FIELD_NUMBER: _builtins.int
     FORMAT_VERSION_MAX_FIELD_NUMBER: _builtins.int
+    BOUNDS_FIELD_NUMBER: _builtins.int
     protocol_version: _builtins.int
     format_version: _builtins.int
     """of the batches"""
@@ -309,6 +340,8 @@ class Hello(_message.Message):
     def predecessors(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """origins of the same data directory that have not ended"""
 
+    @_builtins.property
+    def bounds(self) -> Global___Bounds: ...
     def __init__(
         self,
         *,
@@ -327,10 +360,11 @@ class Hello(_message.Message):
         replaces: _builtins.bool = ...,
         protocol_version_max: _builtins.int = ...,
         format_version_max: _builtins.int = ...,
+        bounds: Global___Bounds | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["bounds", b"bounds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["births", b"births", "cluster", b"cluster", "direct_slots", b"direct_slots", "format_version", b"format_version", "format_version_max", b"format_version_max", "id_mode", b"id_mode", "name", b"name", "origin", b"origin", "predecessors", b"predecessors", "protocol_version", b"protocol_version", "protocol_version_max", b"protocol_version_max", "region", b"region", "replaces", b"replaces", "shard", b"shard", "vector", b"vector"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["births", b"births", "bounds", b"bounds", "cluster", b"cluster", "direct_slots", b"direct_slots", "format_version", b"format_version", "format_version_max", b"format_version_max", "id_mode", b"id_mode", "name", b"name", "origin", b"origin", "predecessors", b"predecessors", "protocol_version", b"protocol_version", "protocol_version_max", b"protocol_version_max", "region", b"region", "replaces", b"replaces", "shard", b"shard", "vector", b"vector"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

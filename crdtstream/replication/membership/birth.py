@@ -21,6 +21,7 @@ from crdtstream.core.causality import origin_of, region_of
 from crdtstream.core.entry_id import lane_of
 from crdtstream.core.replica import Replica
 from crdtstream.protocols import codec
+from crdtstream.replication.bounds import BatchBounds
 from crdtstream.replication.membership.founding import Founding
 from crdtstream.replication.turn import Turn
 
@@ -38,6 +39,7 @@ class Birth:
         "_config",
         "_replica",
         "_seed",
+        "bounds",
         "changes",
         "count",
         "counts",
@@ -56,6 +58,7 @@ class Birth:
         self.founders: dict[int, None] = {}
         self.founding = Founding()
         self.changes = 0
+        self.bounds = BatchBounds(config.region, config.limits.batch_bytes_max, replica)
 
     @property
     def origin(self) -> int:
@@ -143,11 +146,15 @@ class Birth:
             if ended(other) and self.counts[other] <= count:
                 del self.counts[other]
 
-    def hear(self, slot: int, count: int, turn: Turn) -> None:
-        """An origin has this count; where it has the lane of the own one, the own one takes the next."""
+    def hear(self, slot: int, count: int, turn: Turn, batch_bytes_max: int = 0) -> None:
+        """An origin has this count; where it has the lane of the own one, the own one takes the next. It takes batches
+        of so many bytes, if that is told.
+        """
         if slot == self.origin:
             return
         self._note(slot, count)
+        if slot in self.counts and self.bounds.hear(slot, batch_bytes_max):
+            self.changes += 1
         region = self._config.region
         if region_of(slot) == region and lane_of(region, count) == self._replica.lane:
             turn.cut()

@@ -19,7 +19,7 @@ from crdtstream.replication.states import IDLE, STAYING
 class Life:
     """Keeps `standing.loading`, and `chronicle`, of which the runtime takes the events."""
 
-    __slots__ = ("_applied", "_birth", "_leaving", "_membership", "_standing", "_start_over", "chronicle")
+    __slots__ = ("_applied", "_birth", "_fitted", "_leaving", "_membership", "_standing", "_start_over", "chronicle")
 
     def __init__(
         self,
@@ -37,11 +37,17 @@ class Life:
         self._start_over = start_over
         self._leaving = leaving
         self.chronicle = Chronicle()
+        self._fitted = -1
 
     def advance(self, now_ms: int) -> bool:
         """Do what is due; commands are rejected until this region has an origin and is ready. True if the origin was
         admitted just now.
         """
+        # Both only grow.
+        changes = self._birth.changes + self._applied.members.changes
+        if changes != self._fitted:
+            self._fitted = changes
+            self._birth.bounds.fit(self._birth.counts)
         membership, start_over = self._membership, self._start_over
         if start_over.step == IDLE and self._leaving.step == STAYING and membership.is_settled():
             return False

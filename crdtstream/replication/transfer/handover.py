@@ -217,7 +217,7 @@ class Handover:
             if self.is_sending:
                 self._fill_chunk(message, view, bytes_max)
             elif self._offered is None or self._feed.covers(self._offered):
-                self._fill_offer(message, view.history.needed())
+                self._fill_offer(message, self._feed.needed())
         elif self._offered is not None:
             message.offer.SetInParent()
             self._offered = None

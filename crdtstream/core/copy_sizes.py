@@ -1,0 +1,46 @@
+"""Upper bounds of what copies of whole streams take in a batch: RENAME, COPY, MOVE, SWAPDB and RESTORE."""
+
+from __future__ import annotations
+
+from crdtstream.core.block import BLOCK_BYTES, BLOCK_ENTRIES
+from crdtstream.core.carrying import Carried
+from crdtstream.core.entry_id import ID_MAX, ID_MIN
+from crdtstream.core.sizes import (
+    COUNT_BYTES,
+    EFFECT_BYTES,
+    ENTRY_BYTES,
+    INTERVAL_BYTES,
+    OTHER_EFFECTS,
+    SLOT_BYTES,
+    START_BYTES,
+)
+from crdtstream.core.stream import Stream
+
+
+def blocks_bytes(entries: int, byte_count: int, blocks: int, name: bytes) -> int:
+    """Entries of so many bytes, written again block by block under this name."""
+    effects = blocks + entries // BLOCK_ENTRIES + byte_count // BLOCK_BYTES + OTHER_EFFECTS
+    return byte_count + ENTRY_BYTES * entries + effects * (EFFECT_BYTES + len(name))
+
+
+def copy_bytes(stream: Stream, name: bytes) -> int:
+    """The entries of a stream under another name, without its groups, and the DEL of both."""
+    byte_count = blocks = 0
+    for tree in stream.trees.values():
+        byte_count += tree.byte_count
+        blocks += len(tree.slices(ID_MIN, ID_MAX, -1, False))
+    deleted = 2 * COUNT_BYTES * len(stream.metas)
+    return blocks_bytes(stream.length, byte_count, blocks, name) + deleted
+
+
+def groups_bytes(carried: Carried, name: bytes) -> int:
+    """The groups of a copy under this name."""
+    size = 0
+    for group in carried.groups:
+        pieces = len(group.settled.pairs())
+        size += 2 * (EFFECT_BYTES + len(name) + len(group.name) + SLOT_BYTES) + START_BYTES + INTERVAL_BYTES * pieces
+    return size
+
+
+def deletion_bytes(stream: Stream, name: bytes) -> int:
+    return EFFECT_BYTES + len(name) + COUNT_BYTES * len(stream.metas)

@@ -1,0 +1,29 @@
+"""A large removal as several effects, each with a bounded number of ranges and intervals; together they mean it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crdtstream.core.effects import CounterRange, Interval
+
+Ranges = dict[int, list[CounterRange]]
+References = dict[int, list[Interval]]
+# At least what a range or an interval takes, with its part of the column's head.
+PIECE_BYTES: Final = 64
+
+
+def parts_of(ranges: Ranges, references: References, pieces_max: int) -> list[tuple[Ranges, References]]:
+    """The removal in parts of at most so many pieces; the ranges of each origin keep their order."""
+    count = 0
+    for found in ranges.values():
+        count += len(found)
+    for pieces in references.values():
+        count += len(pieces)
+    if count <= pieces_max:
+        return [(ranges, references)]
+    parts: list[tuple[Ranges, References]] = []
+    for slot, found in ranges.items():
+        parts += [({slot: found[low : low + pieces_max]}, {}) for low in range(0, len(found), pieces_max)]
+    for slot, pieces in references.items():
+        parts += [({}, {slot: pieces[low : low + pieces_max]}) for low in range(0, len(pieces), pieces_max)]
+    return parts

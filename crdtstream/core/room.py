@@ -1,0 +1,85 @@
+"""The room of the open batch: how much was prepared since it was begun, and how much fits into it.
+
+A batch is applied as a whole, so every member must be able to take it: `limit` is the smallest `batch_bytes_max` of the
+regions of the cluster, and `region` is the one that has it. What was prepared is counted by upper bounds of its encoded
+size (core/sizes.py), so a batch that is within the room when it is counted is within the limit when it is encoded.
+
+A batch ends early: `ease`, which is called between commands and between the parts of a large one, ends it once it has
+`cut_bytes`. A command that is one piece asks for room before it changes anything (`make_room`), and is refused if there
+is none. While `whole` is true the batch is not ended: a transaction runs, or something else that is recovered as one.
+
+Names take part of what each effect needs, so those that are longer than `name_bytes_max` are not created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+# The most that a batch may have, whatever the settings: records of the log and rows of a state stay below 2 GiB.
+BATCH_BYTES_MAX: Final = (2 << 30) - (16 << 20)
+# A batch below this limit could not hold the acknowledgements, names and versions of an ordinary turn.
+BATCH_BYTES_MIN: Final = 64 << 10
+# A batch ends early at this size, whatever the limit: a larger one is applied later and holds up others.
+CUT_BYTES_MAX: Final = 4 << 20
+NAME_SHARE: Final = 8
+# Of the header of a batch, and of each origin in its context.
+HEADER_BYTES: Final = 256
+CONTEXT_ROW_BYTES: Final = 16
+
+
+def cut_nothing() -> None:
+    """Nobody takes batches: commands are tested alone."""
+
+
+class Room:
+    """What is prepared, and the bounds that follow from the limit. `cutter` turns what is prepared into a batch."""
+
+    __slots__ = (
+        "bytes_max",
+        "cut_bytes",
+        "cutter",
+        "limit",
+        "name_bytes_max",
+        "open_bytes",
+        "region",
+        "small_bytes",
+        "whole",
+    )
+
+    def __init__(self) -> None:
+        self.open_bytes = 0
+        self.whole = False
+        self.cutter: Callable[[], None] = cut_nothing
+        self.limit = 0
+        self.region = 0
+        self.bytes_max = self.cut_bytes = self.small_bytes = self.name_bytes_max = 0
+        self.fit(BATCH_BYTES_MAX, 0, 0)
+
+    def fit(self, limit: int, region: int, origins: int) -> None:
+        """From now on batches have at most `limit` bytes, because of this region; `origins` may be in a context."""
+        self.limit, self.region = limit, region
+        reserved = HEADER_BYTES + CONTEXT_ROW_BYTES * origins
+        self.bytes_max = max(min(limit, BATCH_BYTES_MAX) - reserved, BATCH_BYTES_MIN // 2)
+        self.cut_bytes = min(self.bytes_max // 2, CUT_BYTES_MAX)
+        # What is this small always fits between two commands, together with the names of its effects.
+        self.small_bytes = self.name_bytes_max = self.bytes_max // NAME_SHARE
+
+    def ease(self) -> None:
+        """End the batch if it is large."""
+        if self.open_bytes >= self.cut_bytes and not self.whole:
+            self.cutter()
+
+    def make_room(self, byte_count: int) -> bool:
+        """True if effects of so many bytes, which belong together, fit into the batch, which is ended for that."""
+        if self.open_bytes + byte_count > self.bytes_max and not self.whole:
+            self.cutter()
+        return self.open_bytes + byte_count <= self.bytes_max
+
+    def bound(self) -> str:
+        """The limit for people: its name, its value and the region that has it."""
+        return f"batch_bytes_max = {self.limit} of region {self.region}" if self.region else f"{self.limit} bytes"
+
+    def check(self) -> None:
+        assert self.open_bytes >= 0, "less than nothing is prepared"
+        assert self.cut_bytes > 0 and self.cut_bytes + self.small_bytes <= self.bytes_max, "what is small does not fit"
