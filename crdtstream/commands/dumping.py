@@ -236,7 +236,7 @@ class Restoring(Work):
             except CommandError as error:
                 self.give_up(error.text)
             except DumpFault as fault:
-                self.give_up(error_of(fault, self.bytes_max))
+                self.give_up(error_of(fault, self.bytes_max, context.replica.room.bound()))
         return self.stream is not None or bool(self.error)
 
     def give_up(self, error: str) -> None:
@@ -280,20 +280,20 @@ class Restoring(Work):
         context.notifications.note(GENERIC, b"restore", key)
 
 
-def error_of(fault: DumpFault, bytes_max: int) -> str:
+def error_of(fault: DumpFault, bytes_max: int, bound: str) -> str:
     if isinstance(fault, BadFooter):
         return "ERR DUMP payload version or checksum are wrong"
     if isinstance(fault, TooLarge):
         return (
-            f"ERR the payload expands to more than the {bytes_max} bytes that batch_bytes_max and maxmemory allow: trim"
-            " the stream where it comes from, or raise these limits"
+            f"ERR the payload expands to more than the {bytes_max} bytes that {bound} and maxmemory allow: trim the"
+            " stream where it comes from, or raise these limits"
         )
     return "ERR Bad data format"
 
 
 def expansion_max(context: Context) -> int:
     """What a payload may become: a batch that every region takes, in memory that is free."""
-    limits, batch_bytes = context.limits, context.replica.room.bytes_max
+    limits, batch_bytes = context.limits, context.replica.room.limit
     free = limits.memory_bytes_max - context.about.memory_bytes if limits.memory_bytes_max else batch_bytes
     return max(0, min(free, batch_bytes))
 
