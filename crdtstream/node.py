@@ -175,6 +175,7 @@ class Node:
     def drain(self, text: str) -> None:
         """Refuse writes of clients with this text from now on; `draining` knows what peers still lack."""
         self.draining.begin(text)
+        self.context.pause.end()
         self.serving.wake_all()
 
     def stop(self) -> Ready:
@@ -388,6 +389,7 @@ class Node:
         keyspace = self.replica.keyspace
         if now_ms < keyspace.now_ms:
             self.context.parking.shift(now_ms - keyspace.now_ms)
+            self.context.pause.shift(now_ms - keyspace.now_ms)
             self.context.clock.set_back_ms = now_ms
         keyspace.now_ms = now_ms
 
@@ -430,7 +432,10 @@ class Node:
         self.saving.note_damages([f"{damage.file}:{damage.offset}" for damage in damages])
 
     def next_deadline_ms(self) -> int | None:
-        return self.context.parking.next_deadline_ms()
+        deadline_ms, pause = self.context.parking.next_deadline_ms(), self.context.pause
+        if not pause.end_ms:
+            return deadline_ms
+        return pause.end_ms if deadline_ms is None else min(deadline_ms, pause.end_ms)
 
     def writable(self, flag: bool) -> None:
         """False: the disk is full, so nothing that needs a log record is accepted, from clients or peers."""

@@ -18,9 +18,10 @@ from typing import Final
 
 from crdtstream.clients.allowance import Allowance
 from crdtstream.clients.calling import error_reply, serve
-from crdtstream.clients.client import Client
+from crdtstream.clients.client import Client, size_of
 from crdtstream.clients.context import CommandError, Context, Notices, Reply, Waiter
 from crdtstream.clients.outputs import Outputs
+from crdtstream.clients.pausing import Pause
 from crdtstream.clients.slicing import go_on
 from crdtstream.commands.bursts import add_alike, add_burst, ahead_max, burst_end, burst_in
 from crdtstream.commands.dispatch import dispatch
@@ -28,7 +29,6 @@ from crdtstream.commands.waiting import DurableWaiter
 from crdtstream.core.replica import Replica
 from crdtstream.events import Notice
 
-REQUEST_BYTES: Final = 64
 # The limit on the backlog of a client that has not authenticated, for example while it waits for a wrong password.
 STRANGER_BYTES_MAX: Final = 1 << 20
 
@@ -57,6 +57,7 @@ class Serving:
 
     def disconnect(self, client_id: int) -> None:
         self._context.parking.leave(client_id)
+        self._context.pause.forget(client_id)
         client = self._context.clients.pop(client_id, None)
         if client is not None:
             self._context.end_transaction(client)
@@ -155,7 +156,7 @@ class Serving:
         name, limit = "query_bytes_max", self._context.settings.limits.query_bytes_max
         if limit > STRANGER_BYTES_MAX and self._is_stranger(client):
             name, limit = "what a client without a password may send", STRANGER_BYTES_MAX
-        client.backlog_bytes += sum(map(len, argv)) + REQUEST_BYTES
+        client.backlog_bytes += size_of(argv)
         if client.backlog_bytes <= limit:
             client.backlog.append(argv)
         elif not client.closing:
@@ -282,10 +283,13 @@ class Serving:
                     context.parking.postpone(waiter, waiter.retry_ms(context))
 
     def expire(self) -> None:
-        """Delete expired keys. Clients that wait for a key which is only hidden so far learn that it is gone."""
+        """Delete expired keys, unless clients are paused. Clients that wait for a key which is only hidden so far learn
+        that it is gone.
+        """
         context, replica = self._context, self._replica
         standing = context.standing
-        if standing.writable and not standing.loading and not standing.departing:
+        context.pause.update(context.now_ms)
+        if standing.writable and not standing.loading and not standing.departing and not standing.paused:
             limits = context.limits
             replica.expire_due(limits.expiry_takeover_ms, limits.expired_keys_max)
             context.notifications.settle()
@@ -296,6 +300,9 @@ class Serving:
 
     def resume(self) -> None:
         """End the turn: run backlogs while something of the turn is left, and at least one share of each queue."""
+        pause = self._context.pause
+        if (pause.waiting or pause.held) and not self._context.standing.paused:
+            self._end_pause(pause)
         for queue in (self._arrived, self._continuing):
             given = 0
             while queue and (self._open_share(queue[0]) or not given):
@@ -310,6 +317,13 @@ class Serving:
         if self._context.parking.waiters:
             self._wake_durable()
         self._turn.begin_turn()
+
+    def _end_pause(self, pause: Pause) -> None:
+        """Let the clients go on whose requests were stopped, and those that were not served meanwhile look again."""
+        self._arrived.extend(pause.take_waiting())
+        if pause.held:
+            pause.held = False
+            self.wake_all()
 
     def _wake_durable(self) -> None:
         """Serve the clients that wait for this region's own disk."""
@@ -346,7 +360,7 @@ class Serving:
         requests = ahead[: max(1, burst_end(self._context, client, ahead, 0))]
         for argv in requests:
             client.backlog.popleft()
-            client.backlog_bytes -= sum(map(len, argv)) + REQUEST_BYTES
+            client.backlog_bytes -= size_of(argv)
         return requests
 
     def _can_continue(self, client: Client) -> bool:
@@ -354,6 +368,8 @@ class Serving:
         return bool(client.backlog) and not waits and client.id in self._context.clients
 
     def _serve(self, waiter: Waiter) -> None:
+        if self._context.standing.paused and self._is_held(waiter):
+            return
         prepared = self._replica.prepared
         try:
             reply = serve(self._context, waiter)
@@ -361,6 +377,15 @@ class Serving:
             reply = self._survive(fault, waiter.client, prepared)
         if reply is not None:
             self._finish(waiter, reply)
+
+    def _is_held(self, waiter: Waiter) -> bool:
+        """True if a pause keeps this client from what it waits for. One that waits for a disk or for other regions gets
+        its answer.
+        """
+        pause, command = self._context.pause, waiter.client.command
+        held = command is not None and (command.pausable or bool(waiter.keys)) and pause.stops(command, waiter.client)
+        pause.held = pause.held or held
+        return held
 
     def _finish(self, waiter: Waiter, reply: bytes) -> None:
         client = waiter.client
@@ -373,6 +398,7 @@ class Serving:
         queued = [client.id for queue in (self._arrived, self._continuing) for client in queue]
         assert len(queued) == len(set(queued)), "a client is queued for its share twice"
         self._context.pubsub.check()
+        self._context.pause.check()
         for client in self._context.clients.values():
             due = self._can_continue(client)
             assert not due or client.id in queued, f"client {client.id} has a backlog and is in no queue"

@@ -42,6 +42,8 @@ def require_writable(context: Context) -> None:
     require_serving(context)
     if context.standing.memory_short:
         raise refused_as(RESOURCE_EXHAUSTED, CommandError(OOM))
+    if context.standing.paused:
+        raise BulkError(UNAVAILABLE, "clients are paused (CLIENT PAUSE): try again once they are resumed")
     if context.standing.departing:
         raise BulkError(UNAVAILABLE, context.standing.departing)
     if not context.standing.writable:

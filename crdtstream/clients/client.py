@@ -13,6 +13,8 @@ from crdtstream.core.effects import Key
 REPLIES_ON: Final = 0
 REPLIES_OFF: Final = 1
 REPLIES_SKIP_NEXT: Final = 2
+# What a request in a backlog takes besides its arguments.
+REQUEST_BYTES: Final = 64
 
 Topics = dict[bytes, None]
 
@@ -101,3 +103,13 @@ class Client:
         self.backlog: deque[list[bytes]] = deque()
         self.backlog_bytes = 0
         self.farewell: bytes | None = None
+
+    def put_back(self, argv: list[bytes]) -> None:
+        """Let this request wait before all others of the backlog."""
+        self.backlog.appendleft(argv)
+        self.backlog_bytes += size_of(argv)
+
+
+def size_of(argv: list[bytes]) -> int:
+    """What a request counts for in a backlog."""
+    return sum(map(len, argv)) + REQUEST_BYTES

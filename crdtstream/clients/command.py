@@ -14,7 +14,8 @@ own function runs, if it has one.
 Flags that dispatch obeys: `write` (rejected while the disk is full, and once the region departs), `denyoom` (rejected
 while memory is over its limit), `loading` (allowed before this region serves), `no_auth` (allowed before AUTH),
 `no_multi` (rejected after MULTI), `unqueued` (runs at once after MULTI), `skip_slowlog` (never in the slow log itself,
-though commands that it runs may be). All other flags are only reported; a `readonly` command that names a key also
+though commands that it runs may be), `may_replicate` (waits during CLIENT PAUSE WRITE, as what writes does). All other
+flags are only reported; a `readonly` command that names a key also
 counts keyspace hits.
 
 The ACL categories follow from flags and group, as in Redis; `categories` replaces what follows from the group.
@@ -39,12 +40,15 @@ Function = Callable[..., bytes | None]
 FLAGS: Final = frozenset(
     (
         "admin",
+        "allow_busy",
         "blocking",
         "connection",
         "denyoom",
         "fast",
         "loading",
+        "may_replicate",
         "movablekeys",
+        "no_async_loading",
         "no_auth",
         "no_multi",
         "noscript",
@@ -240,6 +244,7 @@ class Command:
         "multi_allowed",
         "name",
         "never_slow",
+        "pausable",
         "queued",
         "reads_key",
         "since",
@@ -287,6 +292,7 @@ class Command:
             # As in Redis, a rule on a category of the container covers its subcommands.
             child.matching = frozenset(child.categories) | self.matching
         self.writes = "write" in self.flags
+        self.pausable = self.writes or "may_replicate" in self.flags
         self.loading_allowed = "loading" in self.flags
         self.auth_needed = "no_auth" not in self.flags
         self.denies_oom = "denyoom" in self.flags

@@ -21,6 +21,7 @@ from crdtstream.clients.clock import Clock
 from crdtstream.clients.cluster import Cluster
 from crdtstream.clients.notifications import MISS, Notifications
 from crdtstream.clients.parking import Parked, Parking
+from crdtstream.clients.pausing import Pause
 from crdtstream.clients.process import About, Requests
 from crdtstream.clients.saving import Saving
 from crdtstream.clients.settings import Settings
@@ -112,6 +113,7 @@ class Context:
         "notifications",
         "outbox",
         "parking",
+        "pause",
         "pubsub",
         "random_bytes",
         "ranges",
@@ -143,6 +145,7 @@ class Context:
         self.ranges = MergedRanges(settings.limits.merged_ranges_bytes_max)
         self.cooling = Cooling(replica.keyspace)
         self.parking: Parking[Waiter] = Parking()
+        self.pause = Pause(standing)
         self.watches = Watches()
         self.pubsub = Subscriptions()
         self.monitors: dict[int, Client] = {}
@@ -259,6 +262,10 @@ class Context:
         if len(self.parking) >= clients_max:
             raise CommandError(f"ERR max number of blocked clients reached: {clients_max}")
         self.parking.park(waiter)
+
+    def blocked_clients(self) -> int:
+        """How many clients wait in a command, or for the end of a pause."""
+        return len(self.parking) + len(self.pause.waiting)
 
     def unpark(self, client: Client) -> Waiter | None:
         """End a client's wait, for whatever reason. Only now is it known whether its command was slow."""

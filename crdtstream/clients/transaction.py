@@ -13,7 +13,7 @@ REQUEST_BYTES = 64
 class Transaction:
     """The requests queued since MULTI; `refused` is set once a request could not be queued, so that EXEC fails."""
 
-    __slots__ = ("byte_count", "denies_oom", "refused", "requests", "writes")
+    __slots__ = ("byte_count", "denies_oom", "pausable", "refused", "requests", "writes")
 
     def __init__(self) -> None:
         self.requests: list[tuple[Command, list[bytes]]] = []
@@ -21,9 +21,11 @@ class Transaction:
         self.refused = False
         self.writes = False
         self.denies_oom = False
+        self.pausable = False
 
     def queue(self, command: Command, argv: list[bytes]) -> None:
         self.requests.append((command, argv))
         self.byte_count += REQUEST_BYTES + sum(map(len, argv))
         self.writes = self.writes or command.writes
         self.denies_oom = self.denies_oom or command.denies_oom
+        self.pausable = self.pausable or command.pausable

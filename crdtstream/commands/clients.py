@@ -14,7 +14,8 @@ from crdtstream.clients.command import Command, help_row
 from crdtstream.clients.context import CommandError, Context, Reply, shown
 from crdtstream.clients.description import line_of
 from crdtstream.clients.slicing import is_at_work
-from crdtstream.commands.integers import integer
+from crdtstream.clients.standing import PAUSED_ALL, PAUSED_WRITES
+from crdtstream.commands.integers import I64_MAX, integer
 from crdtstream.commands.server import check_name, printable
 from crdtstream.protocols import replies
 
@@ -208,14 +209,16 @@ def kill_matching(context: Context, caller: Client, wanted: Filter) -> int:
     return killed
 
 
+def wrong_arguments(subcommand: bytes) -> str:
+    return f"ERR unknown subcommand or wrong number of arguments for '{shown(subcommand)}'. Try CLIENT HELP."
+
+
 def unblock(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """UNBLOCK id [TIMEOUT|ERROR]: end a wait as its timeout would, or with an error; a command that takes several turns
     does not wait for anything.
     """
     if len(argv) > 4:
-        raise CommandError(
-            f"ERR unknown subcommand or wrong number of arguments for '{shown(argv[1])}'. Try CLIENT HELP."
-        )
+        raise CommandError(wrong_arguments(argv[1]))
     how = argv[3].upper() if len(argv) == 4 else b"TIMEOUT"
     if how not in (b"TIMEOUT", b"ERROR"):
         raise CommandError("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
@@ -230,22 +233,51 @@ def unblock(context: Context, client: Client, argv: list[bytes]) -> Reply:
     return replies.ONE
 
 
+# PAUSE and UNPAUSE
+
+
+def pause(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    """PAUSE timeout [WRITE|ALL]."""
+    if len(argv) > 4:
+        raise CommandError(wrong_arguments(argv[1]))
+    modes = {b"WRITE": PAUSED_WRITES, b"ALL": PAUSED_ALL}
+    paused = modes.get(argv[3].upper() if len(argv) == 4 else b"ALL")
+    if paused is None:
+        raise CommandError("ERR CLIENT PAUSE mode must be WRITE or ALL")
+    context.pause.begin(context.now_ms + pause_ms(context, argv[2]), paused, context.now_ms)
+    return replies.OK
+
+
+def pause_ms(context: Context, text: bytes) -> int:
+    timeout_ms = integer(text, "ERR timeout is not an integer or out of range")
+    if timeout_ms < 0:
+        raise CommandError("ERR timeout is negative")
+    if timeout_ms > I64_MAX - context.now_ms:
+        raise CommandError("ERR timeout is out of range")
+    return timeout_ms
+
+
+def unpause(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    context.pause.end()
+    return replies.OK
+
+
 CLIENT = [
     Command(
         "client|getname",
         get_name,
         arity=2,
-        flags="loading connection",
+        flags="loading connection noscript stale",
         since="2.6.9",
         summary="Returns the name of the connection.",
         help=("GETNAME", "    Return the name of the current connection."),
     ),
-    help_row("client", since="5.0.0", flags="loading connection"),
+    help_row("client", since="5.0.0", flags="loading stale connection"),
     Command(
         "client|id",
         client_id,
         arity=2,
-        flags="loading connection",
+        flags="loading connection noscript stale",
         since="5.0.0",
         summary="Returns the unique client ID of the connection.",
         help=("ID", "    Return the ID of the current connection."),
@@ -254,7 +286,7 @@ CLIENT = [
         "client|info",
         show_self,
         arity=2,
-        flags="loading connection",
+        flags="loading connection noscript stale",
         since="6.2.0",
         summary="Returns information about the connection.",
         help=("INFO", "    Return information about the current client connection."),
@@ -263,7 +295,7 @@ CLIENT = [
         "client|kill",
         kill,
         arity=-3,
-        flags="admin loading connection",
+        flags="admin loading connection noscript stale",
         since="2.4.0",
         summary="Terminates open connections.",
         syntax=(
@@ -296,7 +328,7 @@ CLIENT = [
         "client|list",
         list_clients,
         arity=-2,
-        flags="admin loading connection",
+        flags="admin loading connection noscript stale",
         since="2.4.0",
         summary="Lists open connections.",
         syntax="[TYPE client-type:<NORMAL | MASTER | REPLICA | PUBSUB>@5.0.0] [ID client-id#@6.2.0...]",
@@ -311,7 +343,7 @@ CLIENT = [
         "client|no-evict",
         set_no_evict,
         arity=3,
-        flags="admin loading connection",
+        flags="admin loading connection noscript stale",
         since="7.0.0",
         summary="Accepted and shown; nothing is evicted.",
         syntax="enabled:<ON | OFF>",
@@ -321,17 +353,30 @@ CLIENT = [
         "client|no-touch",
         set_no_touch,
         arity=3,
-        flags="loading connection",
+        flags="loading connection noscript stale",
         since="7.2.0",
         summary="Accepted and shown.",
         syntax="enabled:<ON | OFF>",
         help=("NO-TOUCH (ON|OFF)", "    Will not touch LRU/LFU stats when this mode is on."),
     ),
     Command(
+        "client|pause",
+        pause,
+        arity=-3,
+        flags="admin loading connection noscript stale",
+        since="3.0.0",
+        summary="Suspends commands processing.",
+        syntax="timeout# [mode:<WRITE | ALL>@6.2.0]",
+        help=(
+            "PAUSE <timeout> [WRITE|ALL]",
+            "    Suspend all, or just write, clients for <timeout> milliseconds.",
+        ),
+    ),
+    Command(
         "client|reply",
         set_reply_mode,
         arity=3,
-        flags="loading connection",
+        flags="loading connection noscript stale",
         since="3.2.0",
         summary="Instructs the server whether to reply to commands.",
         syntax="action:<ON | OFF | SKIP>",
@@ -341,7 +386,7 @@ CLIENT = [
         "client|setinfo",
         set_info,
         arity=4,
-        flags="loading connection",
+        flags="loading connection noscript stale",
         since="7.2.0",
         summary="Sets information specific to the client or connection.",
         syntax="attr:<LIB-NAME libname | LIB-VER libver>",
@@ -356,17 +401,26 @@ CLIENT = [
         "client|setname",
         set_name,
         arity=3,
-        flags="loading connection",
+        flags="loading connection noscript stale",
         since="2.6.9",
         summary="Sets the connection name.",
         syntax="connection-name",
         help=("SETNAME <name>", "    Assign the name <name> to the current connection."),
     ),
     Command(
+        "client|unpause",
+        unpause,
+        arity=2,
+        flags="admin loading connection noscript stale",
+        since="6.2.0",
+        summary="Resumes processing commands from paused clients.",
+        help=("UNPAUSE", "    Stop the current client pause, resuming traffic."),
+    ),
+    Command(
         "client|unblock",
         unblock,
         arity=-3,
-        flags="admin loading connection",
+        flags="admin loading connection noscript stale",
         since="5.0.0",
         summary="Unblocks a client blocked by a blocking command from a different connection.",
         syntax="client-id# [unblock-type:<TIMEOUT | ERROR>]",
@@ -381,6 +435,6 @@ COMMANDS: list[Command] = [
         group="connection",
         summary="A container for client connection commands.",
         subcommands=CLIENT,
-        help_order="getname id info kill list reply setname setinfo unblock no-evict no-touch",
+        help_order="getname id info kill list unpause pause reply setname setinfo unblock no-evict no-touch",
     ),
 ]

@@ -206,7 +206,7 @@ LATENCY = [
         flags="admin loading stale noscript",
         since="2.8.13",
         summary="Returns a human-readable latency analysis report.",
-        help=("DOCTOR", "    Say that there are no samples."),
+        help=("DOCTOR", "    Return a human readable latency analysis report."),
     ),
     Command(
         "latency|graph",
@@ -216,6 +216,7 @@ LATENCY = [
         since="2.8.13",
         summary="Returns a latency graph for an event.",
         syntax="event",
+        help=("GRAPH <event>", "    Return an ASCII latency graph for the <event> class."),
     ),
     help_row("latency", since="2.8.13", line="    Print this help."),
     Command(
@@ -227,8 +228,10 @@ LATENCY = [
         summary="Returns the distribution of latencies of commands: none are recorded.",
         syntax="[command...]",
         help=(
-            "HISTOGRAM [COMMAND ...], HISTORY <event>, LATEST",
-            "    Return nothing: latency events are not monitored, see SLOWLOG and INFO commandstats.",
+            "HISTOGRAM [COMMAND ...]",
+            "    Return a cumulative distribution of latencies in the format of a histogram for the specified command"
+            " names.",
+            "    If no commands are specified then all histograms are replied.",
         ),
     ),
     Command(
@@ -239,6 +242,7 @@ LATENCY = [
         since="2.8.13",
         summary="Returns timestamp-latency samples for an event: none are recorded.",
         syntax="event",
+        help=("HISTORY <event>", "    Return time-latency samples for the <event> class."),
     ),
     Command(
         "latency|latest",
@@ -247,6 +251,7 @@ LATENCY = [
         flags="admin loading stale noscript",
         since="2.8.13",
         summary="Returns the latest latency samples for all events: none are recorded.",
+        help=("LATEST", "    Return the latest latency samples for all events."),
     ),
     Command(
         "latency|reset",
@@ -256,7 +261,11 @@ LATENCY = [
         since="2.8.13",
         summary="Resets the latency data for one or more events.",
         syntax="[event...]",
-        help=("RESET [<event> ...]", "    Return 0, the number of events that were reset."),
+        help=(
+            "RESET [<event> ...]",
+            "    Reset latency data of one or more <event> classes.",
+            "    (default: reset all data for all event classes)",
+        ),
     ),
 ]
 MEMORY = [
@@ -275,6 +284,7 @@ MEMORY = [
         arity=2,
         since="4.0.0",
         summary="Returns the allocator statistics.",
+        help=("MALLOC-STATS", "    Return internal statistics report from the memory allocator."),
     ),
     Command(
         "memory|purge",
@@ -282,7 +292,7 @@ MEMORY = [
         arity=2,
         since="4.0.0",
         summary="Asks the allocator to release memory.",
-        help=("PURGE", "    Accepted; memory is returned to the system automatically."),
+        help=("PURGE", "    Attempt to purge dirty pages for reclamation by the allocator."),
     ),
     Command(
         "memory|stats",
@@ -304,7 +314,8 @@ MEMORY = [
         syntax="key [SAMPLES count#]",
         help=(
             "USAGE <key> [SAMPLES <count>]",
-            "    Return an estimate of the bytes that <key> uses; SAMPLES is accepted, nothing is sampled.",
+            "    Return memory in bytes used by <key> and its value. Nested values are",
+            "    sampled up to <count> times (default: 5, 0 means sample all).",
         ),
     ),
 ]
@@ -333,6 +344,7 @@ COMMANDS: list[Command] = [
         group="server",
         summary="A container for latency diagnostics commands.",
         subcommands=LATENCY,
+        help_order="doctor graph history latest reset histogram",
     ),
     Command(
         "memory",

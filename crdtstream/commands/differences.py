@@ -171,8 +171,43 @@ DIFFERENCES: Final = (
         "Redis takes the first word `STREAMS` for the keyword.",
     ),
     Difference(
+        ("client",),
+        "`CLIENT PAUSE` stops the clients of this region. Batches of other regions are applied meanwhile; the bulk port"
+        " and the OCI gateway refuse writes with errors that say to try again, and their reads go on. A region that"
+        " stops ends the pause.",
+        "Regions do not wait for each other: a pause is local, as clients are.",
+    ),
+    Difference(
+        ("client",),
+        "`CLIENT TRACKING`, `CLIENT TRACKINGINFO`, `CLIENT GETREDIR` and `CLIENT CACHING` are unknown, and `CLIENT"
+        " HELP` leaves them out.",
+        "Client-side caching is for values that are read again and again; readers of streams go on.",
+    ),
+    Difference(
+        ("latency",),
+        "There are no samples of latency: `LATEST`, `HISTORY` and `HISTOGRAM` return nothing, `RESET` returns 0.",
+        "`SLOWLOG`, `INFO commandstats` and the metrics tell it.",
+    ),
+    Difference(
+        ("memory",),
+        "`MEMORY USAGE` is an estimate without samples, `MEMORY STATS` has four fields, `MEMORY PURGE` does nothing,"
+        " and `MEMORY DOCTOR` tells how much of the limit is used.",
+        "Memory is that of the process, and is returned to the system without being asked.",
+    ),
+    Difference(
+        ("config", "acl"),
+        "`CONFIG REWRITE`, `ACL SAVE` and `ACL LOAD` are refused after `MULTI`, and `COMMAND INFO` says so.",
+        "They wait for a file, and a transaction waits for nothing.",
+    ),
+    Difference(
+        ("move", "swapdb"),
+        "`MOVE` and `SWAPDB` are refused while memory is over its limit, and `COMMAND INFO` says so.",
+        "They write entries again.",
+    ),
+    Difference(
         ("role", "cluster", "module", "script", "function"),
-        "Every region is a master without replicas; there are no cluster mode, no modules and no scripts.",
+        "Every region is a master without replicas; there are no cluster mode, no modules and no scripts. `MODULE"
+        " LOADEX`, `SCRIPT DEBUG`, `FUNCTION DUMP` and `FUNCTION RESTORE` are unknown.",
         "Regions are linked by their own protocol, and scripts would need a bound on time and memory.",
     ),
     Difference(

@@ -59,6 +59,8 @@ def dispatch(context: Context, client: Client, argv: list[bytes]) -> Reply:
         # The usual request needs none of the checks in `admit`.
         if client.transaction is not None or not is_unhindered(standing, client) or not command.accepts(len(argv)):
             admit(context, client, command, argv)
+            if standing.paused and is_stopped(context, client, command, argv):
+                return None
     except CommandError as error:
         if command is None and is_http(argv):
             return hang_up(context, client)
@@ -82,7 +84,20 @@ def is_unhindered(standing: Standing, client: Client) -> bool:
         and not standing.memory_short
         and not standing.loading
         and not standing.departing
+        and not standing.paused
     )
+
+
+def is_stopped(context: Context, client: Client, command: Command, argv: list[bytes]) -> bool:
+    """True if a pause stops this command; the request then waits at the front of its client's backlog."""
+    pause = context.pause
+    pause.update(context.now_ms)
+    if not pause.stops(command, client):
+        return False
+    client.last_command = command.name
+    client.put_back(argv)
+    pause.postpone(client)
+    return True
 
 
 def find(argv: list[bytes]) -> Command:

@@ -68,16 +68,18 @@ def server_fields(context: Context) -> list[Field]:
 
 
 def client_fields(context: Context) -> list[Field]:
+    paused = context.pause.describe(context.now_ms)
     return [
         ("connected_clients", len(context.clients)),
         ("cluster_connections", 0),
         ("maxclients", context.limits.clients_max),
-        ("blocked_clients", len(context.parking)),
+        ("blocked_clients", context.blocked_clients()),
         ("tracking_clients", 0),
         ("pubsub_clients", context.pubsub.clients()),
         ("clients_in_timeout_table", len(context.parking)),
         ("total_blocking_keys", len(context.parking.keys())),
         ("total_blocking_keys_on_nokey", len(keys_of_groups(context))),
+        *zip(("paused_reason", "paused_actions", "paused_timeout_milliseconds"), paused, strict=True),
     ]
 
 
@@ -353,7 +355,7 @@ COMMANDS: list[Command] = [
         "info",
         info,
         arity=-1,
-        flags="loading",
+        flags="loading stale",
         categories="dangerous",
         since="1.0.0",
         group="server",

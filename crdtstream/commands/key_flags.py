@@ -38,13 +38,14 @@ def words(flags: list[str], protocol: int) -> bytes:
 # Of a command
 
 
-def specifications(keys: Keys, protocol: int) -> bytes:
-    """The key specifications of a command: where keys begin, how many there are, and their flags."""
-    return replies.unordered([specification(keys, at, protocol) for at in range(len(keys.flags))], protocol)
+def specifications(keys: Keys, protocol: int, note: str) -> bytes:
+    """The key specifications of a command: where keys begin, how many there are, their flags, and a note if any."""
+    return replies.unordered([specification(keys, at, protocol, note) for at in range(len(keys.flags))], protocol)
 
 
-def specification(keys: Keys, at: int, protocol: int) -> bytes:
-    items = [replies.bulk(b"flags"), words(keys.flags[at], protocol)]
+def specification(keys: Keys, at: int, protocol: int, note: str) -> bytes:
+    items = [replies.bulk(b"notes"), replies.bulk(note.encode())] if note else []
+    items += [replies.bulk(b"flags"), words(keys.flags[at], protocol)]
     items += [replies.bulk(b"begin_search"), beginning(keys, at, protocol)]
     items += [replies.bulk(b"find_keys"), extent(keys, protocol)]
     return replies.mapping(items, protocol)

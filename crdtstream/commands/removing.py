@@ -295,7 +295,7 @@ COMMANDS: list[Command] = [
         xackdel,
         arity=-6,
         flags="write fast",
-        keys=keys_at(1, "RW delete"),
+        keys=keys_at(1, "RW update delete"),
         since="8.2.0",
         group="stream",
         summary="Acknowledges and deletes one or multiple messages for a stream consumer group.",

@@ -48,22 +48,27 @@ from crdtstream.commands import (
 from crdtstream.commands.catalogue import CATALOGUE
 from crdtstream.commands.documents import documents
 from crdtstream.commands.key_flags import flagged, keys_of, specifications
+from crdtstream.commands.tips import NOTES, TIPS
 from crdtstream.protocols import replies
 
-TOLD_FLAGS = (
+# In the order in which Redis tells them.
+TOLD_FLAGS: Final = (
     "write",
     "readonly",
     "denyoom",
     "admin",
-    "blocking",
     "pubsub",
-    "fast",
+    "noscript",
+    "blocking",
     "loading",
     "stale",
-    "noscript",
+    "skip_slowlog",
+    "fast",
     "no_auth",
+    "no_async_loading",
     "no_multi",
     "movablekeys",
+    "allow_busy",
 )
 
 
@@ -107,8 +112,9 @@ def describe_all(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 
 def described(command: Command, protocol: int) -> bytes:
-    """The ten fields of COMMAND INFO for one command; its tips are empty."""
-    flags = [b"+%b\r\n" % flag.encode() for flag in command.flags if flag in TOLD_FLAGS]
+    """The ten fields of COMMAND INFO for one command."""
+    flags = [b"+%b\r\n" % flag.encode() for flag in TOLD_FLAGS if flag in command.flags]
+    tips = [replies.bulk(tip.encode()) for tip in TIPS.get(command.name, "").split()]
     children = [described(child, protocol) for child in (command.subcommands or {}).values()]
     return replies.array(
         [
@@ -119,8 +125,8 @@ def described(command: Command, protocol: int) -> bytes:
             replies.integer(command.keys.last),
             replies.integer(command.keys.step),
             replies.unordered([b"+@%b\r\n" % name.encode() for name in command.categories], protocol),
-            replies.unordered([], protocol),
-            specifications(command.keys, protocol),
+            replies.unordered(tips, protocol),
+            specifications(command.keys, protocol, NOTES.get(command.name, "")),
             replies.unordered(children, protocol),
         ]
     )
@@ -169,7 +175,7 @@ SUBCOMMANDS = [
         "command|count",
         count,
         arity=2,
-        flags="loading",
+        flags="loading stale",
         categories="connection",
         since="2.8.13",
         summary="Returns a count of commands.",
@@ -179,7 +185,7 @@ SUBCOMMANDS = [
         "command|docs",
         tell,
         arity=-2,
-        flags="loading",
+        flags="loading stale",
         categories="connection",
         since="7.0.0",
         summary="Returns documentary information about one, multiple or all commands.",
@@ -194,7 +200,7 @@ SUBCOMMANDS = [
         "command|getkeys",
         key_names,
         arity=-3,
-        flags="loading",
+        flags="loading stale",
         categories="connection",
         since="2.8.13",
         summary="Extracts the key names from an arbitrary command.",
@@ -205,7 +211,7 @@ SUBCOMMANDS = [
         "command|getkeysandflags",
         key_names_and_flags,
         arity=-3,
-        flags="loading",
+        flags="loading stale",
         categories="connection",
         since="7.0.0",
         summary="Extracts the key names and access flags for an arbitrary command.",
@@ -215,12 +221,12 @@ SUBCOMMANDS = [
             "    Return the keys and the access flags from a full Redis command.",
         ),
     ),
-    help_row("command", since="5.0.0", flags="loading", line="    Print this help.", categories="connection"),
+    help_row("command", since="5.0.0", flags="loading stale", line="    Print this help.", categories="connection"),
     Command(
         "command|info",
         describe_named,
         arity=-2,
-        flags="loading",
+        flags="loading stale",
         categories="connection",
         since="2.8.13",
         summary="Returns information about one, multiple or all commands.",
@@ -231,7 +237,7 @@ SUBCOMMANDS = [
         "command|list",
         list_names,
         arity=-2,
-        flags="loading",
+        flags="loading stale",
         categories="connection",
         since="7.0.0",
         summary="Returns a list of command names.",
@@ -243,7 +249,7 @@ TELLING = Command(
     "command",
     describe_all,
     arity=-1,
-    flags="loading",
+    flags="loading stale",
     categories="connection",
     since="2.8.13",
     group="server",

@@ -321,6 +321,8 @@ class PartitionedStreams:
             raise Refused(
                 UNWRITABLE, "this region uses more memory than memory_bytes_max: remove data or raise the limit"
             )
+        if standing.paused:
+            raise Refused(UNWRITABLE, "clients of this region are paused (CLIENT PAUSE): try again")
         if not standing.writable:
             raise Refused(UNWRITABLE, "the disk of this region is full: free space")
 

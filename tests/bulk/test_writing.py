@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from crdtstream.bulk.errors import FAILED_PRECONDITION, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE, BulkError
 from crdtstream.bulk.writing import Added, add_slice, encoded, minted_ids
+from crdtstream.clients.standing import PAUSED_WRITES
 from crdtstream.commands.streams import xadd
 from crdtstream.config import Limits
 from crdtstream.core.encoding import encode_entry
@@ -134,6 +135,7 @@ def test_strict_mode_refuses_ids_as_xadd_does() -> None:
     [
         ("memory_short", True, RESOURCE_EXHAUSTED, "command not allowed when used memory"),
         ("writable", False, UNAVAILABLE, "The disk is full"),
+        ("paused", PAUSED_WRITES, UNAVAILABLE, r"clients are paused \(CLIENT PAUSE\)"),
         ("departing", "region east is stopping", UNAVAILABLE, "region east is stopping"),
         ("loading", "waits for region 2", UNAVAILABLE, "does not serve yet: waits for region 2"),
     ],

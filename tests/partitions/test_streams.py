@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from crdtstream.clients.standing import PAUSED_NOTHING, PAUSED_WRITES
 from crdtstream.config import Limits
 from crdtstream.partitions import calls
 from crdtstream.partitions.keys import stream_of
@@ -265,6 +266,11 @@ def test_refusals() -> None:
     with pytest.raises(Refused) as raised:
         regions.put(1, b"x", partition=9)
     assert raised.value.code == INVALID
+    regions.node(1).standing.paused = PAUSED_WRITES
+    with pytest.raises(Refused, match="CLIENT PAUSE") as raised:
+        regions.put(1, b"x")
+    assert raised.value.code == UNWRITABLE
+    regions.node(1).standing.paused = PAUSED_NOTHING
     regions.node(1).writable(False)
     with pytest.raises(Refused) as raised:
         regions.put(1, b"x")

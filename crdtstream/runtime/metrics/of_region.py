@@ -54,7 +54,8 @@ def standing_families(context: Context) -> Iterator[Metric]:
 def client_families(context: Context) -> Iterator[Metric]:
     statistics = context.statistics
     yield gauge("clients_connected", "Clients of the Redis port.", len(context.clients))
-    yield gauge("clients_blocked", "Clients that wait in a blocking command.", len(context.parking))
+    meaning = "Clients that wait in a blocking command, or for the end of a pause."
+    yield gauge("clients_blocked", meaning, context.blocked_clients())
     yield gauge("clients_limit", "clients_max.", context.limits.clients_max)
     yield counter("connections_total", "Connections accepted.", statistics.connections)
     yield counter("connections_rejected_total", "Connections not accepted.", statistics.rejected_connections)
