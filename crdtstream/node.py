@@ -388,9 +388,7 @@ class Node:
         """Set the time; deadlines move with a clock that was set back, so that no client waits longer than it asked."""
         keyspace = self.replica.keyspace
         if now_ms < keyspace.now_ms:
-            self.context.parking.shift(now_ms - keyspace.now_ms)
-            self.context.pause.shift(now_ms - keyspace.now_ms)
-            self.context.clock.set_back_ms = now_ms
+            self.context.set_back(now_ms)
         keyspace.now_ms = now_ms
 
     def reseed(self, seed: int) -> None:
@@ -432,10 +430,7 @@ class Node:
         self.saving.note_damages([f"{damage.file}:{damage.offset}" for damage in damages])
 
     def next_deadline_ms(self) -> int | None:
-        deadline_ms, pause = self.context.parking.next_deadline_ms(), self.context.pause
-        if not pause.end_ms:
-            return deadline_ms
-        return pause.end_ms if deadline_ms is None else min(deadline_ms, pause.end_ms)
+        return self.context.next_deadline_ms()
 
     def writable(self, flag: bool) -> None:
         """False: the disk is full, so nothing that needs a log record is accepted, from clients or peers."""

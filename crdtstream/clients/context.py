@@ -263,6 +263,19 @@ class Context:
             raise CommandError(f"ERR max number of blocked clients reached: {clients_max}")
         self.parking.park(waiter)
 
+    def set_back(self, now_ms: int) -> None:
+        """The clock is about to be set back to this time: deadlines move with it."""
+        self.parking.shift(now_ms - self.now_ms)
+        self.pause.shift(now_ms - self.now_ms)
+        self.clock.set_back_ms = now_ms
+
+    def next_deadline_ms(self) -> int | None:
+        """When a client that waits is to be looked at, or a pause ends."""
+        deadline_ms, end_ms = self.parking.next_deadline_ms(), self.pause.end_ms
+        if not end_ms:
+            return deadline_ms
+        return end_ms if deadline_ms is None else min(deadline_ms, end_ms)
+
     def blocked_clients(self) -> int:
         """How many clients wait in a command, or for the end of a pause."""
         return len(self.parking) + len(self.pause.waiting)
