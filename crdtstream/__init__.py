@@ -82,4 +82,4 @@ sent.
 The reasons for the design are in `docs/decisions.md`, what users notice of a change is in `CHANGELOG.md`.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"

@@ -35,6 +35,7 @@ from crdtstream.runtime.trace_settings import open_tracing
 from crdtstream.runtime.turns import RegionFailed
 from crdtstream.storage.disk import DiskError
 from crdtstream.storage.recovery import LogError
+from crdtstream.storage.segment import FormatUnknown
 
 if TYPE_CHECKING:
     from crdtstream.runtime.tracing import Tracing
@@ -156,7 +157,7 @@ def run_region(config: Config, sources: Sources) -> None:
                 uvloop.run(run_until_signal(loop))
         except ConfigError as error:
             end(str(error), USAGE_ERROR)
-        except (LogError, DiskError, RegionFailed, TransportError, OSError) as error:
+        except (LogError, DiskError, FormatUnknown, RegionFailed, TransportError, OSError) as error:
             end(str(error), FAILURE)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
+from typing import NamedTuple
 
 from crdtstream.core.causality import REGION_MAX
 from crdtstream.core.entry_id import ID_MODES, STRICT
@@ -23,6 +24,9 @@ OCI_LIMITS = (REAL, "off")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOGFMT, JSON, CONSOLE = "logfmt", "json", "console"
 LOG_FORMATS = (LOGFMT, JSON, CONSOLE)
+# What binds every address of a machine, and what no name of a host has: it shows that a URL was given.
+WILDCARDS = frozenset({"0.0.0.0", "::", "[::]"})
+NO_HOST = frozenset("/@?# ")
 EVENT_LETTERS = "Ag$lshzxeKEtmdn"
 
 
@@ -186,6 +190,30 @@ class Config:
         return self.tls_certificate, self.tls_key, authority
 
 
+class Listener(NamedTuple):
+    """An address that a region listens on, and the settings that it comes from; port 0 is any free one."""
+
+    setting: str
+    port: int
+    bind_setting: str
+    bind: str
+
+
+def listeners_of(config: Config) -> list[Listener]:
+    """The ports that this region opens, with those that are optional."""
+    found = [Listener("port", config.port, "bind", config.bind)] if config.port or not config.tls_port else []
+    if config.tls_port:
+        found.append(Listener("tls-port", config.tls_port, "bind", config.bind))
+    found.append(Listener("replication-port", config.replication_port, "replication-bind", config.replication_bind))
+    optional = (
+        ("bulk", config.bulk_port, config.bulk_bind),
+        ("oci", config.oci_port, config.oci_bind),
+        ("http", config.http_port, config.http_bind),
+    )
+    found += [Listener(f"{name}-port", port, f"{name}-bind", bind) for name, port, bind in optional if port is not None]
+    return found
+
+
 class ConfigError(ValueError):
     """A setting that cannot work; the text names it and says what to do."""
 
@@ -218,6 +246,7 @@ def validate(config: Config) -> None:
     for name, port in ports:
         if not 0 <= port <= 65535:
             raise ConfigError(f"{name} {port} must be between 0 and 65535")
+    _validate_ports(listeners_of(config))
     validate_peers(config.peers)
     if config.log_level not in LOG_LEVELS:
         raise ConfigError(f"log-level {config.log_level!r} must be one of {', '.join(LOG_LEVELS)}")
@@ -237,11 +266,29 @@ def validate(config: Config) -> None:
     validate_limits(config.limits)
 
 
+def _validate_ports(listeners: list[Listener]) -> None:
+    """No two ports may be equal, unless they are of different addresses of the machine."""
+    for index, one in enumerate(listeners):
+        for other in listeners[:index]:
+            if one.port and one.port == other.port and (one.bind == other.bind or {one.bind, other.bind} & WILDCARDS):
+                tls = ", or port 0 for TLS alone" if {one.setting, other.setting} == {"port", "tls-port"} else ""
+                names = " and ".join(sorted([one.setting, other.setting], reverse=True))
+                raise ConfigError(f"{names} are both {one.port}: give two ports{tls}")
+
+
 def validate_peers(peers: Iterable[str]) -> None:
     for peer in peers:
-        host, colon, port_text = peer.rpartition(":")
-        if not (host and colon and port_text.isdigit() and 0 < int(port_text) <= 65535):
-            raise ConfigError(f"peer {peer!r} must be HOST:PORT, the replication address of another region")
+        if not is_address(peer):
+            hint = ", without a scheme" if "://" in peer else ""
+            text = f"HOST:PORT{hint}, the replication address of another region"
+            raise ConfigError(f"peer {peer!r} must be {text}")
+
+
+def is_address(text: str) -> bool:
+    """Return whether it is HOST:PORT; whether the host exists is another question."""
+    host, colon, port = text.rpartition(":")
+    is_port = port.isdecimal() and port.isascii() and 0 < int(port) <= 65535
+    return bool(host and colon) and is_port and not NO_HOST.intersection(host)
 
 
 # Below these values, and below 0 where there is none, a region could not greet, reply or log;
@@ -399,8 +446,6 @@ def _validate_tls(config: Config) -> None:
             f"{names[0]} checks the certificates of clients and has no authority for that: give tls-ca-cert-file, or"
             " tls-auth-clients no"
         )
-    if config.tls_port and config.tls_port == config.port:
-        raise ConfigError(f"tls-port and port are both {config.port}: give two ports, or port 0 for TLS alone")
 
 
 def refuse_exposure(config: Config) -> None:

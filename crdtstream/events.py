@@ -125,6 +125,7 @@ DISK = (
     Event("backup-failed", ERROR, "A backup was not made.", "directory", "reason"),
     Event("disk-full", WARNING, "Writes are refused until there is space; reads work.", "data", "needed_bytes"),
     Event("disk-has-space", INFO, "Writes are accepted again.", "data"),
+    Event("release-unwritten", WARNING, "The file that names the release in use was not written.", "reason"),
     Event(
         "log-damaged",
         ERROR,

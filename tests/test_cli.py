@@ -15,10 +15,13 @@ from typer.testing import CliRunner
 from crdtstream import __version__, cli
 from crdtstream.cli import FAILURE, USAGE_ERROR, app
 from crdtstream.config import Config
+from crdtstream.processes.ports import free_port
 from crdtstream.runtime.resp_server import why
 
 ROOT = Path(__file__).resolve().parent.parent
 GOOD = ["--name", "east", "--region", "1", "--cluster", "c"]
+# What is checked tries to bind its ports, and other servers may run here.
+FREE = ["--port", "0", "--replication-port", "0"]
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -35,7 +38,7 @@ def test_version() -> None:
 
 def test_check_passes_what_works(tmp_path: Path) -> None:
     data = tmp_path / "new" / "data"
-    checked = run("serve", *GOOD, "--peer", "127.0.0.1:7101", "--data", str(data), "--check")
+    checked = run("serve", *GOOD, *FREE, "--peer", "127.0.0.1:7101", "--data", str(data), "--check")
     assert checked == (0, "The settings are valid.\n")
     assert not data.parent.exists(), "nothing is made"
 
@@ -44,7 +47,7 @@ def test_check_names_each_thing_that_keeps_a_region_from_starting(tmp_path: Path
     file = tmp_path / "file"
     file.write_text("")
     flags = ["--requirepass-file", str(tmp_path / "gone"), "--peer", "host.invalid:1", "--data", str(file / "data")]
-    code, output = run("serve", *GOOD, *flags, "--insecure-replication", "--check")
+    code, output = run("serve", *GOOD, *FREE, *flags, "--insecure-replication", "--check")
     assert code == FAILURE
     lines = output.splitlines()
     assert [line.split(": ")[0] for line in lines] == ["crdtstream"] * 3
@@ -61,6 +64,8 @@ def test_check_names_each_thing_that_keeps_a_region_from_starting(tmp_path: Path
         ([*GOOD, "--fsync", "sometimes"], "fsync 'sometimes'"),
         ([*GOOD, "--region", "300"], "region 300"),
         ([*GOOD, "--peer", "west"], "peer 'west'"),
+        ([*GOOD, "--peer", "redis://127.0.0.1:1"], "must be HOST:PORT, without a scheme, the replication address"),
+        ([*GOOD, "--port", "7", "--replication-port", "7"], "replication-port and port are both 7: give two ports"),
         ([*GOOD, "--config", "/nowhere.toml"], "cannot read /nowhere.toml: No such file"),
     ],
 )
@@ -70,8 +75,20 @@ def test_check_names_what_does_not(arguments: list[str], text: str) -> None:
     assert output.startswith("crdtstream: ") and text in output
 
 
+def test_check_names_ports_in_use_and_the_own_address(tmp_path: Path, taken_port: int) -> None:
+    own = free_port()
+    flags = ["--data", str(tmp_path / "data"), "--port", str(taken_port), "--replication-port", str(own)]
+    code, output = run("serve", *GOOD, *flags, "--peer", f"127.0.0.1:{own}", "--check")
+    assert code == FAILURE
+    assert output.splitlines() == [
+        f"crdtstream: cannot listen on 127.0.0.1:{taken_port}: Address already in use; choose another --port",
+        f"crdtstream: the peer 127.0.0.1:{own} is this region itself: leave out its own address, and name the other"
+        " regions",
+    ]
+
+
 def test_check_names_what_keeps_the_gateway_from_starting(tmp_path: Path) -> None:
-    flags = ["serve", *GOOD, "--data", str(tmp_path / "data"), "--oci-port", "0", "--check"]
+    flags = ["serve", *GOOD, *FREE, "--data", str(tmp_path / "data"), "--oci-port", "0", "--check"]
     assert run(*flags, "--init-streams", "orders:4") == (0, "The settings are valid.\n")
     code, output = run(*flags, "--init-streams", "orders")
     assert code == FAILURE and "init-streams 'orders' must be NAME:PARTITIONS" in output
@@ -159,7 +176,7 @@ def test_the_sample_is_printed(tmp_path: Path) -> None:
     code, output = run("config", "sample")
     file = tmp_path / "sample.toml"
     file.write_text(output)
-    checked = run("serve", "--config", str(file), "--data", str(tmp_path / "data"), "--check")
+    checked = run("serve", "--config", str(file), *FREE, "--data", str(tmp_path / "data"), "--check")
     assert code == 0 and checked == (0, "The settings are valid.\n")
 
 
@@ -177,6 +194,17 @@ def serve_here(tmp_path: Path, *arguments: str) -> tuple[int, str]:
     # What C libraries write is forwarded by a thread, and may come last.
     told = [line for line in ended.stderr.splitlines() if "event=native-message" not in line]
     return ended.returncode, told[-1]
+
+
+def test_a_format_of_another_release_is_told_with_that_release(tmp_path: Path) -> None:
+    assert serve_here(tmp_path, "--port", "65535", "--bind", "192.0.2.1")[0] == FAILURE
+    (segment,) = (tmp_path / "data").glob("log-*")
+    data = segment.read_bytes()
+    segment.write_bytes(data[:8] + (99).to_bytes(4, "little") + data[12:])
+    (tmp_path / "data" / "release").write_text("9.9.9")
+    code, reason = serve_here(tmp_path)
+    assert code == FAILURE
+    assert "is in log format 99" in reason and "release 9.9.9 was the last one to write to" in reason
 
 
 @pytest.fixture

@@ -61,6 +61,13 @@ def test_what_works_passes(settings: dict[str, object]) -> None:
         ({"peers": (":7101",)}, "peer ':7101'"),
         ({"peers": ("west:0",)}, "peer 'west:0'"),
         ({"peers": ("west:70000",)}, "peer 'west:70000'"),
+        ({"peers": ("redis://west:7101",)}, "peer 'redis://west:7101' must be HOST:PORT, without a scheme, the replic"),
+        ({"peers": ("ann@west:7101",)}, "must be HOST:PORT, the replication address of another region"),
+        ({"peers": ("west:7101/0",)}, "peer 'west:7101/0' must be HOST:PORT"),
+        ({"replication_port": 6379}, "replication-port and port are both 6379: give two ports"),
+        ({"tls_port": 6379, **TLS}, "tls-port and port are both 6379: give two ports, or port 0 for TLS alone"),
+        ({"bulk_port": 6379, "bulk_bind": "::"}, "port and bulk-port are both 6379: give two ports"),
+        ({"http_port": 7, "oci_port": 7}, "oci-port and http-port are both 7: give two ports"),
         ({"tls_key": "b"}, "go together"),
         ({"replication_bind": "0.0.0.0"}, "not loopback"),
         ({"oci_port": 65536}, "oci-port 65536"),
@@ -84,6 +91,11 @@ def test_what_cannot_work_is_named(settings: dict[str, object], text: str) -> No
     with pytest.raises(ConfigError) as raised:
         validate(replace(GOOD, **settings))  # type: ignore[arg-type]
     assert text in str(raised.value)
+
+
+def test_equal_ports_of_two_addresses_are_two() -> None:
+    validate(replace(GOOD, port=7, bulk_port=7, bulk_bind="127.0.0.2"))
+    validate(replace(GOOD, port=0, replication_port=0, bulk_port=0, http_port=0))
 
 
 @pytest.mark.parametrize("name", sorted(LIMITS_MIN))

@@ -12,6 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
+from crdtstream.config import is_address
+
 User = Annotated[str | None, typer.Option(envvar="CRDTSTREAM_USER", help="User of the Redis ports.")]
 PasswordFile = Annotated[
     Path | None, typer.Option(help="File with its password, one line; or the variable CRDTSTREAM_PASSWORD.")
@@ -38,6 +40,14 @@ class Access:
             files = {"ssl_ca_certs": self.authority, "ssl_certfile": self.certificate, "ssl_keyfile": self.key}
             found.update(ssl=True, **files)
         return found
+
+
+def node_problem(address: str) -> str:
+    """Return what is wrong with the address of a region's Redis port; an empty text if nothing is."""
+    if is_address(address):
+        return ""
+    hint = ", without a scheme" if "://" in address else ""
+    return f"{address!r} must be HOST:PORT{hint}, the Redis address of a region"
 
 
 def password_of(path: Path | None) -> str | None:

@@ -16,7 +16,16 @@ from rich.progress import Progress
 from rich.table import Table
 
 from crdtstream.admin import leaving
-from crdtstream.admin.access import Access, Authority, Certificate, KeyFile, PasswordFile, User, password_of
+from crdtstream.admin.access import (
+    Access,
+    Authority,
+    Certificate,
+    KeyFile,
+    PasswordFile,
+    User,
+    node_problem,
+    password_of,
+)
 from crdtstream.admin.comparison import AGREE, Answer, Comparison, Row, compare, named_rows, text_of
 from crdtstream.admin.ranges import compare_range
 from crdtstream.admin.regions import TIMEOUT_S, Regions
@@ -75,9 +84,9 @@ def settings(
 ) -> None:
     """Query one or all regions, side by side; differences are marked."""
     for address in node or []:
-        host, colon, port = address.rpartition(":")
-        if not (host and colon and port.isdigit() and 0 < int(port) <= 65535):
-            raise typer.BadParameter(f"{address!r} must be HOST:PORT, the Redis address of a region")
+        problem = node_problem(address)
+        if problem:
+            raise typer.BadParameter(problem)
     access = Access(user, password_of(password_file), cacert, cert, key)
     context.obj = Settings(context, node or [], access, timeout_s)
     context.obj.as_json = as_json

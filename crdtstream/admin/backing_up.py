@@ -20,7 +20,17 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from crdtstream.admin.access import Access, Authority, Certificate, KeyFile, PasswordFile, User, password_of
+from crdtstream import __version__
+from crdtstream.admin.access import (
+    Access,
+    Authority,
+    Certificate,
+    KeyFile,
+    PasswordFile,
+    User,
+    node_problem,
+    password_of,
+)
 from crdtstream.admin.screen import screen
 from crdtstream.config import Config, ConfigError
 from crdtstream.core.causality import origin_name
@@ -115,9 +125,10 @@ def taken(console: Console, node: str, access: Access, directory: str) -> str:
     # Imported only here: a region starts without it, and sooner.
     import redis
 
-    host, colon, port = node.rpartition(":")
-    if not (host and colon and port.isdigit() and 0 < int(port) <= 65535):
-        fail(console, f"{node!r} must be HOST:PORT, the Redis address of a region", REFUSED)
+    problem = node_problem(node)
+    if problem:
+        fail(console, problem, REFUSED)
+    host, _, port = node.rpartition(":")
     try:
         # A process that is suspended would be waited for without end.
         with closing(client_of(host, int(port), access, CONNECT_S)) as client:
@@ -180,7 +191,10 @@ def check_start(directory: str, description: Description) -> None:
     node = Node(config, description.taken_ms)
     try:
         log, _ = open_storage(Frozen(directory, description), node, salt=1, segment_bytes_max=SEGMENT_BYTES)
-    except (LogError, DiskError, ConfigError, CodecError, FormatUnknown) as error:
+    except FormatUnknown as error:
+        taken_by = f"release {description.release} took the backup, and this is {__version__}"
+        raise BackupError(f"no region can start from {directory}: {error}; {taken_by}") from error
+    except (LogError, DiskError, ConfigError, CodecError) as error:
         raise BackupError(f"no region can start from {directory}: {error}") from error
     vector = {origin_name(slot): counter for slot, counter in node.replica.applied.vector.items()}
     found = (log.last_position, vector, digest_replica(node.replica).hex())

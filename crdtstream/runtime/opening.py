@@ -8,12 +8,15 @@ import time
 
 import structlog
 
+from crdtstream import __version__
 from crdtstream.node import Node
 from crdtstream.runtime import process
 from crdtstream.storage.checkpoint import Checkpointer
-from crdtstream.storage.disk import RealDisk
+from crdtstream.storage.disk import DiskError, RealDisk
 from crdtstream.storage.log import Log
+from crdtstream.storage.release import note_release, read_release
 from crdtstream.storage.restore import open_storage
+from crdtstream.storage.segment import FormatUnknown
 
 logger = structlog.get_logger()
 
@@ -28,6 +31,12 @@ def open_region(disk: RealDisk, node: Node, segment_bytes_max: int) -> tuple[Log
     gc.disable()
     try:
         log, checkpointer = open_storage(disk, node, salt=salt, segment_bytes_max=segment_bytes_max)
+    except FormatUnknown as unknown:
+        release = read_release(disk)
+        if not release:
+            raise
+        text = f"release {release} was the last one to write to {disk.path}, and this is {__version__}"
+        raise FormatUnknown(f"{unknown}; {text}") from unknown
     finally:
         gc.enable()
     gc.freeze()
@@ -35,5 +44,9 @@ def open_region(disk: RealDisk, node: Node, segment_bytes_max: int) -> tuple[Log
     seconds = round(time.monotonic() - began_s, 3)
     logger.info("disk-read", checkpoint=begun, records=log.last_position - begun, seconds=seconds)
     log.sync()
+    try:
+        note_release(disk)
+    except DiskError as error:
+        logger.warning("release-unwritten", reason=str(error))
     process.give_back(time.monotonic())
     return log, checkpointer

@@ -168,7 +168,7 @@ def test_an_error_reply_is_an_answer(linked: tuple[RegionProcess, RegionProcess]
     assert found["error"] == {"region1": "no such key", "region2": "no such key"}
 
 
-@pytest.mark.parametrize("node", ["here", "here:", ":7001", "here:70000"])
+@pytest.mark.parametrize("node", ["here", "here:", ":7001", "here:70000", "redis://here:7001"])
 def test_an_address_that_is_none_is_named(node: str) -> None:
     result = CliRunner().invoke(app, ["admin", "--node", node, "xlen", "x"])
     assert result.exit_code == USAGE_ERROR

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+from packaging.version import Version
+
+from crdtstream import __version__
 from crdtstream.core.effects import Effect
 from crdtstream.node import Ready
 from crdtstream.protocols import codec, manifest, state_rows
@@ -40,6 +43,16 @@ def test_checkers_of_the_simulator() -> None:
 def test_faults_and_stories() -> None:
     assert sorted(words_of(rows_of("faults.md", "### Faults"))) == sorted(FAULTS)
     assert sorted(words_of(rows_of("faults.md", "## Stories and restarts"))) == sorted(STORIES)
+
+
+def test_unreleased_code_does_not_call_itself_a_release() -> None:
+    """It may write what the release cannot read."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    found = re.search(r"^## \[Unreleased\]\n(.*?)^## \[(\d+\.\d+\.\d+)\]", text, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    ours, newest = Version(__version__), Version(found[2])
+    assert ours == newest or (ours.is_devrelease and ours > newest)
+    assert not (found[1].strip() and ours == newest), "changes are unreleased: give __version__ the next one with .dev0"
 
 
 def test_versions_of_formats() -> None:

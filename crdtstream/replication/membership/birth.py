@@ -29,6 +29,15 @@ SEED_MAX: Final = (1 << 64) - 1
 LINEAGE_MAX: Final = 256
 
 
+def check_region(config: Config, slot: int) -> None:
+    """Raise ConfigError if an origin of the data directory is one of another region."""
+    if region_of(slot) != config.region:
+        raise ConfigError(
+            f"the data directory {config.data} belongs to region {region_of(slot)}, not to region"
+            f" {config.region}: give --region {region_of(slot)} or another --data"
+        )
+
+
 class Birth:
     """The own origin and its lineage, and of all origins that were heard of and may be at work their counts.
 
@@ -100,11 +109,7 @@ class Birth:
         turn.add(codec.START, codec.encode_start(self.origin, count))
 
     def _adopt(self, slot: int, count: int) -> None:
-        if region_of(slot) != self._config.region:
-            raise ConfigError(
-                f"the data directory {self._config.data} belongs to region {region_of(slot)}, not to region"
-                f" {self._config.region}: give --region {region_of(slot)} or another --data"
-            )
+        check_region(self._config, slot)
         if self.origin not in (0, slot):
             self.lineage.append(self.origin)
         self._replica.applied.slot, self.count = slot, count
