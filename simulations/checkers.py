@@ -13,6 +13,7 @@ from simulations.history_checkers import (
     UniqueDots,
     UniqueIds,
 )
+from simulations.order_checkers import OrderByKey
 from simulations.partition_checkers import (
     CommitsRise,
     Dense,
@@ -72,6 +73,7 @@ def all_checkers() -> list[Checker]:
         OneSequence(),
         Dense(),
         KeptForRetention(),
+        OrderByKey(),
     ]
 
 

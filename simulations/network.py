@@ -25,7 +25,7 @@ from simulations.history import History, Violation
 from simulations.machine import CLIENT, Machine, Unanswered
 from simulations.oracle import Expected, Oracle
 from simulations.settings import Settings
-from simulations.stream_clients import Delivery, Instance, StreamClients
+from simulations.stream_clients import Delivery, Instance, Put, StreamClients
 
 START_MS = 2**33
 ASKER = 1000
@@ -96,6 +96,9 @@ class Watcher:
 
     def polled(self, world: Network, instance: Instance, polled: Polled) -> None:
         """An instance of a group knows which partitions it owns."""
+
+    def putting(self, world: Network, value: bytes, put: Put) -> None:
+        """A producer is about to send a message."""
 
     def delivered(self, world: Network, delivery: Delivery) -> None:
         """An instance of a group has read messages, or none."""

@@ -64,6 +64,7 @@ class Partitioned(StreamClients, Watcher):
         self.operated_ms = rng.choice([0, 300, 1_000, 3_000])
         self._pending: dict[tuple[int, int], Pending] = {}
         self._named = 0
+        self._moment = 0
         world.watch(self)
 
     def begin(self) -> None:
@@ -189,7 +190,7 @@ class Partitioned(StreamClients, Watcher):
         elif number is not None:
             rows = [self._message() for _ in range(self.rng.choice([1, 1, 2, 5]))]
             for partition, _, value in rows:
-                self.told.puts[value] = Put(partition, self.world.now_ms)
+                self._note_sent(value, Put(partition, self.world.now_ms, number=number))
             self.call(number, [calls.PUT, STREAM, rows], lambda reply: self._was_put(rows, reply))
 
     def _add_by_redis(self, number: int) -> None:
@@ -199,7 +200,7 @@ class Partitioned(StreamClients, Watcher):
         # Above an ID from a clock that is wrong by millennia no epoch has room, and an operator has to help.
         if not known or self.world.clock_ms(number) > CLOCK_MS_MAX:
             return
-        self.told.puts[value] = Put(partition, self.world.now_ms)
+        self._note_sent(value, Put(partition, self.world.now_ms, number=number))
         self.world.note(f"{number}> XADD to partition {partition}: {value.decode()}")
         self._slice(number, lambda: self._add(number, partition_key(STREAM, partition), value), ignore)
 
@@ -217,7 +218,18 @@ class Partitioned(StreamClients, Watcher):
     def _was_put(self, rows: list[Row], reply: Row) -> None:
         self.world.note(f"put {[row[2].decode() for row in rows]} = {show(reply)}")
         for row in rows:
-            self.told.puts[row[2]].answered = bool(reply[0])
+            put = self.told.puts[row[2]]
+            put.answered, put.answered_at = bool(reply[0]), self._next_moment()
+            put.answered_ms = self.world.now_ms
+
+    def _note_sent(self, value: bytes, put: Put) -> None:
+        put.sent_at = self._next_moment()
+        self.told.puts[value] = put
+        self.world.tell("putting", value, put)
+
+    def _next_moment(self) -> int:
+        self._moment += 1
+        return self._moment
 
     # Instances
 

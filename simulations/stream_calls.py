@@ -8,7 +8,8 @@
     stream home             the region of the highest epoch that this region knows, and the number of that epoch
     stream take-over        this region becomes the home
 
-A call that has to be forwarded is carried over the link to the home and back at once, if there is one.
+A call that has to be forwarded is carried over the link to the home and back at once, if there is one. Time passes if
+it has to wait for the home.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from simulations.stream_clients import STREAM
 BYTES_MAX = 1 << 20
 GROUPS_MAX = 50
 TIMEOUT_MS = 30_000
+BEAT_MS = 100
+BEATS_MAX = 20
 
 
 class StreamCalls:
@@ -84,7 +87,11 @@ class StreamCalls:
         call = streams.submit(row)
         cluster.turn(number)
         replies = dict(streams.take_replies())
-        if call not in replies:
-            cluster.sync(number, streams.home(STREAM))
-            replies = dict(streams.take_replies())
+        for _ in range(BEATS_MAX):
+            if call not in replies:
+                cluster.sync(number, streams.home(STREAM))
+                replies = dict(streams.take_replies())
+            if call not in replies:
+                # It waits for what the home is still to say: see partitions/order.py.
+                cluster.tick(BEAT_MS)
         return calls.result_of(replies[call])

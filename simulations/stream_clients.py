@@ -14,11 +14,17 @@ STREAM: Final = "s"
 
 @dataclass
 class Put:
-    """A message that was sent: at what time, and whether it was answered."""
+    """A message that was sent: at what time, and whether it was answered. `number` is the region that was asked, and
+    `sent_at` and `answered_at` say what came before what.
+    """
 
     partition: int
     sent_ms: int
     answered: bool = False
+    number: int = 0
+    sent_at: int = 0
+    answered_at: int = 0
+    answered_ms: int = 0
 
 
 @dataclass

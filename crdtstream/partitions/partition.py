@@ -3,16 +3,19 @@
     ID <epoch number>-<offset>   key <bytes>, unless the message has none   value <bytes>   time <ms>
 
 Offsets below the oldest were trimmed. Times do not fall within a partition, so a time is found by bisection. What lies
-outside of the segments (core/epochs.py) is *stale*: the home numbers it once more, at the end, and removes the old
-entry in the same turn. So a Redis client may put a message with `XADD <key> * value <bytes>`. An entry without a value
-is ignored.
+outside of the segments (core/epochs.py) is *stale*: the home numbers it once more, at the end, in the order of epochs
+and offsets, and removes the old entry in the same turn. So a Redis client may put a message with `XADD <key> * value
+<bytes>`. An entry without a value is ignored.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from heapq import merge
 from typing import Final
 
 from crdtstream.core.block import Block
+from crdtstream.core.causality import Dot
 from crdtstream.core.effects import CounterRange, Key
 from crdtstream.core.encoding import entry_fields
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, next_id, previous_id
@@ -29,6 +32,8 @@ VALUE: Final = b"value"
 TIME: Final = b"time"
 # What a message costs beyond its key and value, about: in replies and in the log.
 MESSAGE_BYTES: Final = 64
+# An entry: its origin, its block and its index there.
+Placed = tuple[int, Block, int]
 # How far the last message is looked for among entries that are none, before all are visited.
 TAIL_ENTRIES: Final = 64
 
@@ -245,34 +250,70 @@ class Partition:
         own = [one for one in self._segments() if one.origin == slot]
         return sorted([((one.number, one.start), (one.number, one.end - 1)) for one in own])
 
-    def renumber(self, count_max: int) -> int:
-        """Number at most so many stale entries once more and remove them; returns how many."""
+    def has_unplaced(self) -> bool:
+        """True if there are stale messages that a home has numbered: they have no lasting place yet."""
+        stream = self._stream()
+        if stream is None or not self.has_stale():
+            return False
+        return any(numbered_at(block, index) is not None for _, block, index in self._stale(stream))
+
+    def is_unplaced(self, slot: int, entry_id: EntryId) -> bool:
+        """True if this entry of that origin is here and stale."""
+        tree = self._tree(slot)
+        if tree is None or any(low <= entry_id <= high for low, high in self._bounds_of(slot)):
+            return False
+        return bool(tree.slices(entry_id, entry_id, 1, False))
+
+    def counters(self) -> list[Dot]:
+        """The last addition of each origin."""
+        stream = self._stream()
+        return [] if stream is None else stamp_of(stream)[0]
+
+    def renumber(self, count_max: int, bytes_max: int) -> tuple[int, int, bool]:
+        """Number at most so many stale messages once more and remove the old entries; returns how many, about how many
+        bytes, and whether these were all. Beyond the first one they have no more than `bytes_max`.
+        """
         stream = self._stream()
         if stream is None:
-            return 0
+            return 0, 0, True
         ranges: dict[int, list[CounterRange]] = {}
         found: list[NewMessage] = []
+        size, finished = 0, True
         # They are in one batch, after which the next ones follow.
-        bytes_left = self._replica.room.cut_bytes
+        bytes_max = min(bytes_max, self._replica.room.cut_bytes)
         for slot, block, index in self._stale(stream):
             message = message_at(block, index)
-            if message is not None and len(found) < count_max and bytes_left > 0:
-                bytes_left -= size_of(message)
-                found.append(NewMessage(self.number, message.key, message.value))
-                counter = block.counter_at(index)
-                ranges.setdefault(slot, []).append((counter, counter))
+            if message is None:
+                continue
+            if len(found) >= count_max or (found and size + size_of(message) > bytes_max):
+                finished = False
+                break
+            size += size_of(message)
+            found.append(NewMessage(self.number, message.key, message.value))
+            counter = block.counter_at(index)
+            ranges.setdefault(slot, []).append((counter, counter))
         self.append(found)
         self._remove(ranges, False)
-        return len(found)
+        return len(found), size, finished
 
-    def _stale(self, stream: Stream) -> list[tuple[int, Block, int]]:
-        """The stale entries of every tree, in the order of their IDs within a tree."""
-        found: list[tuple[int, Block, int]] = []
-        for slot, tree in sorted(stream.trees.items()):
-            for low, high in gaps_between(self._bounds_of(slot)):
-                for piece in tree.slices(low, high, -1, False):
-                    found += [(slot, piece.block, index) for index in range(piece.low, piece.high)]
-        return found
+    def _stale(self, stream: Stream) -> Iterator[Placed]:
+        """The stale entries of all trees by epoch and offset. A home that has a message when it numbers another one
+        knows the epoch of the first: so a message that was sent after another one was answered comes behind it.
+        """
+        return merge(*[self._stale_in(slot, tree) for slot, tree in stream.trees.items()], key=place_of)
+
+    def _stale_in(self, slot: int, tree: EntryTree) -> Iterator[Placed]:
+        for low, high in gaps_between(self._bounds_of(slot)):
+            for piece in tree.slices(low, high, -1, False):
+                for index in range(piece.low, piece.high):
+                    yield slot, piece.block, index
+
+
+def place_of(entry: Placed) -> tuple[int, int, int]:
+    """The epoch that numbered this entry, and its offset there."""
+    slot, block, index = entry
+    number, offset = block.id_at(index)
+    return number, slot, offset
 
 
 def gaps_between(bounds: list[tuple[EntryId, EntryId]]) -> list[tuple[EntryId, EntryId]]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from crdtstream.core.causality import Dot
 from crdtstream.core.effects import Key
 from crdtstream.core.encoding import entry_fields
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, mint
@@ -67,6 +68,17 @@ class Registers:
     def latest(self, name: bytes) -> bytes | None:
         found = self.values(name)
         return found[-1] if found else None
+
+    def counters(self) -> list[Dot]:
+        """The last addition of each origin."""
+        stream = self._replica.keyspace.find(self._key)
+        return [] if stream is None else stamp_of(stream)[0]
+
+    def dot(self, name: bytes) -> Dot:
+        """Which effect wrote the latest value; the register must have one."""
+        self._refresh()
+        last = self._rows[name][-1]
+        return last.slot, last.counter
 
     def _refresh(self) -> None:
         stream = self._replica.keyspace.find(self._key)

@@ -66,6 +66,10 @@ class StreamState:
         self._registers.names()
         return self._registers.version
 
+    def counters(self) -> list[Dot]:
+        """The last addition of each origin to the registers."""
+        return self._registers.counters()
+
     # Epochs
 
     @property
@@ -92,6 +96,10 @@ class StreamState:
     def home(self) -> int:
         """The region of the current epoch."""
         return region_of(self.epochs.current()[1])
+
+    def epoch_dot(self) -> Dot:
+        """The effect that raised the current epoch; only while there is one."""
+        return self._registers.dot(EPOCH + b"%d/%d" % self.epochs.current())
 
     def raise_epoch(self) -> None:
         """Make this process the home: it numbers from what it knows to be next."""

@@ -11,31 +11,48 @@ knowing of that is numbered again when it arrives.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 from crdtstream.clients.cluster import Home
 from crdtstream.clients.context import Context
-from crdtstream.commands.room import excess
-from crdtstream.core.copy_sizes import blocks_bytes
 from crdtstream.core.epochs import Epoch
-from crdtstream.core.replica import Replica
-from crdtstream.core.room import Room
 from crdtstream.partitions import calls
-from crdtstream.partitions.coordinator import Coordinator, Membership
+from crdtstream.partitions.coordinator import Membership
 from crdtstream.partitions.keys import documents_key, stream_of, streams_key
+from crdtstream.partitions.order import (
+    BEHIND,
+    Forwarded,
+    HeldCall,
+    HeldReply,
+    Peer,
+    Unplaced,
+    is_behind,
+    is_placed,
+    origin_of,
+    told_row,
+)
 from crdtstream.partitions.partition import Partition
+from crdtstream.partitions.performing import (
+    coordinate,
+    fitting,
+    partitions_of,
+    put,
+    require_answerable,
+    require_batch_room,
+)
 from crdtstream.partitions.registers import Registers
+from crdtstream.partitions.renumbering import ALIVE_MS, Share
+from crdtstream.partitions.served import Served
+from crdtstream.partitions.specs import require_valid
 from crdtstream.partitions.state import StreamState
 from crdtstream.partitions.values import (
     INVALID,
-    LIMIT,
     MOVED,
     UNKNOWN_STREAM,
-    UNREACHABLE,
     UNWRITABLE,
     Ahead,
     Message,
-    NewMessage,
     Refused,
     StreamSpec,
 )
@@ -48,17 +65,6 @@ from crdtstream.replication.progress import ProgressTable
 
 UPKEEP_MS: Final = 1_000
 UPKEEPS_AWAITED: Final = 2
-# So long another process of the region counts as alive after its last sign of life.
-ALIVE_MS: Final = 5_000
-# Stale messages that are numbered again in one step of upkeep.
-RENUMBERED_MAX: Final = 1_000
-PARTITIONS_MAX: Final = 1_000
-RETENTION_MS_MAX: Final = 1 << 47
-ID_BYTES_MAX: Final = 255
-# The longest name of a partition's stream; an entry besides key and value; a stamp in a reply.
-PARTITION_NAME: Final = bytes(2 * ID_BYTES_MAX)
-MESSAGE_BYTES: Final = 256
-STAMP_BYTES: Final = 32
 
 
 class Links(Protocol):
@@ -71,19 +77,7 @@ class Links(Protocol):
 
     def linked_ms(self, region: int, now_ms: int) -> int: ...
 
-
-class Served:
-    """One stream as this process serves it. `looked`: what each partition held when it was last found without stale
-    messages. `awaited`: at how many upkeeps in a row it had some, and another process of the region was the home.
-    """
-
-    __slots__ = ("awaited", "coordinator", "looked", "state")
-
-    def __init__(self, replica: Replica, spec: StreamSpec, ahead: Ahead) -> None:
-        self.state = StreamState(replica, spec, ahead)
-        self.coordinator = Coordinator(replica, self.state, ahead)
-        self.looked: dict[int, object] = {}
-        self.awaited = 0
+    def sessions(self) -> Sequence[Peer]: ...
 
 
 class PartitionedStreams:
@@ -95,14 +89,18 @@ class PartitionedStreams:
         "_began_ms",
         "_context",
         "_documents",
+        "_forwarded",
         "_index",
         "_links",
         "_replica",
         "_replies",
         "_served",
         "_swept",
+        "_unfinished",
         "_upkept_ms",
         "ahead",
+        "held",
+        "renumbered",
     )
 
     def __init__(self, context: Context, links: Links) -> None:
@@ -117,6 +115,13 @@ class PartitionedStreams:
         self._upkept_ms = 0
         self.ahead = Ahead()
         self._swept = False
+        # Calls that wait until the home may have them: see order.py.
+        self.held: list[HeldCall] = []
+        self._forwarded = Forwarded()
+        # Streams in which the last turn has left stale messages to the next one.
+        self._unfinished: set[str] = set()
+        # Messages that this process has numbered again.
+        self.renumbered = 0
 
     @property
     def _now_ms(self) -> int:
@@ -250,18 +255,58 @@ class PartitionedStreams:
 
     def submit(self, row: Row) -> int:
         """Carry out this call here, or forward it; returns its number, under which the reply will be."""
-        served = self._served_of(row[1])
+        number = self._links.forwarding.next_number()
+        self._route(HeldCall(number, row, self._now_ms + self._context.limits.forward_timeout_ms))
+        return number
+
+    def _route(self, call: HeldCall) -> None:
+        """Carry it out, forward it, or keep it until it may be forwarded."""
+        served = self._served_of(call.row[1])
         home = served.state.home()
         if home in (0, self._context.settings.config.region) or self._takes_over(home):
-            number = self._links.forwarding.next_number()
-            self._replies.append((number, [True, self._perform(served, row)]))
-            return number
-        payload = pack(row)
+            self._carry_out(served, call)
+            return
+        payload = pack(call.row)
         bytes_max = self._links.forwarding.payload_max(home, self._context.limits.message_bytes_max)
         if len(payload) > bytes_max:
             text = f"a call to the home region is limited to {bytes_max} bytes: send fewer messages at once"
             raise Refused(INVALID, text)
-        return self._links.ask(home, payload, self._now_ms)
+        if not self._must_wait(served, home, call.row):
+            asked = self._links.ask(home, payload, self._now_ms)
+            self._forwarded.note(asked, call)
+        elif self._now_ms < call.until_ms:
+            self.held.append(call)
+        else:
+            self._replies.append((call.number, BEHIND))
+
+    def _carry_out(self, served: Served, call: HeldCall) -> None:
+        try:
+            self._replies.append((call.number, [True, self._perform(served, call.row)]))
+        except Unplaced:
+            if self._now_ms >= call.until_ms:
+                raise
+            self.held.append(call)
+
+    def _must_wait(self, served: Served, home: int, row: Row) -> bool:
+        """True if these messages would come before some that are here, or the home does not know what the group has
+        committed here. Without a link nothing has to wait.
+        """
+        origin = origin_of(self._links.sessions(), home)
+        if origin == 0:
+            return False
+        if row[0] != calls.PUT:
+            return is_behind(served.state.counters(), origin, self._links.progress)
+        partitions = partitions_of(served.state, row)
+        return any(is_behind(one.counters(), origin, self._links.progress) or one.has_unplaced() for one in partitions)
+
+    def _release(self) -> None:
+        """Look again at the calls that wait."""
+        held, self.held = self.held, []
+        for call in held:
+            try:
+                self._route(call)
+            except Refused as refused:
+                self._replies.append((call.number, calls.refusal_row(refused)))
 
     def _takes_over(self, home: int) -> bool:
         """True if the home has been silent for so long that this region becomes the home."""
@@ -273,12 +318,23 @@ class PartitionedStreams:
         """The replies that came since the last call of this method, each with the number of its call."""
         found = self._replies
         self._replies = []
-        for number, payload in self._links.forwarding.take_replies():
-            found.append((number, NOT_REACHED if payload is None else readable(payload)))
-        return found
+        for asked, payload in self._links.forwarding.take_replies():
+            self._forwarded.hear(asked, payload)
+        return found + self._forwarded.take(self._now_ms, self._is_here)
+
+    def _is_here(self, reply: HeldReply) -> bool:
+        """True if this region has the messages that the reply tells of, and none is to be numbered again."""
+        stream_id = reply.call.row[1]
+        if self.spec(stream_id) is None:
+            return True
+        partitions = self._served_of(stream_id).state.partitions()
+        applied = self._replica.applied.vector.contains(*reply.told.dot)
+        return applied and is_placed(reply.told, calls.stamps_in(reply.row[1]), partitions)
 
     def serve_arrived(self) -> None:
-        """Carry out the calls that other regions have forwarded here."""
+        """Carry out the calls that other regions have forwarded here, and forward those that have waited."""
+        if self.held:
+            self._release()
         forwarding = self._links.forwarding
         for call in forwarding.take_arrived():
             bytes_max = forwarding.reply_max(call.link, self._context.limits.message_bytes_max)
@@ -293,7 +349,10 @@ class PartitionedStreams:
             if served.state.home() != self._context.settings.config.region:
                 raise Refused(MOVED, f"the home of the stream is region {served.state.home()} now: try again")
             require_answerable(row, bytes_max)
-            return [True, self._perform(served, row)]
+            reply: Row = [True, self._perform(served, row)]
+            if row[0] == calls.PUT:
+                reply.append(told_row(self._replica, served.state.epochs.current()[0]))
+            return reply
         except Refused as refused:
             return calls.refusal_row(refused)
         except (CodecError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -309,9 +368,25 @@ class PartitionedStreams:
         operation, arguments = row[0], row[2:]
         if operation == calls.PUT:
             messages = calls.messages_in(arguments[0])
+            self._place(served, partitions_of(served.state, row))
             require_batch_room(self._replica.room, messages)
             return calls.stamp_rows(put(served.state, messages))
         return coordinate(served.coordinator, operation, arguments)
+
+    def _place(self, served: Served, partitions: list[Partition]) -> None:
+        """Number again what a change of the line made stale, before anything else is numbered in these partitions."""
+        share = Share()
+        for one in partitions:
+            if not served.is_placed(one) and not self._renumber_some(served, one, share):
+                self._unfinished.add(served.state.spec.id)
+                raise Unplaced
+            served.placed[one.number] = served.state.epochs
+
+    def _renumber_some(self, served: Served, partition: Partition, share: Share) -> bool:
+        before = share.messages_left
+        finished = served.renumber(partition, share, self._began_ms, self._links.progress)
+        self.renumbered += before - share.messages_left
+        return finished
 
     def _require_writable(self) -> None:
         standing = self._context.standing
@@ -332,28 +407,37 @@ class PartitionedStreams:
         """At the home: number stale messages again, remove what is older than the retention, drop unused groups."""
         self._began_ms = min(self._began_ms or now_ms, now_ms)
         self._upkept_ms = min(self._upkept_ms, now_ms)
+        if self.held:
+            self._release()
         standing = self._context.standing
-        serving = standing.writable and not standing.loading
-        if now_ms - self._upkept_ms < UPKEEP_MS or not serving:
+        if not standing.writable or standing.loading:
             return
+        if now_ms - self._upkept_ms >= UPKEEP_MS:
+            self._upkept_ms = now_ms
+            self._keep_all_up(now_ms, self.ids())
+            self._clear_deleted()
+        elif self._unfinished:
+            self._keep_all_up(now_ms, [one for one in self.ids() if one in self._unfinished])
+
+    def _keep_all_up(self, now_ms: int, ids: list[str]) -> None:
         if not self._swept:
             self._sweep()
-        self._upkept_ms = now_ms
-        for stream_id in self.ids():
+        self._unfinished = set()
+        share = Share()
+        for stream_id in ids:
             served = self._served_of(stream_id)
             if served.state.home() == self._context.settings.config.region:
-                self._keep_up(served, now_ms)
-        self._clear_deleted()
+                self._keep_up(served, now_ms, share)
 
-    def _keep_up(self, served: Served, now_ms: int) -> None:
+    def _keep_up(self, served: Served, now_ms: int, share: Share) -> None:
         state, retention_ms = served.state, served.state.spec.retention_ms
         awaits = False
         for partition in state.partitions():
             # Another line of epochs makes messages stale without touching them: one is raised, or a region that knew
             # nothing of its messages has forgotten it.
             if served.looked.get(partition.number) != (state.epochs.counted(), partition.stamp()):
-                if partition.has_stale() and not self._renumber(served, partition.number):
-                    awaits = True
+                if partition.has_stale() and not self._renumber(served, partition.number, share):
+                    awaits = not share.is_spent()
                     continue
                 stamp = state.partitions()[partition.number].stamp()
                 served.looked[partition.number] = (state.epochs.counted(), stamp)
@@ -364,8 +448,8 @@ class PartitionedStreams:
             served.coordinator.drop_unused(retention_ms)
             state.forget_epochs()
 
-    def _renumber(self, served: Served, number: int) -> bool:
-        """Number the stale messages of this partition again; false if that has to wait. What another process of this
+    def _renumber(self, served: Served, number: int, share: Share) -> bool:
+        """Number the stale messages of this partition again; false if some have to wait. What another process of this
         region has numbered last is usually its former life. If it is alive, it does this itself, or both would make
         stale what the other one does, for ever.
         """
@@ -373,9 +457,10 @@ class PartitionedStreams:
             if served.awaited < UPKEEPS_AWAITED or self._is_alive(served) or not served.state.can_raise():
                 return False
             served.state.raise_epoch()
-        while served.state.partitions()[number].renumber(RENUMBERED_MAX):
-            self._replica.room.ease()
-        return True
+        finished = self._renumber_some(served, served.state.partitions()[number], share)
+        if not finished:
+            self._unfinished.add(served.state.spec.id)
+        return finished
 
     def _is_alive(self, served: Served) -> bool:
         """True if another process of this region is the home, and was heard of a short while ago."""
@@ -407,82 +492,3 @@ class PartitionedStreams:
             served = self._served_of(stream_id)
             served.state.check()
             served.coordinator.check()
-
-
-NOT_REACHED: Final[Row] = [False, UNREACHABLE, "the home region of the stream cannot be reached: try again"]
-
-
-def require_batch_room(room: Room, messages: list[NewMessage]) -> None:
-    """The messages of one call are numbered in one batch, which every region must take."""
-    size = sum([len(message.value) + len(message.key or b"") + MESSAGE_BYTES for message in messages])
-    partitions = len({message.partition for message in messages})
-    size = blocks_bytes(len(messages), size, partitions, PARTITION_NAME)
-    if not room.make_room(size):
-        raise Refused(LIMIT, excess(room, "what is put", size, "send fewer or smaller messages at once"))
-
-
-def require_answerable(row: Row, bytes_max: int) -> None:
-    """A put is answered with a stamp for each message, so what cannot be answered is not carried out."""
-    if row[0] == calls.PUT and STAMP_BYTES * len(row[2]) > bytes_max:
-        raise Refused(LIMIT, f"{len(row[2])} messages cannot be answered in {bytes_max} bytes: send fewer at once")
-
-
-def fitting(reply: bytes, bytes_max: int) -> bytes:
-    """The reply, or that it is too large for the link."""
-    if len(reply) <= bytes_max:
-        return reply
-    text = (
-        f"the reply of the home region has {len(reply)} bytes, and the link takes {bytes_max}: raise message_bytes_max"
-    )
-    return pack([False, LIMIT, text])
-
-
-def put(state: StreamState, messages: list[NewMessage]) -> list[Any]:
-    """Number these messages; the stamps come in their order."""
-    by_partition: dict[int, list[int]] = {}
-    for index, message in enumerate(messages):
-        by_partition.setdefault(message.partition, []).append(index)
-    partitions = state.partitions()
-    if any(not 0 <= number < len(partitions) for number in by_partition):
-        raise Refused(INVALID, f"a message is for a partition that does not exist: use 0 to {len(partitions) - 1}")
-    stamps: list[Any] = [None] * len(messages)
-    for number, indexes in by_partition.items():
-        for index, stamp in zip(indexes, partitions[number].append([messages[at] for at in indexes]), strict=True):
-            stamps[index] = stamp
-    return stamps
-
-
-def coordinate(groups: Coordinator, operation: str, arguments: Row) -> Any:
-    """Carry out the call of an instance, or of an operator of a group."""
-    group = arguments[0]
-    if operation == calls.JOIN:
-        return calls.bookmark_row(groups.join(*arguments))
-    if operation == calls.GROUP:
-        return calls.reservation_rows(groups.reservations(group))
-    if operation == calls.RESET:
-        groups.reset(*arguments)
-        return None
-    instance, timeout_ms, bookmark = arguments[1], arguments[2], calls.bookmark_in(arguments[3])
-    if operation == calls.POLL:
-        return calls.polled_row(groups.poll(group, instance, timeout_ms, bookmark, arguments[4]))
-    if operation == calls.COMMIT:
-        return calls.bookmark_row(groups.commit(group, instance, timeout_ms, bookmark))
-    if operation == calls.HEARTBEAT:
-        return calls.bookmark_row(groups.heartbeat(group, instance, timeout_ms, bookmark))
-    raise Refused(INVALID, f"the home region does not know the call {operation!r}: it runs another version")
-
-
-def readable(payload: bytes) -> Row:
-    try:
-        return unpack(payload)
-    except CodecError as error:
-        return [False, UNREACHABLE, f"what the home region sent cannot be read: {error}"]
-
-
-def require_valid(spec: StreamSpec) -> None:
-    if not 0 < len(spec.id.encode()) <= ID_BYTES_MAX:
-        raise Refused(INVALID, f"the ID of a stream must have 1 to {ID_BYTES_MAX} bytes")
-    if not 1 <= spec.partitions <= PARTITIONS_MAX:
-        raise Refused(INVALID, f"{spec.partitions} partitions are not possible: use 1 to {PARTITIONS_MAX}")
-    if not 0 < spec.retention_ms <= RETENTION_MS_MAX:
-        raise Refused(INVALID, f"a retention of {spec.retention_ms} ms is not possible: use 1 to {RETENTION_MS_MAX}")

@@ -232,6 +232,15 @@ class ProgressTable:
                 latest[region_of(slot)] = slot
         return latest
 
+    def speakers(self, since_ms: int) -> list[int]:
+        """The most recently active origin of each region that has shown a sign of life after `since_ms`."""
+        return sorted([slot for slot in self._latest().values() if self._members[slot].sign_ms > since_ms])
+
+    def applied_count(self, slot: int, of: int) -> int:
+        """How many effects of an origin that member has reported as applied."""
+        member = self._members.get(slot)
+        return 0 if member is None else member.applied.get(of)
+
     def rows(self) -> list[ProgressRow]:
         """The rows as received, origins ascending; each receiver has its own gate. A caller that keeps a vector must
         copy it, because it goes on growing here.

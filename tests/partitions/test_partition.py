@@ -104,10 +104,11 @@ def test_a_takeover_makes_the_tail_of_the_old_home_stale() -> None:
     assert (both.next_offset(), both.has_stale()) == (1, True)
     assert put(both, b"new") == [1]
     assert [m.value for m in both.read(0, 10, 1 << 20)] == [b"a", b"new"]
-    assert both.renumber(1) == 1
-    assert both.renumber(100) == 1
-    assert both.renumber(100) == 0
-    assert not both.has_stale()
+    assert both.renumber(1, 1_000) == (1, 65, False)
+    assert both.has_unplaced()
+    assert both.renumber(100, 1_000) == (1, 65, True)
+    assert both.renumber(100, 1_000) == (0, 0, True)
+    assert not both.has_stale() and not both.has_unplaced()
     assert [(m.offset, m.value) for m in both.read(0, 10, 1 << 20)] == [(0, b"a"), (1, b"new"), (2, b"b"), (3, b"c")]
     replica.keyspace.check()
 
@@ -121,9 +122,10 @@ def test_what_a_redis_client_added_is_numbered_if_it_has_a_value() -> None:
     assert one.has_stale()
     assert one.top_number() == 5_000
     later = partition(replica, EpochRow((1, 1), [0], NO_EPOCH), EpochRow((5_001, 1), [1], (1, 1)))
-    assert later.renumber(100) == 1
+    assert later.has_stale() and not later.has_unplaced(), "no home has numbered it"
+    assert later.renumber(100, 1_000)[0] == 1
     assert [(m.offset, m.key, m.value) for m in later.read(0, 10, 1 << 20)] == [(0, None, b"a"), (1, b"k", b"by hand")]
-    assert later.renumber(100) == 0
+    assert later.renumber(100, 1_000) == (0, 0, True)
     stream = replica.keyspace.find(KEY)
     assert stream is not None
     assert stream.length == 3
@@ -137,3 +139,20 @@ def test_gaps_between_intervals() -> None:
         ((1, 10), (2, 2**64 - 1)),
         ((3, 2), top),
     ]
+
+
+def test_stale_messages_are_numbered_in_the_order_of_epochs_whatever_their_origins() -> None:
+    """Origin 9 numbered first, then the process that came after it, whose number is lower."""
+    replica = replica_at(slot=9)
+    nine = EpochRow((1, 9), [0], NO_EPOCH)
+    put(partition(replica, nine), b"a", b"b")
+    replica.take()
+    replica.become(4, 4)
+    four = EpochRow((2, 4), [2], (1, 9))
+    put(partition(replica, nine, four), b"c", b"d")
+    replica.take()
+    replica.become(2, 2)
+    home = partition(replica, nine, four, EpochRow((3, 2), [1], (1, 9)))
+    assert home.renumber(2, 1_000)[0] == 2
+    assert home.renumber(10, 1)[0] == 1, "one at least, however large it is"
+    assert [m.value for m in home.read(0, 10, 1 << 20)] == [b"a", b"b", b"c", b"d"]

@@ -10,8 +10,9 @@ from crdtstream.core.entry_id import STRICT, EntryId
 from crdtstream.node import Node
 from crdtstream.partitions import calls
 from crdtstream.partitions.keys import partition_key
+from crdtstream.partitions.renumbering import ALIVE_MS
 from crdtstream.partitions.state import NUMBER_MAX, StreamState
-from crdtstream.partitions.streams import ALIVE_MS, UPKEEP_MS, UPKEEPS_AWAITED, PartitionedStreams
+from crdtstream.partitions.streams import UPKEEP_MS, UPKEEPS_AWAITED, PartitionedStreams
 from crdtstream.partitions.values import UNWRITABLE, Refused, StreamSpec
 from simulations.cluster import Cluster
 

@@ -1,0 +1,158 @@
+"""What keeps the messages of one producer in order, whoever numbers them.
+
+A producer puts through one region, and sends a message once the one before it was answered. The home may change in
+between, and what a former home numbered without knowing of that is numbered again. So, of each partition:
+
+    a region forwards a put    once the home has every message that is here, and none of them is still to be numbered
+                               again; a call of a group once the home has every commit that is here
+    a region hands on a reply  once the messages that it tells of are here, and need not be numbered again
+    a home numbers a put       once it has numbered again what its epoch, or another change of the line, made stale
+
+The second rule waits for `forward_timeout_ms` at most, because the message is safe at its home. The other two refuse a
+put that has waited for so long: nobody has numbered it, so it may be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from crdtstream.core.causality import Dot, VersionVector
+from crdtstream.core.replica import Replica
+from crdtstream.partitions.partition import Partition
+from crdtstream.partitions.values import UNREACHABLE, UNWRITABLE, Refused, Stamp
+from crdtstream.protocols.call_rows import CallRow as Row
+from crdtstream.protocols.call_rows import unpack
+from crdtstream.protocols.columns import CodecError
+from crdtstream.replication.progress import ProgressTable
+
+NOT_REACHED: Final[Row] = [False, UNREACHABLE, "the home region of the stream cannot be reached: try again"]
+BEHIND: Final[Row] = [
+    False,
+    UNREACHABLE,
+    "the home region of the stream has not taken in what this region numbered before: try again",
+]
+
+
+class Unplaced(Refused):
+    """There are messages that have to be numbered again before these."""
+
+    def __init__(self) -> None:
+        super().__init__(UNWRITABLE, "this region is numbering again what another home has numbered: try again")
+
+
+class Peer(Protocol):
+    """What is asked of a session."""
+
+    peer_origin: int
+    peer_region: int
+
+    @property
+    def is_open(self) -> bool: ...
+
+
+class HeldCall:
+    """A call that is not sent yet."""
+
+    __slots__ = ("number", "row", "until_ms")
+
+    def __init__(self, number: int, row: Row, until_ms: int) -> None:
+        self.number = number
+        self.row = row
+        self.until_ms = until_ms
+
+
+class Told:
+    """What the home says besides the stamps: its last effect, and the number of its epoch."""
+
+    __slots__ = ("dot", "number")
+
+    def __init__(self, dot: Dot, number: int) -> None:
+        self.dot = dot
+        self.number = number
+
+
+class HeldReply:
+    """A reply that tells of messages that are not here yet, or that have to be numbered again."""
+
+    __slots__ = ("call", "row", "told")
+
+    def __init__(self, call: HeldCall, row: Row, told: Told) -> None:
+        self.call = call
+        self.row = row
+        self.told = told
+
+
+class Forwarded:
+    """The calls that were sent to a home, by their numbers over the link, and the replies that are not handed on."""
+
+    __slots__ = ("_calls", "_held", "_replies")
+
+    def __init__(self) -> None:
+        self._calls: dict[int, HeldCall] = {}
+        self._held: list[HeldReply] = []
+        self._replies: list[tuple[int, Row]] = []
+
+    def note(self, asked: int, call: HeldCall) -> None:
+        self._calls[asked] = call
+
+    def hear(self, asked: int, payload: bytes | None) -> None:
+        """What came back; None if nothing did."""
+        call = self._calls.pop(asked)
+        row = NOT_REACHED if payload is None else readable(payload)
+        told = told_in(row)
+        if told is None:
+            self._replies.append((call.number, row))
+        else:
+            self._held.append(HeldReply(call, row, told))
+
+    def take(self, now_ms: int, is_here: Callable[[HeldReply], bool]) -> list[tuple[int, Row]]:
+        """The replies that are to be handed on, each with the number of its call."""
+        found, self._replies = self._replies, []
+        waiting, self._held = self._held, []
+        for one in waiting:
+            if now_ms >= one.call.until_ms or is_here(one):
+                found.append((one.call.number, one.row))
+            else:
+                self._held.append(one)
+        return found
+
+
+def readable(payload: bytes) -> Row:
+    try:
+        return unpack(payload)
+    except CodecError as error:
+        return [False, UNREACHABLE, f"what the home region sent cannot be read: {error}"]
+
+
+def origin_of(peers: Sequence[Peer], region: int) -> int:
+    """The process of that region with which there is a link; 0 for none."""
+    return max([one.peer_origin for one in peers if one.is_open and one.peer_region == region], default=0)
+
+
+def is_behind(additions: list[Dot], home: int, progress: ProgressTable) -> bool:
+    """True if the process that is the home has not said that it has all of these additions by others."""
+    beyond = [dot for dot in additions if dot[0] != home]
+    return bool(beyond) and not covers(progress.applied_of(home), beyond)
+
+
+def covers(vector: VersionVector, dots: list[Dot]) -> bool:
+    return all(vector.contains(slot, counter) for slot, counter in dots)
+
+
+def told_row(replica: Replica, number: int) -> Row:
+    return [replica.applied.slot, replica.applied.counter(), number]
+
+
+def told_in(row: Row) -> Told | None:
+    """What this reply says besides the stamps; None for those to other calls, and of an earlier release."""
+    if len(row) != 3 or row[0] is not True or len(row[2]) != 3:
+        return None
+    slot, counter, number = row[2]
+    return Told((slot, counter), number)
+
+
+def is_placed(told: Told, stamps: Sequence[Stamp], partitions: Sequence[Partition]) -> bool:
+    """True if none of these messages, which are here, has to be numbered again."""
+    slot = told.dot[0]
+    return not any(partitions[one.partition].is_unplaced(slot, (told.number, one.offset)) for one in stamps)

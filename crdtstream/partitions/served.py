@@ -1,0 +1,44 @@
+"""One stream as a process serves it: what is replicated of it, its groups, and what was seen of its stale messages."""
+
+from __future__ import annotations
+
+from crdtstream.core.epochs import Epochs
+from crdtstream.core.replica import Replica
+from crdtstream.partitions.coordinator import Coordinator
+from crdtstream.partitions.partition import Partition
+from crdtstream.partitions.renumbering import Agreement, Share
+from crdtstream.partitions.state import StreamState
+from crdtstream.partitions.values import Ahead, StreamSpec
+from crdtstream.replication.progress import ProgressTable
+
+
+class Served:
+    """`looked`: what each partition held when it was last found without stale messages. `awaited`: at how many upkeeps
+    in a row it had some, and another process of the region was the home. `placed`: under which line each partition was
+    last seen without messages that are to be numbered again.
+    """
+
+    __slots__ = ("_agreement", "_replica", "awaited", "coordinator", "looked", "placed", "state")
+
+    def __init__(self, replica: Replica, spec: StreamSpec, ahead: Ahead) -> None:
+        self._replica = replica
+        self._agreement = Agreement()
+        self.state = StreamState(replica, spec, ahead)
+        self.coordinator = Coordinator(replica, self.state, ahead)
+        self.looked: dict[int, object] = {}
+        self.placed: dict[int, Epochs] = {}
+        self.awaited = 0
+
+    def is_placed(self, partition: Partition) -> bool:
+        """False if a change of the line has left messages that are to be numbered again."""
+        return self.placed.get(partition.number) is self.state.epochs or not partition.has_unplaced()
+
+    def renumber(self, partition: Partition, share: Share, began_ms: int, progress: ProgressTable) -> bool:
+        """Number stale messages of this partition again; false if some are left for later turns."""
+        if not self._agreement.reached(self.state.epoch_dot(), began_ms, self._replica, progress):
+            return False
+        finished = share.renumber(partition)
+        while not finished and not share.is_spent():
+            self._replica.room.ease()
+            finished = share.renumber(partition)
+        return finished

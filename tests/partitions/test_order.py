@@ -1,0 +1,184 @@
+"""The order of one producer's messages, whoever numbers them: what waits for what."""
+
+from __future__ import annotations
+
+import pytest
+
+from crdtstream.config import Limits
+from crdtstream.core.causality import VersionVector
+from crdtstream.partitions import calls
+from crdtstream.partitions.order import BEHIND, NOT_REACHED, Forwarded, HeldCall, covers, told_in
+from crdtstream.partitions.streams import UPKEEP_MS
+from crdtstream.partitions.values import UNREACHABLE, UNWRITABLE, Refused
+from crdtstream.protocols.call_rows import CallRow as Row
+from crdtstream.protocols.call_rows import pack
+from tests.partitions.region_streams import STREAM, Regions
+
+TOLD: Row = [True, [[0, 3, 1_000]], [7, 12, 2]]
+
+
+def split(regions: Regions, count: int = 3) -> None:
+    """Region 2 takes over while region 1 goes on numbering: `count` messages of region 1 are stale."""
+    regions.put(1, b"before")
+    regions.cut(1, 2)
+    for index in range(count):
+        regions.put(1, b"old%d" % index)
+    regions.streams(2).take_over(STREAM)
+    regions.turn(2)
+    regions.put(2, b"new")
+    regions.heal(1, 2)
+
+
+def order_of(regions: Regions, number: int) -> list[bytes]:
+    return [value for _, value in regions.values(number)]
+
+
+def live(regions: Regions) -> None:
+    """Time for an upkeep, and for what it causes."""
+    for _ in range(4):
+        regions.tick(UPKEEP_MS // 2)
+        regions.sync()
+
+
+def test_what_the_old_home_had_comes_before_its_producers_new_messages() -> None:
+    regions = Regions(2)
+    split(regions)
+    regions.sync()
+    assert regions.streams(1).home(STREAM) == 2
+    call = regions.submit(1, calls.PUT, [[0, None, b"next"]])
+    regions.sync()
+    assert call not in regions.replies(1), "it waits: nothing is numbered again yet"
+    live(regions)
+    assert regions.replies(1)[call][0] is True
+    assert order_of(regions, 1) == [b"before", b"new", b"old0", b"old1", b"old2", b"next"]
+    assert order_of(regions, 2) == order_of(regions, 1)
+
+
+def test_a_put_that_waited_for_too_long_was_not_sent() -> None:
+    regions = Regions(2, limits=Limits(segment_bytes_max=1 << 16, forward_timeout_ms=100))
+    split(regions)
+    regions.sync()
+    call = regions.submit(1, calls.PUT, [[0, None, b"next"]])
+    regions.machines[1].node.tick(regions.clock_ms(1) + 200)
+    assert regions.replies(1)[call] == BEHIND
+    live(regions)
+    assert b"next" not in order_of(regions, 2)
+
+
+def test_other_partitions_and_other_calls_do_not_wait() -> None:
+    regions = Regions(2)
+    split(regions)
+    regions.sync()
+    assert regions.put(1, b"elsewhere", partition=1)[0].offset == 0
+    assert regions.join(1).offsets == {}
+
+
+def test_what_waits_is_carried_out_here_once_this_region_is_the_home_again() -> None:
+    regions = Regions(2)
+    split(regions)
+    regions.sync()
+    call = regions.submit(1, calls.PUT, [[0, None, b"next"]])
+    regions.streams(1).take_over(STREAM)
+    regions.turn(1)
+    live(regions)
+    assert regions.replies(1)[call][0] is True
+    live(regions)
+    assert order_of(regions, 2) == [b"before", b"new", b"old0", b"old1", b"old2", b"next"]
+
+
+def test_a_home_that_was_taken_back_numbers_its_old_messages_first() -> None:
+    """Its own producers go on at once: nothing of theirs may come before what they were told of."""
+    regions = Regions(2)
+    split(regions)
+    regions.sync()
+    regions.streams(1).take_over(STREAM)
+    regions.turn(1)
+    call = regions.submit(1, calls.PUT, [[0, None, b"next"]])
+    assert call not in regions.replies(1), "not every region knows the epoch, so the old messages have no place yet"
+    live(regions)
+    assert regions.replies(1)[call][0] is True
+    assert order_of(regions, 1) == [b"before", b"new", b"old0", b"old1", b"old2", b"next"]
+
+
+def test_a_home_that_cannot_number_again_refuses_in_the_end() -> None:
+    """Region 2 is alive, and is not told of the epoch."""
+    regions = Regions(2, limits=Limits(segment_bytes_max=1 << 16, forward_timeout_ms=100))
+    split(regions)
+    regions.sync()
+    regions.streams(1).take_over(STREAM)
+    regions.turn(1)
+    call = regions.submit(1, calls.PUT, [[0, None, b"next"]])
+    regions.machines[1].node.tick(regions.clock_ms(1) + 200)
+    with pytest.raises(Refused, match="numbering again") as caught:
+        calls.result_of(regions.replies(1)[call])
+    assert caught.value.code == UNWRITABLE
+
+
+def test_a_home_with_much_to_number_again_does_it_in_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crdtstream.partitions.renumbering.MESSAGES_MAX", 2)
+    regions = Regions(2)
+    split(regions, 5)
+    regions.sync()
+    counted = []
+    for _ in range(8):
+        regions.tick(UPKEEP_MS // 2)
+        regions.sync()
+        counted.append(regions.streams(2).renumbered)
+    assert {2, 4, 5} <= set(counted)
+    assert order_of(regions, 1)[2:] == [b"old%d" % index for index in range(5)]
+
+
+# Replies
+
+
+def forwarded() -> Forwarded:
+    found = Forwarded()
+    found.note(5, HeldCall(1, [calls.PUT, STREAM, []], 300))
+    return found
+
+
+def test_a_reply_waits_until_its_messages_are_here() -> None:
+    waiting = forwarded()
+    waiting.hear(5, pack(TOLD))
+    assert waiting.take(100, lambda _: False) == []
+    assert waiting.take(200, lambda reply: reply.told.dot == (7, 12) and reply.told.number == 2) == [(1, TOLD)]
+    assert waiting.take(200, lambda _: True) == []
+
+
+def test_a_reply_does_not_wait_longer_than_for_the_home() -> None:
+    waiting = forwarded()
+    waiting.hear(5, pack(TOLD))
+    assert waiting.take(300, lambda _: False) == [(1, TOLD)]
+
+
+@pytest.mark.parametrize(
+    "row", [[True, [[0, 3, 1_000]]], [False, UNREACHABLE, "text"], [True, None]], ids=["earlier release", "no", "none"]
+)
+def test_other_replies_are_handed_on_at_once(row: Row) -> None:
+    assert told_in(row) is None
+    waiting = forwarded()
+    waiting.hear(5, pack(row))
+    assert waiting.take(0, lambda _: False) == [(1, row)]
+
+
+def test_without_a_reply_and_with_one_that_cannot_be_read() -> None:
+    waiting = forwarded()
+    waiting.hear(5, None)
+    assert waiting.take(0, lambda _: False) == [(1, NOT_REACHED)]
+    waiting.note(6, HeldCall(2, [], 300))
+    waiting.hear(6, b"\xff\xff")
+    ((number, row),) = waiting.take(0, lambda _: False)
+    assert number == 2 and row[:2] == [False, UNREACHABLE]
+
+
+def test_dots_that_a_vector_covers() -> None:
+    vector = VersionVector({3: 10})
+    assert covers(vector, [(3, 10)]) and not covers(vector, [(3, 11)]) and not covers(vector, [(3, 1), (4, 1)])
+
+
+def test_a_forwarded_put_is_answered_once_it_can_be_read_there() -> None:
+    regions = Regions(2)
+    call = regions.submit(2, calls.PUT, [[0, None, b"a"]])
+    regions.sync()
+    assert regions.values(2) == [(0, b"a")]
+    assert regions.replies(2)[call][0] is True

@@ -1,0 +1,109 @@
+"""When a home may number stale messages again, and how many in one turn."""
+
+from __future__ import annotations
+
+from crdtstream.core.causality import VersionVector
+from crdtstream.core.epochs import NO_EPOCH, EpochRow, Epochs
+from crdtstream.core.replica import Replica
+from crdtstream.partitions.partition import Partition
+from crdtstream.partitions.renumbering import ALIVE_MS, BYTES_MAX, MESSAGES_MAX, Agreement, Share
+from crdtstream.partitions.values import Ahead, NewMessage
+from crdtstream.replication.progress import ProgressTable
+
+DOT = (1, 9)
+# The origins of regions 1 (this one), 2 and 3: the lowest byte is the region.
+OWN, TWO, THREE, TWO_AGAIN = 1, 2, 3, 0x102
+LONG_AGO = -2 * ALIVE_MS
+
+
+class Table:
+    """What region 1 has heard, at `now_ms`."""
+
+    def __init__(self, now_ms: int = 10 * ALIVE_MS) -> None:
+        self.replica = Replica(OWN)
+        self.replica.keyspace.now_ms = now_ms
+        self.progress = ProgressTable()
+        self.agreement = Agreement()
+        self.lives = 0
+
+    def hear(self, slot: int, since_ms: int = 0, **applied: int) -> None:
+        """A sign of life of this origin so long ago, and what it has applied of each region's first origin."""
+        self.lives += 1
+        vector = VersionVector({int(name[1:]): counter for name, counter in applied.items()})
+        now_ms = self.replica.keyspace.now_ms - since_ms
+        assert self.progress.hear_row((slot, VersionVector(), vector, self.lives), 100, now_ms)
+
+    def reached(self, began_ms: int = 0) -> bool:
+        return self.agreement.reached(DOT, began_ms, self.replica, self.progress)
+
+
+def test_every_region_that_lives_has_to_know_the_epoch() -> None:
+    table = Table()
+    table.hear(TWO, r1=9)
+    table.hear(THREE, r1=8)
+    assert not table.reached()
+    table.hear(THREE, r1=9)
+    assert table.reached()
+
+
+def test_what_it_had_done_before_has_to_be_here() -> None:
+    """It may have raised a higher epoch."""
+    table = Table()
+    table.hear(TWO, r1=9, r2=5)
+    assert not table.reached()
+    table.hear(TWO, r1=9, r2=50)
+    table.replica.applied.vector.advance(TWO, 5)
+    assert table.reached(), "what it did afterwards is not waited for"
+
+
+def test_a_silent_region_is_not_waited_for() -> None:
+    table = Table()
+    table.hear(TWO, since_ms=ALIVE_MS, r1=1)
+    assert table.reached()
+    table.hear(TWO, since_ms=ALIVE_MS - 1, r1=1)
+    assert not table.reached()
+
+
+def test_the_latest_process_speaks_for_its_region() -> None:
+    table = Table()
+    table.hear(TWO, since_ms=100, r1=1)
+    table.hear(TWO_AGAIN, r1=9)
+    assert table.reached()
+
+
+def test_a_process_that_has_just_begun_waits_for_the_regions_that_it_knows() -> None:
+    table = Table()
+    table.replica.applied.members.apply_joined((TWO, 1), TWO)
+    table.replica.applied.members.apply_joined((TWO, 2), OWN)
+    began_ms = table.replica.keyspace.now_ms - 1
+    assert not table.reached(began_ms)
+    table.hear(TWO, r1=9)
+    assert table.reached(began_ms)
+    alone = Table()
+    alone.replica.applied.members.apply_joined((TWO, 1), TWO)
+    assert alone.reached(alone.replica.keyspace.now_ms - ALIVE_MS)
+
+
+def test_another_epoch_is_agreed_on_anew() -> None:
+    table = Table()
+    table.hear(TWO, r1=9)
+    assert table.reached()
+    assert not table.agreement.reached((1, 10), 0, table.replica, table.progress)
+
+
+def test_a_turn_takes_its_share() -> None:
+    replica = Replica(OWN)
+    replica.keyspace.now_ms = 1_000
+    key = (0, b"p")
+    first = EpochRow((1, OWN), [0], NO_EPOCH)
+    value = b"x" * (BYTES_MAX // 4)
+    old = Partition(replica, key, 0, Epochs([first]), Ahead())
+    old.append([NewMessage(0, None, value) for _ in range(5)])
+    replica.take()
+    replica.become(TWO, TWO)
+    home = Partition(replica, key, 0, Epochs([first, EpochRow((2, TWO), [0], (1, OWN))]), Ahead())
+    share = Share()
+    assert not share.renumber(home)
+    assert share.messages_left > MESSAGES_MAX - 5 and home.has_unplaced()
+    assert Share().renumber(home)
+    assert not home.has_unplaced() and home.next_offset() == 5
