@@ -70,6 +70,7 @@ class Limits:
     log_tail_bytes_max: int = 4 << 20
     durable_interval_ms: int = 10_000
     transfer_keep_ms: int = 60_000
+    parts_keep_ms: int = 60_000
     checkpoint_log_bytes: int = 256 << 20
     stop_checkpoint_log_bytes: int = 4 << 20
     stop_checkpoint_ms_max: int = 8_000

@@ -322,6 +322,7 @@ LIMIT_GROUPS: Groups = (
             row("backoff_ms_min", "Pause before a lost peer is dialled again; doubled each time."),
             row("backoff_ms_max", "The longest pause before a lost peer is dialled again."),
             row("transfer_keep_ms", "How long a state transfer that stopped half-way is kept, to be continued."),
+            row("parts_keep_ms", "How long the first parts of a batch are kept when their link is lost, to go on."),
         ),
     ),
     (

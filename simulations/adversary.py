@@ -16,13 +16,15 @@
     put-back          a process is killed, and starts on a copy of its directory that was made some time before
 
 Faults come in clusters: some follow the previous one within milliseconds. A restarted process may have another fsync
-policy. A region may be late (`join`): the others begin without it. And a second process may have the number of the
-first region (`twin`), on a copy of its disk or on an empty one.
+policy. In some worlds every link flaps: it is lost after a few messages (`flapping`). A region may be late (`join`):
+the others begin without it. And a second process may have the number of the first region (`twin`), on a copy of its
+disk or on an empty one.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 from crdtstream.config import FSYNC_POLICIES
 from crdtstream.core.causality import origin_name, region_of
@@ -30,6 +32,7 @@ from crdtstream.storage.disk import DiskError
 from crdtstream.storage.recovery import LogDamaged, LogError
 from crdtstream.storage.segment import FormatUnknown
 from simulations.disk import PowerLost
+from simulations.flapping import FLAPPING_ODDS, Flapping
 from simulations.history import Violation
 from simulations.machine import Machine
 from simulations.network import Stop, Watcher
@@ -48,7 +51,12 @@ def draw_world(
     seed: int, settings: Settings | None = None, recorder: Watcher | None = None, partitioned: bool | None = None
 ) -> World:
     """The world of a seed, with its adversary; `partitioned` takes the place of what the seed says of that."""
-    return World(seed, Adversary, settings, recorder, partitioned)
+    world = World(seed, Adversary, settings, recorder, partitioned)
+    # From a source of its own: what else a seed draws stays as it was before links flapped.
+    flaps = Random(f"flapping {seed}")
+    if flaps.random() < FLAPPING_ODDS and world.settings.faults:
+        world.watch(Flapping(world, flaps))
+    return world
 
 
 class Adversary:

@@ -164,6 +164,13 @@ MUTATIONS = (
         "echo",
     ),
     Mutation(
+        "a Hello does not name the batches that it has begun",
+        "replication/session.py",
+        "        message.hello.unfinished.extend(view.assemblies.rows())\n",
+        "",
+        "parts",
+    ),
+    Mutation(
         "peers see what is not synced, under always",
         "node.py",
         "        if records and not self.outputs.holds:",

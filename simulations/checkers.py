@@ -35,7 +35,7 @@ from simulations.state_checkers import (
     Recovered,
     UnionOfRuns,
 )
-from simulations.wire_checkers import NoEcho, OriginOrder, ResumesFromLog, SyncedFirst
+from simulations.wire_checkers import NoEcho, OriginOrder, PartsGoOn, ResumesFromLog, SyncedFirst
 from simulations.world import World
 
 
@@ -48,6 +48,7 @@ def all_checkers() -> list[Checker]:
         SyncedFirst(),
         ForgetsOnlyStable(),
         ResumesFromLog(),
+        PartsGoOn(),
         NoResurrection(),
         ExpiresInTime(),
         AcknowledgedOnly(),

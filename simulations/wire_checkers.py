@@ -134,6 +134,35 @@ class ResumesFromLog(Checker):
             )
 
 
+class PartsGoOn(Checker):
+    """Of a batch in parts, nothing is sent again to a peer whose process had it when it greeted."""
+
+    name = "parts"
+
+    def __init__(self) -> None:
+        self._held: dict[int, dict[bytes, int]] = {}
+        self._greeted: dict[tuple[int, int], dict[bytes, int]] = {}
+
+    def started(self, world: Network, number: int, fault: str) -> None:
+        self._held.pop(number, None)
+
+    def received(self, world: Network, connection: Connection, receiver: int, message: Message, data: bytes) -> None:
+        if message.HasField("part"):
+            name, ends = message.part.batch.SerializeToString(), message.part.offset_bytes + len(message.part.payload)
+            held = self._held.setdefault(receiver, {})
+            held[name] = max(ends, held.get(name, 0))
+
+    def sent(self, world: Network, connection: Connection, sender: int, message: Message, data: bytes) -> None:
+        if message.HasField("hello"):
+            self._greeted[(connection.number, sender)] = dict(self._held.get(sender, {}))
+        if message.HasField("part"):
+            peer = connection.other(sender)
+            held = self._greeted.get((connection.number, peer), {}).get(message.part.batch.SerializeToString(), 0)
+            begins = message.part.offset_bytes
+            if begins < held < message.part.batch.size_bytes:
+                self.fail(f"{sender} sends byte {begins} of a batch to {peer}, which has {held} bytes of it")
+
+
 def missing_in_log(machine: Machine) -> VersionVector:
     """Return what the region has and its log no longer holds: effects before the last contiguous batches of each
     origin.

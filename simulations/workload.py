@@ -17,6 +17,8 @@ KEYS = (b"x", b"y", b"z")
 READ_GROUPS = (b"g", b"h")
 SKIP_GROUP = b"s"
 CONSUMERS = (b"a", b"b")
+LARGE_ODDS = 0.2
+LARGE_BYTES_MAX = 20_000
 
 Argv = list[bytes]
 
@@ -42,6 +44,8 @@ class Workload:
     def __init__(self, rng: Random, profile: str, id_mode: str, references: Random | None = None) -> None:
         self.rng = rng
         self._references = references
+        # Where the sizes of large entries come from, in worlds that have any.
+        self.large: Random | None = None
         self.weights, keys, self.groups = PROFILES[profile]
         self.keys = KEYS[:keys]
         self.id_mode = id_mode
@@ -57,7 +61,13 @@ class Workload:
             return rebirth(rng, key, group, stream)
         if kind == "run":
             return run(rng, key, group, self.id_mode)
-        return [self._with_references(self._draw_one(kind, key, group, stream))]
+        return [self._enlarged(self._with_references(self._draw_one(kind, key, group, stream)))]
+
+    def _enlarged(self, argv: Argv) -> Argv:
+        """Let an entry take many messages."""
+        if self.large is None or argv[0] != b"XADD" or self.large.random() >= LARGE_ODDS:
+            return argv
+        return [*argv[:-1], argv[-1] + b"." * self.large.randrange(LARGE_BYTES_MAX)]
 
     def _with_references(self, argv: Argv) -> Argv:
         """Let a removal say what happens to references, in worlds that have a source to draw that from."""

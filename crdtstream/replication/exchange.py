@@ -35,6 +35,7 @@ from crdtstream.replication.transfer.sending import Transfer
 from crdtstream.replication.transfer.snapshot import Snapshot
 from crdtstream.replication.transfer.staging import Staging
 from crdtstream.replication.turn import Turn
+from crdtstream.replication.unfinished import bound_unfinished, tick_unfinished
 from crdtstream.replication.view import View
 from crdtstream.replication.wire_pb2 import BirthRow, Chunk, Deferred, Hello, Message
 
@@ -105,7 +106,7 @@ class Exchange:
         them.
         """
         if heard.has_part:
-            self._bound_unfinished()
+            bound_unfinished(self._links.values(), self.view, self.inbox.held_bytes)
         # Nobody can have more effects of this origin than it has made, unless another process continues as this origin.
         if heard.own_counter and not self._applied.vector.contains(self._applied.slot, heard.own_counter):
             self.doubled = True
@@ -226,12 +227,6 @@ class Exchange:
             if session is not None:
                 session.refuse(reason)
 
-    def _bound_unfinished(self) -> None:
-        """Check the limit over all links: each of them may be within it alone."""
-        limit = self._settings.limits.batch_bytes_max
-        if sum([each.unfinished_bytes for each in self._links.values()]) > limit:
-            raise Refusal(f"incomplete batches exceed batch_bytes_max = {limit} bytes")
-
     # States being sent
 
     def take_snapshots(self) -> None:
@@ -311,6 +306,7 @@ class Exchange:
         self.view.durable_vector = VersionVector()
         self.fetching.end()
         self.inbox = Inbox()
+        self.view.assemblies.clear()
         self.transfers.drop_all()
 
     def rejoin(self, payload: bytes, position: int) -> None:
@@ -331,6 +327,7 @@ class Exchange:
             self.fetching.abandon("it was not joined before the stop")
 
     def _tick_states(self, passed_ms: int) -> None:
+        tick_unfinished(self._links.values(), self.view, passed_ms)
         keep_ms = self._settings.limits.transfer_keep_ms
         self.transfers.tick(self.view.direct, passed_ms, keep_ms)
         if self.fetching.tick(passed_ms, keep_ms):
@@ -492,6 +489,7 @@ class Exchange:
         self.progress.check()
         self.history.check()
         self.inbox.check()
+        self.view.assemblies.check()
         self.transfers.check()
         self.audit.check()
         self.fetching.check()

@@ -1,5 +1,5 @@
-"""What one peer is sent: a cursor into the log, the relay rule, a window in bytes, and batches split into parts where
-they exceed a message.
+"""What one peer is sent: a cursor into the log, the relay rule, a window in bytes, and the parts of batches that exceed
+a message (parts.py).
 
 Batches of all origins are sent in the order in which this region applied them. A batch is sent if the peer lacks it and
 either this region is its origin or the peer has no direct link to its origin (the origin is none of its **direct**
@@ -27,6 +27,7 @@ from crdtstream.protocols.log_port import LogRecord
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.bounds import BATCH_BYTES_MAX
 from crdtstream.replication.history import History, fills
+from crdtstream.replication.parts import Cutter
 
 READS_MAX = 2
 # A list for the payloads of whole batches that a message would only copy; None where they belong into the message.
@@ -43,14 +44,12 @@ class Feed:
         "_history",
         "_next",
         "_past_bytes",
-        "_piece_bytes",
-        "_piece_index",
         "_read",
         "_sent_bytes",
-        "_split",
         "_window_bytes",
         "batch_bytes_max",
         "behind",
+        "cutter",
         "direct",
         "oversized",
         "restart",
@@ -72,9 +71,7 @@ class Feed:
         self._past_bytes = 0
         self._sent_bytes = 0
         self._consumed_bytes = 0
-        self._split = b""
-        self._piece_bytes = 0
-        self._piece_index = 0
+        self.cutter = Cutter()
 
     def begin(self, vector: VersionVector, direct: list[int], restart: int) -> None:
         """Serve what the vector lacks, in a new window."""
@@ -91,7 +88,7 @@ class Feed:
         self.behind = True
         self._read = []
         self._next = 0
-        self._split = b""
+        self.cutter.stop()
 
     def catch_up(self) -> bool:
         """Resume from the log if it now holds everything that the peer lacks, in batches that it takes."""
@@ -154,8 +151,8 @@ class Feed:
         """
         if self.behind:
             return False
-        if self._split:
-            self._fill_piece(message)
+        if self.cutter.is_cutting():
+            self._fill_part(message, bytes_max)
             return False
         payloads: list[bytes] = []
         size = 0
@@ -176,7 +173,8 @@ class Feed:
             if kind != BATCH or not self._claim(position, payload, own_slot):
                 continue
             if len(payload) > bytes_max:
-                self._begin_split(message, payload, bytes_max)
+                self.cutter.begin(payload, bytes_max)
+                self._fill_part(message, bytes_max)
                 return False
             payloads.append(payload)
             size += len(payload)
@@ -242,25 +240,11 @@ class Feed:
             return False
         return not self._covered.contains(slot, last)
 
-    def _begin_split(self, message: wire.Message, payload: bytes, piece_bytes: int) -> None:
-        self._split = payload
-        self._piece_bytes = piece_bytes
-        self._piece_index = 0
-        self._fill_piece(message)
-
-    def _fill_piece(self, message: wire.Message) -> None:
-        """Add the next part if the window is open; the last part ends the split."""
-        if not self._window_open(0):
-            return
-        start = self._piece_index * self._piece_bytes
-        piece = self._split[start : start + self._piece_bytes]
-        # Division rounded up.
-        count = -(-len(self._split) // self._piece_bytes)
-        message.part.CopyFrom(wire.Part(restart=self.restart, index=self._piece_index, count=count, payload=piece))
-        self._sent_bytes += len(piece)
-        self._piece_index += 1
-        if self._piece_index == count:
-            self._split = b""
+    def _fill_part(self, message: wire.Message, bytes_max: int) -> None:
+        """Add the next part if the window is open."""
+        if self._window_open(0):
+            message.part.CopyFrom(self.cutter.part(self.restart, bytes_max))
+            self._sent_bytes += len(message.part.payload)
 
     def check(self) -> None:
         assert 0 <= self._consumed_bytes <= self._sent_bytes, "more was consumed than sent"

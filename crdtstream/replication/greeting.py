@@ -23,11 +23,13 @@ from crdtstream.replication.bounds import own_bounds
 from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.progress import GrownRow
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 # The release before spoke this one, and a cluster is upgraded one region at a time.
 OLDEST_PROTOCOL = 2
 # From this version on an envelope may hold frames.
 FRAMES_SINCE = 4
+# From this version on parts name their batch.
+PARTS_SINCE = 5
 SHARD = 0
 SLOTS_MAX = 1 << 16
 COUNT_MAX = (1 << 32) - 1

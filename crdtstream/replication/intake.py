@@ -1,4 +1,4 @@
-"""What one peer sent: flow control for batches that are not applied yet, and the assembly of split batches.
+"""What one peer sent: flow control for batches that are not applied yet, and for the parts of batches (parts.py).
 
 `consumed_bytes` counts the bytes received since the last restart whose batch the local vector covers, in order of
 arrival. The peer's window is measured by it, so at most one window of this peer's batches waits in the inbox. A part is
@@ -14,30 +14,35 @@ from __future__ import annotations
 from collections import deque
 
 from crdtstream.core.causality import VersionVector
-from crdtstream.protocols.codec import BatchHeader
+from crdtstream.protocols.codec import BatchHeader, decode_header
 from crdtstream.replication import wire_pb2 as wire
-from crdtstream.replication.greeting import WireError
+from crdtstream.replication.parts import Assemblies, Assembly, Numbered, read_name
 
 
 class Intake:
     """The receiving half of a session."""
 
-    __slots__ = ("_batch_bytes_max", "_count", "_known", "_next", "_waiting", "_whole", "consumed_bytes", "restart")
+    __slots__ = (
+        "_assemblies",
+        "_batch_bytes_max",
+        "_known",
+        "_waiting",
+        "assembly",
+        "consumed_bytes",
+        "numbered",
+        "restart",
+    )
 
-    def __init__(self, batch_bytes_max: int) -> None:
+    def __init__(self, assemblies: Assemblies, batch_bytes_max: int) -> None:
+        self._assemblies = assemblies
         self._batch_bytes_max = batch_bytes_max
         self.restart = 0
         self.consumed_bytes = 0
         self._waiting: deque[tuple[int, int, int]] = deque()
         self._known: set[tuple[int, int]] = set()
-        self._whole = bytearray()
-        self._next = 0
-        self._count = 0
-
-    @property
-    def unfinished_bytes(self) -> int:
-        """The bytes of the batch that is being assembled."""
-        return len(self._whole)
+        # The batch whose parts arrive; other links may bring it too.
+        self.assembly: Assembly | None = None
+        self.numbered = Numbered(batch_bytes_max)
 
     def begin(self) -> int:
         """Begin a new restart number and with it a new window."""
@@ -47,11 +52,13 @@ class Intake:
         self._known.clear()
         return self.restart
 
-    def note(self, header: BatchHeader, size_bytes: int, restart: int) -> None:
-        """Record the arrival of a batch, of which `size_bytes` are not counted yet."""
+    def note(self, slot: int, last: int, size_bytes: int, restart: int) -> None:
+        """Record the arrival of a batch of that origin up to that counter, of which `size_bytes` are not counted
+        yet.
+        """
         if restart != self.restart:
             return
-        dot = (header.slot, header.last)
+        dot = (slot, last)
         if dot in self._known:
             self.consumed_bytes += size_bytes
         else:
@@ -66,28 +73,40 @@ class Intake:
             self._known.discard((slot, last))
             self.consumed_bytes += size_bytes
 
-    def piece(self, part: wire.Part) -> bytes | None:
-        """Add a part; return the whole batch with its last part, else None."""
-        if part.index == 0:
-            self._whole = bytearray()
-            self._next = 0
-            self._count = part.count
-        if part.index != self._next or part.count != self._count or part.index >= part.count or not part.payload:
-            raise WireError(f"part {part.index} of {part.count} arrived after {self._next} of {self._count} parts")
-        if len(self._whole) + len(part.payload) > self._batch_bytes_max:
-            raise WireError(f"a batch exceeds batch_bytes_max = {self._batch_bytes_max} bytes")
-        self._whole += part.payload
-        self._next += 1
-        if self._next < self._count:
-            if part.restart == self.restart:
-                self.consumed_bytes += len(part.payload)
+    def add(self, part: wire.Part, vector: VersionVector) -> tuple[BatchHeader, bytes] | None:
+        """Add a part; return the whole batch with its last part, unless the local vector covers it."""
+        if not part.HasField("batch"):
+            whole = self.numbered.add(part)
+            if whole is None:
+                self._consume(part)
+                return None
+            header = decode_header(whole)
+            self.note(header.slot, header.last, len(part.payload), part.restart)
+            return header, whole
+        return self._add_named(part, vector)
+
+    def _add_named(self, part: wire.Part, vector: VersionVector) -> tuple[BatchHeader, bytes] | None:
+        name = slot, _, last, size_bytes = read_name(part.batch, self._batch_bytes_max)
+        assembly = self.assembly
+        if vector.contains(slot, last):
+            assembly = None
+        elif assembly is None or assembly.name != name:
+            assembly = self._assemblies.open(name)
+        self.assembly = assembly
+        if assembly is not None:
+            self._assemblies.add(assembly, part.offset_bytes, part.payload)
+        if part.offset_bytes + len(part.payload) < size_bytes:
+            self._consume(part)
             return None
-        whole = bytes(self._whole)
-        self._whole = bytearray()
-        self._next = self._count = 0
-        return whole
+        self.assembly = None
+        self.note(slot, last, len(part.payload), part.restart)
+        return None if assembly is None else assembly.batch()
+
+    def _consume(self, part: wire.Part) -> None:
+        if part.restart == self.restart:
+            self.consumed_bytes += len(part.payload)
 
     def check(self) -> None:
-        assert len(self._whole) <= self._batch_bytes_max, "the incomplete batch is too large"
+        self.numbered.check()
         assert self._known == {(slot, last) for slot, last, _ in self._waiting}, "waiting and known batches differ"
         assert all(size > 0 for _, _, size in self._waiting), "a batch without bytes waits"

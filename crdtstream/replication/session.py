@@ -33,6 +33,7 @@ from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.bounds import PeerBounds
 from crdtstream.replication.feed import Apart, Feed
 from crdtstream.replication.greeting import (
+    PARTS_SINCE,
     WireError,
     agreed,
     birth_rows,
@@ -50,6 +51,7 @@ from crdtstream.replication.greeting import (
 from crdtstream.replication.heard import Heard
 from crdtstream.replication.intake import Intake
 from crdtstream.replication.membership.birth import Birth
+from crdtstream.replication.parts import Assembly
 from crdtstream.replication.progress import ProgressRow
 from crdtstream.replication.shared import NOTHING, Shared
 from crdtstream.replication.states import (
@@ -131,7 +133,7 @@ class Session:
         self._link = link
         self._bounds = PeerBounds()
         self._feed = Feed(view.history, limits.window_bytes)
-        self._intake = Intake(limits.batch_bytes_max)
+        self._intake = Intake(view.assemblies, limits.batch_bytes_max)
         self.handover = Handover(self._feed, link)
         self._births_told = 0
         self._deferred_told = 0
@@ -169,9 +171,14 @@ class Session:
         return self._feed.total_bytes
 
     @property
-    def unfinished_bytes(self) -> int:
-        """The size of the incomplete batch that is being received in parts."""
-        return self._intake.unfinished_bytes if self.is_open else 0
+    def assembly(self) -> Assembly | None:
+        """The incomplete batch whose parts arrive."""
+        return self._intake.assembly if self.is_open else None
+
+    @property
+    def numbered_bytes(self) -> int:
+        """The size of the incomplete batch whose parts a peer of an older release sends."""
+        return self._intake.numbered.held_bytes if self.is_open else 0
 
     def silent_ms(self, now_ms: int) -> int:
         return max(0, now_ms - self._heard_ms)
@@ -205,12 +212,11 @@ class Session:
         if message.HasField("links"):
             self._take_links(message.links, view)
         for payload in message.batches.payloads:
-            self._take_batch(payload, len(payload), message.batches.restart, heard)
+            self._take_batch(payload, message.batches.restart, heard)
         if message.HasField("part"):
             heard.has_part = True
-            whole = self._intake.piece(message.part)
-            if whole is not None:
-                self._take_batch(whole, len(message.part.payload), message.part.restart, heard)
+            batch = self._intake.add(message.part, view.replica.applied.vector)
+            heard.batches += [] if batch is None else [batch]
         if message.HasField("progress"):
             self._take_progress(message.progress, view, heard)
         if message.HasField("audit"):
@@ -240,6 +246,8 @@ class Session:
             raise Refusal(reason)
         check_hello(hello)
         self.protocol = agreed(protocols_of(own), protocols_of(hello))
+        if self.protocol >= PARTS_SINCE:
+            self._feed.cutter.greet(hello.unfinished)
         self.peer_name = hello.name
         self.peer_region = hello.region
         self.peer_origin = self.handover.peer = hello.origin
@@ -266,9 +274,9 @@ class Session:
         else:
             self._serve_from(to_vector(links.vector), direct, links.restart, view.transfers)
 
-    def _take_batch(self, payload: bytes, size_bytes: int, restart: int, heard: Heard) -> None:
+    def _take_batch(self, payload: bytes, restart: int, heard: Heard) -> None:
         header = decode_header(payload)
-        self._intake.note(header, size_bytes, restart)
+        self._intake.note(header.slot, header.last, len(payload), restart)
         heard.batches.append((header, payload))
 
     def _take_progress(self, progress: wire.Progress, view: View, heard: Heard) -> None:
@@ -318,6 +326,7 @@ class Session:
 
     def _say_hello(self, message: wire.Message, view: View) -> None:
         message.hello.CopyFrom(self._own_hello(view))
+        message.hello.unfinished.extend(view.assemblies.rows())
         self._asked_direct = list(message.hello.direct_slots)
         self._births_told = view.birth.changes
         self._pass(HELLO_SENT)

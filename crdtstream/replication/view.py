@@ -10,6 +10,7 @@ from crdtstream.replication.forwarding import Forwarding
 from crdtstream.replication.greeting import OWN_VERSIONS
 from crdtstream.replication.history import History
 from crdtstream.replication.membership.birth import Birth
+from crdtstream.replication.parts import Assemblies
 from crdtstream.replication.progress import ProgressTable
 from crdtstream.replication.transfer.fetching import Fetching
 from crdtstream.replication.transfer.sending import Transfers
@@ -26,6 +27,7 @@ class View:
     """
 
     __slots__ = (
+        "assemblies",
         "audit",
         "birth",
         "deferrals",
@@ -56,6 +58,7 @@ class View:
         self.audit = audit
         self.progress = ProgressTable()
         self.transfers = Transfers()
+        self.assemblies = Assemblies()
         self.forwarding = Forwarding()
         self.direct: list[int] = []
         self.deferrals: dict[int, int] = {}

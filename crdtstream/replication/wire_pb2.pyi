@@ -313,6 +313,7 @@ class Hello(_message.Message):
     PROTOCOL_VERSION_MAX_FIELD_NUMBER: _builtins.int
     FORMAT_VERSION_MAX_FIELD_NUMBER: _builtins.int
     BOUNDS_FIELD_NUMBER: _builtins.int
+    UNFINISHED_FIELD_NUMBER: _builtins.int
     protocol_version: _builtins.int
     format_version: _builtins.int
     """of the batches"""
@@ -342,6 +343,10 @@ class Hello(_message.Message):
 
     @_builtins.property
     def bounds(self) -> Global___Bounds: ...
+    @_builtins.property
+    def unfinished(self) -> _containers.RepeatedCompositeFieldContainer[Global___Unfinished]:
+        """batches of which the sender has the first parts, from links that were lost"""
+
     def __init__(
         self,
         *,
@@ -361,14 +366,74 @@ class Hello(_message.Message):
         protocol_version_max: _builtins.int = ...,
         format_version_max: _builtins.int = ...,
         bounds: Global___Bounds | None = ...,
+        unfinished: _abc.Iterable[Global___Unfinished] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["bounds", b"bounds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["births", b"births", "bounds", b"bounds", "cluster", b"cluster", "direct_slots", b"direct_slots", "format_version", b"format_version", "format_version_max", b"format_version_max", "id_mode", b"id_mode", "name", b"name", "origin", b"origin", "predecessors", b"predecessors", "protocol_version", b"protocol_version", "protocol_version_max", b"protocol_version_max", "region", b"region", "replaces", b"replaces", "shard", b"shard", "vector", b"vector"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["births", b"births", "bounds", b"bounds", "cluster", b"cluster", "direct_slots", b"direct_slots", "format_version", b"format_version", "format_version_max", b"format_version_max", "id_mode", b"id_mode", "name", b"name", "origin", b"origin", "predecessors", b"predecessors", "protocol_version", b"protocol_version", "protocol_version_max", b"protocol_version_max", "region", b"region", "replaces", b"replaces", "shard", b"shard", "unfinished", b"unfinished", "vector", b"vector"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Hello: _TypeAlias = Hello  # noqa: Y015
+
+@_typing.final
+class BatchName(_message.Message):
+    """One batch of an origin, in the bytes that its origin made."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SLOT_FIELD_NUMBER: _builtins.int
+    FIRST_FIELD_NUMBER: _builtins.int
+    LAST_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    slot: _builtins.int
+    first: _builtins.int
+    """counters, both inclusive"""
+    last: _builtins.int
+    size_bytes: _builtins.int
+    def __init__(
+        self,
+        *,
+        slot: _builtins.int = ...,
+        first: _builtins.int = ...,
+        last: _builtins.int = ...,
+        size_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first", b"first", "last", b"last", "size_bytes", b"size_bytes", "slot", b"slot"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BatchName: _TypeAlias = BatchName  # noqa: Y015
+
+@_typing.final
+class Unfinished(_message.Message):
+    """The beginning of a batch that came in parts, and its CRC-32. A peer that has the same batch may go on behind it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BATCH_FIELD_NUMBER: _builtins.int
+    HELD_BYTES_FIELD_NUMBER: _builtins.int
+    CRC32_FIELD_NUMBER: _builtins.int
+    held_bytes: _builtins.int
+    crc32: _builtins.int
+    @_builtins.property
+    def batch(self) -> Global___BatchName: ...
+    def __init__(
+        self,
+        *,
+        batch: Global___BatchName | None = ...,
+        held_bytes: _builtins.int = ...,
+        crc32: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch", "crc32", b"crc32", "held_bytes", b"held_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Unfinished: _TypeAlias = Unfinished  # noqa: Y015
 
 @_typing.final
 class Refused(_message.Message):
@@ -559,7 +624,11 @@ Global___Batches: _TypeAlias = Batches  # noqa: Y015
 @_typing.final
 class Part(_message.Message):
     """A piece of a batch that is too large for one message; the batch is applied after the last piece. Pieces come in
-    order.
+    order, and those of two batches do not mix.
+
+    From protocol version 5 on, a piece names its batch and the byte at which it begins, instead of its number among
+    pieces of one size. The first one begins at the start of the batch, or where the beginning that the receiver named in
+    its Hello ends.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -568,10 +637,16 @@ class Part(_message.Message):
     INDEX_FIELD_NUMBER: _builtins.int
     COUNT_FIELD_NUMBER: _builtins.int
     PAYLOAD_FIELD_NUMBER: _builtins.int
+    BATCH_FIELD_NUMBER: _builtins.int
+    OFFSET_BYTES_FIELD_NUMBER: _builtins.int
     restart: _builtins.int
     index: _builtins.int
+    """up to protocol version 4"""
     count: _builtins.int
     payload: _builtins.bytes
+    offset_bytes: _builtins.int
+    @_builtins.property
+    def batch(self) -> Global___BatchName: ...
     def __init__(
         self,
         *,
@@ -579,10 +654,12 @@ class Part(_message.Message):
         index: _builtins.int = ...,
         count: _builtins.int = ...,
         payload: _builtins.bytes = ...,
+        batch: Global___BatchName | None = ...,
+        offset_bytes: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "index", b"index", "payload", b"payload", "restart", b"restart"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch", b"batch", "count", b"count", "index", b"index", "offset_bytes", b"offset_bytes", "payload", b"payload", "restart", b"restart"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

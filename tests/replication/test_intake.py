@@ -1,30 +1,39 @@
-"""Window accounting and the reassembly of parts, without a session around them."""
+"""Window accounting of batches and of their parts, without a session around them."""
 
 from __future__ import annotations
-
-import sys
 
 import pytest
 
 from crdtstream.core.causality import VersionVector
-from crdtstream.protocols.codec import BatchHeader
+from crdtstream.core.effects import Batch, GroupDestroyed
+from crdtstream.protocols.codec import decode_header, encode_batch
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.greeting import WireError
 from crdtstream.replication.intake import Intake
+from crdtstream.replication.parts import Assemblies, write_name
+
+SLOT = 1
 
 
-def header(slot: int, first: int, last: int) -> BatchHeader:
-    return BatchHeader(slot, first, last, VersionVector({slot: first - 1}))
-
-
-def part(index: int, count: int, payload: bytes, restart: int = 0) -> wire.Part:
+def numbered(index: int, count: int, payload: bytes, restart: int = 0) -> wire.Part:
     return wire.Part(restart=restart, index=index, count=count, payload=payload)
 
 
+def batch(last: int, key: bytes = b"k" * 50) -> bytes:
+    effect = GroupDestroyed((0, key), b"g")
+    return encode_batch(Batch(SLOT, last, last, VersionVector({SLOT: last - 1}), [effect]))
+
+
+def named(payload: bytes, begin: int, end: int, restart: int = 0) -> wire.Part:
+    header = decode_header(payload)
+    name = write_name((header.slot, header.first, header.last, len(payload)))
+    return wire.Part(restart=restart, batch=name, offset_bytes=begin, payload=payload[begin:end])
+
+
 def test_bytes_are_consumed_in_order_of_arrival() -> None:
-    intake = Intake(100)
-    intake.note(header(1, 1, 5), 10, 0)
-    intake.note(header(2, 1, 1), 20, 0)
+    intake = Intake(Assemblies(), 100)
+    intake.note(1, 5, 10, 0)
+    intake.note(2, 1, 20, 0)
     intake.settle(VersionVector({1: 4, 2: 1}))
     assert intake.consumed_bytes == 0
     intake.settle(VersionVector({1: 5}))
@@ -35,61 +44,74 @@ def test_bytes_are_consumed_in_order_of_arrival() -> None:
 
 
 def test_a_restart_forgets_what_waited_and_what_is_still_coming() -> None:
-    intake = Intake(100)
-    intake.note(header(1, 1, 1), 10, 0)
+    intake = Intake(Assemblies(), 100)
+    intake.note(1, 1, 10, 0)
     assert intake.begin() == 1
-    intake.note(header(1, 2, 2), 10, 0)
-    assert intake.piece(part(0, 2, b"old")) is None
-    intake.note(header(1, 3, 3), 5, 1)
+    intake.note(1, 2, 10, 0)
+    assert intake.add(numbered(0, 2, b"old"), VersionVector()) is None
+    intake.note(1, 3, 5, 1)
     intake.settle(VersionVector({1: 3}))
     assert intake.consumed_bytes == 5
 
 
-def test_parts_become_one_batch_and_all_but_the_last_are_consumed_at_once() -> None:
-    intake = Intake(100)
-    assert intake.piece(part(0, 3, b"abc")) is None
-    assert intake.piece(part(1, 3, b"def")) is None
+def test_all_bytes_of_a_batch_in_parts_but_those_of_the_last_are_consumed_at_once() -> None:
+    whole, nothing = batch(1), VersionVector()
+    intake = Intake(Assemblies(), 1_000)
+    assert intake.add(named(whole, 0, 10), nothing) is None
+    assert intake.add(named(whole, 10, 30), nothing) is None
+    assert intake.consumed_bytes == 30
+    added = intake.add(named(whole, 30, len(whole)), nothing)
+    assert added is not None and added[1] == whole and added[0].last == 1
+    intake.settle(nothing)
+    assert intake.consumed_bytes == 30
+    intake.settle(VersionVector({SLOT: 1}))
+    assert intake.consumed_bytes == len(whole)
     intake.check()
-    assert intake.piece(part(2, 3, b"g")) == b"abcdefg"
-    assert intake.consumed_bytes == 6
-    assert intake.piece(part(0, 1, b"x")) == b"x"
+
+
+def test_numbered_parts_are_consumed_alike() -> None:
+    whole, nothing = batch(1), VersionVector()
+    intake = Intake(Assemblies(), 1_000)
+    assert intake.add(numbered(0, 2, whole[:30]), nothing) is None
+    added = intake.add(numbered(1, 2, whole[30:]), nothing)
+    assert added is not None and added[1] == whole
+    intake.settle(VersionVector({SLOT: 1}))
+    assert intake.consumed_bytes == len(whole)
+
+
+def test_parts_of_a_batch_that_is_applied_are_counted_and_not_kept() -> None:
+    """It came by another link before this one began, so the first bytes are nowhere any more."""
+    whole, assemblies = batch(1), Assemblies()
+    intake = Intake(assemblies, 1_000)
+    for begin in range(20, len(whole), 10):
+        assert intake.add(named(whole, begin, begin + 10), VersionVector({SLOT: 1})) is None
+    intake.settle(VersionVector({SLOT: 1}))
+    assert intake.consumed_bytes == len(whole) - 20
+    assert assemblies.rows() == [] and intake.assembly is None
+
+
+def test_the_slower_of_two_links_brings_the_batch_too() -> None:
+    """So it stays, at the expense of the slower link, if the inbox must drop what the faster one brought."""
+    whole, assemblies, nothing = batch(1), Assemblies(), VersionVector()
+    fast, slow = Intake(assemblies, 1_000), Intake(assemblies, 1_000)
+    slow.add(named(whole, 0, 10), nothing)
+    assert fast.add(named(whole, 10, len(whole)), nothing) is not None
+    assert slow.add(named(whole, 10, 20), nothing) is None
+    added = slow.add(named(whole, 20, len(whole)), nothing)
+    assert added is not None and added[1] == whole
+    assert slow.consumed_bytes == 20 and fast.consumed_bytes == 0
 
 
 def test_a_batch_that_comes_twice_counts_at_once_and_is_not_remembered() -> None:
-    intake = Intake(100)
+    intake = Intake(Assemblies(), 100)
     for _ in range(1_000):
-        intake.note(header(1, 2, 2), 10, 0)
+        intake.note(1, 2, 10, 0)
     assert intake.consumed_bytes == 9_990 and len(intake._waiting) == 1
     intake.settle(VersionVector({1: 2}))
     assert intake.consumed_bytes == 10_000
     intake.check()
 
 
-def test_parts_take_their_bytes_and_no_more() -> None:
-    intake = Intake(100_000)
-    for index in range(10_000):
-        intake.piece(part(index, 1 << 31, b"x"))
-    assert intake.unfinished_bytes == 10_000
-    assert sum(sys.getsizeof(held) for held in (intake._whole, intake._waiting)) < 20_000
-
-
-def test_a_first_part_begins_another_batch() -> None:
-    intake = Intake(100)
-    intake.piece(part(0, 3, b"abc"))
-    intake.piece(part(0, 2, b"x"))
-    assert intake.piece(part(1, 2, b"y")) == b"xy"
-
-
-@pytest.mark.parametrize("second", [part(0, 0, b"x"), part(2, 3, b"x"), part(1, 4, b"x"), part(1, 3, b"")])
-def test_parts_out_of_order_are_refused(second: wire.Part) -> None:
-    intake = Intake(100)
-    intake.piece(part(0, 3, b"abc"))
-    with pytest.raises(WireError, match="part"):
-        intake.piece(second)
-
-
-def test_a_batch_is_bounded_however_many_parts_are_declared() -> None:
-    intake = Intake(10)
-    intake.piece(part(0, 1 << 31, b"x" * 10))
+def test_a_part_of_a_batch_that_is_too_large_is_refused() -> None:
     with pytest.raises(WireError, match="exceeds batch_bytes_max = 10 bytes"):
-        intake.piece(part(1, 1 << 31, b"x"))
+        Intake(Assemblies(), 10).add(named(batch(1), 0, 5), VersionVector())

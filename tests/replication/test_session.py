@@ -13,6 +13,7 @@ from crdtstream.protocols.codec import (
     START,
 )
 from crdtstream.replication import wire_pb2 as wire
+from crdtstream.replication.greeting import PARTS_SINCE, Versions
 from tests.replication.linked_regions import BYTES_MAX, Link, Region, batches_of, linked
 
 # Serving
@@ -162,9 +163,23 @@ def test_a_large_batch_travels_in_parts() -> None:
     link.pump()
     assert west.vector.get(1) == 3
     parts = [message.part for message in link.said(0, "part")]
-    assert [part.index for part in parts] == list(range(5))
+    assert [part.offset_bytes for part in parts] == [BYTES_MAX * at for at in range(5)]
     assert all(len(part.payload) <= BYTES_MAX for part in parts)
     assert west.log.records == east.log.records
+
+
+def test_a_peer_of_the_release_before_is_sent_numbered_parts_and_sends_them() -> None:
+    east, west = Region(1), Region(2)
+    west.view.versions = Versions(protocol=(2, PARTS_SINCE - 1))
+    link = linked(east, west)
+    for region in (east, west):
+        region.write(20_000)
+    link.pump()
+    for side in (0, 1):
+        parts = [message.part for message in link.said(side, "part")]
+        assert [(part.index, part.count) for part in parts] == [(at, 5) for at in range(5)]
+        assert not any(part.HasField("batch") for part in parts)
+    assert west.vector == east.vector
 
 
 def test_parts_pass_a_smaller_window() -> None:
@@ -176,15 +191,59 @@ def test_parts_pass_a_smaller_window() -> None:
     assert west.vector.get(1) == 3
 
 
-def test_a_link_lost_between_parts_begins_again() -> None:
+def cut_after(link: Link, parts: int) -> None:
+    """Let so many messages of the first side arrive, and lose the link."""
+    for _ in range(parts):
+        link.say(0)
+        link.hear(1)
+    link.close()
+
+
+def test_a_batch_in_parts_goes_on_where_its_link_was_lost() -> None:
     east, west = Region(1), Region(2)
     link = linked(east, west)
+    east.write(20_000)
+    cut_after(link, 2)
+    offsets = []
+    for _ in range(3):
+        link = Link(east, west)
+        link.say(1)
+        link.hear(0)
+        cut_after(link, 2)
+        offsets += [message.part.offset_bytes for message in link.said(0, "part")]
+    assert offsets == [2 * BYTES_MAX, 3 * BYTES_MAX, 4 * BYTES_MAX]
+    assert west.vector.get(1) == 1
+
+
+def test_another_peer_goes_on_with_parts_of_another_size() -> None:
+    """The origin is lost for ever, and a third region holds its batch."""
+    east, west, north = Region(1), Region(2), Region(3)
+    link = linked(east, west)
+    east.write(20_000)
+    linked(east, north).close()
+    cut_after(link, 2)
+    other = Link(north, west)
+    other.bytes_max = 1_000
+    other.pump()
+    parts = [message.part for message in other.said(0, "part")]
+    assert parts[0].offset_bytes == 2 * BYTES_MAX and len(parts[0].payload) == 1_000
+    assert west.vector.get(1) == 1 and not west.view.assemblies.rows()
+
+
+def test_a_restart_between_parts_sends_no_byte_again() -> None:
+    """Another link of the receiver was lost, so it asks its peer for all that it lacks."""
+    east, west = Region(1), Region(2)
+    link = linked(east, west)
+    west.links[99 << 8 | 3] = 1
+    link.pump()
     east.write(20_000)
     for _ in range(2):
         link.say(0)
         link.hear(1)
-    link.close()
-    linked(east, west)
+    west.links.pop(99 << 8 | 3)
+    link.pump()
+    assert [message.part.offset_bytes for message in link.said(0, "part")] == [BYTES_MAX * at for at in range(5)]
+    assert [message.part.restart for message in link.said(0, "part")] == [0, 0, 0, 1, 1]
     assert west.vector.get(1) == 1
 
 

@@ -45,7 +45,7 @@ from simulations.state_checkers import (
     Recovered,
     UnionOfRuns,
 )
-from simulations.wire_checkers import NoEcho, OriginOrder, ResumesFromLog, SyncedFirst
+from simulations.wire_checkers import NoEcho, OriginOrder, PartsGoOn, ResumesFromLog, SyncedFirst
 from simulations.world import World
 
 KEY = (0, b"x")
@@ -352,6 +352,18 @@ def test_a_state_that_the_log_could_have_told(world: World) -> None:
         checker.sent(world, connection, 1, offer, b"")
 
 
+def test_a_part_that_the_peer_has(world: World) -> None:
+    checker, lost, link = PartsGoOn(), Connection(9, (1, 2)), Connection(10, (1, 2))
+    batch = wire.BatchName(slot=257, first=1, last=1, size_bytes=9)
+    part = wire.Message(part=wire.Part(batch=batch, payload=b"12345"))
+    checker.received(world, lost, 2, part, b"")
+    checker.sent(world, link, 2, wire.Message(hello=wire.Hello(region=2)), b"")
+    with pytest.raises(Violation, match="parts: 1 sends byte 0 of a batch to 2, which has 5 bytes of it"):
+        checker.sent(world, link, 1, part, b"")
+    part.part.offset_bytes = 5
+    checker.sent(world, link, 1, part, b"")
+
+
 def test_a_tombstone_that_is_forgotten_too_soon(world: World) -> None:
     checker = ForgetsOnlyStable()
     stream_of(world, 1).put_destroyed(b"g", {1: 1000})
@@ -404,6 +416,7 @@ def test_every_checker_has_an_example() -> None:
         OriginOrder,
         NoEcho,
         ResumesFromLog,
+        PartsGoOn,
         SyncedFirst,
         ForgetsOnlyStable,
         ForgetsInTheEnd,
