@@ -87,6 +87,7 @@ class Limits:
     admission_wait_ms: int = 2_000
     expired_keys_max: int = 100
     collected_keys_max: int = 1_000
+    deleted_streams_max: int = 10_000
     log_retention_bytes: int = 0
     audit_interval_ms: int = 60_000
     audit_entries_max: int = 2_000

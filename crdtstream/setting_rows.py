@@ -263,6 +263,11 @@ LIMIT_GROUPS: Groups = (
                 AT_ONCE,
             ),
             row("collected_keys_max", "Keys that one tick looks at for tombstones to forget.", AT_ONCE),
+            row(
+                "deleted_streams_max",
+                "Deleted streams of which a region remembers what was deleted, for readers by position.",
+                AT_ONCE,
+            ),
         ),
     ),
     (

@@ -120,11 +120,14 @@ class HeadsRequest(_message.Message):
     PATTERN_FIELD_NUMBER: _builtins.int
     BEFORE_MS_FIELD_NUMBER: _builtins.int
     POSITIONS_FIELD_NUMBER: _builtins.int
+    DELETED_FIELD_NUMBER: _builtins.int
     database: _builtins.int
     pattern: _builtins.bytes
     """as in the Redis command KEYS"""
     before_ms: _builtins.int
     """To find a position by time: `at` of each origin is the seq of its last entry with an ID below this time."""
+    deleted: _builtins.bool
+    """Also streams that do not exist any more, as far as the region remembers them."""
     @_builtins.property
     def streams(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
         """by name; without names and pattern, all streams"""
@@ -141,10 +144,11 @@ class HeadsRequest(_message.Message):
         pattern: _builtins.bytes = ...,
         before_ms: _builtins.int | None = ...,
         positions: _abc.Iterable[Global___StreamPosition] | None = ...,
+        deleted: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_before_ms", b"_before_ms", "before_ms", b"before_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_before_ms", b"_before_ms", "before_ms", b"before_ms", "database", b"database", "pattern", b"pattern", "positions", b"positions", "streams", b"streams"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_before_ms", b"_before_ms", "before_ms", b"before_ms", "database", b"database", "deleted", b"deleted", "pattern", b"pattern", "positions", b"positions", "streams", b"streams"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__before_ms: _TypeAlias = _typing.Literal["before_ms"]  # noqa: Y015
     _WhichOneofArgType__before_ms: _TypeAlias = _typing.Literal["_before_ms", b"_before_ms"]  # noqa: Y015
@@ -177,13 +181,18 @@ Global___StreamPosition: _TypeAlias = StreamPosition  # noqa: Y015
 
 @_typing.final
 class StreamHead(_message.Message):
-    """A stream that was requested by name and does not exist has no origins."""
+    """A stream that was requested by name, does not exist and is not remembered has no origins."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     STREAM_FIELD_NUMBER: _builtins.int
     ORIGINS_FIELD_NUMBER: _builtins.int
+    DELETED_FIELD_NUMBER: _builtins.int
+    EXISTS_FIELD_NUMBER: _builtins.int
     stream: _builtins.bytes
+    deleted: _builtins.bool
+    """the stream does not exist: the origins say what was removed with it"""
+    exists: _builtins.bool
     @_builtins.property
     def origins(self) -> _containers.RepeatedCompositeFieldContainer[Global___OriginHead]:
         """ascending by origin"""
@@ -193,10 +202,12 @@ class StreamHead(_message.Message):
         *,
         stream: _builtins.bytes = ...,
         origins: _abc.Iterable[Global___OriginHead] | None = ...,
+        deleted: _builtins.bool = ...,
+        exists: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["origins", b"origins", "stream", b"stream"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deleted", b"deleted", "exists", b"exists", "origins", b"origins", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -213,11 +224,15 @@ class OriginHead(_message.Message):
     LENGTH_FIELD_NUMBER: _builtins.int
     AT_FIELD_NUMBER: _builtins.int
     WAITING_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    FORGOTTEN_FIELD_NUMBER: _builtins.int
     origin: _builtins.int
     head: _builtins.int
     """the highest seq that this stream is known to have had an entry at"""
     trimmed: _builtins.int
-    """entries up to this seq were trimmed; 0 if none was"""
+    """Entries up to this seq were removed together, by a trim or because the stream was deleted, expired or renamed; 0 if
+    none was. A reader whose position is lower has lost entries. Single entries that were removed do not count.
+    """
     first: _builtins.int
     """first live entry; 0 if there is none"""
     length: _builtins.int
@@ -226,6 +241,11 @@ class OriginHead(_message.Message):
     """the position of `before_ms`; `trimmed` if no entry is below it"""
     waiting: _builtins.int
     """live entries after the given position"""
+    since: _builtins.int
+    """Only with `deleted`: all entries below this seq were deleted with the stream, or 0. What was deleted before may be
+    forgotten: a reader at a lower position has lost nothing with it if the position is not below `forgotten` either.
+    """
+    forgotten: _builtins.int
     def __init__(
         self,
         *,
@@ -236,10 +256,12 @@ class OriginHead(_message.Message):
         length: _builtins.int = ...,
         at: _builtins.int = ...,
         waiting: _builtins.int = ...,
+        since: _builtins.int = ...,
+        forgotten: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "first", b"first", "head", b"head", "length", b"length", "origin", b"origin", "trimmed", b"trimmed", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "first", b"first", "forgotten", b"forgotten", "head", b"head", "length", b"length", "origin", b"origin", "since", b"since", "trimmed", b"trimmed", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -340,7 +362,10 @@ class ReadRequest(_message.Message):
 
     DATABASE_FIELD_NUMBER: _builtins.int
     INTERVALS_FIELD_NUMBER: _builtins.int
+    TELL_REMOVED_FIELD_NUMBER: _builtins.int
     database: _builtins.int
+    tell_removed: _builtins.bool
+    """also say in `removed` what is not there any more"""
     @_builtins.property
     def intervals(self) -> _containers.RepeatedCompositeFieldContainer[Global___Interval]: ...
     def __init__(
@@ -348,10 +373,11 @@ class ReadRequest(_message.Message):
         *,
         database: _builtins.int = ...,
         intervals: _abc.Iterable[Global___Interval] | None = ...,
+        tell_removed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["database", b"database", "intervals", b"intervals"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["database", b"database", "intervals", b"intervals", "tell_removed", b"tell_removed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -370,6 +396,7 @@ class Entries(_message.Message):
     ID_SEQS_FIELD_NUMBER: _builtins.int
     ENDS_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
+    REMOVED_FIELD_NUMBER: _builtins.int
     interval: _builtins.int
     """index in the request"""
     count: _builtins.int
@@ -385,6 +412,10 @@ class Entries(_message.Message):
     """Entries as in the reply of a Redis range: *2 CRLF $n CRLF id CRLF *2k CRLF, then $n CRLF bytes CRLF for each field
     and value.
     """
+    removed: _builtins.int
+    """Entries of the interval up to this seq were removed together before they were read here (see OriginHead.trimmed);
+    0 if none was. Such a message may have no entries.
+    """
     def __init__(
         self,
         *,
@@ -395,10 +426,11 @@ class Entries(_message.Message):
         id_seqs: _builtins.bytes = ...,
         ends: _builtins.bytes = ...,
         data: _builtins.bytes = ...,
+        removed: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "data", b"data", "ends", b"ends", "id_seqs", b"id_seqs", "interval", b"interval", "ms", b"ms", "seqs", b"seqs"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "data", b"data", "ends", b"ends", "id_seqs", b"id_seqs", "interval", b"interval", "ms", b"ms", "removed", b"removed", "seqs", b"seqs"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -549,9 +581,12 @@ class PublishRequest(_message.Message):
     APPLICATION_FIELD_NUMBER: _builtins.int
     BATCH_FIELD_NUMBER: _builtins.int
     STAGES_FIELD_NUMBER: _builtins.int
+    SKIP_PUBLISHED_FIELD_NUMBER: _builtins.int
     application: _builtins.str
     batch: _builtins.int
     """each application publishes its batches in ascending order"""
+    skip_published: _builtins.bool
+    """add nothing, whatever the rows are, if this batch was published or a later one was begun"""
     @_builtins.property
     def stages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """their rows are added in this order"""
@@ -562,10 +597,11 @@ class PublishRequest(_message.Message):
         application: _builtins.str = ...,
         batch: _builtins.int = ...,
         stages: _abc.Iterable[_builtins.str] | None = ...,
+        skip_published: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "batch", b"batch", "stages", b"stages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application", b"application", "batch", b"batch", "skip_published", b"skip_published", "stages", b"stages"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -579,12 +615,15 @@ class Published(_message.Message):
     ADDED_FIELD_NUMBER: _builtins.int
     ORIGIN_FIELD_NUMBER: _builtins.int
     LAST_SEQ_FIELD_NUMBER: _builtins.int
+    SKIPPED_FIELD_NUMBER: _builtins.int
     repeated: _builtins.bool
-    """this batch was published before, or a later one was begun"""
+    """this batch was published before, or a later one was begun: nothing was added"""
     added: _builtins.int
     """by this call"""
     origin: _builtins.int
     last_seq: _builtins.int
+    skipped: _builtins.int
+    """rows of these stages that were not added, because the batch is repeated"""
     def __init__(
         self,
         *,
@@ -592,10 +631,11 @@ class Published(_message.Message):
         added: _builtins.int = ...,
         origin: _builtins.int = ...,
         last_seq: _builtins.int = ...,
+        skipped: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["added", b"added", "last_seq", b"last_seq", "origin", b"origin", "repeated", b"repeated"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["added", b"added", "last_seq", b"last_seq", "origin", b"origin", "repeated", b"repeated", "skipped", b"skipped"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -136,7 +136,8 @@ class BulkServicer:
     def Publish(self, request, context):
         """Adds the rows of these stages exactly once for each application and batch, however often it is called. ABORTED if a
         stage no longer exists: stage its rows again. FAILED_PRECONDITION if an earlier attempt added rows that are not the
-        first rows of these stages.
+        first rows of these stages, or, unless `skip_published` is set, if the batch was published with other rows, or a
+        later batch was begun.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -63,7 +63,8 @@ class BulkStub:
     Publish: _grpc.UnaryUnaryMultiCallable[_bulk_pb2.PublishRequest, _bulk_pb2.Published]
     """Adds the rows of these stages exactly once for each application and batch, however often it is called. ABORTED if a
     stage no longer exists: stage its rows again. FAILED_PRECONDITION if an earlier attempt added rows that are not the
-    first rows of these stages.
+    first rows of these stages, or, unless `skip_published` is set, if the batch was published with other rows, or a
+    later batch was begun.
     """
     Discard: _grpc.UnaryUnaryMultiCallable[_bulk_pb2.DiscardRequest, _bulk_pb2.Discarded]
     """Drops the stages of a batch and, on request, the ledger of an application that has ended."""
@@ -96,7 +97,8 @@ class BulkAsyncStub(BulkStub):
     Publish: _aio.UnaryUnaryMultiCallable[_bulk_pb2.PublishRequest, _bulk_pb2.Published]  # type: ignore[assignment]
     """Adds the rows of these stages exactly once for each application and batch, however often it is called. ABORTED if a
     stage no longer exists: stage its rows again. FAILED_PRECONDITION if an earlier attempt added rows that are not the
-    first rows of these stages.
+    first rows of these stages, or, unless `skip_published` is set, if the batch was published with other rows, or a
+    later batch was begun.
     """
     Discard: _aio.UnaryUnaryMultiCallable[_bulk_pb2.DiscardRequest, _bulk_pb2.Discarded]  # type: ignore[assignment]
     """Drops the stages of a batch and, on request, the ledger of an application that has ended."""
@@ -168,7 +170,8 @@ class BulkServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_bulk_pb2.Published, _abc.Awaitable[_bulk_pb2.Published]]:
         """Adds the rows of these stages exactly once for each application and batch, however often it is called. ABORTED if a
         stage no longer exists: stage its rows again. FAILED_PRECONDITION if an earlier attempt added rows that are not the
-        first rows of these stages.
+        first rows of these stages, or, unless `skip_published` is set, if the batch was published with other rows, or a
+        later batch was begun.
         """
 
     @_abc_1.abstractmethod

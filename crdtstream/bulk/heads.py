@@ -1,7 +1,7 @@
 """The extent of streams: for each origin its first and last seq, and how many entries lie in a given range.
 
 Streams are looked up by name or by pattern, a limited number at a time, so that no call blocks the loop. An expired key
-counts as absent.
+counts as deleted. A deleted stream is absent, unless a call asks for what was deleted with it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Final
 from crdtstream.bulk.errors import INVALID_ARGUMENT, BulkError, require_database
 from crdtstream.clients.context import Context
 from crdtstream.clients.glob import Token, matches, tokens_of
+from crdtstream.core.deleted_streams import FORGOTTEN
 from crdtstream.core.effects import Key
 from crdtstream.core.entry_id import U64_MAX, EntryId
 from crdtstream.core.entry_tree import EntryTree
@@ -27,7 +28,7 @@ _UNKNOWN: Final = OriginMeta()
 class OriginHead:
     """One origin in one stream; the fields are those of the contract."""
 
-    __slots__ = ("at", "first", "head", "length", "origin", "trimmed", "waiting")
+    __slots__ = ("at", "first", "forgotten", "head", "length", "origin", "since", "trimmed", "waiting")
 
     def __init__(self, origin: int, tree: EntryTree, meta: OriginMeta) -> None:
         self.origin = origin
@@ -37,18 +38,23 @@ class OriginHead:
         self.length = tree.count
         self.at = 0
         self.waiting = 0
+        self.since = 0
+        self.forgotten = 0
 
 
 class Names:
-    """The streams that a call selects: the named ones, or all that match a pattern."""
+    """The streams that a call selects: the named ones, or all that match a pattern, with `deleted` also the remembered
+    ones.
+    """
 
-    __slots__ = ("_cursor", "_given", "_tokens", "database", "ended")
+    __slots__ = ("_cursor", "_deleted", "_given", "_tokens", "database", "ended")
 
-    def __init__(self, database: int, names: list[bytes], pattern: bytes) -> None:
+    def __init__(self, database: int, names: list[bytes], pattern: bytes, deleted: bool = False) -> None:
         if names and pattern:
             raise BulkError(INVALID_ARGUMENT, "both streams and a pattern are given: use one of them")
         self.database = require_database(database)
         self.ended = False
+        self._deleted = deleted
         self._given = names
         self._tokens: list[Token] = tokens_of(pattern or b"*")
         self._cursor = 0
@@ -62,7 +68,11 @@ class Names:
         self._cursor, found = context.replica.keyspace.orders[self.database].read(self._cursor, NAMES_READ)
         self.ended = self._cursor == 0
         keys = [(self.database, name) for name in found if matches(self._tokens, name)]
-        return [key for key in keys if context.replica.keyspace.peek(key) is not None]
+        return [key for key in keys if self._selects(context, key)]
+
+    def _selects(self, context: Context, key: Key) -> bool:
+        keyspace = context.replica.keyspace
+        return keyspace.peek(key) is not None or (self._deleted and key[1] != FORGOTTEN)
 
 
 def heads_of(
@@ -83,6 +93,49 @@ def heads_of(
         if head.head:
             heads.append(head)
     return heads
+
+
+def heads_with_deleted(
+    context: Context, key: Key, before_ms: int | None = None, position: dict[int, int] | None = None
+) -> list[OriginHead]:
+    """As `heads_of`, for a caller that wants to know what was deleted before it was read. Of a stream that does not
+    exist, the heads say up to where it was deleted.
+    """
+    keyspace = context.replica.keyspace
+    stream = keyspace.databases[key[0]].get(key[1])
+    exists = keyspace.peek(key) is not None
+    heads = heads_of(context, key, before_ms, position) if exists else deleted_heads(context, key)
+    forgotten = keyspace.databases[key[0]].get(FORGOTTEN)
+    for head in heads:
+        meta = None if stream is None else stream.metas.get(head.origin)
+        head.since = meta.first if exists and meta is not None else 0
+        lost = None if forgotten is None else forgotten.metas.get(head.origin)
+        head.forgotten = 0 if lost is None else lost.trimmed_to
+    return heads
+
+
+def deleted_heads(context: Context, key: Key) -> list[OriginHead]:
+    stream = context.replica.keyspace.databases[key[0]].get(key[1])
+    slots = [] if stream is None else sorted({*stream.metas, *stream.trees})
+    heads = []
+    for slot in slots:
+        removed = removed_through(context, key, slot)
+        if removed:
+            head = OriginHead(slot, _NOTHING, _UNKNOWN)
+            head.head = head.trimmed = head.at = removed
+            heads.append(head)
+    return heads
+
+
+def removed_through(context: Context, key: Key, slot: int) -> int:
+    """Return the seq up to which entries of this origin were removed together, also by an expiry that has passed."""
+    stream = context.replica.keyspace.databases[key[0]].get(key[1])
+    if stream is None:
+        return 0
+    removed = (stream.metas.get(slot) or _UNKNOWN).trimmed_to
+    if stream.is_hidden(context.replica.keyspace.now_ms):
+        removed = max(removed, (stream.trees.get(slot) or _NOTHING).last_counter())
+    return removed
 
 
 def first_seq(tree: EntryTree) -> int:

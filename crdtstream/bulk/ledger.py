@@ -1,14 +1,16 @@
 """What an application has published, stored beside the rows: a stream with one entry for each application.
 
-    crdtstream:published:<application>    batch <n>  done 0|1  rows <partition>:<count>:<sum>,...
+    crdtstream:published:<application>    batch <n>  done 0|1  rows <partition>:<count>:<sum>,...  attempt <sum>
 
-The entry records how many rows of each partition of the batch were added, and the sum of those rows. It is written in
+The entry records how many rows of each partition of the batch were added, the sum of those rows, and the sum of the
+names of the stages that they came from, by which a call that is repeated is known. It is written in
 the same turn as the rows, so a log, a checkpoint and every other region has both or neither. Older entries are removed
 in the same turn. The ledger is in database 0, whatever database the rows are in.
 """
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Final
 
 from crdtstream.bulk.errors import FAILED_PRECONDITION, BulkError, refused_as, require_writable
@@ -25,17 +27,25 @@ NOTHING: Final = -1
 class Ledger:
     """The ledger entry of one application, as read or to be written; `batch` is NOTHING before the first batch."""
 
-    __slots__ = ("batch", "done", "rows")
+    __slots__ = ("attempt", "batch", "done", "rows")
 
     def __init__(self, batch: int) -> None:
         self.batch = batch
         self.done = False
+        # Empty if a release wrote it that did not note the attempt.
+        self.attempt = b""
         # Partition -> number of rows and their sum.
         self.rows: dict[int, tuple[int, bytes]] = {}
 
     def fields(self) -> list[bytes]:
         rows = [b"%d:%d:%b" % (number, *self.rows[number]) for number in sorted(self.rows)]
-        return [b"batch", b"%d" % self.batch, b"done", b"%d" % self.done, b"rows", b",".join(rows)]
+        fields = [b"batch", b"%d" % self.batch, b"done", b"%d" % self.done, b"rows", b",".join(rows)]
+        return [*fields, b"attempt", self.attempt]
+
+
+def attempt_of(names: list[str]) -> bytes:
+    """Return the sum of these names of stages, which no other attempt has."""
+    return blake2b(" ".join(names).encode(), digest_size=8).hexdigest().encode()
 
 
 def key_of(application: str) -> Key:
@@ -70,6 +80,7 @@ def parsed(key: Key, entry: bytes) -> Ledger:
     try:
         ledger = Ledger(int(named[b"batch"]))
         ledger.done = named[b"done"] == b"1"
+        ledger.attempt = named.get(b"attempt", b"")
         for row in named[b"rows"].split(b",") if named[b"rows"] else []:
             partition, count, sum_text = row.split(b":")
             ledger.rows[int(partition)] = (int(count), sum_text)

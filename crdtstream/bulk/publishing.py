@@ -5,18 +5,29 @@ in a crash, therefore leaves a ledger that says which rows are already added: th
 attempt compares their sum with its own rows and continues behind them. If the sums differ, the rows of a partition have
 another order or other contents, and the missing ones cannot be determined: the batch is rejected before anything is
 added.
+
+A batch that was published is *repeated* if all its partitions have the same sums: nothing is added again. With other
+rows it is rejected, and so is a batch below the last one, because the ledger no longer says what that one had; a caller
+may ask for both to be skipped instead.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from crdtstream.bulk.errors import FAILED_PRECONDITION, BulkError, require_serving, require_writable
-from crdtstream.bulk.ledger import Ledger, key_of, ledger_id, read_ledger, write_ledger
+from crdtstream.bulk.ledger import Ledger, attempt_of, key_of, ledger_id, read_ledger, write_ledger
 from crdtstream.bulk.rows import SCATTERED_ROWS, SLICE_BYTES, SLICE_ROWS, Rows
 from crdtstream.bulk.stages import Stage, Stages, require_application
 from crdtstream.bulk.sums import RowSum
 from crdtstream.bulk.writing import Added, add_slice
 from crdtstream.clients.context import Context
 from crdtstream.core.entry_id import EntryId
+
+REMEDY: Final = (
+    "Use a higher number (txnVersion) or another application (txnAppId), or set skip_published (option skipPublished)"
+    " to leave such a batch out"
+)
 
 
 class Place:
@@ -50,11 +61,26 @@ class Place:
 class Publishing:
     """One call of Publish."""
 
-    __slots__ = ("_application", "_at", "_batch", "_key", "_ledger", "_places", "_verified", "added", "repeated")
+    __slots__ = (
+        "_application",
+        "_at",
+        "_batch",
+        "_key",
+        "_ledger",
+        "_places",
+        "_skip_published",
+        "_verified",
+        "added",
+        "repeated",
+        "skipped",
+    )
 
-    def __init__(self, application: str, batch: int) -> None:
+    def __init__(self, application: str, batch: int, skip_published: bool = False) -> None:
         require_application(application)
         self.repeated = False
+        # Rows that were staged for a batch that is repeated.
+        self.skipped = 0
+        self._skip_published = skip_published
         self.added = Added()
         self._application = application
         self._batch = batch
@@ -65,21 +91,42 @@ class Publishing:
         self._at = 0
 
     def begin(self, context: Context, stages: Stages, names: list[str]) -> bool:
-        """Prepare; False if there is nothing to do, because this batch or a later one was published."""
+        """Prepare; False if there is nothing to do, because this batch was published, or may be skipped."""
         require_serving(context)
         known = read_ledger(context, self._key)
         if self._batch < known.batch or (self._batch == known.batch and known.done):
+            if not self._skip_published:
+                self._require_repeated(context, stages, names, known)
             self.repeated = True
+            self.skipped = stages.rows_of(names)
             stages.drop_through(self._application, self._batch)
             return False
+        self._ledger.attempt = attempt_of(names)
         self._places = [Place(stage) for stage in stages.named(self._application, self._batch, names, context.now_ms)]
         for place in self._places:
             for rows in place.stage.rows:
                 rows.bound(context.replica.room)
         if known.batch == self._batch:
             self._ledger = known
+            self._ledger.attempt = attempt_of(names)
             self._require_partitions()
         return True
+
+    def _require_repeated(self, context: Context, stages: Stages, names: list[str], known: Ledger) -> None:
+        """Reject a batch whose rows are not those that were published, as far as the ledger says what these were."""
+        what = f"batch {self._batch} of application {self._application!r}"
+        if self._batch < known.batch:
+            raise BulkError(
+                FAILED_PRECONDITION, f"{what}: its rows were not added, because batch {known.batch} was begun. {REMEDY}"
+            )
+        if known.attempt == attempt_of(names) or (not known.attempt and names and not stages.holds_any(names)):
+            return  # The same call again, whose reply was lost.
+        staged = stages.named(self._application, self._batch, names, context.now_ms)
+        rows = {stage.partition: (stage.count, text_of(stage.sum)) for stage in staged if stage.count}
+        if rows != known.rows:
+            raise BulkError(
+                FAILED_PRECONDITION, f"{what}: its rows were not added, because it was published with others. {REMEDY}"
+            )
 
     def _require_partitions(self) -> None:
         staged = {place.stage.partition: place.stage.count for place in self._places}

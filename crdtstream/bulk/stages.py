@@ -104,6 +104,13 @@ class Stages:
             raise BulkError(INVALID_ARGUMENT, "two stages have the same partition: name one of them")
         return found
 
+    def holds_any(self, names: list[str]) -> bool:
+        return any(name in self._by_name for name in names)
+
+    def rows_of(self, names: list[str]) -> int:
+        """Return how many rows the stages with these names hold."""
+        return sum([self._by_name[name].count for name in names if name in self._by_name])
+
     def drop(self, stage: Stage) -> None:
         if self._by_name.pop(stage.name, None) is not None:
             self.byte_count -= stage.byte_count

@@ -17,6 +17,8 @@ does with a key:
     no                 no                yes               stays                yes
     no                 no                no                is dropped           no
 
+A stream that is dropped may still be remembered by what readers by position need (core/deleted_streams.py).
+
 The state lost with a dropped stream is the same everywhere, whichever region drops it first and whatever is written to
 the key meanwhile:
 
@@ -24,8 +26,8 @@ the key meanwhile:
                      that dropped them knows that they were voided. A DEL that names a count finds it voided in other
                      regions and missing here; both have the same effect.
     trees, groups    Empty.
-    `trimmed_to`,    Maxima that say nothing about future entries, whose counters lie above them.
-    `dropped_counter`
+    `trimmed_to`,    Maxima that say nothing about future entries, whose counters lie above them. The first is
+    `dropped_counter`    remembered for a while.
 
 Replaying the log recreates tombstones, voids the same creates by them, and collects them where the log records what was
 stable (replication/membership/collecting.py); the rest is collected after the start. A checkpoint holds what was left
@@ -40,6 +42,7 @@ from __future__ import annotations
 from collections import deque
 
 from crdtstream.core.causality import VersionVector
+from crdtstream.core.deleted_streams import FORGOTTEN, DeletedStreams
 from crdtstream.core.effects import Key
 from crdtstream.core.key_order import KeyOrder
 from crdtstream.core.origin_meta import OriginMeta
@@ -48,13 +51,14 @@ from crdtstream.core.stream import Stream
 
 class Collection:
     """The keys that have something to forget, in the order in which they are visited; `forgotten` counts the keys that
-    left the queue because nothing remained to be forgotten.
+    left the queue because nothing remained to be forgotten, `deleted` remembers what is left of dropped streams.
     """
 
-    __slots__ = ("_left", "_queue", "_stable", "forgotten", "waiting")
+    __slots__ = ("_left", "_queue", "_stable", "deleted", "forgotten", "waiting")
 
     def __init__(self) -> None:
         self.waiting: dict[Key, None] = {}
+        self.deleted = DeletedStreams()
         self._queue: deque[Key] = deque()
         self._stable = VersionVector()
         self._left = 0
@@ -80,11 +84,15 @@ class Collection:
         count = min(self._left, keys_max)
         for _ in range(count):
             key = self._queue.popleft()
-            if forget(databases[key[0]], orders[key[0]], key[1], stable):
+            stream = databases[key[0]].get(key[1])
+            if stream is not None and forget(stream, stable):
                 self._queue.append(key)
-            else:
-                del self.waiting[key]
-                self.forgotten += 1
+                continue
+            del self.waiting[key]
+            self.forgotten += 1
+            if stream is not None and not stream.exists():
+                self.deleted.keep(databases, orders, key)
+        self.deleted.shrink(databases, orders, self.waiting)
         self._left -= count
         return count
 
@@ -96,24 +104,16 @@ class Collection:
             for name, stream in database.items():
                 known = (number, name) in self.waiting
                 assert known or not (stream.deleted or stream.destroyed), f"tombstones of {name!r} are not queued"
-                assert known or stream.exists(), f"{name!r} no longer exists and is not queued"
+                remembered = (number, name) in self.deleted or name == FORGOTTEN
+                assert known or remembered or stream.exists(), f"{name!r} no longer exists and is not queued"
 
 
-def forget(database: dict[bytes, Stream], order: KeyOrder, name: bytes, stable: VersionVector) -> bool:
+def forget(stream: Stream, stable: VersionVector) -> bool:
     """Forget what is stable of one key; true if something remains that may be forgotten later."""
-    stream = database.get(name)
-    if stream is None:
-        return False
     stream.forget_tombstones(stable)
     if stream.deleted or stream.destroyed:
         return True
-    if stream.exists():
-        return False
-    if any(holds_register(meta) for meta in stream.metas.values()):
-        return True
-    del database[name]
-    order.remove(name)
-    return False
+    return not stream.exists() and any(holds_register(meta) for meta in stream.metas.values())
 
 
 def holds_register(meta: OriginMeta) -> bool:

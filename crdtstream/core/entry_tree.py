@@ -357,6 +357,18 @@ class EntryTree(BlockList):
         at = bisect_right(self._low_counters, counter) - 1
         return 0 if at < 0 else self._rank(at, self._blocks[at].lower_bound_counter(counter + 1))
 
+    def last_counter_through(self, counter: int) -> int:
+        """The highest counter of a live entry up to this one, inclusive; 0 if there is none."""
+        last = self.last_counter()
+        if last <= counter:
+            return last
+        for at in range(bisect_right(self._low_counters, counter) - 1, -1, -1):
+            block = self._settled(at)
+            stop = block.lower_bound_counter(counter + 1)
+            if stop > self._low_of(at):
+                return block.counter_at(stop - 1)
+        return 0
+
     # Checkpoints
 
     def blocks(self) -> tuple[list[Block], int, int]:

@@ -86,6 +86,7 @@ def join_stream(mine: Stream, vector: VersionVector, theirs: Stream, their_vecto
         there = forgotten_adds(mine, slot, theirs, their_vector.get(slot))
         forgotten[slot] = max(here, there)
     for slot in sorted({*mine.trees, *theirs.trees}):
+        note_deleted(mine, vector.get(slot), theirs, their_vector.get(slot), slot)
         other = theirs.trees.get(slot) or _NO_TREE
         removed = join_tree(mine.trees.of(slot), vector.get(slot), other, their_vector.get(slot))
         if dropping:
@@ -106,6 +107,19 @@ def stands(theirs: int, known: int, mine: int, their_known: int) -> bool:
     that origin: of their register, my vector, my register, their vector.
     """
     return theirs > known if theirs > mine else their_known >= mine > theirs
+
+
+def note_deleted(mine: Stream, known: int, theirs: Stream, their_known: int, slot: int) -> None:
+    """Note up to where one side removed entries of the other in a DEL that it may have forgotten: it has another count
+    of adds, or none. Before the trees are joined.
+    """
+    own, foreign = mine.metas.get(slot) or _NO_META, theirs.metas.get(slot) or _NO_META
+    if own.first == foreign.first:
+        return
+    lost_there = (mine.trees.get(slot) or _NO_TREE).last_counter_through(their_known)
+    lost_here = (theirs.trees.get(slot) or _NO_TREE).last_counter_through(known)
+    if lost_there or lost_here:
+        mine.metas.of(slot).note_removed(max(lost_there, lost_here))
 
 
 # Metadata

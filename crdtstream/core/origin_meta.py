@@ -1,6 +1,8 @@
 """The registers and the count of adds that one origin contributed to a stream: see core/stream.py.
 
 `dropped_counter` is the counter of its last removal that dropped references (DELREF), for joins (core/joining.py).
+`trimmed_to` is the highest counter of an entry that left with all before it, in a trim or a DEL: a reader by position
+whose position is lower has lost entries. An XDEL of single entries does not count.
 """
 
 from __future__ import annotations
@@ -51,6 +53,10 @@ class OriginMeta:
 
     def top(self) -> EntryId:
         return max(self.add_id, self.set_id, self.removed_id)
+
+    def note_removed(self, through: int) -> None:
+        """Note that a trim or a DEL removed the entries up to this counter."""
+        self.trimmed_to = max(self.trimmed_to, through)
 
     def next_count(self, counter: int) -> tuple[int, int]:
         """The count that the next add belongs to: its name, and its adds so far; `counter` is the next add's

@@ -243,8 +243,7 @@ class Stream:
         for origin, pieces in ranges.items():
             self._remove_counters(origin, pieces)
             if trimmed and pieces:
-                meta = self.metas.of(origin)
-                meta.trimmed_to = max(meta.trimmed_to, pieces[-1][1])
+                self.metas.of(origin).note_removed(pieces[-1][1])
         if max_deleted is not None:
             self._remove_register(slot, counter, max_deleted)
 
@@ -299,7 +298,9 @@ class Stream:
         self, slot: int, counter: int, context: VersionVector, counts: dict[int, tuple[int, int]]
     ) -> None:
         for origin, tree in self.trees.items():
-            self.length -= tree.remove_through(context.get(origin))
+            covered = context.get(origin)
+            self.metas.of(origin).note_removed(tree.last_counter_through(covered))
+            self.length -= tree.remove_through(covered)
         for origin, meta in self.metas.items():
             meta.void(context.get(origin))
         for origin, (first, added) in counts.items():

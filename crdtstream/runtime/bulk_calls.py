@@ -22,7 +22,7 @@ from crdtstream.bulk.errors import (
     require_writable,
 )
 from crdtstream.bulk.frontiers import Advancing, Frontier, frontiers_of
-from crdtstream.bulk.heads import Names, OriginHead, Pieces, heads_of
+from crdtstream.bulk.heads import Names, OriginHead, Pieces, heads_of, heads_with_deleted, removed_through
 from crdtstream.bulk.ledger import forget_ledger, key_of
 from crdtstream.bulk.publishing import Publishing
 from crdtstream.bulk.reading import Interval, Portion, portion_after, require_applied
@@ -99,8 +99,9 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
 
     async def Heads(self, request: bulk.HeadsRequest, context: ServicerContext) -> AsyncIterator[bulk.StreamHead]:
         async with self._port.call(context) as caller:
-            names = Names(request.database, list(request.streams), request.pattern)
+            names = Names(request.database, list(request.streams), request.pattern, request.deleted)
             self._require(caller, HEADS, request.streams)
+            ask = heads_with_deleted if request.deleted else heads_of
             before_ms = request.before_ms if request.HasField("before_ms") else None
             positions = {one.stream: seqs_of(one.seqs) for one in request.positions}
             while not names.ended:
@@ -109,10 +110,14 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
                 for low in range(0, len(keys), HEADS_A_SLICE):
                     part = keys[low : low + HEADS_A_SLICE]
                     with self._port.slice() as region:
-                        found = [(key[1], heads_of(region, key, before_ms, positions.get(key[1]))) for key in part]
+                        found = [(key, ask(region, key, before_ms, positions.get(key[1]))) for key in part]
+                        gone = {key for key in part if region.replica.keyspace.peek(key) is None}
                     await self._port.await_shown()
-                    for name, heads in found:
-                        yield bulk.StreamHead(stream=name, origins=[head_message(head) for head in heads])
+                    for key, heads in found:
+                        rows = [head_message(head) for head in heads]
+                        if rows or key not in gone or request.streams:
+                            deleted = request.deleted and bool(rows) and key in gone
+                            yield bulk.StreamHead(stream=key[1], origins=rows, deleted=deleted, exists=key not in gone)
 
     async def Split(self, request: bulk.SplitRequest, context: ServicerContext) -> bulk.SplitReply:
         async with self._port.call(context) as caller:
@@ -141,9 +146,12 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
                 while after < interval.through:
                     with self._port.slice() as region:
                         found = portion_after(region, interval, after, region.limits.bulk_message_bytes)
+                        removed = removed_through(region, interval.key, interval.slot) if request.tell_removed else 0
+                    await self._port.await_shown()
+                    if removed > after:
+                        yield bulk.Entries(interval=number, removed=min(removed, interval.through))
                     if found is None:
                         break
-                    await self._port.await_shown()
                     after = found.last_seq
                     yield entries_message(number, found)
 
@@ -222,7 +230,7 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
     async def Publish(self, request: bulk.PublishRequest, context: ServicerContext) -> bulk.Published:
         async with self._port.call(context) as caller, self._turns.of(request.application):
             self._require(caller, ADDING, [key_of(request.application)[1]])
-            publishing = Publishing(request.application, request.batch)
+            publishing = Publishing(request.application, request.batch, request.skip_published)
             with self._port.slice() as region:
                 going_on = publishing.begin(region, self._stages, list(request.stages))
             while going_on:
@@ -235,6 +243,7 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
                 added=publishing.added.added,
                 origin=self._origin(),
                 last_seq=publishing.added.last_seq,
+                skipped=publishing.skipped,
             )
 
     async def Discard(self, request: bulk.DiscardRequest, context: ServicerContext) -> bulk.Discarded:
@@ -358,6 +367,8 @@ def head_message(head: OriginHead) -> bulk.OriginHead:
         length=head.length,
         at=head.at,
         waiting=head.waiting,
+        since=head.since,
+        forgotten=head.forgotten,
     )
 
 

@@ -44,7 +44,7 @@ Extra = Annotated[list[str] | None, typer.Option("--option", help="Data source o
 
 
 # The errors worded by this package, which Spark wraps in a text of its own.
-WORDED = re.compile(r"(?:AuditError|BulkError|DataLoss|ForeignQuery|OptionError|Stranded): (.+)")
+WORDED = re.compile(r"(?:AuditError|BulkError|DataLoss|ForeignQuery|MissingStream|OptionError|RowError|Stranded): (.+)")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -66,10 +66,10 @@ def own_errors() -> tuple[type[Exception], ...]:
     from crdtstream.spark.jobs.audited_regions import AuditError
     from crdtstream.spark.jobs.dataset import ForeignQuery
     from crdtstream.spark.options import OptionError
-    from crdtstream.spark.reader import DataLoss
+    from crdtstream.spark.reader import DataLoss, MissingStream
     from crdtstream.spark.regions import BulkError
 
-    return (AuditError, BulkError, DataLoss, ForeignQuery, OptionError)
+    return (AuditError, BulkError, DataLoss, ForeignQuery, MissingStream, OptionError)
 
 
 def spark_errors() -> type[Exception]:

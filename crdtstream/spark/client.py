@@ -35,6 +35,14 @@ Message = tuple[str, bulk_pb2.Interval, bulk_pb2.Entries]
 log = logging.getLogger(__name__)
 
 
+class UnknownOrigins(Stranded):
+    """Positions name origins that no region has heard of."""
+
+    def __init__(self, origins: list[int]) -> None:
+        super().__init__(f"no region has heard of {', '.join(map(origin_text, origins))}")
+        self.origins = origins
+
+
 class Unread:
     """Intervals read by one call, and what remains of them: those from index `at` on, the first only after `seq`."""
 
@@ -175,6 +183,32 @@ class Client:
     def _progress(self, origin: int) -> str:
         return "; ".join(region.progress(origin) for region in self.regions)
 
+    def applied(self) -> Position:
+        """Return what the regions that answered last have applied, of each the most."""
+        found: Position = {}
+        for region in self.regions:
+            for origin, seq in region.applied.items():
+                found[origin] = max(seq, found.get(origin, 0))
+        return found
+
+    def unknown(self, origins: Iterable[int]) -> list[int]:
+        """Return those of these origins that no region has heard of; none while a region does not answer. A region that
+        has just lost its disk gets the time of all retries to hear of them from the others.
+        """
+        wanted = sorted(set(origins))
+        try:
+            return self.repeat(partial(self._unknown, wanted))
+        except UnknownOrigins as error:
+            return error.origins
+
+    def _unknown(self, origins: Sequence[int]) -> list[int]:
+        self.live()
+        known = self.applied()
+        missing = [origin for origin in origins if not known.get(origin)]
+        if missing and not any(region.reason for region in self.regions):
+            raise UnknownOrigins(missing)
+        return []
+
     # Calls to any region
 
     def heads(
@@ -183,14 +217,18 @@ class Client:
         pattern: str = "",
         positions: Positions | None = None,
         before_ms: int | None = None,
+        deleted: bool = False,
     ) -> list[list[bulk_pb2.StreamHead]]:
-        """Return the heads of these streams from each region that answers."""
+        """Return the heads of these streams from each region that answers, with `deleted` also of those that regions
+        remember.
+        """
         request = bulk_pb2.HeadsRequest(
             database=self.database,
             streams=[stream_bytes(name) for name in streams],
             pattern=stream_bytes(pattern),
             before_ms=before_ms,
             positions=[position_of(stream, position) for stream, position in (positions or {}).items()],
+            deleted=deleted,
         )
         return self.repeat(lambda: self._heads(request))
 
@@ -248,7 +286,9 @@ class Client:
     def _read(self, unread: Unread) -> Iterator[Message]:
         region, count = self.covering(unread.intervals)
         asked = unread.intervals[:count]
-        call = region.stub.Read(bulk_pb2.ReadRequest(database=self.database, intervals=asked), **self.call())
+        call = region.stub.Read(
+            bulk_pb2.ReadRequest(database=self.database, intervals=asked, tell_removed=True), **self.call()
+        )
         try:
             for entries in call:
                 yield region.name, asked[entries.interval], entries
@@ -314,8 +354,12 @@ class Client:
         """Stage all rows of a partition; a region keeps the last complete stage of each."""
         return self.at_home(lambda region: region.stub.Stage(iter(rows), **self.call(LONG * self.timeout_s)))
 
-    def publish(self, application: str, batch: int, stages: Sequence[str]) -> bulk_pb2.Published:
-        request = bulk_pb2.PublishRequest(application=application, batch=batch, stages=stages)
+    def publish(
+        self, application: str, batch: int, stages: Sequence[str], skip_published: bool = False
+    ) -> bulk_pb2.Published:
+        request = bulk_pb2.PublishRequest(
+            application=application, batch=batch, stages=stages, skip_published=skip_published
+        )
         return self.at_home(lambda region: region.stub.Publish(request, **self.call(LONG * self.timeout_s)))
 
     def discard(self, application: str, batch: int) -> None:

@@ -16,20 +16,36 @@ LEDGERS: Final = "crdtstream:published:"
 
 @dataclass(slots=True)
 class Head:
-    """One origin in one stream; each number is the highest that a region reported."""
+    """One origin in one stream; each number is the highest that a region reported. A stream is `deleted` if it exists
+    in no region. What was deleted up to `unsure` before the entries from `since` on were added, no region remembers.
+    """
 
     head: int = 0
     trimmed: int = 0
     at: int = 0
     length: int = 0
     waiting: int = 0
+    deleted: bool = False
+    since: int = 0
+    unsure: int = 0
 
-    def join(self, other: bulk_pb2.OriginHead) -> None:
+    @classmethod
+    def of_deleted(cls) -> Head:
+        return cls(deleted=True)
+
+    def join(self, other: bulk_pb2.OriginHead, deleted: bool) -> None:
         self.head = max(self.head, other.head)
         self.trimmed = max(self.trimmed, other.trimmed)
         self.at = max(self.at, other.at)
         self.length = max(self.length, other.length)
         self.waiting = max(self.waiting, other.waiting)
+        self.deleted = self.deleted and deleted
+        # A region that still has what it noted of an earlier deletion has forgotten none since.
+        unsure = 0 if other.trimmed else other.forgotten
+        if other.since == self.since:
+            self.unsure = min(self.unsure, unsure)
+        elif other.since > self.since:
+            self.since, self.unsure = other.since, unsure
 
 
 Heads = dict[str, dict[int, Head]]
@@ -41,7 +57,7 @@ def merge(answers: Iterable[Iterable[bulk_pb2.StreamHead]]) -> Heads:
         for stream in answer:
             row = heads.setdefault(stream_text(stream.stream), {})
             for origin in stream.origins:
-                row.setdefault(origin.origin, Head()).join(origin)
+                row.setdefault(origin.origin, Head.of_deleted()).join(origin, stream.deleted)
     return heads
 
 
@@ -50,8 +66,25 @@ def ask(client: Client, options: Options, positions: Positions | None = None, be
     itself.
     """
     streams, pattern = options["streams"] or (), options["streamsPattern"] or ""
-    heads = merge(client.heads(streams, pattern, positions, before_ms))
+    heads = merge(client.heads(streams, pattern, positions, before_ms, deleted=True))
     return {stream: row for stream, row in heads.items() if not pattern or not stream.startswith(LEDGERS)}
+
+
+def is_deleted(row: dict[int, Head]) -> bool:
+    """True for a stream that exists in no region, of which a region remembers that it was deleted."""
+    return bool(row) and all(head.deleted for head in row.values())
+
+
+def missing(client: Client, heads: Heads, options: Options) -> list[str]:
+    """Return the streams, or the pattern, that the options name and no region has heard of."""
+    named = options["streams"] or ()
+    if not named:
+        return [] if heads else [options["streamsPattern"]]
+    absent = [stream for stream in named if not heads.get(stream)]
+    # A stream without an entry so far has no origins, but exists.
+    answers = client.heads(absent) if absent else []
+    existing = {stream_text(each.stream) for answer in answers for each in answer if each.exists}
+    return [stream for stream in absent if stream not in existing]
 
 
 def latest(heads: Heads) -> Positions:

@@ -169,7 +169,15 @@ TABLE: Final = (
     Option(
         "failOnDataLoss",
         "true",
-        "whether a query fails when entries were trimmed before it read them; `false` logs them",
+        "whether a query fails when entries were trimmed, or deleted with their stream, before it read them; `false` "
+        "logs them",
+        boolean,
+    ),
+    Option(
+        "failOnMissingStream",
+        "false",
+        "whether a query fails when a stream of `streams` exists nowhere, or `streamsPattern` finds none; "
+        "`false` logs it",
         boolean,
     ),
     Option(
@@ -219,6 +227,14 @@ TABLE: Final = (
         "",
         "sink: name under which batches are published once; a streaming query's default is its ID, a batch's a new one",
         text,
+    ),
+    Option(
+        "skipPublished",
+        "false",
+        "sink: leave out a batch whose number is not above the last one published under its name, whatever its rows "
+        "are; "
+        "`false` leaves it out if that number was published with the same rows, and otherwise fails",
+        boolean,
     ),
     Option("skipLowerIds", "false", "sink: leave out rows with an ID that is not above all in its stream", boolean),
     Option("txnVersion", "", "sink, batch only: number of this write under `txnAppId`, which must rise", at_least(0)),

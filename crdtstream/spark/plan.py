@@ -36,15 +36,23 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Entries that were trimmed before they were read: after < seq <= through."""
+    """Entries that were removed together before they were read: after < seq <= through. With `unsure` no region
+    remembers whether there were any.
+    """
 
     stream: str
     origin: int
     after: int
     through: int
+    unsure: bool = False
 
     def __str__(self) -> str:
-        return f"stream {self.stream!r}, origin {origin_text(self.origin)}, seq {self.after + 1} to {self.through}"
+        where = f"stream {self.stream!r}, origin {origin_text(self.origin)}, seq {self.after + 1} to {self.through}"
+        return (
+            f"{where} (perhaps: it was deleted and written again, and no region remembers more)"
+            if self.unsure
+            else where
+        )
 
 
 def intervals(start: Positions, end: Positions) -> list[bulk_pb2.Interval]:
@@ -59,14 +67,23 @@ def intervals(start: Positions, end: Positions) -> list[bulk_pb2.Interval]:
     ]
 
 
-def losses(wanted: Iterable[bulk_pb2.Interval], heads: Heads) -> list[Loss]:
-    """Return the parts of these intervals that were trimmed."""
+def losses(wanted: Iterable[bulk_pb2.Interval], heads: Heads, seen: Positions | None = None) -> list[Loss]:
+    """Return the parts of these intervals that were trimmed or deleted with their stream. `seen` is up to where nothing
+    was unread when the query looked last.
+    """
     found = []
     for each in wanted:
         stream = stream_text(each.stream)
         head = heads.get(stream, {}).get(each.origin)
-        if head is not None and head.trimmed > each.after:
+        if head is None:
+            continue
+        if head.trimmed > each.after:
             found.append(Loss(stream, each.origin, each.after, min(head.trimmed, each.through)))
+            continue
+        looked = max(each.after, (seen or {}).get(stream, {}).get(each.origin, 0))
+        # A position of 0 is before the first entry: nothing of the stream was ever read, or left unread.
+        if each.after and head.since > looked and head.unsure > looked:
+            found.append(Loss(stream, each.origin, each.after, head.since - 1, unsure=True))
     return found
 
 

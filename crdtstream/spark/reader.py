@@ -22,11 +22,21 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from crdtstream.bulk import bulk_pb2
 from crdtstream.spark import heads as heads_of
 from crdtstream.spark import plan
-from crdtstream.spark.client import Client, client_of
+from crdtstream.spark.client import Client, Message, client_of
 from crdtstream.spark.columns import Decoder, columns_of
 from crdtstream.spark.entries import runs
 from crdtstream.spark.heads import Heads
-from crdtstream.spark.offsets import OffsetJson, Positions, capped, from_json, merged, stream_text, to_json
+from crdtstream.spark.offsets import (
+    OffsetJson,
+    Position,
+    Positions,
+    capped,
+    from_json,
+    merged,
+    origin_text,
+    stream_text,
+    to_json,
+)
 from crdtstream.spark.options import EARLIEST, LATEST, Options
 from crdtstream.spark.regions import BulkError
 
@@ -37,7 +47,11 @@ log = logging.getLogger(__name__)
 
 
 class DataLoss(RuntimeError):
-    """Entries that a query should have read were trimmed before."""
+    """Entries that a query should have read were removed before, or are in no region any more."""
+
+
+class MissingStream(RuntimeError):
+    """A stream that the options name exists nowhere."""
 
 
 class Task(InputPartition):
@@ -57,6 +71,8 @@ class Reading:
 
     def __init__(self, options: Options, schema: Any) -> None:
         self.options = options
+        # Origins that were reported as unknown.
+        self.unknown: set[int] = set()
         self.decoder = Decoder(
             columns_of(options["fieldsAs"], options["includeMetadata"]), to_arrow_schema(schema, timezone="UTC")
         )
@@ -65,21 +81,55 @@ class Reading:
     def client(self) -> Client:
         return client_of(self.options)
 
-    def tasks(self, start: Positions, end: Positions, heads: Heads) -> list[Task]:
+    def ask(self, positions: Positions | None = None) -> Heads:
+        return heads_of.ask(self.client, self.options, positions)
+
+    def tasks(self, start: Positions, end: Positions, heads: Heads, seen: Positions | None = None) -> list[Task]:
         wanted = plan.intervals(start, end)
-        self.check_loss(wanted, heads)
+        self.report(plan.losses(wanted, heads, seen))
         least, most = self.options["minPartitions"] or 0, self.options["maxPartitions"] or 0
         return [Task(each) for each in plan.tasks(self.client, wanted, heads, least, most)] if wanted else []
 
-    def check_loss(self, wanted: Sequence[bulk_pb2.Interval], heads: Heads) -> None:
-        losses = plan.losses(wanted, heads)
+    def report(self, losses: Sequence[plan.Loss]) -> None:
         if not losses:
             return
         shown = "; ".join(map(str, losses[:LOSSES_SHOWN]))
         more = f"; and {len(losses) - LOSSES_SHOWN} more" if len(losses) > LOSSES_SHOWN else ""
-        what = f"entries were trimmed before they were read: {shown}{more}"
+        what = f"entries were trimmed, or deleted with their stream, before they were read: {shown}{more}"
         if self.options["failOnDataLoss"]:
             raise DataLoss(f"{what}. Set failOnDataLoss to false to continue without them")
+        log.warning("%s", what)
+
+    def check_origins(self, positions: Positions) -> None:
+        """Report positions in what no region has any more: all of them have lost their disks, or are other ones."""
+        known = self.client.applied()
+        named = {origin for position in positions.values() for origin, seq in position.items() if seq > 0}
+        named = {origin for origin in named if not known.get(origin)} - self.unknown
+        unknown = self.client.unknown(named) if named else []
+        if not unknown:
+            return
+        self.unknown.update(unknown)
+        lost = {origin_text(origin) for origin in unknown}
+        streams = sorted(
+            stream for stream, position in positions.items() if not lost.isdisjoint(map(origin_text, position))
+        )
+        what = (
+            f"the query's position names origins that no region knows: {', '.join(sorted(lost))}, in stream"
+            f" {', '.join(map(repr, streams[:LOSSES_SHOWN]))}. The regions have lost what they had, or these are the"
+            " regions of another cluster"
+        )
+        if self.options["failOnDataLoss"]:
+            raise DataLoss(f"{what}. Begin with a new checkpoint, or set failOnDataLoss to false to read what is there")
+        log.warning("%s", what)
+
+    def check_streams(self, heads: Heads) -> None:
+        """Report streams that do not exist: a misspelt name reads nothing."""
+        absent = heads_of.missing(self.client, heads, self.options)
+        if not absent:
+            return
+        what = f"no region that answers has {', '.join(map(repr, absent[:LOSSES_SHOWN]))}: is it misspelt?"
+        if self.options["failOnMissingStream"]:
+            raise MissingStream(f"{what} Without failOnMissingStream the query reads it once it exists")
         log.warning("%s", what)
 
     def batches(self, task: InputPartition) -> Iterator[Any]:
@@ -88,9 +138,19 @@ class Reading:
             return
         intervals = task.intervals
         streams = dict.fromkeys(stream_text(each.stream) for each in intervals)
-        self.check_loss(intervals, heads_of.merge(self.client.heads(streams)))
-        for run in runs(self.client.read(intervals)):
+        found = plan.losses(intervals, heads_of.merge(self.client.heads(streams, deleted=True)))
+        # The plan has weighed what regions do not remember.
+        self.report([loss for loss in found if not loss.unsure])
+        for run in runs(self.watched(self.client.read(intervals))):
             yield self.decoder.batch(run)
+
+    def watched(self, messages: Iterator[Message]) -> Iterator[Message]:
+        """Report what was removed while it was read."""
+        for region, interval, entries in messages:
+            if entries.removed > interval.after:
+                stream = stream_text(interval.stream)
+                self.report([plan.Loss(stream, interval.origin, interval.after, entries.removed)])
+            yield region, interval, entries
 
     def resolve(self, which: str, heads: Heads, default: str, unnamed: str) -> Positions:
         """Return the current position of the `starting...` or `ending...` options."""
@@ -109,9 +169,12 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         reading = self.reading
-        heads = heads_of.ask(reading.client, reading.options)
+        heads = reading.ask()
+        reading.check_streams(heads)
         end = reading.resolve("ending", heads, LATEST, LATEST)
-        return [*reading.tasks(reading.resolve("starting", heads, EARLIEST, EARLIEST), end, heads)]
+        start = reading.resolve("starting", heads, EARLIEST, EARLIEST)
+        reading.check_origins(start)
+        return [*reading.tasks(start, end, heads)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return self.reading.batches(partition)
@@ -140,17 +203,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.target: Positions | None = None
         self.latest: Positions = {}
         self.answered: Answer | None = None
+        # Up to where nothing was unread when regions were asked last, and what they had applied when asked first.
+        self.seen: Positions = {}
+        self.began: Position | None = None
 
     def initialOffset(self) -> OffsetJson:
-        heads = heads_of.ask(self.reading.client, self.options)
-        return to_json(self.reading.resolve("starting", heads, LATEST, EARLIEST))
+        heads = self.reading.ask()
+        self.reading.check_streams(heads)
+        start = self.reading.resolve("starting", heads, LATEST, EARLIEST)
+        self.began = self.reading.client.applied()
+        return to_json(self.present(start, heads, {}))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         limit = self.options["maxOffsetsPerTrigger"]
         return ReadMaxRows(limit) if limit else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self.target = heads_of.latest(heads_of.ask(self.reading.client, self.options))
+        self.target = heads_of.latest(self.reading.ask())
 
     def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:
         """Return the latest offset; cached for a while, because an idle query asks every 10 ms."""
@@ -167,15 +236,43 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return an offset never below `start`: if a region is down, entries that only it has are read later."""
         begin = from_json(start)
         limited = isinstance(limit, ReadMaxRows)
-        heads = heads_of.ask(self.reading.client, self.options, positions=begin if limited else None)
-        end = heads_of.latest(heads)
+        heads = self.reading.ask(begin if limited else None)
+        applied = self.reading.client.applied()
+        if self.began is None:
+            self.began = applied
+            self.reading.check_streams(heads)
+        self.reading.check_origins(begin)
+        end = self.present(heads_of.latest(heads), heads, begin)
         self.latest = merged(self.latest, end)
+        if merged(begin, end) == begin:
+            self.note_seen(begin, heads, applied)
         if self.target is not None:
             end = capped(end, self.target, begin)
         end = merged(begin, end)
         if limited:
             end = merged(begin, plan.limited(self.reading.client, begin, end, heads, limit.max_rows))
         return to_json(end)
+
+    def present(self, positions: Positions, heads: Heads, begin: Positions) -> Positions:
+        """Leave out deleted streams that a pattern finds, unless the query has read them, or they came since it began:
+        an offset has a row for each.
+        """
+        if self.options["streams"]:
+            return positions
+        began = self.began or {}
+        return {
+            stream: position
+            for stream, position in positions.items()
+            if stream in begin
+            or not heads_of.is_deleted(heads.get(stream, {}))
+            or any(seq > began.get(origin, 0) for origin, seq in position.items())
+        }
+
+    def note_seen(self, position: Positions, heads: Heads, applied: Position) -> None:
+        """Nothing is unread at this position: what these regions have applied of its origins was looked at."""
+        for stream, row in position.items():
+            known = {origin: max(seq, applied.get(origin, 0)) for origin, seq in row.items()}
+            self.seen[stream] = known if stream in heads else self.seen.get(stream, {})
 
     def reportLatestOffset(self) -> OffsetJson | None:
         return to_json(self.latest) if self.latest else None
@@ -184,7 +281,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin, through = from_json(start), from_json(end)
         if begin == through:
             return []
-        return [*self.reading.tasks(begin, through, heads_of.ask(self.reading.client, self.options))]
+        self.reading.check_origins(begin)
+        return [*self.reading.tasks(begin, through, self.reading.ask(), self.seen)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return self.reading.batches(partition)

@@ -88,9 +88,15 @@ class Sink:
         stages = [task.stage for task in written if task.stage]
         if stages:
             application, batch = written[0].application, written[0].batch
-            published = self.client.publish(application, batch, stages)
+            published = self.client.publish(application, batch, stages, self.options["skipPublished"])
             if published.repeated:
-                log.warning("batch %d of %s had been published before: nothing was added", batch, application)
+                rows = sum(task.rows for task in written)
+                log.warning(
+                    "batch %d of %s, or a later one, was published before: its %d rows are left out",
+                    batch,
+                    application,
+                    rows,
+                )
         return bool(stages)
 
     def forget(self, application: str, batch: int) -> None:

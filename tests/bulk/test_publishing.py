@@ -38,9 +38,11 @@ class Application:
         stage.complete = True
         return stage
 
-    def publish(self, stages: list[Stage], batch: int = 1, turns_max: int = 1_000_000) -> Publishing:
+    def publish(
+        self, stages: list[Stage], batch: int = 1, turns_max: int = 1_000_000, skip_published: bool = False
+    ) -> Publishing:
         """At most so many turns, as if the region had crashed then."""
-        publishing = Publishing("app", batch)
+        publishing = Publishing("app", batch, skip_published)
         if publishing.begin(self.region.context, self.stages, [stage.name for stage in stages]):
             while turns_max and publishing.step(self.region.context, self.stages):
                 turns_max -= 1
@@ -187,11 +189,69 @@ def test_batches_rise() -> None:
     app = Application()
     for batch in (3, 4):
         app.publish([app.stage(0, [rows(batch, 2)], batch)], batch)
-    for batch in (0, 3, 4):
-        assert app.publish([], batch).repeated
-    assert app.publish([app.stage(0, [rows(7, 2)], 3)], 3).repeated
+    for batch in (0, 3):
+        with pytest.raises(BulkError, match=r"its rows were not added, because batch 4 was begun.*skipPublished"):
+            app.publish([app.stage(0, [rows(batch, 2)], batch)], batch)
+        skipped = app.publish([app.stage(0, [rows(7, 2)], batch)], batch, skip_published=True)
+        assert (skipped.repeated, skipped.skipped) == (True, 2)
     assert app.values() == wanted(rows(3, 2), rows(4, 2))
     assert len(app.stages) == 0
+
+
+OTHERS = {
+    "other values": [(0, rows(2, 20)), (1, rows(1, 5))],
+    "another order": [(0, rows(0, 20)[::-1]), (1, rows(1, 5))],
+    "fewer": [(0, rows(0, 20)), (1, rows(1, 4))],
+    "more": [(0, rows(0, 20)), (1, rows(1, 6))],
+    "a partition less": [(0, rows(0, 20))],
+    "a partition more": [(0, rows(0, 20)), (1, rows(1, 5)), (2, rows(2, 1))],
+    "other partitions": [(1, rows(0, 20)), (0, rows(1, 5))],
+    "nothing": [],
+}
+
+
+@pytest.mark.parametrize("others", OTHERS.values(), ids=OTHERS)
+def test_a_published_batch_with_other_rows_is_refused_or_skipped(others: list[tuple[int, list[Fields]]]) -> None:
+    app = Application()
+    parts = [(0, rows(0, 20)), (1, rows(1, 5))]
+    app.publish([app.stage(at, [part]) for at, part in parts])
+    before = app.values()
+    with pytest.raises(
+        BulkError, match=r"batch 1 of application 'app'.*was published with others.*skipPublished"
+    ) as no:
+        app.publish([app.stage(at, [part]) for at, part in others])
+    assert no.value.code == FAILED_PRECONDITION
+    same = app.publish([app.stage(at, [part[:3], part[3:]]) for at, part in [*parts, (7, [])]])
+    assert (same.repeated, same.skipped) == (True, 25)
+    skipped = app.publish([app.stage(at, [part]) for at, part in others], skip_published=True)
+    assert (skipped.repeated, skipped.skipped) == (True, sum(len(part) for _, part in others))
+    assert app.values() == before and len(app.stages) == 0
+
+
+def test_a_call_whose_reply_was_lost_is_repeated_without_its_stages() -> None:
+    app = Application()
+    stages = [app.stage(0, [rows(0, 3)])]
+    app.publish(stages)
+    assert len(app.stages) == 0
+    again = app.publish(stages)
+    assert (again.repeated, again.skipped, app.values()) == (True, 0, wanted(rows(0, 3)))
+    lost = app.stage(0, [rows(0, 3)])
+    app.crash()
+    with pytest.raises(BulkError, match="stage its rows again"):
+        app.publish([lost])
+
+
+def test_a_ledger_of_a_release_that_noted_no_attempt() -> None:
+    app = Application()
+    stages = [app.stage(0, [rows(0, 3)])]
+    app.publish(stages)
+    fields = [text for name, value in app.ledger().items() if name != b"attempt" for text in (name, value)]
+    app.region.call("DEL", LEDGER.decode())
+    app.region.call("XADD", LEDGER.decode(), "*", *[text.decode() for text in fields])
+    assert app.publish(stages).repeated
+    assert app.publish([app.stage(0, [rows(0, 3)])]).repeated
+    with pytest.raises(BulkError, match="was published with others"):
+        app.publish([app.stage(0, [rows(1, 3)])])
 
 
 def test_an_empty_batch_is_published_too() -> None:
@@ -246,7 +306,7 @@ def test_another_region_goes_on_where_the_first_one_stopped() -> None:
     west.publish([west.stage(at, [part]) for at, part in enumerate(parts)])
     assert sorted(west.values()) == sorted(wanted(*parts))
     east.region.hear(west.region)
-    assert east.publish([], 1).repeated
+    assert east.publish([east.stage(at, [part]) for at, part in enumerate(parts)]).repeated
 
 
 def test_of_two_regions_ledgers_the_furthest_counts() -> None:

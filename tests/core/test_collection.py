@@ -13,6 +13,7 @@ from crdtstream.core.effects import Batch, Key, Position
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from crdtstream.protocols.codec import decode_batch, encode_batch
+from tests.core.remaining import remaining
 
 REGIONS = (1, 2, 3)
 HOARDER = 9
@@ -157,7 +158,7 @@ def test_memory_goes_to_zero_once_all_is_deleted_and_all_are_up(story: list[tupl
     cluster.sync()
     for slot in REGIONS:
         assert cluster.collect(slot) == len(KEYS)
-        assert not any(cluster.replicas[slot].keyspace.databases), "something is still remembered"
+        assert not remaining(cluster.replicas[slot].keyspace), "something is still remembered"
         assert not cluster.replicas[slot].keyspace.collection.waiting
     assert any(cluster.replicas[HOARDER].keyspace.databases)
     cluster.check_alike()
@@ -177,7 +178,7 @@ def test_the_tail_of_an_evicted_origin_adds_to_a_count_that_some_have_forgotten(
     say(tail, first, second)
     first.delete_stream(X)
     say(first, second)
-    assert first.keyspace.collect(VersionVector({1: 1}), ALL) == 1 and first.keyspace.databases[0] == {}
+    assert first.keyspace.collect(VersionVector({1: 1}), ALL) == 1 and not remaining(first.keyspace)
     tail.add_entry(X, (2, 3), [b"f", b"v"])
     say(tail, first, second)
     assert digest_replica(first) == digest_replica(second)
@@ -201,7 +202,7 @@ def test_many_keys_leave_nothing() -> None:
     assert sum(map(len, replica.keyspace.databases)) == 300
     slices = [cluster.collect(1, 64) for _ in range(6)]
     assert slices == [64, 64, 64, 64, 44, 0], "in slices"
-    assert not any(replica.keyspace.databases) and not replica.keyspace.collection.waiting
+    assert not remaining(replica.keyspace) and not replica.keyspace.collection.waiting
     replica.check()
 
 
@@ -215,7 +216,7 @@ def test_what_is_not_stable_waits_and_costs_nothing() -> None:
     assert replica.keyspace.databases[0][b"x"].deleted == {1: 2}
     assert replica.keyspace.collect(stable, ALL) == 0, "nothing has changed since"
     assert replica.keyspace.collect(VersionVector({1: 2}), ALL) == 1
-    assert replica.keyspace.databases[0] == {}
+    assert not remaining(replica.keyspace)
 
 
 @pytest.mark.parametrize("action", ["set", "remove"])
@@ -242,7 +243,7 @@ def test_a_checkpoint_that_is_read_is_collected_as_well() -> None:
     replica.applied.end_replay()
     replica.check()
     assert replica.keyspace.collect(VersionVector({1: 5}), ALL) == 1
-    assert replica.keyspace.databases[0] == {}
+    assert not remaining(replica.keyspace)
 
 
 def test_check_sees_what_nobody_would_forget() -> None:

@@ -91,6 +91,7 @@ def test_a_batch_whose_region_was_killed_is_there_once(region: RegionProcess, fs
     region.kill()
     client.channel.close()
     client = Client(region, fsync)
-    assert client.stub.Publish(client.publish_of([]), timeout=DEADLINE_S).repeated
+    again = client.publish_of([client.stage(0), client.stage(1)])
+    assert client.stub.Publish(again, timeout=DEADLINE_S).repeated
     assert client.values() == wanted
     client.channel.close()

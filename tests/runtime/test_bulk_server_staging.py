@@ -114,6 +114,6 @@ async def test_what_is_published_survives_and_stages_do_not(tmp_path: Path) -> N
         await port.publish([(await port.stage(0, rows(100))).stage])
         second = await port.stage(0, rows(100), batch=2)
     async with serving(tmp_path) as port:
-        assert (await port.publish([], 1)).repeated
+        assert (await port.publish([(await port.stage(0, rows(100))).stage])).repeated
         await refused(port.publish([second.stage], 2), grpc.StatusCode.ABORTED, "restarted")
         assert len(await port.read_all(b"s")) == 100

@@ -77,6 +77,7 @@ class FakeRegion(bulk_pb2_grpc.BulkServicer):
         self.trimmed: dict[tuple[bytes, int], int] = {}
         self.stages: dict[str, tuple[tuple[str, int, int], list[tuple[bytes, list[bytes]]]]] = {}
         self.published: dict[str, int] = {}
+        self.contents: dict[str, list[tuple[bytes, list[bytes]]]] = {}
         self.acknowledged: dict[tuple[bytes, bytes], dict[int, int]] = {}
         # Entries that this region alone lacks, by stream, origin and seq.
         self.lacks: set[tuple[bytes, int, int]] = set()
@@ -141,6 +142,10 @@ class FakeRegion(bulk_pb2_grpc.BulkServicer):
         self.world.now_ms += 1
         self.world.streams[name][self.origin].append((seq, self.world.now_ms, self.number, fields))
 
+    def make(self, stream: str) -> None:
+        """A stream without entries."""
+        self.world.streams[stream.encode()].clear()
+
     def remove(self, stream: str, origin: int, *seqs: int) -> None:
         entries = self.world.streams[stream.encode()][origin]
         entries[:] = [entry for entry in entries if entry[0] not in seqs]
@@ -204,7 +209,7 @@ class FakeRegion(bulk_pb2_grpc.BulkServicer):
                     waiting=sum(entry[0] > position.get(origin, 0) for entry in live) if position is not None else 0,
                 )
             )
-        return bulk_pb2.StreamHead(stream=name, origins=origins)
+        return bulk_pb2.StreamHead(stream=name, origins=origins, exists=name in self.world.streams)
 
     def held(self, interval: Any, context: Any) -> list[Entry]:
         if interval.through > self.applied.get(interval.origin, 0):
@@ -252,14 +257,27 @@ class FakeRegion(bulk_pb2_grpc.BulkServicer):
         self.enter("Publish", context)
         with self.world.lock:
             if self.published.get(request.application, -1) >= request.batch:
-                return bulk_pb2.Published(repeated=True, origin=self.origin)
+                return self.publish_again(request, context)
             if any(stage not in self.stages for stage in request.stages):
                 context.abort(grpc.StatusCode.ABORTED, "a stage is not there any more")
             rows = [row for stage in request.stages for row in self.stages.pop(stage)[1]]
             for stream, fields in rows:
                 self._add(stream, fields)
             self.published[request.application] = request.batch
+            self.contents[request.application] = rows
         return bulk_pb2.Published(added=len(rows), origin=self.origin, last_seq=self.applied.get(self.origin, 0))
+
+    def publish_again(self, request: Any, context: Any) -> bulk_pb2.Published:
+        staged = [self.stages[name][1] for name in request.stages if name in self.stages]
+        rows = [row for part in staged for row in part]
+        if not request.skip_published:
+            if request.batch < self.published[request.application]:
+                context.abort(grpc.StatusCode.FAILED_PRECONDITION, "a later batch was begun")
+            if staged and rows != self.contents[request.application]:
+                context.abort(grpc.StatusCode.FAILED_PRECONDITION, "it was published with others")
+        for name in request.stages:
+            self.stages.pop(name, None)
+        return bulk_pb2.Published(repeated=True, origin=self.origin, skipped=len(rows))
 
     def Discard(self, request: Any, context: Any) -> bulk_pb2.Discarded:
         self.enter("Discard", context)

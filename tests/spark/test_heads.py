@@ -59,7 +59,7 @@ def test_words() -> None:
 class Told:
     """A client whose region tells of these streams."""
 
-    def heads(self, *asked: object) -> list[list[StreamHead]]:
+    def heads(self, *asked: object, deleted: bool) -> list[list[StreamHead]]:
         return [[StreamHead(stream=name) for name in (b"a", b"crdtstream:published:job")]]
 
 

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from crdtstream.spark.offsets import origin_text
 from crdtstream.spark.options import OptionError
-from crdtstream.spark.reader import DataLoss
+from crdtstream.spark.reader import DataLoss, MissingStream
 from crdtstream.spark.regions import BulkError
 from tests.spark.fake_regions import Regions
 from tests.spark.support import batch_reader, rows_of, stream_reader, values_of
@@ -241,7 +241,30 @@ def test_offsets_are_stable_and_never_fall(regions: Regions) -> None:
     regions[1].applied.clear()
     regions[2].applied.clear()
     other = stream_reader(regions, streams="s,absent")
-    assert json.dumps(other.latestOffset(json.loads(text), ALL)) == text
+    with pytest.raises(DataLoss, match="names origins that no region knows"):
+        other.latestOffset(json.loads(text), ALL)
+    lenient = stream_reader(regions, streams="s,absent", failOnDataLoss="false")
+    assert json.dumps(lenient.latestOffset(json.loads(text), ALL)) == text
+
+
+def test_a_stream_that_is_missing_is_told_and_on_request_refused(
+    regions: Regions, caplog: pytest.LogCaptureFixture
+) -> None:
+    regions[1].add("orders", *numbered(5))
+    assert read_all(batch_reader(regions, streams="orders")) == numbered(5) and not caplog.text
+    assert read_all(batch_reader(regions, streams="ordres")) == []
+    assert "no region that answers has 'ordres': is it misspelt?" in caplog.text
+    refused = {"streams": "orders,ordres", "failOnMissingStream": "true"}
+    with pytest.raises(MissingStream, match="'ordres'"):
+        batch_reader(regions, **refused).partitions()
+    with pytest.raises(MissingStream, match="'ordres'"):
+        stream_reader(regions, **refused).initialOffset()
+    with pytest.raises(MissingStream, match="'ordres'"):
+        stream_reader(regions, **refused).latestOffset({}, ALL)
+    with pytest.raises(MissingStream, match="'n\\*'"):
+        batch_reader(regions, streamsPattern="n*", failOnMissingStream="true").partitions()
+    regions[1].make("empty")
+    assert batch_reader(regions, streams="empty", failOnMissingStream="true").partitions() == []
 
 
 def test_idle_triggers_ask_the_regions_seldom(regions: Regions) -> None:

@@ -104,10 +104,37 @@ def test_a_ledger_that_cannot_leave_does_not_fail_the_write(regions: Regions, ta
 
 
 def test_writes_with_a_name_and_version_are_done_once(regions: Regions, task: FakeContext) -> None:
-    for version in (4, 4, 5, 3):
+    for version in (4, 4, 5):
         writer = batch_writer(regions, txnAppId="job", txnVersion=version)
         writer.commit(run_tasks(task, writer, [str(version)]))
     assert regions.values("s") == [b"4", b"5"]
+
+
+@pytest.mark.parametrize(("version", "text"), [(5, "was published with others"), (3, "a later batch was begun")])
+def test_other_rows_under_a_published_version_are_refused_or_left_out(
+    regions: Regions, task: FakeContext, caplog: pytest.LogCaptureFixture, version: int, text: str
+) -> None:
+    def write(value: str, version: int, **given: object) -> None:
+        writer = batch_writer(regions, txnAppId="job", txnVersion=version, **given)
+        writer.commit(run_tasks(task, writer, [value, "x"]))
+
+    write("4", 5)
+    with pytest.raises(BulkError, match=text):
+        write("others", version)
+    write("others", version, skipPublished="true")
+    assert regions.values("s") == [b"4", b"x"]
+    assert f"batch {version} of job, or a later one, was published before: its 2 rows are left out" in caplog.text
+
+
+def test_a_checkpoint_that_was_deleted_does_not_lose_rows(regions: Regions, task: FakeContext) -> None:
+    """A query with a fixed name begins again with batch 0, and has other rows."""
+    for batch in ("0", "1"):
+        task.properties["streaming.sql.batchId"] = batch
+        stream_writer(regions).commit(run_tasks(task, stream_writer(regions, txnAppId="job"), [batch]), int(batch))
+    task.properties["streaming.sql.batchId"] = "0"
+    with pytest.raises(BulkError, match="a later batch was begun"):
+        stream_writer(regions).commit(run_tasks(task, stream_writer(regions, txnAppId="job"), ["new"]), 0)
+    assert regions.values("s") == [b"0", b"1"]
 
 
 def test_a_micro_batch_that_is_replayed_adds_nothing(regions: Regions, task: FakeContext) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from crdtstream.config import Limits
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.keyspace import Keyspace
 from crdtstream.protocols import codec
@@ -33,11 +34,13 @@ class Collecting:
         self._forgotten = 0
         self._told_ms = 0
 
-    def tick(self, now_ms: int, stable: VersionVector, keys_max: int, writable: bool) -> None:
-        if self._keyspace.collection.waiting:
-            before = self._keyspace.collection.forgotten
-            self._looked += self._keyspace.collect(stable, keys_max)
-            self._forgotten += self._keyspace.collection.forgotten - before
+    def tick(self, now_ms: int, stable: VersionVector, limits: Limits, writable: bool) -> None:
+        collection = self._keyspace.collection
+        if collection.waiting:
+            collection.deleted.streams_max = limits.deleted_streams_max
+            before = collection.forgotten
+            self._looked += self._keyspace.collect(stable, limits.collected_keys_max)
+            self._forgotten += collection.forgotten - before
         if self._forgotten and writable and not 0 <= now_ms - self._told_ms < TELL_MS:
             self._told_ms = now_ms
             self._turn.add(codec.STABLE, codec.encode_stable(self._looked, self._keyspace.collection.stable()))

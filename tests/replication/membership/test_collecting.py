@@ -13,6 +13,7 @@ from crdtstream.replication.membership.collecting import TELL_MS
 from crdtstream.storage.restore import open_storage
 from simulations.cluster import SEGMENT_BYTES, Cluster
 from simulations.machine import SALT, Machine
+from tests.core.remaining import names_of
 
 START_MS = 1_000
 
@@ -56,7 +57,7 @@ def replayed(region: Machine) -> tuple[Node, list[int], list[tuple[int, VersionV
         if kind == codec.STABLE:
             told.append(codec.decode_stable(payload))
         original(position, kind, payload)
-        known.append(len(node.replica.keyspace.databases[0]))
+        known.append(len(names_of(node.replica.keyspace)))
         node.replica.check()
 
     node.recover = recover  # type: ignore[method-assign]
@@ -68,11 +69,11 @@ def test_a_replay_knows_no_more_keys_at_once_than_the_region_did(region: Machine
     for batch in range(10):
         come_and_go(region, 20 * batch, 20)
         pass_time(region)
-        assert not region.node.replica.keyspace.databases[0]
+        assert not names_of(region.node.replica.keyspace)
     pass_time(region)
     node, known, told = replayed(region)
     assert max(known) <= 20
-    assert not node.replica.keyspace.databases[0] and not node.replica.keyspace.collection.waiting
+    assert not names_of(node.replica.keyspace) and not node.replica.keyspace.collection.waiting
     assert sum(looked for looked, _ in told) == 200
 
 
@@ -130,9 +131,9 @@ def test_a_replay_keeps_what_is_not_stable() -> None:
     cluster.execute(1, b"DEL b".split())
     one = cluster.machines[1]
     pass_time(one)
-    assert list(one.node.replica.keyspace.databases[0]) == [b"b"]
+    assert names_of(one.node.replica.keyspace) == [b"b"]
     node, _, told = replayed(one)
-    assert list(node.replica.keyspace.databases[0]) == [b"b"] and node.replica.keyspace.databases[0][b"b"].deleted
+    assert names_of(node.replica.keyspace) == [b"b"] and node.replica.keyspace.databases[0][b"b"].deleted
     assert len(told) == 1
 
 
@@ -144,5 +145,5 @@ def test_a_start_goes_on_from_there(region: Machine) -> None:
     region.start(region.node.context.now_ms)
     pass_time(region)
     pass_time(region)
-    assert list(region.node.replica.keyspace.databases[0]) == [b"x"]
-    assert list(replayed(region)[0].replica.keyspace.databases[0]) == [b"x"]
+    assert names_of(region.node.replica.keyspace) == [b"x"]
+    assert names_of(replayed(region)[0].replica.keyspace) == [b"x"]

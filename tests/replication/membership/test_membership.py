@@ -13,6 +13,7 @@ from crdtstream.core.entry_id import STRICT
 from crdtstream.protocols import codec
 from crdtstream.scenarios.reply import ReplyError
 from simulations.cluster import Cluster
+from tests.core.remaining import names_of
 from tests.replication.membership.living_clusters import (
     HEARTBEAT_MS,
     STEP_MS,
@@ -321,7 +322,7 @@ def test_collection_runs_with_the_ticks_in_slices() -> None:
     sync_disks(cluster)
     counts = []
     for _ in range(4):
-        counts.append(len(cluster.node(2).replica.keyspace.databases[0]))
+        counts.append(len(names_of(cluster.node(2).replica.keyspace)))
         cluster.tick(100)
     assert counts == [10, 6, 2, 0]
     assert cluster.node(2).replica.keyspace.collection.waiting == {}
