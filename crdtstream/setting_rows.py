@@ -214,7 +214,10 @@ LIMIT_GROUPS: Groups = (
             row("turn_ms_max", "A turn of the region ends after so many milliseconds of commands.", AT_ONCE),
             row("auth_failure_delay_ms", "A wrong password is answered after this time; 0 for at once.", AT_ONCE),
             row("acl_log_entries_max", "Entries of `ACL LOG`.", AT_ONCE),
-            row("admission_wait_ms", "How long `XGROUP CREATE` waits until its region is admitted, then `TRYAGAIN`."),
+            row(
+                "admission_wait_ms",
+                "How long what creates groups waits until the region is admitted, then `TRYAGAIN`.",
+            ),
         ),
     ),
     (

@@ -83,8 +83,10 @@ class Work(ABC):
         """Do the next slice, if there is one; true once all is done."""
 
     @abstractmethod
-    def finish(self, context: Context, client: Client) -> bytes:
-        """The reply to a client, once all is done; may change the replica, and may raise CommandError."""
+    def finish(self, context: Context, client: Client) -> bytes | None:
+        """The reply to a client, once all is done; may change the replica, and may raise CommandError. None if it has
+        to wait for the admission of this region's origin.
+        """
 
     @abstractmethod
     def release(self) -> None:

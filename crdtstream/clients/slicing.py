@@ -7,6 +7,7 @@ one piece.
 
 from __future__ import annotations
 
+from crdtstream.clients.admission import REFUSED
 from crdtstream.clients.calling import error_reply
 from crdtstream.clients.client import Client
 from crdtstream.clients.context import CommandError, Context, Reply, Waiter, Work
@@ -14,41 +15,54 @@ from crdtstream.clients.parking import NO_DEADLINE
 
 
 class WorkWaiter(Waiter):
-    """A client whose command takes several turns."""
+    """A client whose command takes several turns, or waits for the admission of this region's origin behind them."""
 
-    def __init__(self, client: Client, work: Work) -> None:
+    def __init__(self, client: Client, work: Work, done: bool) -> None:
         super().__init__(client, [], NO_DEADLINE)
         self.work = work
-        self.done = False
+        self.done = done
         # What ended the work early; it becomes an error reply, and a line of the log.
         self.fault: Exception | None = None
 
     def serve(self, context: Context) -> bytes | None:
         if self.fault is not None:
             raise self.fault
-        return self.work.finish(context, self.client) if self.done else None
+        reply = self.work.finish(context, self.client) if self.done else None
+        if self.done and reply is None and self.end_ms == NO_DEADLINE:
+            self.await_admission(context)
+        return reply
+
+    def await_admission(self, context: Context) -> None:
+        self.end_ms = context.now_ms + context.limits.admission_wait_ms
+        context.parking.postpone(self, self.end_ms)
 
     def expired(self, context: Context) -> bytes:
-        """Inside EXEC."""
+        """Inside EXEC, or not admitted in time."""
         while not self.work.step(context):
             pass
         try:
-            return self.work.finish(context, self.client)
+            return self.work.finish(context, self.client) or REFUSED
         except CommandError as error:
             return error_reply(context, error)
 
 
 def begin(context: Context, client: Client, work: Work) -> Reply:
     """Do the first slice, and answer at once if that is all."""
-    if work.step(context):
-        return work.finish(context, client)
-    context.works.append(work)
-    return join(context, client, work)
+    done = work.step(context)
+    if not done:
+        context.works.append(work)
+        return join(context, client, work)
+    reply = work.finish(context, client)
+    if reply is None:
+        waiter = WorkWaiter(client, work, True)
+        context.park(waiter)
+        waiter.await_admission(context)
+    return reply
 
 
 def join(context: Context, client: Client, work: Work) -> Reply:
     """Wait for a work that has begun."""
-    context.park(WorkWaiter(client, work))
+    context.park(WorkWaiter(client, work, False))
     return None
 
 
@@ -78,4 +92,5 @@ def go_on(context: Context) -> bool:
 
 
 def is_at_work(context: Context, client: Client) -> bool:
-    return isinstance(context.parking.waiters.get(client.id), WorkWaiter)
+    waiter = context.parking.waiters.get(client.id)
+    return isinstance(waiter, WorkWaiter) and not waiter.done

@@ -60,8 +60,9 @@ DIFFERENCES: Final = (
         "One of the two has to win everywhere, without coordination.",
     ),
     Difference(
-        ("xgroup", "restore"),
-        "`XGROUP CREATE`, and `RESTORE` of groups, may answer `TRYAGAIN` for a moment after a start.",
+        ("xgroup", "restore", "copy", "move", "swapdb"),
+        "`XGROUP CREATE`, and what makes groups of others (`RESTORE`, `COPY`, `MOVE`, `SWAPDB`), waits for a moment"
+        " after a start, and then answers `TRYAGAIN`; at once in a transaction.",
         "An origin creates groups only once it is admitted, or another region could forget what destroys them.",
     ),
     Difference(
@@ -111,7 +112,7 @@ DIFFERENCES: Final = (
     Difference(
         ("copy", "move", "swapdb"),
         "Groups, consumers and pending entries go along in this region. To other regions' readers the group is a new"
-        " one, which begins behind what all regions know to be acknowledged. `TRYAGAIN` as for `XGROUP CREATE`.",
+        " one, which begins behind what all regions know to be acknowledged.",
         "Consumers and pending entries are local: what other regions' readers hold is not known here, so they get it"
         " again rather than never.",
     ),

@@ -18,12 +18,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 
+from crdtstream.clients.admission import must_wait
 from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, keys_at
 from crdtstream.clients.context import CommandError, Context, Reply, Work
 from crdtstream.clients.notifications import GENERIC
 from crdtstream.clients.slicing import begin
-from crdtstream.commands.groups import require_admitted
 from crdtstream.commands.idempotence import duration_s_of, entries_max_of, since_ms_of
 from crdtstream.commands.integers import integer
 from crdtstream.commands.renaming import require_copyable
@@ -245,8 +245,10 @@ class Restoring(Work):
         self.filled.clear()
         self.steps.close()
 
-    def finish(self, context: Context, client: Client) -> bytes:
-        """Write what was read, if it still may be written: turns have passed."""
+    def finish(self, context: Context, client: Client) -> bytes | None:
+        """Write what was read, if it still may be written: turns have passed. With groups it waits for the admission of
+        this origin.
+        """
         stream = self.stream
         if stream is None:
             assert self.error, "what is not finished has neither a stream nor an error"
@@ -255,8 +257,8 @@ class Restoring(Work):
         if refused:
             raise CommandError(refused)
         require_free(context, self.key, self.options)
-        if stream.groups:
-            require_admitted(context)
+        if stream.groups and must_wait(context):
+            return None
         self.put(context, stream)
         client.written_counter = context.replica.written()
         return replies.OK

@@ -11,9 +11,10 @@ Reference: `xgroupCommand`, `xackCommand` of Redis.
 
 from __future__ import annotations
 
+from crdtstream.clients.admission import await_admission, must_wait
 from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, help_row, keys_at
-from crdtstream.clients.context import CommandError, Context, Reply, Waiter, shown
+from crdtstream.clients.context import CommandError, Context, Reply, shown
 from crdtstream.commands import arguments
 from crdtstream.commands.integers import integer
 from crdtstream.commands.room import require_name
@@ -31,11 +32,6 @@ NO_KEY = (
     " Note that for CREATE you may want to use the MKSTREAM option to create an empty stream automatically."
 )
 BUSY = "BUSYGROUP Consumer Group name already exists"
-NOT_ADMITTED = (
-    "TRYAGAIN this region has started as a new origin and cannot create groups until another region admits it:"
-    " try again; if this lasts, evict members that are down (CRDT.MEMBERS lists them, CRDT.EVICT evicts), and start"
-    " configured peers that were never reached (CRDT.REGIONS lists them) or remove them from the settings"
-)
 NEGATIVE_ENTRIES_READ = "ERR value for ENTRIESREAD must be positive or -1"
 
 
@@ -57,17 +53,6 @@ def attend(context: Context, key: Key, name: bytes, consumer: bytes) -> None:
         group.touch(consumer, context.now_ms)
     else:
         context.replica.record(fx.ConsumerCreated(key, name, consumer, context.now_ms))
-
-
-def require_admitted(context: Context) -> None:
-    """For commands that create groups and do not wait: TRYAGAIN unless this origin is admitted."""
-    admission = context.cluster.admission
-    if admission is None:
-        return
-    if not admission.admitted:
-        admission.want()
-        raise CommandError(NOT_ADMITTED)
-    admission.say_admitted()
 
 
 # XGROUP
@@ -152,43 +137,10 @@ def xgroup_create(context: Context, client: Client, argv: list[bytes]) -> Reply:
         raise CommandError(BUSY)
     require_name(context, "group", argv[3])
     require_name(context, "key", argv[2])
-    admission = context.cluster.admission
-    if admission is not None and not admission.admitted:
-        admission.want()
-        return await_admission(context, client, argv)
-    if admission is not None:
-        admission.say_admitted()
+    if must_wait(context):
+        return await_admission(context, client, xgroup_create, argv)
     context.replica.create_group(key, argv[3], start, bounded(options.entries_read, stream))
     return replies.OK
-
-
-class Creator(Waiter):
-    """An XGROUP CREATE that waits until this region's origin is admitted, and is then executed from the start."""
-
-    def __init__(self, client: Client, argv: list[bytes], deadline_ms: int) -> None:
-        super().__init__(client, [], deadline_ms)
-        self.argv = argv
-
-    def serve(self, context: Context) -> bytes | None:
-        admission = context.cluster.admission
-        assert admission is not None
-        if context.standing.departing:
-            raise CommandError(f"READONLY {context.standing.departing}")
-        if not admission.admitted:
-            return None
-        return xgroup_create(context, self.client, self.argv)
-
-    def expired(self, context: Context) -> bytes:
-        return replies.error(NOT_ADMITTED.encode())
-
-
-def await_admission(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    """Wait up to `admission_wait_ms`."""
-    wait_ms = context.limits.admission_wait_ms
-    if wait_ms == 0:
-        raise CommandError(NOT_ADMITTED)
-    context.park(Creator(client, argv, context.now_ms + wait_ms))
-    return None
 
 
 def xgroup_setid(context: Context, client: Client, argv: list[bytes]) -> Reply:

@@ -13,8 +13,6 @@ from crdtstream.clients.client import Client
 from crdtstream.clients.cluster import Leaving
 from crdtstream.clients.command import Command
 from crdtstream.clients.context import CommandError, Context, Reply
-from crdtstream.commands.group_reading import GroupReader
-from crdtstream.commands.groups import Creator
 from crdtstream.protocols import replies
 
 SYNTAX = "ERR syntax error: CRDT.LEAVE [STATUS | ABORT]"
@@ -42,7 +40,7 @@ def leave(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 def unblock_writers(context: Context) -> None:
     for waiter in context.parking.all():
-        if isinstance(waiter, (GroupReader, Creator)):
+        if waiter.client.command is not None and waiter.client.command.writes:
             context.unpark(waiter.client)
             text = f"READONLY {context.standing.departing}"
             context.outbox.append((waiter.client, replies.error(text.encode())))

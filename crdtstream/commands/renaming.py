@@ -14,11 +14,11 @@ Reference: `renameGenericCommand` and `copyCommand` of Redis.
 
 from __future__ import annotations
 
+from crdtstream.clients.admission import await_admission, must_wait
 from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, keys_at
 from crdtstream.clients.context import CommandError, Context, Reply
 from crdtstream.clients.notifications import GENERIC
-from crdtstream.commands.groups import require_admitted
 from crdtstream.commands.integers import integer
 from crdtstream.commands.room import require_copy_room, require_room, swap_bytes
 from crdtstream.core.carrying import Carried, copy_whole, put
@@ -88,7 +88,8 @@ def copy(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if stream is None or (not replace and context.replica.keyspace.find(target) is not None):
         return replies.ZERO
     require_copyable(context, stream)
-    require_admitted_for(context, [stream])
+    if stream.groups and must_wait(context):
+        return await_admission(context, client, copy, argv)
     copy_carried(context, stream, target)
     context.notifications.note(GENERIC, b"copy_to", target)
     return replies.ONE
@@ -111,7 +112,8 @@ def move_to_database(context: Context, client: Client, argv: list[bytes]) -> Rep
     if stream is None or context.replica.keyspace.find(target) is not None:
         return replies.ZERO
     require_copyable(context, stream)
-    require_admitted_for(context, [stream])
+    if stream.groups and must_wait(context):
+        return await_admission(context, client, move_to_database, argv)
     copy_carried(context, stream, target)
     context.replica.delete_stream(source)
     context.notifications.note(GENERIC, b"move_from", source)
@@ -126,7 +128,10 @@ def swap_databases(context: Context, client: Client, argv: list[bytes]) -> Reply
     if not (0 <= one < DATABASES and 0 <= other < DATABASES):
         raise CommandError(NO_DATABASE)
     if one != other:
-        require_swappable(context, one, other)
+        streams = swapped(context, one, other)
+        if any(stream.groups for stream in streams) and must_wait(context):
+            return await_admission(context, client, swap_databases, argv)
+        require_room(context, "the swap of the databases", swap_bytes(context, one, other), "trim the streams")
         keyspace = context.replica.keyspace
         for name in sorted({*keyspace.keys(one), *keyspace.keys(other)}):
             swap(context.replica, (one, name), (other, name))
@@ -134,22 +139,18 @@ def swap_databases(context: Context, client: Client, argv: list[bytes]) -> Reply
     return replies.OK
 
 
-def require_swappable(context: Context, one: int, other: int) -> None:
+def swapped(context: Context, one: int, other: int) -> list[Stream]:
+    """The streams of both databases, if they may be swapped."""
     keyspace, entries_max = context.replica.keyspace, context.limits.copy_entries_max
-    streams = [keyspace.peek((database, name)) for database in (one, other) for name in keyspace.keys(database)]
-    entries = sum([stream.length for stream in streams if stream is not None])
+    found = [keyspace.peek((database, name)) for database in (one, other) for name in keyspace.keys(database)]
+    streams = [stream for stream in found if stream is not None]
+    entries = sum([stream.length for stream in streams])
     if entries > entries_max:
         raise CommandError(
             f"ERR the databases have {entries} entries; SWAPDB rewrites every entry and accepts at most"
             f" copy_entries_max = {entries_max}: raise that limit, or trim the streams"
         )
-    require_admitted_for(context, [stream for stream in streams if stream is not None])
-    require_room(context, "the swap of the databases", swap_bytes(context, one, other), "trim the streams")
-
-
-def require_admitted_for(context: Context, streams: list[Stream]) -> None:
-    if any(stream.groups for stream in streams):
-        require_admitted(context)
+    return streams
 
 
 def swap(replica: Replica, one: Key, other: Key) -> None:

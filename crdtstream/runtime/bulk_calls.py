@@ -29,8 +29,8 @@ from crdtstream.bulk.reading import Interval, Portion, portion_after, require_ap
 from crdtstream.bulk.rights import ACKNOWLEDGING, ADDING, CREATING, FRONTIERS, HEADS, READING, Caller
 from crdtstream.bulk.rows import SLICE_BYTES, Rows, identify, place, rows_of
 from crdtstream.bulk.writing import Added, add_slice
+from crdtstream.clients.admission import NOT_ADMITTED
 from crdtstream.clients.context import CommandError, Context
-from crdtstream.commands.groups import NOT_ADMITTED
 from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Key
 

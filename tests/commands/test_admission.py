@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from crdtstream.clients.admission import NOT_ADMITTED
 from crdtstream.clients.client import Client
-from crdtstream.commands.groups import BUSY, NO_KEY, NOT_ADMITTED
+from crdtstream.commands.groups import BUSY, NO_KEY
 from crdtstream.config import Limits
 from crdtstream.core import effects as fx
 from crdtstream.core.entry_id import STRICT
@@ -187,6 +188,86 @@ def test_within_a_transaction_it_does_not_wait() -> None:
     for line in ("MULTI", CREATE):
         region.line(line)
     assert region.line("EXEC") == array(OK)
+
+
+# What carries groups along
+
+
+def carrying(line: str) -> tuple[Region, Fake, list[bytes]]:
+    """A region that is not admitted, with an entry and a group in `s`, and this request as words."""
+    region = filled("1-1")
+    region.line("XGROUP CREATE s g 0")
+    payload = (region.line("DUMP s") or b"").partition(b"\r\n")[2][:-2]
+    region.replica.take()
+    admission = region.context.cluster.admission = Fake(region)
+    return region, admission, [payload if word == "@" else word.encode() for word in line.split()]
+
+
+CARRYING = [("COPY s t", 0, b"t"), ("MOVE s 1", 1, b"s"), ("SWAPDB 0 1", 1, b"s"), ("RESTORE t 0 @", 0, b"t")]
+
+
+@pytest.mark.parametrize(("line", "database", "name"), CARRYING)
+def test_what_makes_groups_waits_like_a_create(line: str, database: int, name: bytes) -> None:
+    region, admission, words = carrying(line)
+    assert region.run(*words) is None
+    assert admission.wanted and region.client.parked
+    assert region.replica.take().batch is None, "nothing is prepared meanwhile"
+    admit(region, admission)
+    assert not answered(region).startswith(b"-") and not region.client.parked
+    copy = region.replica.keyspace.find((database, name))
+    assert copy is not None and list(copy.groups) == [b"g"]
+    assert admission.said_at == [region.replica.applied.vector.get(1) - len(region.replica.opened()[0])]
+    region.check()
+
+
+@pytest.mark.parametrize(("line", "database", "name"), CARRYING)
+def test_what_makes_groups_waits_no_longer_than_the_limit(line: str, database: int, name: bytes) -> None:
+    region, _, words = carrying(line)
+    assert region.run(*words) is None
+    region.pass_time(region.context.limits.admission_wait_ms - 1)
+    assert region.late_replies(region.client) == []
+    region.pass_time(1)
+    assert answered(region) == TRYAGAIN
+    assert region.replica.keyspace.find((database, name)) is None
+    region.configure(limits=Limits(admission_wait_ms=0))
+    assert region.run(*words) == TRYAGAIN
+
+
+@pytest.mark.parametrize(("line", "database", "name"), CARRYING)
+def test_what_makes_groups_does_not_wait_in_a_transaction(line: str, database: int, name: bytes) -> None:
+    region, _, words = carrying(line)
+    region.line("MULTI")
+    region.run(*words)
+    assert region.line("EXEC") == array(TRYAGAIN)
+    assert region.replica.keyspace.find((database, name)) is None
+    region.check()
+
+
+@pytest.mark.parametrize(("line", "database", "name"), CARRYING)
+def test_what_makes_groups_is_unblocked_and_refused_when_the_region_departs(
+    line: str, database: int, name: bytes
+) -> None:
+    region, admission, words = carrying(line)
+    assert region.run(*words) is None
+    region.context.standing.departing = "leaving"
+    admit(region, admission)
+    assert answered(region) == error("READONLY leaving")
+    region.context.standing.departing = ""
+    admission.admitted = False
+    assert region.run(*words) is None
+    other = region.connect()
+    assert region.run("CLIENT", "UNBLOCK", region.client.id, client=other) == replies.ONE
+    assert [text for client, text in region.context.outbox if client is region.client] == [TRYAGAIN]
+    assert region.replica.keyspace.find((database, name)) is None
+
+
+@pytest.mark.parametrize("line", ["COPY s t", "MOVE s 1", "SWAPDB 0 1", "RESTORE t 0 @"])
+def test_without_groups_nothing_waits(line: str) -> None:
+    region, _, _ = carrying(line)
+    region.line("XGROUP DESTROY s g")
+    payload = (region.line("DUMP s") or b"").partition(b"\r\n")[2][:-2]
+    reply = region.run(*[payload if word == "@" else word for word in line.split()])
+    assert reply is not None and not reply.startswith(b"-")
 
 
 # In a region

@@ -139,26 +139,3 @@ def test_limits() -> None:
     region = Region(limits=Limits(entry_bytes_max=3))
     assert region.call("RESTORE", "s", 0, WHOLE) == b"-ERR Elements are too large to be stored\r\n"
     assert not region.replica.prepared
-
-
-def test_groups_wait_for_the_admission() -> None:
-    region = Region()
-    admission = region.context.cluster.admission = Waiting()
-    assert (region.call("RESTORE", "s", 0, WHOLE) or b"").startswith(b"-TRYAGAIN")
-    assert admission.wanted and not region.replica.prepared
-    assert region.call("RESTORE", "s", 0, payload_of("XADD s 1-1 f v")) == b"+OK\r\n"
-
-
-class Waiting:
-    """An origin that is not admitted."""
-
-    def __init__(self) -> None:
-        self.admitted = False
-        self.is_new = False
-        self.wanted = False
-
-    def want(self) -> None:
-        self.wanted = True
-
-    def say_admitted(self) -> None:
-        raise AssertionError("it is not admitted")

@@ -8,7 +8,7 @@ import pytest
 
 from crdtstream.config import Limits
 from crdtstream.core import effects as fx
-from tests.commands.harness import FakeAdmission, Region
+from tests.commands.harness import Region
 
 
 @pytest.fixture
@@ -77,16 +77,6 @@ def test_both_streams_of_a_swap_keep_their_groups(region: Region) -> None:
     assert (region.line("XINFO CONSUMERS a h") or b"").startswith(b"*1")
     assert (region.line("XPENDING a g") or b"").startswith(b"-NOGROUP")
     region.check()
-
-
-@pytest.mark.parametrize("text", ["COPY a b", "MOVE a 3", "SWAPDB 0 3"])
-def test_groups_wait_for_the_admission(region: Region, text: str) -> None:
-    region.line("XGROUP CREATE a g 0")
-    region.context.cluster.admission = FakeAdmission()
-    before = region.replica.applied.counter()
-    assert (region.line(text) or b"").startswith(b"-TRYAGAIN")
-    assert region.replica.applied.counter() == before
-    assert region.line("RENAME a b") == b"+OK\r\n"
 
 
 def test_all_lies_in_one_batch(region: Region) -> None:
