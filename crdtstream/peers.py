@@ -14,6 +14,7 @@ from crdtstream.replication.view import View
 NOT_LINKED = "none"
 LINK_REFUSED = "refused"
 UNKNOWN_COUNT = -1
+EVICTED = "its region was evicted, so remove this address from the peers"
 
 
 class Neighbours:
@@ -66,15 +67,31 @@ class Neighbours:
 def shown_peers(exchange: Exchange, contacts: Contacts, now_ms: int) -> list[Peer]:
     """All peers by region number; addresses that never answered come last."""
     shown = [linked_peer(session, exchange.view, now_ms) for session in exchange.sessions()]
-    unlinked = [(region_of(slot), slot) for slot in exchange.unlinked()]
-    shown += [Peer(region, exchange.name_of(region), "", NOT_LINKED, 0, slot) for region, slot in unlinked]
+    shown += [unlinked_peer(slot, exchange, contacts, now_ms) for slot in exchange.unlinked()]
     shown.sort(key=lambda peer: peer.region)
     for peer in shown:
         excuse(peer, contacts.of(peer.region), now_ms)
     for contact in contacts.unmet([peer.region for peer in shown]):
         shown.append(Peer(contact.region, "", contact.address, NOT_LINKED, 0))
         excuse(shown[-1], contact, now_ms)
+        shown[-1].silent_ms = max(0, shown[-1].unlinked_ms)
+        note_eviction(shown[-1], exchange)
     return shown
+
+
+def unlinked_peer(slot: int, exchange: Exchange, contacts: Contacts, now_ms: int) -> Peer:
+    """A member without a link: it is silent since its last sign of life, over whatever regions that came."""
+    region = region_of(slot)
+    sign_ms = exchange.progress.sign_ms(slot) or contacts.began_ms
+    return Peer(region, exchange.name_of(region), "", NOT_LINKED, max(0, now_ms - sign_ms), slot)
+
+
+def note_eviction(peer: Peer, exchange: Exchange) -> None:
+    """The address of a region that was evicted stays among the peers until it is removed: nothing is owed to it."""
+    evicted = {region_of(slot) for slot in exchange.view.replica.applied.members.evicted()}
+    if peer.region in evicted:
+        peer.evicted = True
+        peer.reason = f"{EVICTED}: {peer.reason}"
 
 
 def excuse(peer: Peer, contact: Contact | None, now_ms: int) -> None:

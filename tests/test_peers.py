@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from crdtstream.clients.cluster import Peer
+from crdtstream.commands.regions import lags_of
 from crdtstream.config import Config
 from crdtstream.core.entry_id import STRICT
 from crdtstream.scenarios.reply import read_reply
@@ -33,6 +35,10 @@ def linked(regions: int) -> Cluster:
     return cluster
 
 
+def peers_of(cluster: Cluster) -> list[Peer]:
+    return cluster.node(1).neighbours.peers()
+
+
 def links(cluster: Cluster, number: int) -> list[tuple[int, str, str]]:
     return [(peer.region, peer.address, peer.link) for peer in cluster.node(number).neighbours.peers()]
 
@@ -43,6 +49,52 @@ def test_a_peer_that_is_added_is_shown_before_it_answers() -> None:
     assert links(cluster, 1) == [(0, "127.0.0.1:7", "none"), (0, "127.0.0.1:8", "none")]
     shown = read_reply(cluster.execute(1, b"CONFIG GET peers".split()) or b"")
     assert shown == ["peers", "127.0.0.1:7 127.0.0.1:8"]
+
+
+def test_a_peer_without_a_link_is_silent_since_its_last_sign_of_life() -> None:
+    cluster = linked(2)
+    assert [peer.silent_ms for peer in peers_of(cluster)] == [0]
+    cluster.cut(1, 2)
+    cluster.tick(60_000)
+    (peer,) = peers_of(cluster)
+    assert (peer.link, peer.silent_ms, peer.unlinked_ms) == ("none", 60_000, 60_000)
+
+
+def test_a_peer_that_another_region_hears_is_not_silent() -> None:
+    cluster = linked(3)
+    cluster.cut(1, 3)
+    cluster.live(60_000)
+    peer = peers_of(cluster)[-1]
+    limits = cluster.node(1).settings.limits
+    assert (peer.region, peer.link) == (3, "none")
+    assert peer.unlinked_ms >= 60_000 > 3 * limits.heartbeat_ms >= peer.silent_ms
+
+
+def test_an_address_that_never_answered_is_silent_since_the_start() -> None:
+    cluster = Cluster(1, STRICT)
+    assert set_peers(cluster, 1, "127.0.0.1:7") == OK
+    cluster.tick(60_000)
+    assert [(peer.region, peer.silent_ms) for peer in peers_of(cluster)] == [(0, 60_000)]
+
+
+def test_nothing_is_owed_to_a_region_that_was_evicted() -> None:
+    cluster = linked(3)
+    cluster.execute(1, b"XADD s * f v".split())
+    cluster.sync()
+    for other in (1, 2):
+        cluster.cut(other, 3)
+    assert (cluster.execute(1, b"CRDT.EVICT 3".split()) or b"").startswith(b"*")
+    cluster.sync(1, 2)
+    cluster.execute(1, b"XADD s * f v".split())
+    peer = peers_of(cluster)[-1]
+    assert (peer.region, peer.address, peer.evicted) == (3, "region3:1", True)
+    assert lags_of(cluster.node(1).context, peer) == (0, 0)
+    assert peer.reason == "its region was evicted, so remove this address from the peers: cut"
+    # On the first link it learns of its eviction; on the second it is another origin.
+    for _ in range(2):
+        cluster.heal(1, 3)
+        cluster.sync()
+    assert not any(peer.evicted for peer in peers_of(cluster))
 
 
 def test_links_of_a_removed_peer_are_closed_and_it_is_told_why() -> None:

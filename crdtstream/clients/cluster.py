@@ -66,11 +66,12 @@ class TransferShown:
 class Peer:
     """A link to another region, as INFO and CRDT.REGIONS show it; slot 0 until its origin is known. `sent_bytes` counts
     bytes of batches since the link opened. A peer without a link has been in that state for `unlinked_ms`, because of
-    `reason`.
+    `reason`; if its region was `evicted`, nothing is owed to it.
     """
 
     __slots__ = (
         "address",
+        "evicted",
         "link",
         "name",
         "reason",
@@ -89,6 +90,7 @@ class Peer:
         self.link = link
         self.silent_ms = silent_ms
         self.slot = slot
+        self.evicted = False
         self.sent_bytes = 0
         self.transfer: TransferShown | None = None
         self.unlinked_ms = -1

@@ -171,6 +171,11 @@ class Context:
     def limits(self) -> Limits:
         return self.settings.limits
 
+    def clients_max(self) -> int:
+        """How many clients are served at once: as many as are configured, or as open files allow."""
+        asked, possible = self.limits.clients_max, self.about.clients_possible
+        return min(asked, possible) if possible else asked
+
     @property
     def now_ms(self) -> int:
         """The time of this turn."""

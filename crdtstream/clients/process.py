@@ -4,9 +4,12 @@ from __future__ import annotations
 
 
 class About:
-    """Figures of the process, which the runtime fills in."""
+    """Figures of the process, which the runtime fills in. `clients_possible` is how many clients the limit of open
+    files allows; 0 if that is not known.
+    """
 
     __slots__ = (
+        "clients_possible",
         "cpu_system_s",
         "cpu_user_s",
         "memory_bytes",
@@ -17,6 +20,7 @@ class About:
     )
 
     def __init__(self) -> None:
+        self.clients_possible = 0
         self.process_id = 0
         self.run_id = ""
         self.memory_bytes = 0

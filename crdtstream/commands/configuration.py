@@ -64,6 +64,8 @@ def set_values(context: Context, client: Client, argv: list[bytes]) -> Reply:
             values.append((setting, setting.parse(text)))
         except SettingError as error:
             raise failed(setting, str(error)) from error
+    for setting, value in values:
+        refuse_impossible(context, setting, value)
     config = changed(context.settings.config, values)
     try:
         validate_limits(config.limits)
@@ -74,6 +76,14 @@ def set_values(context: Context, client: Client, argv: list[bytes]) -> Reply:
     context.reconfigure(config)
     keep_harmless(context, values)
     return replies.OK
+
+
+def refuse_impossible(context: Context, setting: Setting, value: object) -> None:
+    """Refuse what this process could not keep, in the words of Redis."""
+    possible = context.about.clients_possible
+    if setting.field == "clients_max" and possible and isinstance(value, int) and value > possible:
+        text = "The operating system is not able to handle the specified number of clients, try with"
+        raise failed(setting, f"{text} {possible}")
 
 
 def failed(setting: Setting, reason: str) -> CommandError:

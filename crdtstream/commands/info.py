@@ -72,7 +72,7 @@ def client_fields(context: Context) -> list[Field]:
     return [
         ("connected_clients", len(context.clients)),
         ("cluster_connections", 0),
-        ("maxclients", context.limits.clients_max),
+        ("maxclients", context.clients_max()),
         ("blocked_clients", context.blocked_clients()),
         ("tracking_clients", 0),
         ("pubsub_clients", context.pubsub.clients()),

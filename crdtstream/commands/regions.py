@@ -7,7 +7,8 @@ answered yet has a row too, with region 0.
 An origin is shown as its region number and its random bits in hexadecimal: `2.1f3c08d29a4b71`.
 
 Lag counts effects: those that this region holds and the peer has not reported as applied (`lag`) or as durable
-(`durable-lag`). A peer that was never heard from lacks everything. Equal digests mean equal replicated state.
+(`durable-lag`). A peer that was never heard from lacks everything, one that was evicted lacks nothing. Equal digests
+mean equal replicated state.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ def origin_text(context: Context) -> str:
 def lags_of(context: Context, peer: Peer) -> tuple[int, int]:
     """How many effects the peer has not applied, and how many are not durable there."""
     own = context.replica.applied.vector
+    if peer.evicted:
+        return 0, 0
     if peer.slot == 0:
         return own.total(), own.total()
     progress = context.cluster.progress

@@ -109,6 +109,8 @@ class Setting:
         if not self.field:
             return context.settings.harmless.get(ALIASES.get(self.name, self.name), self.value)
         value = getattr(context.settings.limits if self.of_limits else context.settings.config, self.field)
+        if self.field == "clients_max":
+            value = context.clients_max()
         if self.kind == "client file":
             return context.settings.config.client_files()[CLIENT_FILES.index(self.field)]
         if self.kind == "output":

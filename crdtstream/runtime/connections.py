@@ -266,6 +266,12 @@ def execute(server: Connections, client_id: int, requests: list[list[bytes]], ar
         executor(client_id, requests, arrived_ms, continues)
 
 
+def clients_possible() -> int:
+    """How many clients the limit of open files can be raised to allow; 0 for any number."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return 0 if hard == resource.RLIM_INFINITY else max(1, hard - FILES_RESERVED)
+
+
 def clients_within_files(clients_max: int) -> int:
     """Return how many clients the limit of open files allows, after raising it as far as possible. Files are reserved
     for the log: if it cannot open its next file, the region ends.

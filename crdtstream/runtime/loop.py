@@ -26,6 +26,7 @@ from crdtstream.node import Node
 from crdtstream.runtime import acl_file, process
 from crdtstream.runtime.certificates import Renewal
 from crdtstream.runtime.config_file import rewrite_file
+from crdtstream.runtime.connections import clients_possible
 from crdtstream.runtime.cooler import Cooler
 from crdtstream.runtime.credentials import read_client_credentials, read_web_credentials
 from crdtstream.runtime.grpc_transport import GrpcTransport
@@ -289,6 +290,7 @@ def introduce(node: Node) -> None:
     about.process_id = os.getpid()
     about.run_id = secrets.token_hex(RUN_ID_BYTES)
     about.system_bytes = process.system_bytes()
+    about.clients_possible = clients_possible()
     node.context.random_bytes = secrets.token_bytes
     acl_file.load_users(node.context)
     node.observe(*process.usage())

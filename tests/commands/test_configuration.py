@@ -50,6 +50,21 @@ def test_an_unknown_name_of_ours_is_told_which_was_meant(region: Region) -> None
     assert region.line("CONFIG GET peer") == b"*0\r\n"
 
 
+def test_a_limit_that_open_files_lower_is_shown_as_it_is(region: Region) -> None:
+    """Not as it was asked for, since an alert compares with it; CONFIG REWRITE keeps what was asked for."""
+    region.context.about.clients_possible = 72
+    names = {"maxclients": "72", "clients-max": "72"}
+    assert shown(region, *names) == names
+    assert b"maxclients:72\r\n" in (region.line("INFO clients") or b"")
+    assert region.context.settings.config.limits.clients_max == 10_000
+    text = "The operating system is not able to handle the specified number of clients, try with 72"
+    for name in names:
+        assert region.line(f"CONFIG SET {name} 73") == failure(name, text)
+        assert region.line(f"CONFIG SET {name} 72 timeout 7") == OK
+    assert region.line("CONFIG SET maxclients 50") == OK
+    assert shown(region, "clients-max") == {"clients-max": "50"}
+
+
 def test_patterns(region: Region) -> None:
     assert shown(region, "maxmemory") == {"maxmemory": "0"}
     assert shown(region, "MAXmemory", "maxmemory-p*", "nothing", "no*thing") == {

@@ -14,7 +14,7 @@ import structlog
 
 from crdtstream.config import Limits
 from crdtstream.runtime import connections
-from crdtstream.runtime.connections import FILES_RESERVED, clients_within_files
+from crdtstream.runtime.connections import FILES_RESERVED, clients_possible, clients_within_files
 from tests.running_region import Running, Wire, config_of, request, running, until
 
 PONG = b"+PONG\r\n"
@@ -275,6 +275,21 @@ def test_the_limit_of_open_files_bounds_clients(monkeypatch: pytest.MonkeyPatch)
     with structlog.testing.capture_logs() as told:
         assert clients_within_files(10_000) == 2000 - FILES_RESERVED
     assert told[0]["event"] == "clients-limited"
+
+
+async def test_the_limit_in_use_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (FILES_RESERVED + 2, FILES_RESERVED + 2))
+    monkeypatch.setattr(resource, "setrlimit", lambda _which, _new: None)
+    assert clients_possible() == 2
+    async with running(config_of(tmp_path)) as region:
+        served = [await region.connect() for _ in range(2)]
+        assert [await wire.ask("PING") for wire in served] == [b"+PONG\r\n"] * 2
+        third = await region.connect()
+        assert await third.line() == b"-ERR max number of clients reached\r\n"
+        assert region.loop.node.context.clients_max() == 2
+    monkeypatch.setattr(resource, "getrlimit", lambda _which: (hard, resource.RLIM_INFINITY))
+    assert clients_possible() == 0
 
 
 # Who may come in

@@ -27,9 +27,10 @@ class Contact:
 class Contacts:
     """The contacts of one region."""
 
-    __slots__ = ("_addresses", "_regions")
+    __slots__ = ("_addresses", "_regions", "began_ms")
 
     def __init__(self, peers: Iterable[str], now_ms: int) -> None:
+        self.began_ms = now_ms
         self._addresses = {peer: Contact(peer, 0, now_ms) for peer in peers}
         self._regions: dict[int, Contact] = {}
 

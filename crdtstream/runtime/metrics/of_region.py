@@ -56,7 +56,7 @@ def client_families(context: Context) -> Iterator[Metric]:
     yield gauge("clients_connected", "Clients of the Redis port.", len(context.clients))
     meaning = "Clients that wait in a blocking command, or for the end of a pause."
     yield gauge("clients_blocked", meaning, context.blocked_clients())
-    yield gauge("clients_limit", "clients_max.", context.limits.clients_max)
+    yield gauge("clients_limit", "clients_max, or what the limit of open files allows.", context.clients_max())
     yield counter("connections_total", "Connections accepted.", statistics.connections)
     yield counter("connections_rejected_total", "Connections not accepted.", statistics.rejected_connections)
     yield counter("clients_cut_off_total", "Clients that read too slowly.", statistics.output_disconnections)
