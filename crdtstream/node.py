@@ -1,7 +1,7 @@
 """One region, pure: commands, messages and ticks go in; records, replies and messages come out.
 
     in :  execute(client, argv, now_ms)   receive(link, message, now_ms)   tick(now_ms)
-          synced(position)   writable(flag)   reconfigure(config)
+          synced(position)   writable(flag, removal_bytes, member_bytes)   reconfigure(config)
     out:  ready() -> Ready | None         outgoing(link, bytes_max, now_ms) -> message | None
 
 The runtime performs a Ready in the order of its fields, and that order is a contract: append the records, then send the
@@ -241,8 +241,8 @@ class Node:
 
     def needed_position(self, milestones: list[Milestone]) -> int:
         """The last of these milestones that every member has passed durably; the log before it is not needed."""
-        stable = self.exchange.stable()
-        return max([position for position, vector in milestones if stable.descends(vector)], default=0)
+        replicated = self.exchange.replicated()
+        return max([position for position, vector in milestones if replicated.descends(vector)], default=0)
 
     def held_position(self) -> int:
         """The first log position still needed by peers that are receiving a state, or else the next position."""
@@ -432,9 +432,10 @@ class Node:
     def next_deadline_ms(self) -> int | None:
         return self.context.next_deadline_ms()
 
-    def writable(self, flag: bool) -> None:
-        """False: the disk is full, so nothing that needs a log record is accepted, from clients or peers."""
-        self.standing.writable = flag
+    def writable(self, flag: bool, removal_bytes: int = 0, member_bytes: int = 0) -> None:
+        """False: the disk is full, so of what needs a log record only so much of what frees room is accepted."""
+        standing = self.standing
+        standing.writable, standing.removal_bytes, standing.member_bytes = flag, removal_bytes, member_bytes
 
     def ready(self) -> Ready | None:
         """End the turn; returns what to do, or None. The runtime yields to other work while `is_behind()`."""

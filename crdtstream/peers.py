@@ -53,12 +53,16 @@ class Neighbours:
     def durable(self) -> VersionVector:
         return self._exchange.view.durable_vector
 
+    def waits(self) -> tuple[str, int, int, int]:
+        lack, now_ms = self._exchange.arrivals.holding.lack, self._exchange.view.replica.keyspace.now_ms
+        return (lack.lacking, lack.waited_ms(now_ms), *self._exchange.waiting())
+
     def count_of(self, slot: int) -> int:
         return self._birth.counts.get(slot, UNKNOWN_COUNT)
 
     def held_back(self, slot: int) -> int:
         """The bytes of the log that are kept for this origin: from what it does not have on disk on."""
-        history, durable = self._exchange.history, self._exchange.progress.durable_of(slot)
+        history, durable = self._exchange.history, self._exchange.progress.told_of(slot)
         if history.log is None or durable.descends(self._exchange.view.durable_vector):
             return 0
         return history.log.bytes_from(history.position_for(durable) or history.first_position())
@@ -109,6 +113,8 @@ def linked_peer(session: Session, view: View, now_ms: int) -> Peer:
     link = (LINK_OPEN if session.is_open else LINK_REFUSED) if shown is None else LINK_TRANSFER
     peer = Peer(session.peer_region, session.peer_name, "", link, session.silent_ms(now_ms), session.peer_origin)
     peer.sent_bytes = session.sent_bytes
+    if session.is_open:
+        peer.lacking, peer.lacking_ms = session.peer_lack.lacking, session.peer_lack.waited_ms(now_ms)
     if shown is not None:
         peer.transfer = TransferShown(*shown)
     return peer

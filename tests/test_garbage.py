@@ -337,7 +337,7 @@ def progress() -> Iterator[wire.Message]:
 
 FLOODS = [
     (parts, "a batch exceeds batch_bytes_max = 8388608 bytes"),
-    (gaps, "batches that wait for missing ones exceed inbox_bytes_max = 8388608 bytes"),
+    (gaps, ""),
     (repeats, ""),
     (progress, "region stranger (9) sends more progress than progress_rows_max = 20000 rows allow: raise the limit"),
 ]

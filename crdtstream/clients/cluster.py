@@ -24,6 +24,8 @@ class Progress(Protocol):
     def applied_of(self, slot: int) -> VersionVector: ...
 
     def durable_of(self, slot: int) -> VersionVector: ...
+    def told_of(self, slot: int) -> VersionVector:
+        """All that this origin is known to have on its disk, also what this region has not applied."""
 
 
 class Retention(Protocol):
@@ -66,12 +68,15 @@ class TransferShown:
 class Peer:
     """A link to another region, as INFO and CRDT.REGIONS show it; slot 0 until its origin is known. `sent_bytes` counts
     bytes of batches since the link opened. A peer without a link has been in that state for `unlinked_ms`, because of
-    `reason`; if its region was `evicted`, nothing is owed to it.
+    `reason`; if its region was `evicted`, nothing is owed to it. `lacking`: what a linked peer says to have no room in,
+    and for how long; batches for it wait.
     """
 
     __slots__ = (
         "address",
         "evicted",
+        "lacking",
+        "lacking_ms",
         "link",
         "name",
         "reason",
@@ -92,6 +97,8 @@ class Peer:
         self.slot = slot
         self.evicted = False
         self.sent_bytes = 0
+        self.lacking = ""
+        self.lacking_ms = 0
         self.transfer: TransferShown | None = None
         self.unlinked_ms = -1
         self.reason = ""
@@ -159,6 +166,11 @@ class Neighbours(Protocol):
 
     def durable(self) -> VersionVector:
         """What is on the disk of this region."""
+
+    def waits(self) -> tuple[str, int, int, int]:
+        """What this region lacks room in for batches of peers, empty if nothing, and for how many milliseconds; how
+        many batches wait here, for that or for others, and their bytes.
+        """
 
     def count_of(self, slot: int) -> int:
         """How many earlier origins the region of this one had; -1 if that is not known."""

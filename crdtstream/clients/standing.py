@@ -3,6 +3,10 @@
 Commands read it before they run, and replication before it accepts what has to be logged. Each field has one writer:
 `loading` replication (replication/membership/life.py), `departing` replication (replication/draining.py), `writable`
 the node, `memory_short` the context, `paused` CLIENT PAUSE (clients/pausing.py).
+
+What frees room goes on while the disk is full, as far as its reserve still takes it: removals of data within
+`removal_bytes`, changes of members within `member_bytes`. The node sets both with `writable`, each turn, and commands
+take their parts.
 """
 
 from __future__ import annotations
@@ -15,17 +19,22 @@ DISK_FULL: Final = "MISCONF The disk is full: writes are rejected until space on
 PAUSED_NOTHING: Final = 0
 PAUSED_WRITES: Final = 1
 PAUSED_ALL: Final = 2
+# What one tick may write of either.
+TICK_BYTES: Final = 1 << 16
+# What a region may lack room in.
+DISK: Final = "disk"
+MEMORY: Final = "memory"
 
 
 class Standing:
     """`loading`: what clients are told while the region does not serve, empty when it does. `writable`: false while the
-    disk is full, so that nothing that needs a record of the log is accepted, from clients or peers. `memory_short`: the
-    process uses more memory than its limit. `departing`: what clients that write are told while the region hands over
-    what it has, before it stops or leaves the cluster; empty while it takes writes. Reads and batches of peers go on.
-    `paused`: which commands of clients wait.
+    disk is full, so that nothing that brings data is accepted: commands are refused, batches of peers wait.
+    `memory_short`: the process uses more memory than its limit. `departing`: what clients that write are told while the
+    region hands over what it has, before it stops or leaves the cluster; empty while it takes writes. Reads and batches
+    of peers go on. `paused`: which commands of clients wait.
     """
 
-    __slots__ = ("departing", "loading", "memory_short", "paused", "writable")
+    __slots__ = ("departing", "loading", "member_bytes", "memory_short", "paused", "removal_bytes", "writable")
 
     def __init__(self) -> None:
         self.loading = ""
@@ -33,6 +42,8 @@ class Standing:
         self.writable = True
         self.memory_short = False
         self.paused = PAUSED_NOTHING
+        self.removal_bytes = 0
+        self.member_bytes = 0
 
     def refusal(self, writes: bool, denies_oom: bool) -> str:
         """Why a command that writes, or needs more memory, is refused now; empty if it is not."""
@@ -43,3 +54,33 @@ class Standing:
         if self.departing and writes:
             return f"READONLY {self.departing}"
         return ""
+
+    @property
+    def lacking(self) -> str:
+        """What there is no room in for more data; empty if there is room."""
+        if not self.writable:
+            return DISK
+        return MEMORY if self.memory_short else ""
+
+    def may_remove(self) -> bool:
+        """True if a tick may remove data."""
+        return self.writable or self.removal_bytes >= TICK_BYTES
+
+    def may_change_members(self) -> bool:
+        """True if a tick may change members."""
+        return self.writable or self.member_bytes >= TICK_BYTES
+
+    def take_removal(self, byte_count: int) -> bool:
+        """Take room for a command's records of this size that remove data; false if there is not so much."""
+        return self.writable or self._take(self.removal_bytes, byte_count)
+
+    def take_members(self, byte_count: int) -> bool:
+        """The same for records that change members."""
+        return self.writable or self._take(self.member_bytes, byte_count)
+
+    def _take(self, room_bytes: int, byte_count: int) -> bool:
+        if byte_count > room_bytes:
+            return False
+        self.removal_bytes = max(0, self.removal_bytes - byte_count)
+        self.member_bytes = max(0, self.member_bytes - byte_count)
+        return True

@@ -222,7 +222,21 @@ def replication_fields(context: Context) -> list[Field]:
         ("peers", max(len(config.peers), len(peers))),
         ("connected_regions", len([peer for peer in peers if peer.link in (LINK_OPEN, LINK_TRANSFER)])),
     ]
+    fields += waiting_fields(context)
     return fields + audit_fields(context) + start_over_fields(context) + peer_fields(context, peers)
+
+
+def waiting_fields(context: Context) -> list[Field]:
+    """`inbound_lacking`: what there is no room in for batches of peers, `disk` or `memory`, empty if there is room;
+    `inbound_lacking_ms`: for how long; `inbox_batches`: batches that wait for that, or for other batches.
+    """
+    lacking, lacking_ms, batches, byte_count = context.cluster.neighbours.waits()
+    return [
+        ("inbound_lacking", lacking),
+        ("inbound_lacking_ms", lacking_ms),
+        ("inbox_batches", batches),
+        ("inbox_bytes", byte_count),
+    ]
 
 
 def start_over_fields(context: Context) -> list[Field]:
@@ -253,7 +267,8 @@ def audit_fields(context: Context) -> list[Field]:
 def peer_fields(context: Context, peers: list[Peer]) -> list[Field]:
     """`lag`: effects held here that the peer has not applied; `durable_lag`: effects that are not durable there;
     `held_back_bytes`: bytes of the log retained for the peer; `sent_bytes`: bytes of batches sent since the link
-    opened. A peer without a link also has `unlinked_ms`, for how long, and `reason`, why, at the end of the line.
+    opened. `lacking`, with `lacking_ms`: what a peer has no room in, so that batches for it wait. A peer without a link
+    also has `unlinked_ms`, for how long, and `reason`, why, at the end of the line.
     """
     fields: list[Field] = []
     for index, peer in enumerate(peers):
@@ -266,6 +281,8 @@ def peer_fields(context: Context, peers: list[Peer]) -> list[Field]:
         shown = peer.transfer
         if shown is not None:
             text += f",transfer={shown.direction},transfer_chunks={shown.chunks},transfer_bytes={shown.byte_count}"
+        if peer.lacking:
+            text += f",lacking={one_value(peer.lacking)},lacking_ms={peer.lacking_ms}"
         if peer.unlinked_ms >= 0:
             text += f",unlinked_ms={peer.unlinked_ms},reason={one_value(peer.reason)}"
         fields.append((f"peer{index}", text))

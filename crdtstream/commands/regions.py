@@ -2,7 +2,8 @@
 
 While a state transfer is running on a link, the peer's row has `transfer` (its direction) and the amount transferred. A
 peer without a link has `unlinked-ms` (for how long) and `reason` (why). A configured address from which no region has
-answered yet has a row too, with region 0.
+answered yet has a row too, with region 0. A region without room for batches of its peers, on its `disk` or in its
+`memory`, has `lacking` (which of them) and `lacking-ms` (for how long): they wait.
 
 An origin is shown as its region number and its random bits in hexadecimal: `2.1f3c08d29a4b71`.
 
@@ -44,7 +45,7 @@ def lags_of(context: Context, peer: Peer) -> tuple[int, int]:
     if peer.slot == 0:
         return own.total(), own.total()
     progress = context.cluster.progress
-    return lacking(own, progress.applied_of(peer.slot)), lacking(own, progress.durable_of(peer.slot))
+    return lacking(own, progress.applied_of(peer.slot)), lacking(own, progress.told_of(peer.slot))
 
 
 def lacking(own: VersionVector, other: VersionVector) -> int:
@@ -55,6 +56,7 @@ def regions(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """CRDT.REGIONS: one map for each region, this one first."""
     config, applied, neighbours = context.settings.config, context.replica.applied, context.cluster.neighbours
     itself = Peer(config.region, config.name, "", LINK_SELF, 0, applied.slot)
+    itself.lacking, itself.lacking_ms, _, _ = neighbours.waits()
     rows = [region_row(itself, (0, lacking(applied.vector, neighbours.durable())), client.protocol)]
     rows += [region_row(peer, lags_of(context, peer), client.protocol) for peer in neighbours.peers()]
     return replies.array(rows)
@@ -83,6 +85,9 @@ def region_row(peer: Peer, lags: tuple[int, int], protocol: int) -> bytes:
         items += [replies.bulk(b"transfer"), replies.bulk(peer.transfer.direction.encode())]
         items += [replies.bulk(b"transfer-chunks"), replies.integer(peer.transfer.chunks)]
         items += [replies.bulk(b"transfer-bytes"), replies.integer(peer.transfer.byte_count)]
+    if peer.lacking:
+        items += [replies.bulk(b"lacking"), replies.bulk(peer.lacking.encode("utf-8", "replace"))]
+        items += [replies.bulk(b"lacking-ms"), replies.integer(peer.lacking_ms)]
     if peer.unlinked_ms >= 0:
         items += [replies.bulk(b"unlinked-ms"), replies.integer(peer.unlinked_ms)]
         items += [replies.bulk(b"reason"), replies.bulk(peer.reason.encode("utf-8", "replace"))]

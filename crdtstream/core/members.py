@@ -344,7 +344,7 @@ class Members:
         self, own_slot: int, own_durable: VersionVector, founders: list[int], durable_of: Callable[[int], VersionVector]
     ) -> VersionVector:
         """The meet of what every counted origin holds durably. `founders`, known by their births, count too.
-        `durable_of` must give a vector that passed the second gate of the inbox.
+        It is stable if `durable_of` gives vectors that passed the second gate of progress.
         """
         stable = own_durable.copy()
         for slot in self.counted(own_slot, founders):

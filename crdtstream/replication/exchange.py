@@ -1,6 +1,6 @@
 """All links of one region: one session for each, and the state that the sessions share.
 
-The batches of all sessions go through one inbox; those that pass its gates are applied in the current turn. Direct
+The batches of all sessions go through one inbox (arrivals.py). Direct
 slots are the current origins of the peers with an open session: their batches need no relay.
 
 If two links connect the same pair of regions, the transport decides which one stays. Here each link is a session of its
@@ -9,6 +9,7 @@ own, and a batch that arrives twice is dropped.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from crdtstream.clients.settings import Settings
@@ -19,15 +20,15 @@ from crdtstream.core.entry_id import U64_MAX
 from crdtstream.core.replica import Replica
 from crdtstream.events import Notice
 from crdtstream.protocols import codec
-from crdtstream.protocols.codec import BatchHeader, CodecError
+from crdtstream.protocols.codec import CodecError
+from crdtstream.replication.arrivals import Arrivals
 from crdtstream.replication.audit.audit import Audit
 from crdtstream.replication.greeting import WireError, check_hello, make_hello, refusal
 from crdtstream.replication.heard import Heard
 from crdtstream.replication.history import History
-from crdtstream.replication.inbox import Inbox, InboxError
 from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.progress import GrownRow
-from crdtstream.replication.screening import ForgottenContext, screen_state
+from crdtstream.replication.screening import screen_state
 from crdtstream.replication.session import Refusal, Session
 from crdtstream.replication.transfer.fetching import Fetching
 from crdtstream.replication.transfer.handover import Handover
@@ -40,6 +41,8 @@ from crdtstream.replication.view import View
 from crdtstream.replication.wire_pb2 import BirthRow, Chunk, Deferred, Hello, Message
 
 NEVER_MS: Final = -(1 << 63)
+# A transfer for which there was no room is tried again after `transfer_keep_ms` divided by this.
+RESTS: Final = 4
 
 
 class Exchange:
@@ -66,8 +69,8 @@ class Exchange:
         self._life_ms = 0
         # Regions that defer the admission of this region's origin, with the origin whose signs of life they name.
         self.heard_deferrals: dict[str, int] = {}
-        self.inbox = Inbox()
         self._links: dict[int, Session] = {}
+        self.arrivals = Arrivals(settings, standing, replica, turn, self._links, self.news)
         self._names: dict[int, str] = {}
         # When the last open link to each region was closed.
         self._left_ms: dict[int, int] = {}
@@ -89,6 +92,8 @@ class Exchange:
         if session is None:
             return
         self.greetings += message.HasField("hello")
+        if self.arrivals.holding.lack.lacking or not self.standing.writable or self.standing.memory_short:
+            self.arrivals.holding.observe(now_ms)
         heard = session.receive(message, self.view, now_ms)
         if heard is None:
             return
@@ -106,7 +111,7 @@ class Exchange:
         them.
         """
         if heard.has_part:
-            bound_unfinished(self._links.values(), self.view, self.inbox.held_bytes)
+            bound_unfinished(self._links.values(), self.view, self.arrivals.inbox.held_bytes)
         # Nobody can have more effects of this origin than it has made, unless another process continues as this origin.
         if heard.own_counter and not self._applied.vector.contains(self._applied.slot, heard.own_counter):
             self.doubled = True
@@ -114,8 +119,10 @@ class Exchange:
             self.birth.founding.tell(slot, count, regions)
         for row in heard.births:
             self._hear_birth(row)
-        for header, payload in heard.batches:
-            self._accept_batch(header, payload, link_id)
+        if heard.batches and not self.view.frozen:
+            for header, payload in heard.batches:
+                if not self.arrivals.accept(header, payload, link_id):
+                    self._refuse_own()
         if heard.rows:
             self._hear_progress(session, heard.rows, now_ms)
         if heard.audit is not None:
@@ -161,71 +168,10 @@ class Exchange:
 
     # Batches
 
-    def _accept_batch(self, header: BatchHeader, payload: bytes, link: int) -> None:
-        """Apply the batch if nothing is missing; otherwise keep it until its dependencies arrive."""
-        if self.view.frozen:
-            return
-        name, own = self._settings.config.name, self._applied
-        if not self.standing.writable:
-            raise Refusal(f"region {name} has a full disk: it accepts no batches until space is freed")
-        if header.slot == own.slot and not own.vector.contains(header.slot, header.last):
-            self.doubled = True
-            raise Refusal(f"region {name} received a batch of its own origin that its process never made")
-        if self.inbox.passes(header, own.vector):
-            self._apply(header, payload, [link])
-        else:
-            self._offer(header, payload, link)
-        if self.inbox.waiting_count:
-            self._apply_passing()
-            self._bound_waiting()
-
-    def _offer(self, header: BatchHeader, payload: bytes, link: int) -> None:
-        try:
-            self.inbox.offer(header, payload, self._applied.vector, link)
-        except InboxError as error:
-            raise Refusal(str(error)) from None
-
-    def _apply_passing(self) -> None:
-        arrival = self.inbox.next(self._applied.vector)
-        while arrival is not None:
-            self._apply(*arrival)
-            arrival = self.inbox.next(self._applied.vector)
-
-    def _apply(self, header: BatchHeader, payload: bytes, links: list[int]) -> None:
-        """Apply a batch that passed the gates. It may have waited, so if it is invalid, the links that delivered it are
-        closed and not the one whose message is being handled.
-        """
-        try:
-            self._turn.apply(header, payload)
-        except ForgottenContext:
-            self._need_state(header, links)
-        except CodecError as error:
-            self._refuse(links, str(error))
-
-    def _need_state(self, header: BatchHeader, links: list[int]) -> None:
-        """Fetch a full state: the batch comes from an origin that ended long ago, out of a directory that was away. Its
-        context is a difference to one that was forgotten here (`Replica.forget_contexts`), so the batch cannot be
-        applied.
-        """
-        for session in [self._links[link] for link in links if link in self._links]:
-            session.handover.need(VersionVector({header.slot: header.last}))
-
-    def _bound_waiting(self) -> None:
-        """Shed waiting batches above `inbox_bytes_max`. The link that delivered most of them has exceeded the window of
-        any correct peer: it is closed, and its peer starts again from the vector.
-        """
-        limit = self._settings.limits.inbox_bytes_max
-        # Shedding one link may not suffice, since batches that other links delivered too are kept.
-        while self.inbox.held_bytes > limit:
-            self._refuse(
-                [self.inbox.shed()], f"batches that wait for missing ones exceed inbox_bytes_max = {limit} bytes"
-            )
-
-    def _refuse(self, links: list[int], reason: str) -> None:
-        for link in links:
-            session = self._links.get(link)
-            if session is not None:
-                session.refuse(reason)
+    def _refuse_own(self) -> None:
+        self.doubled = True
+        name = self._settings.config.name
+        raise Refusal(f"region {name} received a batch of its own origin that its process never made")
 
     # States being sent
 
@@ -248,7 +194,9 @@ class Exchange:
     def _may_fetch(self, handover: Handover) -> bool:
         """True if no other link is fetching, and staged chunks of another region are of no further use."""
         fetching = self.fetching
-        if not self.standing.writable or fetching.link is not None or self.view.frozen != handover.demanded:
+        if self.arrivals.holding.lacking or fetching.rests:
+            return False
+        if fetching.link is not None or self.view.frozen != handover.demanded:
             return False
         if fetching.staging is not None and fetching.staging.region != handover.region:
             if self._may_go_on(fetching.staging.region):
@@ -262,11 +210,38 @@ class Exchange:
         return not near or any(session.handover.is_needed for session in near)
 
     def _accept_chunk(self, handover: Handover, chunk: Chunk) -> None:
-        name, fetching = self._settings.config.name, self.fetching
-        if not self.standing.writable:
-            raise Refusal(f"region {name} has a full disk: it accepts no state transfer until space is freed")
+        """Stage a chunk, or keep it until there is room."""
+        if not self.arrivals.holding.lacking and not self.fetching.waiting:
+            self._stage(handover, chunk)
+            return
+        self.fetching.keep(chunk)
+        if self.fetching.waiting_bytes > self._settings.limits.inbox_bytes_max:
+            self._give_up_transfer()
+
+    def _stage_waiting(self) -> None:
+        """Go on with the chunks that waited for room."""
+        session = None if self.fetching.link is None else self._links.get(self.fetching.link)
+        while session is not None and session.is_open and self.fetching.link is not None:
+            chunk = self.fetching.take()
+            if chunk is None:
+                return
+            try:
+                self._stage(session.handover, chunk)
+            except Refusal as refused:
+                session.refuse(str(refused))
+
+    def _give_up_transfer(self) -> None:
+        """Let a transfer go for which there is no room; its peer is asked for what is missing once there is."""
+        session = None if self.fetching.link is None else self._links.get(self.fetching.link)
+        if session is not None:
+            session.intake.drop()
+        lacking = self.arrivals.holding.lacking or "memory for chunks that wait"
+        self.fetching.give_up(lacking, self._settings.limits.transfer_keep_ms // RESTS)
+
+    def _stage(self, handover: Handover, chunk: Chunk) -> None:
+        fetching = self.fetching
         if not fetching.expects(chunk):
-            raise Refusal(f"region {name} received a chunk of a state transfer that it did not request")
+            return  # of a transfer that was abandoned here while this chunk was on its way
         try:
             staged = fetching.stage(handover.region, chunk)
             if staged:
@@ -298,14 +273,14 @@ class Exchange:
         self.news.append(Notice("state-transfer-joined", text))
         self.fetching.end()
         handover.note_joined(state.vector)
-        self._apply_passing()
+        self.arrivals.apply_passing()
 
     def begin_again(self, position: int) -> None:
         """Start again after the state was replaced; the log describes the new state from this position on."""
         self.history.begin_again(position, self._applied.vector)
         self.view.durable_vector = VersionVector()
         self.fetching.end()
-        self.inbox = Inbox()
+        self.arrivals.forget()
         self.view.assemblies.clear()
         self.transfers.drop_all()
 
@@ -327,15 +302,22 @@ class Exchange:
             self.fetching.abandon("it was not joined before the stop")
 
     def _tick_states(self, passed_ms: int) -> None:
+        limits, lacking = self._settings.limits, self.arrivals.holding.lacking
         tick_unfinished(self._links.values(), self.view, passed_ms)
-        keep_ms = self._settings.limits.transfer_keep_ms
-        self.transfers.tick(self.view.direct, passed_ms, keep_ms)
-        if self.fetching.tick(passed_ms, keep_ms):
-            reason = f"no chunk of the state arrived for {keep_ms} ms"
-            session = None if self.fetching.link is None else self._links.get(self.fetching.link)
-            if session is not None:
-                session.close(reason)
-            self.fetching.abandon(reason)
+        self.transfers.tick(self.view.direct, passed_ms, limits.transfer_keep_ms)
+        if self.fetching.waiting and not lacking:
+            self._stage_waiting()
+        keep_ms = min(limits.transfer_keep_ms, limits.peer_timeout_ms) if lacking else limits.transfer_keep_ms
+        if not self.fetching.tick(passed_ms, keep_ms):
+            return
+        if lacking:
+            self._give_up_transfer()
+            return
+        reason = f"no chunk of the state arrived for {keep_ms} ms"
+        session = None if self.fetching.link is None else self._links.get(self.fetching.link)
+        if session is not None:
+            session.close(reason)
+        self.fetching.abandon(reason)
 
     # Links
 
@@ -383,6 +365,8 @@ class Exchange:
         if session is None:
             return None
         self.view.direct = self.direct_slots()
+        if self.view.lack is not self.arrivals.holding.told:
+            self.view.lack = self.arrivals.holding.told
         handover = session.handover
         lacks = session.is_open and handover.is_needed and not handover.is_fetching(self.view)
         if lacks and handover.wants_fetch(self.view, now_ms) and self._may_fetch(handover):
@@ -400,6 +384,7 @@ class Exchange:
         self._raise_life(now_ms)
         for session in self._links.values():
             session.tick(now_ms, self._settings.limits.peer_timeout_ms)
+        self.arrivals.tick(now_ms)
         self.forwarding.tick(now_ms)
         self.view.direct = self.direct_slots()
         # A stall of this process is not idle time of a transfer: count one heartbeat of it at most.
@@ -426,6 +411,16 @@ class Exchange:
 
     def stable(self) -> VersionVector:
         """What every member holds durably, this region included; a configured peer never heard from holds nothing."""
+        return self._held(self.progress.durable_of)
+
+    def replicated(self) -> VersionVector:
+        """The same, but with all that members have told of their disks: so much the log need not keep for them. What a
+        member has beyond this region's vector keeps it from being stable, and may wait for room here, which only a
+        shorter log may give.
+        """
+        return self._held(self.progress.told_of)
+
+    def _held(self, durable_of: Callable[[int], VersionVector]) -> VersionVector:
         founders = self.birth.founders_left()
         members = self._applied.members
         # A region that was evicted is known, and counts no more: its configured address keeps nothing back.
@@ -434,7 +429,7 @@ class Exchange:
         # `known` includes this region: at most as many as peers means that a configured one is missing.
         if len(known) <= len(self._settings.config.peers):
             return VersionVector()
-        return members.stable(self._applied.slot, self.view.durable_vector, founders, self.progress.durable_of)
+        return members.stable(self._applied.slot, self.view.durable_vector, founders, durable_of)
 
     # Calls
 
@@ -483,12 +478,12 @@ class Exchange:
 
     def waiting(self) -> tuple[int, int]:
         """The number of batches in the inbox, and their bytes."""
-        return self.inbox.waiting_count, self.inbox.waiting_bytes
+        return self.arrivals.inbox.waiting_count, self.arrivals.inbox.waiting_bytes
 
     def check(self) -> None:
         self.progress.check()
         self.history.check()
-        self.inbox.check()
+        self.arrivals.check()
         self.view.assemblies.check()
         self.transfers.check()
         self.audit.check()

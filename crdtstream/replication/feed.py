@@ -47,6 +47,7 @@ class Feed:
         "_read",
         "_sent_bytes",
         "_window_bytes",
+        "_window_bytes_max",
         "batch_bytes_max",
         "behind",
         "cutter",
@@ -57,7 +58,7 @@ class Feed:
 
     def __init__(self, history: History, window_bytes: int) -> None:
         self._history = history
-        self._window_bytes = window_bytes
+        self._window_bytes = self._window_bytes_max = window_bytes
         self.direct: frozenset[int] = frozenset()
         self.restart = 0
         self.behind = False
@@ -83,6 +84,10 @@ class Feed:
         self._consumed_bytes = 0
         self.fall_behind()
         self.catch_up()
+
+    def grant(self, byte_count: int) -> None:
+        """The peer takes no more than this ahead; 0 for the whole window."""
+        self._window_bytes = min(byte_count or self._window_bytes_max, self._window_bytes_max)
 
     def fall_behind(self) -> None:
         self.behind = True

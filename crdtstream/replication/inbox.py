@@ -1,12 +1,13 @@
-"""Batches that wait at two gates.
+"""Batches that wait at three gates.
 
     are earlier batches of this origin missing?    passes if the first counter follows the origin's applied ones
     is a dependency missing?                       passes if the local vector descends the batch's context
+    is room missing?                               passes if there is room, or if the batch brings no data (holding.py)
 
-A batch that passes both gates may be applied at once, so delivery is FIFO within an origin and causal across origins.
-Batches of one origin never overlap, because they are relayed in the bytes that their origin made. A batch that begins
-below the local vector and ends above it, or that begins where a waiting one begins but ends elsewhere, is an
-`InboxError` and is not kept.
+A batch that passes the first two gates may be applied at once, if there is room, so delivery is FIFO within an origin
+and causal across origins. Batches of one origin never overlap, because they are relayed in the bytes that their origin
+made. A batch that begins below the local vector and ends above it, or that begins where a waiting one begins but ends
+elsewhere, is an `InboxError` and is not kept.
 
 Invariant: the vector did not cover a waiting batch when it was offered. If the vector has covered it since then, by
 whatever route, `next` drops it. The windows of correct peers bound memory; against others, `held_bytes` measures the
@@ -17,7 +18,7 @@ Reference: the causal delivery of AntidoteDB (`inter_dc_sub_buf`, `inter_dc_dep_
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 from sortedcontainers import SortedDict
 
@@ -36,15 +37,32 @@ class InboxError(ValueError):
     """The batch contradicts the history of its origin."""
 
 
+class Gate(Protocol):
+    """The third gate (holding.py)."""
+
+    def judge(self, header: BatchHeader, payload: bytes) -> str: ...
+    def passes(self, judged: str, byte_count: int) -> bool:
+        """Return whether a batch that was judged so passes; if so, it is applied at once."""
+
+
 class _Waiting:
     """A waiting batch and the memory that it takes."""
 
-    __slots__ = ("arrival", "held_bytes", "links")
+    __slots__ = ("_judged", "arrival", "held_bytes", "links")
 
     def __init__(self, header: BatchHeader, payload: bytes, link: int) -> None:
         self.links = [link]
         self.arrival: Arrival = (header, payload, self.links)
         self.held_bytes = len(payload) + ARRIVAL_BYTES + ROW_BYTES * header.context.slot_count()
+        self._judged = ""
+
+    def passes(self, gate: Gate | None) -> bool:
+        """The third gate; a batch is judged once, because that decodes it."""
+        if gate is None:
+            return True
+        if not self._judged:
+            self._judged = gate.judge(self.arrival[0], self.arrival[1])
+        return gate.passes(self._judged, len(self.arrival[1]))
 
 
 class Inbox:
@@ -91,13 +109,15 @@ class Inbox:
             held.links.append(link)
             self._held[link] = self._held.get(link, 0) + held.held_bytes
 
-    def next(self, vector: VersionVector) -> Arrival | None:
-        """Remove and return a batch that now passes both gates, of the lowest slot that has one."""
+    def next(self, vector: VersionVector, gate: Gate | None = None) -> Arrival | None:
+        """Remove and return a batch that now passes all gates, of the lowest slot that has one; with room there is no
+        third one.
+        """
         for slot in list(self._queues):
             waiting = self._first_above(slot, vector.get(slot))
             if waiting is not None:
                 header = waiting.arrival[0]
-                if vector.admits(slot, header.first, header.context):
+                if vector.admits(slot, header.first, header.context) and waiting.passes(gate):
                     self._drop(slot, header.first)
                     return waiting.arrival
         return None

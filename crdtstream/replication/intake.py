@@ -25,8 +25,10 @@ class Intake:
     __slots__ = (
         "_assemblies",
         "_batch_bytes_max",
+        "_dropped",
         "_known",
         "_waiting",
+        "asks_again",
         "assembly",
         "consumed_bytes",
         "numbered",
@@ -43,6 +45,9 @@ class Intake:
         # The batch whose parts arrive; other links may bring it too.
         self.assembly: Assembly | None = None
         self.numbered = Numbered(batch_bytes_max)
+        self._dropped = False
+        # What was dropped must be sent again: a restart is due.
+        self.asks_again = False
 
     def begin(self) -> int:
         """Begin a new restart number and with it a new window."""
@@ -50,13 +55,24 @@ class Intake:
         self.consumed_bytes = 0
         self._waiting.clear()
         self._known.clear()
+        self._dropped = self.asks_again = False
         return self.restart
+
+    def drop(self) -> None:
+        """A batch of this peer was not kept: nothing is counted any more until the restart that asks for it again."""
+        self._dropped = True
+        self._waiting.clear()
+        self._known.clear()
+
+    def ask_again(self) -> None:
+        """There is room again: ask for what was dropped, if anything was."""
+        self.asks_again = self._dropped
 
     def note(self, slot: int, last: int, size_bytes: int, restart: int) -> None:
         """Record the arrival of a batch of that origin up to that counter, of which `size_bytes` are not counted
         yet.
         """
-        if restart != self.restart:
+        if restart != self.restart or self._dropped:
             return
         dot = (slot, last)
         if dot in self._known:

@@ -49,9 +49,9 @@ from crdtstream.replication.greeting import (
     vector_rows,
 )
 from crdtstream.replication.heard import Heard
+from crdtstream.replication.holding import LACK_CHARACTERS_MAX, NOTHING_LACKS, Lack
 from crdtstream.replication.intake import Intake
 from crdtstream.replication.membership.birth import Birth
-from crdtstream.replication.parts import Assembly
 from crdtstream.replication.progress import ProgressRow
 from crdtstream.replication.shared import NOTHING, Shared
 from crdtstream.replication.states import (
@@ -91,7 +91,7 @@ class Session:
         "_deferred_told",
         "_feed",
         "_heard_ms",
-        "_intake",
+        "_lack_told",
         "_leaving_told",
         "_link",
         "_neighbours_told",
@@ -101,7 +101,9 @@ class Session:
         "_shared",
         "founders",
         "handover",
+        "intake",
         "opened_ms",
+        "peer_lack",
         "peer_name",
         "peer_origin",
         "peer_region",
@@ -133,12 +135,15 @@ class Session:
         self._link = link
         self._bounds = PeerBounds()
         self._feed = Feed(view.history, limits.window_bytes)
-        self._intake = Intake(view.assemblies, limits.batch_bytes_max)
+        self.intake = Intake(view.assemblies, limits.batch_bytes_max)
         self.handover = Handover(self._feed, link)
         self._births_told = 0
         self._deferred_told = 0
         self._neighbours_told = 0
         self._leaving_told = False
+        self._lack_told = NOTHING_LACKS
+        # What the peer has no room in, as far as it says.
+        self.peer_lack = Lack()
         self._asked_direct: list[int] = []
         self._shared: dict[int, Shared] = {}
         self._reported_bytes = 0
@@ -169,16 +174,6 @@ class Session:
     def sent_bytes(self) -> int:
         """The total size of the batches sent over this link."""
         return self._feed.total_bytes
-
-    @property
-    def assembly(self) -> Assembly | None:
-        """The incomplete batch whose parts arrive."""
-        return self._intake.assembly if self.is_open else None
-
-    @property
-    def numbered_bytes(self) -> int:
-        """The size of the incomplete batch whose parts a peer of an older release sends."""
-        return self._intake.numbered.held_bytes if self.is_open else 0
 
     def silent_ms(self, now_ms: int) -> int:
         return max(0, now_ms - self._heard_ms)
@@ -211,11 +206,14 @@ class Session:
             take_met(message.met, heard)
         if message.HasField("links"):
             self._take_links(message.links, view)
+        if message.HasField("room"):
+            self.peer_lack.set(message.room.lacking[:LACK_CHARACTERS_MAX], now_ms)
+            self._feed.grant(message.room.window_bytes)
         for payload in message.batches.payloads:
             self._take_batch(payload, message.batches.restart, heard)
         if message.HasField("part"):
             heard.has_part = True
-            batch = self._intake.add(message.part, view.replica.applied.vector)
+            batch = self.intake.add(message.part, view.replica.applied.vector)
             heard.batches += [] if batch is None else [batch]
         if message.HasField("progress"):
             self._take_progress(message.progress, view, heard)
@@ -276,7 +274,7 @@ class Session:
 
     def _take_batch(self, payload: bytes, restart: int, heard: Heard) -> None:
         header = decode_header(payload)
-        self._intake.note(header.slot, header.last, len(payload), restart)
+        self.intake.note(header.slot, header.last, len(payload), restart)
         heard.batches.append((header, payload))
 
     def _take_progress(self, progress: wire.Progress, view: View, heard: Heard) -> None:
@@ -340,6 +338,8 @@ class Session:
         self._fill_deferred(message, view)
         self._fill_leaving(message, view)
         self._fill_links(message, view)
+        if view.lack != self._lack_told:
+            message.room.lacking, message.room.window_bytes = self._lack_told = view.lack
         self.handover.fill(message, view, bytes_max)
         audit = view.audit.due(self.peer_origin)
         if audit is not None:
@@ -376,14 +376,15 @@ class Session:
 
     def _fill_links(self, message: wire.Message, view: View) -> None:
         direct = view.direct
-        if direct == self._asked_direct:
+        if direct == self._asked_direct and not self.intake.asks_again:
             return
-        # A slot stopped being direct: batches that were left to its own link may be missing, so ask for a restart.
-        if not set(direct).issuperset(self._asked_direct):
-            self._intake.begin()
+        # A slot stopped being direct, so that batches that were left to its own link may be missing, or some were
+        # dropped: ask for a restart.
+        if self.intake.asks_again or not set(direct).issuperset(self._asked_direct):
+            self.intake.begin()
             self._reported_bytes = 0
             message.links.vector.extend(vector_rows(view.replica.applied.vector))
-        message.links.restart = self._intake.restart
+        message.links.restart = self.intake.restart
         message.links.direct_slots.extend(direct)
         self._asked_direct = list(direct)
 
@@ -392,8 +393,8 @@ class Session:
         empty message while the feed is still searching the log, so that the link pulls again.
         """
         limits = view.settings.limits
-        self._intake.settle(view.replica.applied.vector)
-        unreported = self._intake.consumed_bytes - self._reported_bytes
+        self.intake.settle(view.replica.applied.vector)
+        unreported = self.intake.consumed_bytes - self._reported_bytes
         rows, urgent = self._changed_rows(view)
         # Report before the window fills: a quarter of it leaves time for the report to travel.
         urgent = urgent or unreported * 4 >= min(limits.window_bytes, self._bounds.window_bytes)
@@ -407,8 +408,8 @@ class Session:
                 wire.ProgressRow(slot=slot, durable=vector_rows(durable), applied=vector_rows(applied), life=life)
             )
             self._shared_of(slot).add(durable, applied, life)
-        message.progress.consumed_bytes = self._intake.consumed_bytes
-        self._reported_bytes = self._intake.consumed_bytes
+        message.progress.consumed_bytes = self.intake.consumed_bytes
+        self._reported_bytes = self.intake.consumed_bytes
         self._progress_ms = now_ms
         return True
 
@@ -473,8 +474,8 @@ class Session:
 
     def check(self) -> None:
         self._feed.check()
-        self._intake.check()
-        assert self._reported_bytes <= self._intake.consumed_bytes, "more was reported than consumed"
+        self.intake.check()
+        assert self._reported_bytes <= self.intake.consumed_bytes, "more was reported than consumed"
         assert self.state not in (LINKED, ANSWERING) or self._asked_direct == [], (
             "direct links were sent before the Hello"
         )

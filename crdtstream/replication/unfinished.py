@@ -17,7 +17,7 @@ def bound_unfinished(sessions: Collection[Session], view: View, waiting_bytes: i
     """Drop what is kept beyond the limit; Refusal if the parts that arrive take too much."""
     limits, used = view.settings.limits, _used(sessions)
     view.assemblies.bound(used, limits.inbox_bytes_max - waiting_bytes)
-    numbered_bytes = sum([each.numbered_bytes for each in sessions])
+    numbered_bytes = sum([each.intake.numbered.held_bytes for each in sessions if each.is_open])
     if numbered_bytes + sum([one.held_bytes for one in used]) > limits.batch_bytes_max:
         raise Refusal(f"incomplete batches exceed batch_bytes_max = {limits.batch_bytes_max} bytes")
 
@@ -28,4 +28,5 @@ def tick_unfinished(sessions: Collection[Session], view: View, passed_ms: int) -
 
 
 def _used(sessions: Collection[Session]) -> set[Assembly]:
-    return {each.assembly for each in sessions if each.assembly is not None}
+    used = [each.intake.assembly for each in sessions if each.is_open]
+    return {one for one in used if one is not None}

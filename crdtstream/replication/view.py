@@ -9,6 +9,7 @@ from crdtstream.replication.audit.audit import Audit
 from crdtstream.replication.forwarding import Forwarding
 from crdtstream.replication.greeting import OWN_VERSIONS
 from crdtstream.replication.history import History
+from crdtstream.replication.holding import NOTHING_LACKS
 from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.parts import Assemblies
 from crdtstream.replication.progress import ProgressTable
@@ -22,7 +23,8 @@ class View:
     `direct`: the origins of the linked peers, ascending; their batches need no relay. `served_position`: the last log
     position that peers may see. `life`: this region's sign of life. `deferrals`: an origin whose admission is deferred
     -> the origin whose signs of life defer it. `frozen`: no batches are applied or sent, because another state is about
-    to replace this one (start_over.py). `leaving`: the origin that is asked to end this region's membership, 0 for
+    to replace this one (start_over.py). `lack`: what this region has no room in for batches (holding.py), and how many
+    bytes peers may send ahead. `leaving`: the origin that is asked to end this region's membership, 0 for
     none, and the counter that it must hold of this region's origin. `versions`: what this region speaks.
     """
 
@@ -37,6 +39,7 @@ class View:
         "forwarding",
         "frozen",
         "history",
+        "lack",
         "leaving",
         "life",
         "progress",
@@ -66,5 +69,6 @@ class View:
         self.served_position = 0
         self.life = 0
         self.frozen = False
+        self.lack: tuple[str, int] = NOTHING_LACKS
         self.leaving = (0, 0)
         self.versions = OWN_VERSIONS

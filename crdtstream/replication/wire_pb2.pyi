@@ -120,6 +120,7 @@ class Message(_message.Message):
     ANSWERS_FIELD_NUMBER: _builtins.int
     LEAVING_FIELD_NUMBER: _builtins.int
     TRACEPARENT_FIELD_NUMBER: _builtins.int
+    ROOM_FIELD_NUMBER: _builtins.int
     traceparent: _builtins.str
     """Of the span that sends batches, if the sender traces: W3C Trace Context. Those that do not know it skip it."""
     @_builtins.property
@@ -156,6 +157,8 @@ class Message(_message.Message):
     def leaving(self) -> Global___Leaving:
         """from protocol version 3 on"""
 
+    @_builtins.property
+    def room(self) -> Global___Room: ...
     def __init__(
         self,
         *,
@@ -175,14 +178,42 @@ class Message(_message.Message):
         answers: _abc.Iterable[Global___Call] | None = ...,
         leaving: Global___Leaving | None = ...,
         traceparent: _builtins.str = ...,
+        room: Global___Room | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "batches", b"batches", "chunk", b"chunk", "deferred", b"deferred", "fetch", b"fetch", "hello", b"hello", "leaving", b"leaving", "links", b"links", "met", b"met", "offer", b"offer", "part", b"part", "progress", b"progress", "refused", b"refused"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["audit", b"audit", "batches", b"batches", "chunk", b"chunk", "deferred", b"deferred", "fetch", b"fetch", "hello", b"hello", "leaving", b"leaving", "links", b"links", "met", b"met", "offer", b"offer", "part", b"part", "progress", b"progress", "refused", b"refused", "room", b"room"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "audit", b"audit", "batches", b"batches", "calls", b"calls", "chunk", b"chunk", "deferred", b"deferred", "fetch", b"fetch", "hello", b"hello", "leaving", b"leaving", "links", b"links", "met", b"met", "offer", b"offer", "part", b"part", "progress", b"progress", "refused", b"refused", "traceparent", b"traceparent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers", "audit", b"audit", "batches", b"batches", "calls", b"calls", "chunk", b"chunk", "deferred", b"deferred", "fetch", b"fetch", "hello", b"hello", "leaving", b"leaving", "links", b"links", "met", b"met", "offer", b"offer", "part", b"part", "progress", b"progress", "refused", b"refused", "room", b"room", "traceparent", b"traceparent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Message: _TypeAlias = Message  # noqa: Y015
+
+@_typing.final
+class Room(_message.Message):
+    """What the sender has no room in for batches, `disk` or `memory`, empty when it has room again, and how many bytes it
+    takes ahead of `consumed_bytes` meanwhile, 0 for as many as ever. Batches that it was sent wait there. Regions that
+    do not know this are held by their windows.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LACKING_FIELD_NUMBER: _builtins.int
+    WINDOW_BYTES_FIELD_NUMBER: _builtins.int
+    lacking: _builtins.str
+    window_bytes: _builtins.int
+    def __init__(
+        self,
+        *,
+        lacking: _builtins.str = ...,
+        window_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lacking", b"lacking", "window_bytes", b"window_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Room: _TypeAlias = Room  # noqa: Y015
 
 @_typing.final
 class Call(_message.Message):

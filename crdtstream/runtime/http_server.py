@@ -156,7 +156,7 @@ class HttpServer:
             return said(HTTPStatus.BAD_REQUEST)
         method, target, _ = words
         path = target.partition("?")[0]
-        route = self._routes.get(path)
+        route = self._routes.get(target) or self._routes.get(path)
         if route is None:
             return said(HTTPStatus.NOT_FOUND, f"there are {', '.join(self._routes)}")
         if method not in ("GET", "HEAD"):

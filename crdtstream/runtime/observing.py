@@ -1,8 +1,9 @@
 """The region as the HTTP port shows it: `/metrics`, `/healthz`, `/readyz`.
 
 `/healthz` says whether the process should be left alone: its event loop runs, and its log accepts records. `/readyz`
-says whether clients should be sent here, and if not, why. Both are 200 or 503, with the reason as text, and are open to
-all who reach the port, as probes need it; `/metrics` asks for the token, if there is one.
+says whether clients should be sent here, and if not, why; `/readyz?writes` says it for clients that write. All are
+200 or 503, with the reason as text, and are open to all who reach the port, as probes need it; `/metrics` asks for the
+token, if there is one.
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ from crdtstream.runtime.metrics.of_peers import peer_families
 from crdtstream.runtime.metrics.of_streams import stream_families
 from crdtstream.runtime.metrics.survey import Seen, Survey
 from crdtstream.runtime.ports import GatewayPort
+from crdtstream.runtime.readiness import reads_refused, writes_refused
 from crdtstream.runtime.tls_port import note_refusal, peer_name
 from crdtstream.storage.log import Log
 
 METRICS, HEALTH, READINESS = "/metrics", "/healthz", "/readyz"
+READINESS_FOR_WRITES = f"{READINESS}?writes"
 # A scrape waits so long for the walk over all streams, and then shows the one before.
 SURVEY_S = 2.0
 # A disk that takes longer to sync than this counts as gone.
@@ -84,6 +87,10 @@ class RegionGuard(Guard):
         await asyncio.sleep(context.limits.auth_failure_delay_ms / 1000)
 
 
+def ready_unless(reason: str) -> Answer:
+    return said(HTTPStatus.SERVICE_UNAVAILABLE, reason) if reason else said(HTTPStatus.OK, "ready")
+
+
 class Observing:
     """The answers of one region; `note` is called at each tick."""
 
@@ -91,7 +98,12 @@ class Observing:
         self._loop = loop
         self._ages = Ages()
         self._survey = Survey(loop.node.replica.keyspace, loop.meters.scrape_slice)
-        routes = {METRICS: self.metrics, HEALTH: self.health, READINESS: self.readiness}
+        routes = {
+            METRICS: self.metrics,
+            HEALTH: self.health,
+            READINESS: self.readiness,
+            READINESS_FOR_WRITES: self.readiness_for_writes,
+        }
         config = loop.node.settings.config
         self._server = HttpServer(config.http_bind, config.http_port or 0, routes, RegionGuard(loop))
 
@@ -116,10 +128,10 @@ class Observing:
         return said(HTTPStatus.OK, "healthy")
 
     async def readiness(self) -> Answer:
-        if self._loop.failed or self._loop.is_stopping:
-            return said(HTTPStatus.SERVICE_UNAVAILABLE, "the region stops")
-        reason = self._loop.node.standing.loading
-        return said(HTTPStatus.SERVICE_UNAVAILABLE, reason) if reason else said(HTTPStatus.OK, "ready")
+        return ready_unless(reads_refused(self._loop.node.context, self._loop.failed or self._loop.is_stopping))
+
+    async def readiness_for_writes(self) -> Answer:
+        return ready_unless(writes_refused(self._loop.node.context, self._loop.failed or self._loop.is_stopping))
 
     async def metrics(self) -> Answer:
         loop = self._loop

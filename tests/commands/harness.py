@@ -83,6 +83,8 @@ class FakeProgress:
     def durable_of(self, slot: int) -> VersionVector:
         return self.durable.get(slot, VersionVector())
 
+    told_of = durable_of
+
 
 class FakeNeighbours:
     """The other regions, as a test says it."""
@@ -93,6 +95,7 @@ class FakeNeighbours:
         self.vector = VersionVector()
         self.counts: dict[int, int] = {}
         self.followed: tuple[str, ...] = ()
+        self.waiting = ("", 0, 0, 0)
 
     def follow(self, peers: tuple[str, ...]) -> None:
         self.followed = peers
@@ -108,6 +111,9 @@ class FakeNeighbours:
 
     def count_of(self, slot: int) -> int:
         return self.counts.get(slot, -1)
+
+    def waits(self) -> tuple[str, int, int, int]:
+        return self.waiting
 
 
 class FakeAdmission:

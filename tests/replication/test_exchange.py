@@ -169,7 +169,7 @@ def test_a_batch_of_ones_own_that_was_never_made_ends_its_link_and_the_origin() 
 
 
 def test_what_waits_for_others_is_bounded_whatever_a_peer_sends() -> None:
-    """A sound peer is held by its window; one that is not would fill the memory."""
+    """Windows of many sound peers may exceed the bound together, so that no link is closed for that."""
     cluster = Cluster(2, STRICT)
     cluster.sync()
     run(cluster, 1, "XADD x * f v")
@@ -186,30 +186,12 @@ def test_what_waits_for_others_is_bounded_whatever_a_peer_sends() -> None:
     del message.batches.payloads[:]
     message.batches.payloads.extend(payloads)
     cluster.node(2).receive(link.number, message, cluster.now_ms)
-    assert exchange.waiting() == (0, 0)
-    refused = cluster.node(2).outgoing(link.number, 1 << 20, cluster.now_ms)
-    assert refused is not None and "inbox_bytes_max" in refused.refused.reason
+    assert exchange.waiting() == (0, 0) and exchange.arrivals.drops > 0
     cluster.check()
-    exchange.view.settings.change(replace(exchange.view.settings.config, limits=Limits()))
-    cluster.cut(1, 2)
-    cluster.heal(1, 2)
+    # What is missing is asked for on the same link.
+    cluster.tick(0)
     cluster.sync()
-    assert run(cluster, 2, "XLEN x") == 2
-
-
-def test_without_room_no_batch_is_taken_and_none_is_lost() -> None:
-    cluster = Cluster(2, STRICT)
-    cluster.sync()
-    cluster.node(2).writable(False)
-    run(cluster, 1, "XADD x * f v")
-    cluster.carry_one(1, 2)
-    verdict = cluster.node(2).outgoing(cluster.link(1, 2).number, 1 << 20, cluster.now_ms)
-    assert verdict is not None and "full disk" in verdict.refused.reason
-    cluster.cut(1, 2)
-    cluster.node(2).writable(True)
-    cluster.heal(1, 2)
-    cluster.sync()
-    assert run(cluster, 2, "XLEN x") == 1
+    assert run(cluster, 2, "XLEN x") == 2 and cluster.link(1, 2) is link
 
 
 def test_an_unknown_link_says_and_hears_nothing() -> None:

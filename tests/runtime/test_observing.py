@@ -61,6 +61,28 @@ async def test_one_that_does_not_serve_says_why(tmp_path: Path) -> None:
         node.standing.loading = loading
 
 
+async def test_who_writes_is_told_why_not_to_come(tmp_path: Path) -> None:
+    async with running(config_of(tmp_path, http_port=free_port())) as region:
+        node = region.loop.node
+        standing, path = node.standing, "/readyz?writes"
+        await until(lambda: node.membership.admitted, "the admission")
+        assert await get(region, path) == (200, "ready\n")
+        standing.memory_short = True
+        assert (await get(region, path))[1].startswith("the process uses more memory than memory_bytes_max")
+        node.writable(False)
+        assert (await get(region, path))[1].startswith("The disk is full")
+        assert await get(region, "/readyz") == (200, "ready\n"), "reads go on"
+        standing.departing = "the region leaves"
+        assert await get(region, path) == (503, "the region leaves\n")
+        loading, standing.loading = standing.loading, "the peers are not known yet"
+        assert await get(region, path) == (503, "the peers are not known yet\n")
+        standing.loading, standing.departing, standing.memory_short = loading, "", False
+        node.writable(True)
+        node.membership.own.lapse()
+        assert (await get(region, path))[1].startswith("this region has started as a new origin")
+        assert await get(region, "/readyz") == (200, "ready\n")
+
+
 async def test_a_sync_that_hangs_is_not_healthy(tmp_path: Path) -> None:
     async with running(config_of(tmp_path, http_port=free_port(), fsync="no")) as region:
         region.loop.meters.sync_began_s = -1e9

@@ -123,7 +123,7 @@ class Leaving:
         """End the membership of linked origins that ask for it, and of earlier ones of their directories, once their
         effects are here: so none of their group creates is void.
         """
-        if not self._membership.admitted or not self._exchange.standing.writable:
+        if not self._membership.admitted or not self._exchange.standing.may_change_members():
             return
         members, vector = self._replica.applied.members, self._replica.applied.vector
         for session in self._exchange.sessions():

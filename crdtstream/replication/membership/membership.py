@@ -244,7 +244,7 @@ class Membership:
     # Admitted
 
     def _seek_admission(self, now_ms: int) -> None:
-        if self.admitted or not self._standing.writable:
+        if self.admitted or not self._standing.may_change_members():
             return
         if self._was_admitted():
             self.own.admit()
@@ -367,7 +367,7 @@ class Membership:
         somebody has to wait.
         """
         self._exchange.view.deferrals.clear()
-        if not self.admitted or not self._standing.writable:
+        if not self.admitted or not self._standing.may_change_members():
             return not self._exchange.sessions()
         settled = self._end_predecessors(now_ms)
         if self._standing.departing:

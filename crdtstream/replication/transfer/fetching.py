@@ -2,9 +2,15 @@
 
 Staged chunks are kept while the sending region is away. A transfer that has received no chunk for `transfer_keep_ms` is
 abandoned, and its link is closed, so that the peer starts over with a new one.
+
+Chunks that arrive while this region lacks room (holding.py) wait, so that no more are confirmed and the window of their
+sender closes. What is staged takes room itself, and keeps checkpoints from being taken. So if the wait lasts, the
+transfer is abandoned, without the link, and there is a rest before the next one.
 """
 
 from __future__ import annotations
+
+from collections import deque
 
 from crdtstream.events import Notice
 from crdtstream.protocols import codec
@@ -15,24 +21,52 @@ from crdtstream.replication.transfer.staging import Staging
 class Fetching:
     """The staged chunks, and the link over which more arrive; `news` collects messages for the operator."""
 
-    __slots__ = ("_idle_ms", "_news", "link", "staging")
+    __slots__ = ("_idle_ms", "_news", "_rest_ms", "link", "staging", "waiting", "waiting_bytes")
 
     def __init__(self, news: list[Notice]) -> None:
         self.staging: Staging | None = None
         # None while no link delivers the state.
         self.link: int | None = None
         self._idle_ms = 0
+        self._rest_ms = 0
         self._news = news
+        # Chunks that wait for room, in order.
+        self.waiting: deque[wire.Chunk] = deque()
+        self.waiting_bytes = 0
 
     def begin(self, link: int) -> None:
         """Fetch over this link and no other."""
+        self._drop_waiting()
         self.link = link
         self._idle_ms = 0
+
+    @property
+    def rests(self) -> bool:
+        """True for a while after a transfer for which there was no room."""
+        return self._rest_ms > 0
 
     def leave(self, link: int) -> None:
         """Stop using a lost link; the chunks that it delivered are kept."""
         if self.link == link:
+            self._drop_waiting()
             self.link = None
+
+    def keep(self, chunk: wire.Chunk) -> None:
+        """Keep a chunk until there is room."""
+        self.waiting.append(chunk)
+        self.waiting_bytes += len(chunk.payload)
+
+    def take(self) -> wire.Chunk | None:
+        """Take the first chunk that waited."""
+        if not self.waiting:
+            return None
+        chunk = self.waiting.popleft()
+        self.waiting_bytes -= len(chunk.payload)
+        return chunk
+
+    def _drop_waiting(self) -> None:
+        self.waiting.clear()
+        self.waiting_bytes = 0
 
     def staged(self) -> tuple[int, int]:
         """The staged transfer and the index of its next chunk; zeros if none is staged."""
@@ -68,7 +102,13 @@ class Fetching:
 
     def end(self) -> None:
         """Forget the staged chunks: the state was joined, or it replaced this region's state."""
+        self._drop_waiting()
         self.staging = self.link = None
+
+    def give_up(self, lacking: str, rest_ms: int) -> None:
+        """Abandon a transfer for which there is no room, and begin none for a while."""
+        self._rest_ms = rest_ms
+        self.abandon(f"this region lacks {lacking}")
 
     def abandon(self, reason: str) -> None:
         if self.staging is not None:
@@ -78,11 +118,13 @@ class Fetching:
 
     def tick(self, passed_ms: int, keep_ms: int) -> bool:
         """Advance the idle time; True if the transfer has been idle for `keep_ms` and must be abandoned."""
+        self._rest_ms = max(0, self._rest_ms - passed_ms)
         if self.staging is None and self.link is None:
             return False
         self._idle_ms += passed_ms
         return self._idle_ms >= keep_ms
 
     def check(self) -> None:
+        assert self.waiting_bytes == sum(len(chunk.payload) for chunk in self.waiting), "waiting bytes do not add up"
         if self.staging is not None:
             self.staging.check()

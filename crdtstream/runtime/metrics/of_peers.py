@@ -54,6 +54,9 @@ def peer_families(context: Context, transport: GrpcTransport, ages: Ages) -> Ite
     yield gauges("peer_silent_seconds", meaning, PEER, [(label, peer.silent_ms / 1000) for label, peer in linked])
     meaning = "Bytes of batches sent since the link opened."
     yield counters("peer_sent_bytes_total", meaning, PEER, [(label, peer.sent_bytes) for label, peer in linked])
+    meaning = "How long the peer has had no room, so that batches for it wait; 0 while it has room."
+    late = [(label, peer.lacking_ms / 1000) for label, peer in linked]
+    yield gauges("peer_lacking_seconds", meaning, PEER, late)
     yield from unlinked_families(labelled)
     yield from transfer_families(labelled)
     yield from refusal_families(transport, context.settings.config.peers)

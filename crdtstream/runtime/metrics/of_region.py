@@ -9,13 +9,14 @@ from prometheus_client.core import HistogramMetricFamily, Metric
 
 from crdtstream import __version__
 from crdtstream.clients.context import Context
+from crdtstream.clients.standing import DISK, MEMORY
 from crdtstream.clients.statistics import Tally
 from crdtstream.core.causality import origin_name
 from crdtstream.events import AS_GIVEN, ERROR, EVENTS, WARNING, Event
 from crdtstream.node import Node
 from crdtstream.runtime.bulk_server import BulkServer
 from crdtstream.runtime.logging import log_counts
-from crdtstream.runtime.metrics.families import PREFIX, buckets_of, counter, counters, gauge, histogram, info
+from crdtstream.runtime.metrics.families import PREFIX, buckets_of, counter, counters, gauge, gauges, histogram, info
 from crdtstream.runtime.metrics.meters import Meters
 from crdtstream.storage.log import Log
 
@@ -127,12 +128,18 @@ def disk_families(directory: str) -> Iterator[Metric]:
 
 
 def replication_families(node: Node) -> Iterator[Metric]:
-    context, inbox = node.context, node.exchange.inbox
+    context, inbox = node.context, node.exchange.arrivals.inbox
     vector = context.replica.applied.vector
     yield counter("effects_total", "Effects of all regions that are applied here.", vector.total())
     yield gauge("vector_origins", "Origins that the region knows.", vector.slot_count())
-    yield gauge("inbox_batches", "Batches that wait for others.", inbox.waiting_count)
-    yield gauge("inbox_held_bytes", "Memory of batches that wait for others.", inbox.held_bytes)
+    yield gauge("inbox_batches", "Batches that wait for others, or for room.", inbox.waiting_count)
+    yield gauge("inbox_held_bytes", "Memory of batches that wait for others, or for room.", inbox.held_bytes)
+    meaning = "How often batches exceeded what may wait, and were dropped to be asked for again."
+    yield counter("inbox_drops_total", meaning, node.exchange.arrivals.drops)
+    lacking, lacking_ms, _, _ = context.cluster.neighbours.waits()
+    meaning = "How long batches of peers have waited for room on the disk or in memory; 0 while there is room."
+    rows = [((kind,), lacking_ms / 1000 if kind == lacking else 0.0) for kind in (DISK, MEMORY)]
+    yield gauges("inbound_lacking_seconds", meaning, ("lacking",), rows)
     start_over = context.cluster.start_over
     if start_over is not None:
         yield counter("start_overs_total", "How often the region took another's state.", start_over.count)
