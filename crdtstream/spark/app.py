@@ -5,41 +5,44 @@ Jobs and Spark are imported where a command runs: the help is there without them
 
 from __future__ import annotations
 
-import csv
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from crdtstream.spark.jobs.defaults import BATCH_BYTES, ROUNDS, SETTLE_S
+from crdtstream.spark.output import (
+    console_of,
+    screen_beside,
+    table_of_divergences,
+    table_of_report,
+    table_of_summary,
+    write_audit,
+    write_report,
+)
 from crdtstream.spark.session import MASTER, start_session
 from crdtstream.spark.shipping import write_zip
 
 if TYPE_CHECKING:
-    from crdtstream.spark.jobs.audit import Audited
     from crdtstream.spark.jobs.dataset import Published
-    from crdtstream.spark.jobs.report import ReportRow
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
-# Names of streams are shown as they are.
-console = Console(highlight=False, markup=False, emoji=False)
+console = console_of()
 
 DIVERGED = 1
 USAGE_ERROR = 2
 FAILED = 3
-ROWS_SHOWN = 40
 
 Master = Annotated[str, typer.Option(help="Spark's master; spark-submit sets its own.", show_default="local[2,4]")]
 Endpoints = Annotated[str, typer.Option(help="HOST:PORT of the bulk port of each region, separated by commas.")]
 Streams = Annotated[str, typer.Option(help="Streams by name, separated by commas.")]
 Pattern = Annotated[str, typer.Option(help="Streams by pattern, as in KEYS.")]
+AsCsv = Annotated[str, typer.Option("--csv", help="All rows as CSV into this file; - is standard output.")]
+AsJson = Annotated[str, typer.Option("--json", help="Everything as JSON into this file; - is standard output.")]
 Extra = Annotated[list[str] | None, typer.Option("--option", help="Data source option NAME=VALUE; may be repeated.")]
 
 
@@ -65,11 +68,12 @@ def own_errors() -> tuple[type[Exception], ...]:
     """The errors whose text tells a user what to do."""
     from crdtstream.spark.jobs.audited_regions import AuditError
     from crdtstream.spark.jobs.dataset import ForeignQuery
+    from crdtstream.spark.jobs.replay import OwnArchive
     from crdtstream.spark.options import OptionError
     from crdtstream.spark.reader import DataLoss, MissingStream
     from crdtstream.spark.regions import BulkError
 
-    return (AuditError, BulkError, DataLoss, ForeignQuery, MissingStream, OptionError)
+    return (AuditError, BulkError, DataLoss, ForeignQuery, MissingStream, OptionError, OwnArchive)
 
 
 def spark_errors() -> type[Exception]:
@@ -134,6 +138,8 @@ def audit(
     settle_s: Annotated[
         float, typer.Option(help="How long regions may stay behind each other, in seconds.", min=0)
     ] = SETTLE_S,
+    as_csv: AsCsv = "",
+    as_json: AsJson = "",
     option: Extra = None,
     master: Master = MASTER,
 ) -> None:
@@ -141,23 +147,15 @@ def audit(
     from crdtstream.spark.jobs.audit import audit as run_audit
 
     options = options_of(endpoints, streams, streams_pattern, option)
-    done = run_audit(start_session("crdtstream audit", master), options, rounds, settle_s, console.print)
-    console.print(table_of_divergences(done))
-    console.print(
+    screen = screen_beside(as_csv, as_json)
+    done = run_audit(start_session("crdtstream audit", master), options, rounds, settle_s, screen.print)
+    write_audit(done, as_csv, as_json)
+    screen.print(table_of_divergences(done))
+    screen.print(
         f"{done.streams} streams, {done.entries:,} entries in {len(done.regions)} regions, {done.suspected} places"
         f" differed at first, {len(done.divergences)} at last; {done.seconds:.1f} s"
     )
     raise typer.Exit(DIVERGED if done.divergences else 0)
-
-
-def table_of_divergences(done: Audited) -> Table:
-    table = Table("stream", "origin", "seq or group", *done.regions, title="divergences", title_justify="left")
-    for each in done.divergences[:ROWS_SHOWN]:
-        held = [each.held.get(region, "absent") for region in done.regions]
-        table.add_row(each.stream, each.origin, each.group or str(each.seq), *held)
-    if len(done.divergences) > ROWS_SHOWN:
-        table.caption = f"and {len(done.divergences) - ROWS_SHOWN} more"
-    return table
 
 
 @app.command()
@@ -205,6 +203,9 @@ def replay(
     keep_ids: Annotated[
         bool, typer.Option("--keep-ids", help="Entries keep their IDs; not in ID mode strict.")
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also into the cluster that was archived, which gets the entries twice.")
+    ] = False,
     option: Extra = None,
     master: Master = MASTER,
 ) -> None:
@@ -223,6 +224,7 @@ def replay(
         into,
         keep_ids,
         lambda done: console.print(f"{done.rows:,} rows in {done.windows} windows"),
+        force,
     )
     print_summary(done, Replayed)
 
@@ -230,10 +232,11 @@ def replay(
 @app.command()
 def report(
     directory: Annotated[str, typer.Argument(help="The archive.")],
-    chart: Annotated[Path | None, typer.Option(help="Entries per hour as an image: .png, .svg or .pdf.")] = None,
-    table: Annotated[
-        Path | None, typer.Option("--csv", help="All rows as CSV; the terminal shows the largest.")
+    chart: Annotated[
+        Path | None, typer.Option(help="Entries, bytes, lag and conflicts by hour as an image: .png, .svg or .pdf.")
     ] = None,
+    as_csv: AsCsv = "",
+    as_json: AsJson = "",
     master: Master = MASTER,
 ) -> None:
     """Show entries, bytes, lag and conflicts of an archive, by stream, origin and hour."""
@@ -241,36 +244,10 @@ def report(
     from crdtstream.spark.jobs.report import report as run_report
 
     rows = run_report(start_session("crdtstream report", master), directory)
-    console.print(table_of_report(rows))
-    if table:
-        write_csv(rows, table)
+    screen_beside(as_csv, as_json).print(table_of_report(rows))
+    write_report(rows, as_csv, as_json)
     if chart:
         draw(rows, chart)
-
-
-def table_of_report(rows: list[ReportRow]) -> Table:
-    title = f"{sum(row.entries for row in rows):,} entries, {sum(row.size_bytes for row in rows):,} bytes"
-    shown = Table("stream", title=title, title_justify="left")
-    for name in ("origin", "hour"):
-        shown.add_column(name, no_wrap=True)
-    for name in ("entries", "bytes", "lag ms", "at most", "conflicts"):
-        shown.add_column(name, justify="right", overflow="fold")
-    largest = sorted(rows, key=lambda row: -row.entries)[:ROWS_SHOWN]
-    for row in sorted(largest, key=lambda row: (row.stream, row.origin, row.hour)):
-        counts = (row.entries, row.size_bytes, row.lag_ms, row.lag_ms_max, row.conflicts)
-        shown.add_row(row.stream, row.origin, f"{row.hour:%m-%d %H:00}", *(f"{count:,}" for count in counts))
-    if len(rows) > ROWS_SHOWN:
-        shown.caption = f"the largest {ROWS_SHOWN} of {len(rows)} rows"
-    return shown
-
-
-def write_csv(rows: list[ReportRow], target: Path) -> None:
-    from crdtstream.spark.jobs.report import ReportRow
-
-    with target.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [each.name for each in fields(ReportRow)])
-        writer.writeheader()
-        writer.writerows(asdict(row) for row in rows)
 
 
 @app.command()
@@ -310,8 +287,4 @@ def moment(name: str, text: str) -> datetime | None:
 
 
 def print_summary(done: object, kind: type) -> None:
-    table = Table(title="done", title_justify="left", show_header=False)
-    for each in fields(kind):
-        value = getattr(done, each.name)
-        table.add_row(each.name.replace("_", " "), f"{value:,.1f}" if isinstance(value, float) else f"{value:,}")
-    console.print(table)
+    console.print(table_of_summary(done, kind))

@@ -53,6 +53,15 @@ def check_columns(names: list[str], target: Target) -> None:
         raise RowError("rows have neither a column fields nor other columns to use as fields: add one")
 
 
+def check_types(schema: Any) -> None:
+    """Reject columns whose types cannot become fields: a batch of this Arrow schema without rows is encoded."""
+    empty = pa.RecordBatch.from_pylist([], schema=schema)
+    for name in ("stream", "id"):
+        if name in schema.names:
+            octets_of(empty.column(name), name)
+    encode(empty)
+
+
 def messages(batch: Any, target: Target) -> Iterator[bulk_pb2.Rows]:
     """Yield the rows of one batch, in messages of about `MESSAGE_BYTES`."""
     if batch.num_rows == 0:
@@ -210,5 +219,10 @@ def octets_of(column: Array, name: str) -> Array:
     if pa.types.is_binary(kind):
         return column
     if pa.types.is_nested(kind):
-        raise RowError(f"column {name} holds {kind}: only plain columns can be fields")
-    return column.cast(pa.string()).cast(pa.binary())
+        raise RowError(
+            f"column {name} holds {kind}: only plain columns can be fields. Write it as JSON (to_json), or choose parts"
+        )
+    try:
+        return column.cast(pa.string()).cast(pa.binary())
+    except pa.ArrowNotImplementedError:
+        raise RowError(f"column {name} holds {kind}, which has no form as text: cast it before the write") from None

@@ -17,12 +17,13 @@ from typing import Any, Final
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from crdtstream.bulk import bulk_pb2
 from crdtstream.spark.client import Client, client_of
 from crdtstream.spark.options import EXACTLY_ONCE, OptionError, Options
 from crdtstream.spark.regions import BulkError
-from crdtstream.spark.rows import Target, check_columns, messages
+from crdtstream.spark.rows import Target, check_columns, check_types, messages
 
 # Bytes held until the region has answered, so that a call can be repeated.
 CALL_BYTES: Final = 16 << 20
@@ -45,12 +46,13 @@ class Written(WriterCommitMessage):
 class Sink:
     """What both writers share; it is pickled, so it holds no client."""
 
-    def __init__(self, options: Options, names: list[str], overwrite: bool) -> None:
+    def __init__(self, options: Options, schema: Any, overwrite: bool) -> None:
         if overwrite:
             raise OptionError("entries are only added: use mode append (a streaming query: outputMode append)")
         self.options = options
         self.target = Target(options["database"], options["stream"] or "", options["skipLowerIds"])
-        check_columns(names, self.target)
+        check_columns(schema.names, self.target)
+        check_types(to_arrow_schema(schema, timezone="UTC"))
 
     @property
     def client(self) -> Client:
@@ -139,7 +141,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def __init__(self, options: Options, schema: Any, overwrite: bool) -> None:
         options.check_writer(streaming=False)
-        self.sink = Sink(options, schema.names, overwrite)
+        self.sink = Sink(options, schema, overwrite)
         self.named = bool(options["txnAppId"])
         self.application = options["txnAppId"] or f"write-{uuid.uuid4()}"
         self.batch = options["txnVersion"] or 0
@@ -165,7 +167,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: Options, schema: Any, overwrite: bool) -> None:
         options.check_writer(streaming=True)
-        self.sink = Sink(options, schema.names, overwrite)
+        self.sink = Sink(options, schema, overwrite)
         self.application = options["txnAppId"] or ""
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:

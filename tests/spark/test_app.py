@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import redirect_stderr
 from datetime import UTC, datetime, timedelta, timezone
 from io import StringIO
@@ -18,6 +19,7 @@ from typer.testing import CliRunner
 
 from crdtstream.cli import app as main
 from crdtstream.spark import app as jobs
+from crdtstream.spark import output
 from crdtstream.spark.jobs.audit import Audited, Divergence
 from crdtstream.spark.jobs.report import ReportRow
 from crdtstream.spark.options import OptionError
@@ -47,18 +49,77 @@ def test_times_are_utc_unless_they_say_otherwise() -> None:
 
 def test_divergences_are_shown_by_region() -> None:
     one = Divergence("orders", "1.ab", 7, "", {"east": "5-1 C0FFEE"})
-    shown = text(jobs.table_of_divergences(Audited(["east", "west"], {}, divergences=[one] * 50)))
+    shown = text(output.table_of_divergences(Audited(["east", "west"], {}, divergences=[one] * 50)))
     assert "5-1 C0FFEE" in shown and "absent" in shown and "and 10 more" in shown
 
 
 def test_a_report_shows_the_largest_rows_and_writes_all(tmp_path: Path) -> None:
     hour = datetime(2026, 11, 22, 14, tzinfo=UTC)
     rows = [ReportRow(f"s{number}", "1.ab", hour, number, 10, 1, 2, 0) for number in range(1, 51)]
-    shown = text(jobs.table_of_report(rows))
+    shown = text(output.table_of_report(rows))
     assert "1,275 entries, 500 bytes" in shown and "the largest 40 of 50 rows" in shown
     assert "11-22 14:00" in shown
-    jobs.write_csv(rows, tmp_path / "all.csv")
+    output.write_report(rows, str(tmp_path / "all.csv"), str(tmp_path / "all.json"))
     assert len((tmp_path / "all.csv").read_text().splitlines()) == 51
+    assert json.loads((tmp_path / "all.json").read_text())[49] == {
+        "stream": "s50",
+        "origin": "1.ab",
+        "hour": "2026-11-22T14:00:00+00:00",
+        "entries": 50,
+        "size_bytes": 10,
+        "lag_ms": 1,
+        "lag_ms_max": 2,
+        "conflicts": 0,
+    }
+
+
+def test_a_table_without_a_terminal_is_not_cut(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    long = Divergence("s" * 200, "1.1eedd2cf6377f6", 7, "", {"east": "1700000000000-1 " + "C0FFEE" * 20})
+    output.console_of().print(output.table_of_divergences(Audited(["east", "west"], {}, divergences=[long])))
+    shown = capsys.readouterr().out
+    assert long.stream in shown and long.origin in shown and long.held["east"] in shown
+    hour = datetime(2026, 11, 22, 14, tzinfo=UTC)
+    row = ReportRow("s" * 200, "1.1eedd2cf6377f6", hour, 10**12, 10**15, 10**9, 10**9, 10**6)
+    output.console_of().print(output.table_of_report([row]))
+    shown = capsys.readouterr().out
+    for whole in (row.stream, row.origin, "11-22 14:00", "1,000,000,000,000,000", "1,000,000,000"):
+        assert whole in shown
+    monkeypatch.setenv("COLUMNS", "60")
+    output.console_of().print(output.table_of_report([row]))
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 60
+
+
+def test_an_audit_is_written_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = [
+        Divergence("orders", "1.ab", 7, "", {"east": "5-1 C0FFEE"}),
+        Divergence("orders", "1.ab", 0, "g", {"east": "3", "west": "4"}),
+    ]
+    done = Audited(["east", "west"], {"1.ab": 9}, 1, 20, 2, found, 0.5)
+    output.write_audit(done, "-", str(tmp_path / "audit.json"))
+    assert capsys.readouterr().out.splitlines() == [
+        "stream,origin,seq,group,held east,held west",
+        "orders,1.ab,7,,5-1 C0FFEE,",
+        "orders,1.ab,,g,3,4",
+    ]
+    written = json.loads((tmp_path / "audit.json").read_text())
+    assert written["cut"] == {"1.ab": 9} and written["regions"] == ["east", "west"]
+    assert written["divergences"][0]["held"] == {"east": "5-1 C0FFEE"}
+
+
+def test_data_on_standard_output_is_alone_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hour = datetime(2026, 11, 22, 14, tzinfo=UTC)
+    monkeypatch.setattr(jobs, "start_session", lambda _name, _master: None)
+    monkeypatch.setattr("crdtstream.spark.jobs.report.report", lambda *_: [ReportRow("s", "1.ab", hour, 1, 1, 1, 1, 0)])
+    with pytest.raises(SystemExit) as ended:
+        jobs.main(["report", "x", "--json", "-"])
+    assert ended.value.code == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)[0]["stream"] == "s" and "1 entries" in printed.err
 
 
 def test_the_command_line_knows_the_jobs() -> None:

@@ -9,7 +9,23 @@ from typing import Any
 import grpc
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from crdtstream.spark import writer as writer_module
 from crdtstream.spark.options import OptionError
@@ -235,3 +251,62 @@ def test_what_cannot_work_is_refused_before_any_row(regions: Regions) -> None:
         stream_writer(regions, txnVersion=1)
     with pytest.raises(RowError, match="no column stream"):
         BatchWriter(options(regions), StructType([StructField("f", StringType())]), False)
+
+
+NESTED = {
+    "flat array": ("f", ArrayType(StringType()), "column f holds list"),
+    "flat map": ("f", MapType(StringType(), StringType()), "column f holds map"),
+    "flat struct": ("f", StructType([StructField("a", StringType())]), "column f holds struct"),
+    "array of texts as fields": ("fields", ArrayType(StringType()), "column fields has type list"),
+    "struct of three as fields": (
+        "fields",
+        ArrayType(StructType([StructField(name, StringType()) for name in "abc"])),
+        "column fields has type list",
+    ),
+    "map of arrays as fields": ("fields", MapType(StringType(), ArrayType(StringType())), "column fields holds list"),
+    "nested id": ("id", ArrayType(StringType()), "column id holds list"),
+    "nested stream": ("stream", ArrayType(StringType()), "column stream holds list"),
+}
+
+
+@pytest.mark.parametrize(("name", "kind", "text"), NESTED.values(), ids=NESTED)
+def test_a_column_that_cannot_be_a_field_is_refused_when_planned(
+    regions: Regions, name: str, kind: DataType, text: str
+) -> None:
+    schema = StructType([StructField("other", StringType()), StructField(name, kind)])
+    if name == "fields":
+        schema = StructType([StructField(name, kind)])
+    for writer in (BatchWriter, StreamWriter):
+        with pytest.raises(RowError, match=text):
+            writer(options(regions, stream="s"), schema, False)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        StringType(),
+        BinaryType(),
+        MapType(StringType(), LongType()),
+        ArrayType(StructType([StructField("k", StringType()), StructField("v", DoubleType())])),
+    ],
+    ids=str,
+)
+def test_every_form_of_fields_is_planned(regions: Regions, kind: DataType) -> None:
+    BatchWriter(options(regions, stream="s"), StructType([StructField("fields", kind)]), False)
+
+
+PLAIN = [
+    BooleanType(),
+    ByteType(),
+    DateType(),
+    DecimalType(20, 5),
+    DoubleType(),
+    LongType(),
+    TimestampNTZType(),
+    TimestampType(),
+]
+
+
+@pytest.mark.parametrize("kind", PLAIN, ids=str)
+def test_every_plain_column_is_planned(regions: Regions, kind: DataType) -> None:
+    BatchWriter(options(regions, stream="s"), StructType([StructField("f", kind)]), False)

@@ -2,6 +2,9 @@
 
 Entries are written in windows of the archive's time, each when it is due. The region mints new IDs unless the entries
 keep theirs, which requires the ID mode liberal or semi-strict and IDs above the stream's last one.
+
+An archive names the origins of its entries, and a region says which origins it knows: a replay into the cluster that
+was archived would add all entries a second time, and is refused unless it is forced.
 """
 
 from __future__ import annotations
@@ -15,9 +18,16 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from crdtstream.spark.client import client_of
 from crdtstream.spark.jobs.report import read_archive
+from crdtstream.spark.offsets import origin_text
+from crdtstream.spark.options import Options
 
 WINDOW_S = 1.0
+
+
+class OwnArchive(RuntimeError):
+    """The archive is one of the cluster that it would be replayed into."""
 
 
 @dataclass(frozen=True)
@@ -63,13 +73,17 @@ def replay(
     into: str = "",
     keep_ids: bool = False,
     progress: Progress | None = None,
+    force: bool = False,
 ) -> Replayed:
     """Write the selected entries; `speed` 2.0 takes half the time, 0.0 makes no pauses.
 
-    `options` are those of the sink; `into` names one stream for all entries, otherwise each keeps its own.
+    `options` are those of the sink; `into` names one stream for all entries, otherwise each keeps its own. `force`
+    allows the cluster that was archived.
     """
     if speed < 0:
         raise ValueError(f"speed {speed} is below 0: use 1.0 for the archive's own speed, 0 for no pauses")
+    if not force:
+        refuse_own(spark, directory, options)
     columns = ["stream", "fields", *(["id"] if keep_ids else [])]
     # A window covers this much of the archive's time, so that a window is due about every WINDOW_S.
     step_us = int(WINDOW_S * max(speed, 1.0) * 1e6) if speed else 1 << 62
@@ -83,6 +97,21 @@ def replay(
         return _play(entries, columns, counts, options, step_us / 1e6 / (speed or 1.0), progress)
     finally:
         entries.unpersist()
+
+
+def refuse_own(spark: SparkSession, directory: str, options: Mapping[str, str]) -> None:
+    archived = {row["origin"] for row in read_archive(spark, directory).select("origin").distinct().collect()}
+    parsed = Options(options)
+    parsed.need("endpoints")
+    client = client_of(parsed)
+    client.repeat(client.live)
+    shared = sorted(archived.intersection(map(origin_text, client.applied())))
+    if shared:
+        raise OwnArchive(
+            f"{directory} is an archive of the cluster at {', '.join(parsed['endpoints'])}, which knows origin"
+            f" {shared[0]}: a replay would add its entries a second time. Name the endpoints of a test cluster, or use"
+            " --force"
+        )
 
 
 def _play(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -66,36 +67,58 @@ def size() -> Column:
     return f.aggregate("fields", f.lit(0).cast("long"), add).alias("size")
 
 
+@dataclass(frozen=True)
+class Panel:
+    """One diagram of the chart: a number by hour, added up over the rows of a stream, or the largest of them."""
+
+    title: str
+    unit: str
+    of: Callable[[ReportRow], int]
+    largest: bool = False
+
+
+PANELS: Final = (
+    Panel("Entries", "entries an hour", lambda row: row.entries),
+    Panel("Bytes", "bytes an hour", lambda row: row.size_bytes),
+    Panel("Lag", "most ms from ID to archive", lambda row: row.lag_ms_max, largest=True),
+    Panel("Conflicts", "entries an hour", lambda row: row.conflicts),
+)
+
+
 def draw(rows: Sequence[ReportRow], target: Path) -> None:
-    """Draw entries per hour, a line for each of the largest streams; the file name's suffix selects the
-    image format.
+    """Draw entries, bytes, lag and conflicts by hour, a line for each of the largest streams; the file name's suffix
+    selects the image format.
     """
     # Works without a display; imported here because only drawing needs it.
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 4.5), layout="constrained")
-    axes = figure.add_subplot()
-    locator = AutoDateLocator()
-    axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
-    for stream, hours in by_stream(rows).items():
-        axes.plot(list(hours), list(hours.values()), marker="o", markersize=3, label=stream)
-    axes.set(title="Archived entries", ylabel="entries an hour")
-    axes.set_ylim(bottom=0)
-    axes.grid(alpha=0.3)
+    figure = Figure(figsize=(11, 7), layout="constrained")
+    for axes, panel in zip(figure.subplots(2, 2, sharex=True).flat, PANELS, strict=True):
+        locator = AutoDateLocator()
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+        for stream, hours in by_stream(rows, panel).items():
+            axes.plot(list(hours), list(hours.values()), marker="o", markersize=3, label=stream)
+        axes.set(title=panel.title, ylabel=panel.unit)
+        axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.3)
     if rows:
-        axes.legend(fontsize="small")
+        figure.legend(
+            *figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize="small"
+        )
     figure.savefig(target, dpi=120)
 
 
-def by_stream(rows: Sequence[ReportRow]) -> dict[str, dict[datetime, int]]:
-    """Return the entries of each hour for the largest streams by name, and for the rest together."""
+def by_stream(rows: Sequence[ReportRow], panel: Panel = PANELS[0]) -> dict[str, dict[datetime, int]]:
+    """Return a number of each hour for the streams with the most entries by name, and for the rest together."""
     totals: dict[str, int] = defaultdict(int)
     for row in rows:
         totals[row.stream] += row.entries
     drawn = sorted(totals, key=lambda stream: (-totals[stream], stream))[:STREAMS_DRAWN]
     found: dict[str, dict[datetime, int]] = {stream: defaultdict(int) for stream in drawn}
     for row in sorted(rows, key=lambda row: row.hour):
-        found.setdefault(row.stream if row.stream in drawn else REST, defaultdict(int))[row.hour] += row.entries
+        hours = found.setdefault(row.stream if row.stream in drawn else REST, defaultdict(int))
+        before, here = hours[row.hour], panel.of(row)
+        hours[row.hour] = max(before, here) if panel.largest else before + here
     return found

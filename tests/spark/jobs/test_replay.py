@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from crdtstream.spark.jobs.archive import archive
-from crdtstream.spark.jobs.replay import Chosen, replay
+from crdtstream.spark.jobs.replay import Chosen, OwnArchive, replay
 from tests.spark.fake_regions import START_MS, Regions
 from tests.spark.jobs.streams import filled, sink, source
 
@@ -28,7 +28,13 @@ def test_a_part_of_an_archive_is_replayed_in_order(
     filled(regions)
     archive(spark, source(regions), str(tmp_path / "archive"))
     begins = datetime.fromtimestamp((START_MS + 2) / 1000, UTC)
+    before = regions.values("a")
+    with pytest.raises(OwnArchive, match=r"is an archive of the cluster at .*, which knows origin 1\..*use --force"):
+        replay(spark, str(tmp_path / "archive"), sink(regions), Chosen(("a",)), speed=0.0)
+    assert regions.values("a") == before
+    assert replay(spark, str(tmp_path / "archive"), sink(regions), Chosen(("a",)), 0.0, "copy", force=True).rows == 10
     target = Regions(1)
+    target[1].origin += 0x10000 << 8
     try:
         done = replay(spark, str(tmp_path / "archive"), sink(target), Chosen(("a",), begins), speed=2.0, into="again")
     finally:

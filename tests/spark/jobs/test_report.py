@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from crdtstream.spark.jobs.archive import archive
-from crdtstream.spark.jobs.report import REST, STREAMS_DRAWN, ReportRow, by_stream, draw, report
+from crdtstream.spark.jobs.report import PANELS, REST, STREAMS_DRAWN, ReportRow, by_stream, draw, report
 from crdtstream.spark.offsets import origin_text
 from tests.spark.fake_regions import Regions
 from tests.spark.jobs.streams import filled, source
@@ -29,8 +29,8 @@ def test_a_report_counts_by_stream_origin_and_hour(spark: Any, regions: Regions,
     assert all(row.lag_ms_max >= row.lag_ms > 0 for row in rows)
 
 
-def row(stream: str, hour: int, entries: int) -> ReportRow:
-    return ReportRow(stream, "1.ab", datetime(2026, 11, 22, hour, tzinfo=UTC), entries, 0, 0, 0, 0)
+def row(stream: str, hour: int, entries: int, lag_ms_max: int = 0) -> ReportRow:
+    return ReportRow(stream, "1.ab", datetime(2026, 11, 22, hour, tzinfo=UTC), entries, 0, 0, lag_ms_max, 0)
 
 
 def test_the_chart_has_the_largest_streams_and_the_rest(tmp_path: Path) -> None:
@@ -38,7 +38,19 @@ def test_the_chart_has_the_largest_streams_and_the_rest(tmp_path: Path) -> None:
     drawn = by_stream(rows)
     assert next(iter(drawn)) == f"s{STREAMS_DRAWN + 1}" and len(drawn) == STREAMS_DRAWN + 1
     assert sum(drawn[REST].values()) == 1 + 2, "the two smallest"
+    lag = next(panel for panel in PANELS if panel.largest)
+    late = [row("s", 1, 1, lag_ms_max=5), row("s", 1, 1, lag_ms_max=9)]
+    assert list(by_stream(late, lag)["s"].values()) == [9] and list(by_stream(late)["s"].values()) == [2]
     draw(rows, tmp_path / "chart.png")
     assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
     draw([], tmp_path / "empty.svg")
     assert b"<svg" in (tmp_path / "empty.svg").read_bytes()
+
+
+def test_the_chart_has_what_the_report_has(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda figure, *_args, **_named: drawn.append(figure))
+    hour = datetime(2026, 11, 22, 1, tzinfo=UTC)
+    draw([ReportRow("s", "1.ab", hour, 3, 40, 5, 60, 7)], tmp_path / "chart.svg")
+    shown = {axes.get_title(): axes.get_lines()[0].get_ydata().tolist() for axes in drawn[0].axes}
+    assert shown == {"Entries": [3], "Bytes": [40], "Lag": [60], "Conflicts": [7]}
