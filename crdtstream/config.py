@@ -45,14 +45,15 @@ class Limits:
     client_idle_s_max: int = 0
     blocked_clients_max: int = 10_000
     query_bytes_max: int = 1 << 30
-    bulk_bytes_max: int = 512 << 20
+    bulk_bytes_max: int = 160 << 20
     auth_failure_delay_ms: int = 1_000
     arguments_max: int = 1 << 20
     output_bytes_max: int = 256 << 20
     turn_reply_bytes_max: int = 1 << 20
     turn_ms_max: int = 5
     outputs_bytes_max: int = 1 << 30
-    entry_bytes_max: int = 512 << 20
+    entry_bytes_max: int = 128 << 20
+    write_bytes_max: int = 160 << 20
     message_bytes: int = 256 << 10
     message_bytes_max: int = 4 << 20
     window_bytes: int = 32 << 20
@@ -308,6 +309,7 @@ LIMITS_MIN = {
     "message_bytes_max": 1 << 16,
     "window_bytes": 1 << 10,
     "batch_bytes_max": BATCH_BYTES_MIN,
+    "write_bytes_max": BATCH_BYTES_MIN,
     "progress_rows_max": 1 << 10,
     "heartbeat_ms": 1,
     "greeting_timeout_ms": 1,

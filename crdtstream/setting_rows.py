@@ -201,6 +201,11 @@ LIMIT_GROUPS: Groups = (
             row("arguments_max", "Arguments of one request.", NEW_CONNECTIONS),
             row("entry_bytes_max", "Bytes of one entry.", AT_ONCE),
             row(
+                "write_bytes_max",
+                "Bytes that are written as one: an entry and its names, a transaction, a stream that is copied or"
+                " renamed. All others wait meanwhile.",
+            ),
+            row(
                 "output_bytes_max",
                 "Bytes of replies that one client has not read; beyond it the client is closed.",
                 AT_ONCE,

@@ -9,6 +9,7 @@ import pytest
 from crdtstream.config import Limits
 from crdtstream.core.digest import digest_replica
 from crdtstream.core.entry_id import LIBERAL
+from crdtstream.core.room import NAME_SHARE
 from crdtstream.protocols import codec
 from crdtstream.scenarios.reply import ReplyError, read_reply
 from simulations.cluster import Cluster
@@ -278,6 +279,23 @@ def test_the_smallest_bound_counts_beyond_the_next_region() -> None:
     room = cluster.node(1).replica.room
     assert (room.limit, room.region) == (NARROW.batch_bytes_max, 3)
     assert isinstance(run(cluster, b"XADD", b"s", b"*", b"f", BIG), ReplyError)
+
+
+def test_a_region_writes_less_at_once_than_the_others_take() -> None:
+    cluster, closed = pair(replace(WIDE, write_bytes_max=128 * KIB), WIDE)
+    text = run(cluster, b"XADD", b"s", b"*", b"f", BIG)
+    assert isinstance(text, ReplyError)
+    assert "write_bytes_max = 131072 of region 1" in text.text and "raise write_bytes_max there" in text.text
+    assert isinstance(run(cluster, b"XADD", b"s", b"*", b"f", BIG, number=2), str), "region 1 takes what others write"
+    settle(cluster)
+    assert_equal(cluster, closed)
+    assert (cluster.node(1).replica.room.name, cluster.node(2).replica.room.name) == ("write_bytes_max",) * 2
+
+
+def test_an_entry_of_the_largest_default_size_fits_with_its_name() -> None:
+    limits, longest_name = Limits(), Limits().write_bytes_max // NAME_SHARE
+    assert limits.entry_bytes_max + longest_name + KIB <= limits.write_bytes_max
+    assert limits.entry_bytes_max < limits.bulk_bytes_max, "what is larger gets an error that names the limit"
 
 
 def test_a_bound_ends_with_its_region() -> None:

@@ -1,8 +1,8 @@
 """Refuses what the other regions could never take, before anything is written.
 
-Every batch must fit into the smallest `batch_bytes_max` of the cluster (core/room.py). What one command writes as one
-piece is measured here by an upper bound: an entry, a stream that is copied, a transaction. The errors name what is too
-large, the limit and the region that has it, and what to do.
+Every batch must fit into the smallest `batch_bytes_max` of the cluster, and into `write_bytes_max` (core/room.py). What
+one command writes as one piece is measured here by an upper bound: an entry, a stream that is copied, a transaction.
+The errors name what is too large, the limit and the region that has it, and what to do.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from crdtstream.core.sizes import (
 from crdtstream.core.stream import Stream
 from crdtstream.protocols.stream_dump import StreamDump
 
-ADVICE: Final = "or raise batch_bytes_max there and restart that region"
 # For each argument of a command besides its bytes: a range and an interval, or an effect that is deleted or created.
 ARGUMENT_BYTES: Final = 64
 # How often a name, or another argument, may be in the effects of one command.
@@ -39,7 +38,11 @@ Measure = Callable[[Context, int, list[bytes]], int]
 
 def excess(room: Room, what: str, byte_count: int, advice: str) -> str:
     """The text of an error about something that takes too many bytes of a batch."""
-    return f"{what} takes {byte_count} bytes, and no batch may have more than {room.bound()}: {advice}, {ADVICE}"
+    return f"{what} takes {byte_count} bytes, and no batch may have more than {room.bound()}: {advice}, {raising(room)}"
+
+
+def raising(room: Room) -> str:
+    return f"or raise {room.name} there and restart that region"
 
 
 def require_room(context: Context, what: str, byte_count: int, advice: str) -> None:
@@ -60,7 +63,7 @@ def require_name(context: Context, what: str, name: bytes) -> None:
     if len(name) > room.name_bytes_max:
         raise CommandError(
             f"ERR the name of the {what} has {len(name)} bytes, more than {room.name_bytes_max}, a share of"
-            f" {room.bound()}: use a shorter name, {ADVICE}"
+            f" {room.bound()}: use a shorter name, {raising(room)}"
         )
 
 

@@ -1,8 +1,10 @@
 """The room of the open batch: how much was prepared since it was begun, and how much fits into it.
 
 A batch is applied as a whole, so every member must be able to take it: `limit` is the smallest `batch_bytes_max` of the
-regions of the cluster, and `region` is the one that has it. What was prepared is counted by upper bounds of its encoded
-size (core/sizes.py), so a batch that is within the room when it is counted is within the limit when it is encoded.
+regions of the cluster, and `region` is the one that has it. A region does nothing else while it writes a batch, or
+applies one, so `write_bytes_max` may be less; `name` says which of the two limits it is. What was prepared is counted
+by upper bounds of its encoded size (core/sizes.py), so a batch that is within the room when it is counted is within the
+limit when it is encoded.
 
 A batch ends early: `ease`, which is called between commands and between the parts of a large one, ends it once it has
 `cut_bytes`. A command that is one piece asks for room before it changes anything (`make_room`), and is refused if there
@@ -23,6 +25,9 @@ BATCH_BYTES_MIN: Final = 64 << 10
 # A batch ends early at this size, whatever the limit: a larger one is applied later and holds up others.
 CUT_BYTES_MAX: Final = 4 << 20
 NAME_SHARE: Final = 8
+# The limits that may bound a batch.
+BATCH_LIMIT: Final = "batch_bytes_max"
+WRITE_LIMIT: Final = "write_bytes_max"
 # Of the header of a batch, and of each origin in its context.
 HEADER_BYTES: Final = 256
 CONTEXT_ROW_BYTES: Final = 16
@@ -40,6 +45,7 @@ class Room:
         "cut_bytes",
         "cutter",
         "limit",
+        "name",
         "name_bytes_max",
         "open_bytes",
         "region",
@@ -52,13 +58,16 @@ class Room:
         self.whole = False
         self.cutter: Callable[[], None] = cut_nothing
         self.limit = 0
+        self.name = BATCH_LIMIT
         self.region = 0
         self.bytes_max = self.cut_bytes = self.small_bytes = self.name_bytes_max = 0
         self.fit(BATCH_BYTES_MAX, 0, 0)
 
-    def fit(self, limit: int, region: int, origins: int) -> None:
-        """From now on batches have at most `limit` bytes, because of this region; `origins` may be in a context."""
-        self.limit, self.region = limit, region
+    def fit(self, limit: int, region: int, origins: int, name: str = BATCH_LIMIT) -> None:
+        """From now on batches have at most `limit` bytes, because of this region, whose limit has this name; `origins`
+        may be in a context.
+        """
+        self.limit, self.region, self.name = limit, region, name
         reserved = HEADER_BYTES + CONTEXT_ROW_BYTES * origins
         self.bytes_max = max(min(limit, BATCH_BYTES_MAX) - reserved, BATCH_BYTES_MIN // 2)
         self.cut_bytes = min(self.bytes_max // 2, CUT_BYTES_MAX)
@@ -78,7 +87,7 @@ class Room:
 
     def bound(self) -> str:
         """The limit for people: its name, its value and the region that has it."""
-        return f"batch_bytes_max = {self.limit} of region {self.region}" if self.region else f"{self.limit} bytes"
+        return f"{self.name} = {self.limit} of region {self.region}" if self.region else f"{self.limit} bytes"
 
     def check(self) -> None:
         assert self.open_bytes >= 0, "less than nothing is prepared"

@@ -2,7 +2,7 @@
 
 The bounds of one link come with its Hello: no message, batch or window of the sender is larger than what the receiver
 takes. The bound of a batch concerns every region, because batches are relayed: it travels with the births of origins,
-and each region writes no batch that is larger than the smallest one of the cluster.
+and each region writes no batch that is larger than the smallest one of the cluster, or than its own `write_bytes_max`.
 
 A region of the release before tells nothing; it counts with the defaults that it has. Of several origins of one region
 the newest counts: limits change at a start only.
@@ -15,6 +15,7 @@ from typing import Final
 from crdtstream.config import Limits
 from crdtstream.core.causality import region_of
 from crdtstream.core.replica import Replica
+from crdtstream.core.room import BATCH_LIMIT, WRITE_LIMIT
 from crdtstream.replication import wire_pb2 as wire
 
 # What the release before takes by default.
@@ -52,11 +53,12 @@ def own_bounds(limits: Limits) -> wire.Bounds:
 class BatchBounds:
     """The `batch_bytes_max` of each origin that told it."""
 
-    __slots__ = ("_own", "_region", "_replica", "told")
+    __slots__ = ("_own", "_region", "_replica", "_write", "told")
 
-    def __init__(self, region: int, own: int, replica: Replica) -> None:
+    def __init__(self, region: int, limits: Limits, replica: Replica) -> None:
         self._region = region
-        self._own = own
+        self._own = limits.batch_bytes_max
+        self._write = limits.write_bytes_max
         self._replica = replica
         self.told: dict[int, int] = {}
 
@@ -75,7 +77,10 @@ class BatchBounds:
         """Bound the batches of this region by the smallest limit of those origins, given with their counts."""
         self.told = {slot: limit for slot, limit in self.told.items() if slot in counts}
         limit, region = self.smallest(counts)
-        self._replica.room.fit(limit, region, self._replica.applied.vector.slot_count() + ORIGINS_MORE)
+        name = BATCH_LIMIT if limit <= self._write else WRITE_LIMIT
+        if name == WRITE_LIMIT:
+            limit, region = self._write, self._region
+        self._replica.room.fit(limit, region, self._replica.applied.vector.slot_count() + ORIGINS_MORE, name)
 
     def smallest(self, counts: dict[int, int]) -> tuple[int, int]:
         """The smallest limit, and the region that has it."""

@@ -67,7 +67,7 @@ class Birth:
         self.founders: dict[int, None] = {}
         self.founding = Founding()
         self.changes = 0
-        self.bounds = BatchBounds(config.region, config.limits.batch_bytes_max, replica)
+        self.bounds = BatchBounds(config.region, config.limits, replica)
 
     @property
     def origin(self) -> int:
