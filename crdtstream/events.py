@@ -61,6 +61,13 @@ START = (
     Event("founded", INFO, "The regions of a new cluster have met.", "origin"),
     Event("admitted", INFO, "Another region has admitted this one: it creates groups.", "origin", "by"),
     Event("evicted", WARNING, "The origin of this region was evicted; another follows.", "origin", "goes_on_as"),
+    Event("waiting", INFO, "Clients get `-LOADING`, and why.", "detail"),
+    Event(
+        "region-number-shared",
+        WARNING,
+        "Processes have one region number, and more than one gives signs of life. Repeated once a minute.",
+        "detail",
+    ),
     Event("ready", INFO, "This origin may serve.", "origin"),
     Event("leave", INFO, "This region leaves the cluster, or goes on.", "detail"),
     Event("serving", INFO, "Clients are served.", "redis", "redis_tls", "replication", "bulk", "oci", "http"),

@@ -416,7 +416,7 @@ class Node:
         elif self.replica.keyspace.collection.waiting:
             # Only an admitted origin may forget tombstones, so ask for the admission.
             self.membership.want()
-        self.neighbours.observe(now_ms)
+        self.neighbours.tick(now_ms)
 
     def _forget_stable(self, now_ms: int) -> None:
         stable = self.exchange.stable()

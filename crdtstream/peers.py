@@ -8,6 +8,7 @@ from crdtstream.core.causality import VersionVector, region_of
 from crdtstream.replication.exchange import Exchange
 from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.membership.contacts import LINKED, Contact, Contacts
+from crdtstream.replication.membership.lookout import Lookout
 from crdtstream.replication.session import Session
 from crdtstream.replication.view import View
 
@@ -20,12 +21,17 @@ EVICTED = "its region was evicted, so remove this address from the peers"
 class Neighbours:
     """What commands are told of other regions, each time from the exchange, the births and the contacts."""
 
-    __slots__ = ("_birth", "_exchange", "contacts")
+    __slots__ = ("_birth", "_exchange", "_lookout", "contacts")
 
     def __init__(self, exchange: Exchange, birth: Birth, contacts: Contacts) -> None:
         self._exchange = exchange
         self._birth = birth
         self.contacts = contacts
+        self._lookout = Lookout(exchange, birth)
+
+    def tick(self, now_ms: int) -> None:
+        self.observe(now_ms)
+        self._lookout.tick(now_ms)
 
     def observe(self, now_ms: int) -> None:
         """Note since when regions are linked, or not."""

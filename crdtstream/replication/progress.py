@@ -139,6 +139,10 @@ class ProgressTable:
         signs = [(member.sign_ms, slot) for slot, member in self._members.items() if region_of(slot) == region]
         return max([(at, slot) for at, slot in signs if at > since_ms and slot != but], default=(0, 0))[1]
 
+    def heard_after(self, since_ms: int) -> list[int]:
+        """Return the origins with a sign of life after `since_ms`, ascending."""
+        return sorted([slot for slot, member in self._members.items() if member.sign_ms > since_ms])
+
     def listen(self, now_ms: int, heartbeat_ms: int) -> int:
         """Note that this region listens now; returns for how long it did not, beyond one heartbeat. Signs of life count
         as received that much later. The one heartbeat counts as silence of the others, so that a region that never
