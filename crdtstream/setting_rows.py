@@ -228,7 +228,11 @@ LIMIT_GROUPS: Groups = (
     (
         "Memory",
         (
-            row("memory_bytes_max", "Resident memory beyond which writes are refused; 0 for no bound.", AT_ONCE),
+            row(
+                "memory_bytes_max",
+                "Resident memory beyond which writes are refused, and batches of peers wait; 0 for no bound.",
+                AT_ONCE,
+            ),
             row(
                 "merged_ranges_bytes_max",
                 "Memory for ranges of streams with several writing regions, kept as they were read.",
@@ -322,7 +326,7 @@ LIMIT_GROUPS: Groups = (
             row("window_bytes", "Bytes that a peer is sent ahead of what it has confirmed."),
             row(
                 "inbox_bytes_max",
-                "Bytes of batches that wait for others; beyond it the link that brought most is closed.",
+                "Bytes of batches that wait for others; of more, those of one peer are asked for again.",
             ),
             row("batch_bytes_max", "Bytes of one batch, however many messages it takes."),
             row("progress_rows_max", "Rows of progress that a peer may tell."),

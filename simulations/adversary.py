@@ -16,7 +16,8 @@
     put-back          a process is killed, and starts on a copy of its directory that was made some time before
 
 Faults come in clusters: some follow the previous one within milliseconds. A restarted process may have another fsync
-policy. In some worlds every link flaps: it is lost after a few messages (`flapping`). A region may be late (`join`):
+policy. In some worlds every link flaps: it is lost after a few messages (`flapping`); in some, memory fills
+(`short_memory`). A region may be late (`join`):
 the others begin without it. And a second process may have the number of the first region (`twin`), on a copy of its
 disk or on an empty one.
 """
@@ -37,6 +38,7 @@ from simulations.history import Violation
 from simulations.machine import Machine
 from simulations.network import Stop, Watcher
 from simulations.settings import COPY, FAULTS_OF_LINKS, Settings
+from simulations.short_memory import MEMORY_ODDS, ShortMemory
 from simulations.world import World
 
 SKEWS_MS = (0, -5_000, 5_000, -(2**33), 2**32, 2**53, 2**60)
@@ -56,6 +58,9 @@ def draw_world(
     flaps = Random(f"flapping {seed}")
     if flaps.random() < FLAPPING_ODDS and world.settings.faults:
         world.watch(Flapping(world, flaps))
+    memory = Random(f"memory {seed}")
+    if memory.random() < MEMORY_ODDS and world.settings.faults and not world.settings.twin:
+        world.memory = ShortMemory(world, memory)
     return world
 
 

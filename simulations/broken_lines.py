@@ -145,8 +145,8 @@ MUTATIONS = (
     Mutation(
         "no gate for dependencies",
         "replication/inbox.py",
-        "if vector.admits(slot, header.first, header.context):",
-        "if header.first == vector.get(slot) + 1:",
+        "if vector.admits(slot, header.first, header.context) and",
+        "if header.first == vector.get(slot) + 1 and",
         "crash",
     ),
     Mutation(
@@ -415,10 +415,9 @@ MUTATIONS = (
     ),
     Mutation(
         "the tail of an evicted origin is dropped",
-        "replication/exchange.py",
-        "        name, own = self._settings.config.name, self._applied\n",
-        "        if self._applied.members.is_evicted(header.slot):\n            return\n"
-        "        name, own = self._settings.config.name, self._applied\n",
+        "replication/arrivals.py",
+        "        own = self._applied\n",
+        "        own = self._applied\n        if own.members.is_evicted(header.slot):\n            return True\n",
         "convergence",
     ),
     Mutation(
@@ -437,7 +436,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a batch whose context is forgotten is dropped",
-        "replication/exchange.py",
+        "replication/arrivals.py",
         "            self._need_state(header, links)\n",
         "            pass\n",
         "convergence",

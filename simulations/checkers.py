@@ -24,6 +24,7 @@ from simulations.partition_checkers import (
     OneSequence,
     SilentOwner,
 )
+from simulations.room_checkers import WaitsForRoom
 from simulations.state_checkers import (
     AuditsAgree,
     Convergence,
@@ -49,6 +50,7 @@ def all_checkers() -> list[Checker]:
         ForgetsOnlyStable(),
         ResumesFromLog(),
         PartsGoOn(),
+        WaitsForRoom(),
         NoResurrection(),
         ExpiresInTime(),
         AcknowledgedOnly(),

@@ -85,6 +85,8 @@ class Machine:
         self.sync_interval_ms = sync_interval_ms
         self.sync_policy = False
         self.sync_planned = False
+        # What this region may use of memory for what it holds; None for as much as it likes.
+        self.memory_bytes_max: int | None = None
         self.vouched = 0
         self.flipped: set[str] = set()
         self.copied: SimulatedDisk | None = None
@@ -235,10 +237,26 @@ class Machine:
     # The disk
 
     def look_for_room(self) -> None:
-        """Check for disk space, as the runtime does before each turn."""
+        """Check for disk space and for memory, as the runtime does before each turn."""
+        if self.memory_bytes_max is not None or self.node.context.standing.memory_short:
+            self.measure()
         room = self.log.has_room(ROOM_BYTES)
         if room != self.node.context.standing.writable:
             self.node.writable(room)
+
+    def measure(self) -> None:
+        """Let the node compare what it uses with its limit."""
+        above = 0 if self.memory_bytes_max is None else self.used_bytes() - self.memory_bytes_max
+        self.node.observe(self.config.limits.memory_bytes_max + above, 0.0, 0.0)
+
+    def used_bytes(self) -> int:
+        """The memory of entries, and of what came from peers and waits."""
+        exchange = self.node.exchange
+        streams = [stream for _, stream in self.node.replica.keyspace.streams()]
+        entries = sum(tree.byte_count for stream in streams for tree in stream.trees.values())
+        staging = exchange.fetching.staging
+        staged = 0 if staging is None else staging.byte_count
+        return entries + exchange.arrivals.inbox.held_bytes + exchange.fetching.waiting_bytes + staged
 
     def lose_disk(self) -> None:
         self.disk = SimulatedDisk()

@@ -22,6 +22,7 @@ from typing import Any
 from simulations.adversary import draw_world
 from simulations.broken_lines import MUTATIONS, Mutation
 from simulations.broken_partitions import PARTITIONED
+from simulations.broken_rooms import ROOMS
 from simulations.checkers import all_checkers, run_checked
 from simulations.history import Violation
 from simulations.settings import Settings, draw_settings
@@ -41,7 +42,7 @@ class Catch:
     text: str
 
 
-ALL = (*MUTATIONS, *PARTITIONED)
+ALL = (*MUTATIONS, *PARTITIONED, *ROOMS)
 NOTHING = Catch(0, "", 0, "")
 NO_FOCUS: Mapping[str, Any] = MappingProxyType({})
 

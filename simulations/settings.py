@@ -112,6 +112,7 @@ def draw_limits(rng: Random, log_retention_bytes: int = 0) -> Limits:
         expiry_takeover_ms=500,
         log_retention_bytes=log_retention_bytes,
         transfer_keep_ms=rng.choice([300, 60_000]),
+        memory_bytes_max=1 << 40,
     )
 
 

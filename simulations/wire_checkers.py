@@ -135,7 +135,9 @@ class ResumesFromLog(Checker):
 
 
 class PartsGoOn(Checker):
-    """Of a batch in parts, nothing is sent again to a peer whose process had it when it greeted."""
+    """Of a batch in parts, nothing is sent again to a peer whose process had it when it greeted, unless it asks for all
+    that its vector lacks (`Links.restart`).
+    """
 
     name = "parts"
 
@@ -159,7 +161,7 @@ class PartsGoOn(Checker):
             peer = connection.other(sender)
             held = self._greeted.get((connection.number, peer), {}).get(message.part.batch.SerializeToString(), 0)
             begins = message.part.offset_bytes
-            if begins < held < message.part.batch.size_bytes:
+            if begins < held < message.part.batch.size_bytes and not message.part.restart:
                 self.fail(f"{sender} sends byte {begins} of a batch to {peer}, which has {held} bytes of it")
 
 

@@ -62,6 +62,18 @@ class Faults(Protocol):
     def heal_everything(self) -> None: ...
 
 
+class Memories(Protocol):
+    """What a world knows of those who take memory from its regions (`short_memory`)."""
+
+    def begin(self) -> None: ...
+
+    def keep_short(self) -> None: ...
+
+    def has_gone_out(self) -> bool: ...
+
+    def give_back(self) -> None: ...
+
+
 class World(Network):
     """A run; `run` raises Violation when an invariant does not hold. `adversary.draw_world` makes one from its seed."""
 
@@ -103,6 +115,7 @@ class World(Network):
         self.machines = {number: self._machine(number) for number in range(1, self.settings.regions + 1)}
         if self.settings.twin:
             self._add_twin(self.settings.regions + 1)
+        self.memory: Memories | None = None
         self._expected: dict[Key, Expected] | None = None
         self._clients: Partitioned | None = None
         if self.settings.partitioned:
@@ -155,11 +168,17 @@ class World(Network):
         for pair in self.pairs:
             self.plan_dial(pair)
         self.adversary.begin()
+        if self.memory is not None:
+            self.memory.begin()
         if self._clients is not None:
             self._clients.begin()
         end_ms = START_MS + self.settings.duration_ms
         self.run_until(lambda: self.now_ms >= end_ms, end_ms + QUIET_BOUND_MS)
         self.adversary.heal_everything()
+        if self.memory is not None:
+            self.memory.keep_short()
+            self.run_until(self.memory.has_gone_out, self.now_ms + QUIET_BOUND_MS)
+            self.memory.give_back()
         self.run_until(self.quiet, self.now_ms + QUIET_BOUND_MS)
         self.note(f"quiet, {self.statistics} wire {self.wire_checksum:08x}")
 
