@@ -134,8 +134,17 @@ PARTITIONED = (
     Mutation(
         "messages are numbered again although a region does not know the epoch",
         "partitions/renumbering.py",
-        "        return slot in self._heard and replica.applied.vector.contains(slot, self._heard[slot])\n",
+        "        return slot in self._heard and replica.applied.vector.descends(self._heard[slot])\n",
         "        return True\n",
+        "order by key",
+        alone=True,
+        focus=DIVIDED,
+    ),
+    Mutation(
+        "an epoch is forgotten of which another region has messages",
+        "partitions/streams.py",
+        " and served.is_agreed(self._began_ms, self._links.progress):\n",
+        ":\n",
         "order by key",
         alone=True,
         focus=DIVIDED,

@@ -2,8 +2,9 @@
 
 A home that has not heard of a higher epoch may hold messages for stale that have their place in the line of that epoch.
 If it numbered them again it would take them out of there, and they would move although nobody had to move them. So it
-waits until every region that lives has its epoch, and until it has what these regions had done before: had one of them
-raised a higher epoch, then it is no home any more. A region that is silent for `ALIVE_MS` is not waited for.
+waits until every region that lives has its epoch, and until it has what these regions had before: had one of them known
+a higher epoch, then it is no home any more. A region that is silent for `ALIVE_MS` is not waited for. For the same
+reason only then an epoch is forgotten of which nothing is left here: elsewhere there may be something.
 
 As many messages are numbered again in one turn as its batch and its clients can bear.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.core.causality import Dot, region_of
+from crdtstream.core.causality import Dot, VersionVector, region_of
 from crdtstream.core.replica import Replica
 from crdtstream.partitions.partition import Partition
 from crdtstream.replication.progress import ProgressTable
@@ -24,23 +25,24 @@ BYTES_MAX: Final = 2 << 20
 
 
 class Agreement:
-    """Whether the regions that live know of one epoch. `heard`: the own effects of each of them when it did."""
+    """Whether the regions that live know of one epoch. `heard`: what each of them had applied when it did."""
 
     __slots__ = ("_dot", "_heard")
 
     def __init__(self) -> None:
         self._dot: Dot = (0, 0)
-        self._heard: dict[int, int] = {}
+        self._heard: dict[int, VersionVector] = {}
 
     def reached(self, dot: Dot, began_ms: int, replica: Replica, progress: ProgressTable) -> bool:
-        """True if all have this dot, the effect that raised the epoch, and their effects from before that are here.
-        This process began at `began_ms`: of a region that it has not heard since, it does not know whether it lives.
+        """True if all have this dot, the effect that raised the epoch, and all that they had before that is here.
+        This process began at `began_ms`, 0 before its first tick: of a region that it has not heard since, it does not
+        know whether it lives.
         """
         if dot != self._dot:
             self._dot, self._heard = dot, {}
         now_ms, region = replica.keyspace.now_ms, region_of(replica.applied.slot)
         speakers = [slot for slot in progress.speakers(now_ms - ALIVE_MS) if region_of(slot) != region]
-        if now_ms - began_ms < ALIVE_MS:
+        if not began_ms or now_ms - began_ms < ALIVE_MS:
             known = {region_of(slot) for slot in replica.applied.members.joined()} - {region}
             if not known <= {region_of(slot) for slot in speakers}:
                 return False
@@ -48,8 +50,8 @@ class Agreement:
 
     def _has_agreed(self, slot: int, replica: Replica, progress: ProgressTable) -> bool:
         if slot not in self._heard and progress.applied_count(slot, self._dot[0]) >= self._dot[1]:
-            self._heard[slot] = progress.applied_count(slot, slot)
-        return slot in self._heard and replica.applied.vector.contains(slot, self._heard[slot])
+            self._heard[slot] = progress.applied_of(slot)
+        return slot in self._heard and replica.applied.vector.descends(self._heard[slot])
 
 
 class Share:

@@ -33,9 +33,13 @@ class Served:
         """False if a change of the line has left messages that are to be numbered again."""
         return self.placed.get(partition.number) is self.state.epochs or not partition.has_unplaced()
 
+    def is_agreed(self, began_ms: int, progress: ProgressTable) -> bool:
+        """True if every region that lives knows the current epoch: see renumbering.py."""
+        return self._agreement.reached(self.state.epoch_dot(), began_ms, self._replica, progress)
+
     def renumber(self, partition: Partition, share: Share, began_ms: int, progress: ProgressTable) -> bool:
         """Number stale messages of this partition again; false if some are left for later turns."""
-        if not self._agreement.reached(self.state.epoch_dot(), began_ms, self._replica, progress):
+        if not self.is_agreed(began_ms, progress):
             return False
         finished = share.renumber(partition)
         while not finished and not share.is_spent():

@@ -446,7 +446,8 @@ class PartitionedStreams:
             partition.trim_older(now_ms + self.ahead.ms - retention_ms)
         if state.is_numbering():
             served.coordinator.drop_unused(retention_ms)
-            state.forget_epochs()
+            if len(state.epochs.rows) > 1 and served.is_agreed(self._began_ms, self._links.progress):
+                state.forget_epochs()
 
     def _renumber(self, served: Served, number: int, share: Share) -> bool:
         """Number the stale messages of this partition again; false if some have to wait. What another process of this

@@ -22,6 +22,7 @@ class Table:
     def __init__(self, now_ms: int = 10 * ALIVE_MS) -> None:
         self.replica = Replica(OWN)
         self.replica.keyspace.now_ms = now_ms
+        self.replica.applied.vector.advance(*DOT)
         self.progress = ProgressTable()
         self.agreement = Agreement()
         self.lives = 0
@@ -33,7 +34,7 @@ class Table:
         now_ms = self.replica.keyspace.now_ms - since_ms
         assert self.progress.hear_row((slot, VersionVector(), vector, self.lives), 100, now_ms)
 
-    def reached(self, began_ms: int = 0) -> bool:
+    def reached(self, began_ms: int = 1) -> bool:
         return self.agreement.reached(DOT, began_ms, self.replica, self.progress)
 
 
@@ -76,7 +77,7 @@ def test_a_process_that_has_just_begun_waits_for_the_regions_that_it_knows() -> 
     table.replica.applied.members.apply_joined((TWO, 1), TWO)
     table.replica.applied.members.apply_joined((TWO, 2), OWN)
     began_ms = table.replica.keyspace.now_ms - 1
-    assert not table.reached(began_ms)
+    assert not table.reached(began_ms) and not table.reached(0), "nor before the first tick"
     table.hear(TWO, r1=9)
     assert table.reached(began_ms)
     alone = Table()
@@ -88,7 +89,7 @@ def test_another_epoch_is_agreed_on_anew() -> None:
     table = Table()
     table.hear(TWO, r1=9)
     assert table.reached()
-    assert not table.agreement.reached((1, 10), 0, table.replica, table.progress)
+    assert not table.agreement.reached((1, 10), 1, table.replica, table.progress)
 
 
 def test_a_turn_takes_its_share() -> None:
