@@ -106,7 +106,7 @@ PARTITIONED = (
     ),
     Mutation(
         "a put is forwarded while messages here are to be numbered again",
-        "partitions/streams.py",
+        "partitions/order.py",
         " or one.has_unplaced() for one in partitions",
         " for one in partitions",
         "order by key",

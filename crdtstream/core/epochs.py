@@ -12,8 +12,8 @@ Of one partition, the line makes *segments* `[start, end)` that follow each othe
 tree, and the IDs of a tree ascend whatever happens to its origin.
 
 The first epochs of a line are forgotten when nothing of them is left. Offsets under an epoch that is not known are
-valid up to the first offset that is. A home forgets an epoch once the regions that live have nothing of it. One that was
-silent may come back with messages of it; they count no more then, and are numbered again.
+valid up to the first offset that is. A home forgets an epoch once the regions that live have nothing of it. One that
+was silent may come back with messages of it; they count no more then, and are numbered again.
 
 Reference: the epochs of a Kafka partition's leaders (KIP-101), here without the consensus that elects them.
 """

@@ -11,16 +11,20 @@ import base64
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from crdtstream.oci.errors import invalid
+from crdtstream.oci.errors import invalid, unavailable
 from crdtstream.partitions.values import Bookmark, Epoch
 
 LIFETIME_MS: Final = 5 * 60 * 1000
 SEAL_BYTES: Final = hashlib.sha256().digest_size
 GARBLED: Final = "the cursor is not one of this cluster's, or it was changed: create a new one"
+UNREADY: Final = (
+    "the cursor was made by a region that cannot be reached, and this region cannot check it yet: try again, or create"
+    " a new one"
+)
 EXPIRED: Final = "the cursor has expired, 5 minutes after it was issued: create a new one"
 
 
@@ -61,12 +65,16 @@ def seal(cursor: Cursor, expires_ms: int, secret_id: str, secret: bytes) -> str:
     return f"{encoded(payload)}.{encoded(seal_of(payload, secret))}"
 
 
-def unseal(text: str, secrets: Mapping[str, bytes], now_ms: int) -> Cursor:
-    """Raises OciError; an unsealed payload is ours, so its fields are not doubted."""
+def unseal(text: str, secrets: Mapping[str, bytes], now_ms: int, misses_regions: Callable[[], bool] = bool) -> Cursor:
+    """Raises OciError; an unsealed payload is ours, so its fields are not doubted. While a region is away, it may have
+    made a secret that is not known here.
+    """
     payload_text, _, seal_text = text.partition(".")
     try:
         payload, given = decoded(payload_text), decoded(seal_text)
         fields: dict[str, Any] = json.loads(payload)
+        if fields["secret"] not in secrets and now_ms < fields["expiration"] and misses_regions():
+            raise unavailable(UNREADY)
         secret = secrets[fields["secret"]]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise invalid(GARBLED) from error

@@ -47,6 +47,14 @@ class Engine(Protocol):
     def settle(self, stream_id: str, partition: int, next_offset: int, epoch: Epoch) -> int:
         """A next offset of an older epoch, as far as it still holds."""
 
+    async def locate(self, stream_id: str, partition: int, offset: int) -> Epoch | None:
+        """Under which epoch an offset holds that is not here, because this region lags or another home has taken over
+        since; None if nobody has it.
+        """
+
+    def misses_regions(self) -> bool:
+        """True if a region is a member and not linked: it may have what is not known here."""
+
     async def read(
         self, stream_id: str, partition: int, first: int, epoch: Epoch, count_max: int, bytes_max: int
     ) -> tuple[list[Message], Epoch]:

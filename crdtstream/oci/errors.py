@@ -64,6 +64,11 @@ def too_many(message: str) -> OciError:
     return OciError(429, TOO_MANY_CODE, message)
 
 
+def unavailable(message: str) -> OciError:
+    """The SDK tries again."""
+    return OciError(503, UNAVAILABLE_CODE, message)
+
+
 def internal(kind: str) -> OciError:
     return OciError(500, "InternalServerError", f"internal error: {kind}; see the log of this region")
 

@@ -82,7 +82,8 @@ class Gateway:
     def opened(self, text: str) -> Cursor:
         """Raises OciError."""
         try:
-            return unseal(text, self.engine.documents(SECRET_KIND), self.clock.now_ms())
+            secrets = self.engine.documents(SECRET_KIND)
+            return unseal(text, secrets, self.clock.now_ms(), self.engine.misses_regions)
         except OciError:
             self.usage.cursors_refused += 1
             raise

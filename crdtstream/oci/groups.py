@@ -15,7 +15,7 @@ from crdtstream.oci.cursors import GroupCursor
 from crdtstream.oci.errors import invalid, missing, too_many
 from crdtstream.oci.gateway import Gateway
 from crdtstream.oci.limits import GET_BYTES_MAX, GET_MESSAGES_MAX, GETS_PER_S
-from crdtstream.oci.messages import get_partition, message_of, messages_reply, time_given
+from crdtstream.oci.messages import get_partition, message_of, messages_reply, moved_headers, time_given
 from crdtstream.oci.models import (
     CreateGroupCursorDetails,
     CursorValue,
@@ -24,7 +24,7 @@ from crdtstream.oci.models import (
     UpdateGroupDetails,
 )
 from crdtstream.oci.times import rfc3339
-from crdtstream.partitions.values import AT_TIME, LATEST, STARTS, Polled, Reservation
+from crdtstream.partitions.values import AT_TIME, LATEST, STARTS, Bookmark, Polled, Reservation
 
 TIMEOUT_MS: Final = 30_000
 TIMEOUT_MS_MAX: Final = 300_000
@@ -103,7 +103,17 @@ async def get_group_messages(gateway: Gateway, cursor: GroupCursor, name: str, l
     turn = read[-1][0] + 1 if read else cursor.turn
     after = replace(cursor, bookmark=bookmark, turn=turn, commit_read=bool(bookmark.offsets))
     messages = [message_of(name, partition, message) for partition, message in read]
-    return messages_reply(gateway, messages, await gateway.sealed(after))
+    headers = moved_headers(bookmark.epoch, moved_back(cursor.bookmark, bookmark, polled))
+    return messages_reply(gateway, messages, await gateway.sealed(after), headers)
+
+
+def moved_back(before: Bookmark, after: Bookmark, polled: Polled) -> dict[int, int]:
+    """The partitions that are read again from these offsets on, because the home has changed since the last read."""
+    if before.epoch == after.epoch:
+        return {}
+    return {
+        at: polled.positions[at] for at, read in before.offsets.items() if polled.positions.get(at, read + 1) <= read
+    }
 
 
 def allowed(gateway: Gateway, cursor: GroupCursor, polled: Polled) -> list[int]:

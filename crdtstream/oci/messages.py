@@ -8,12 +8,22 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+from collections.abc import Mapping
 from typing import Final
 
+from crdtstream.core.causality import origin_name
 from crdtstream.core.epochs import Epoch
 from crdtstream.oci.calls import Call, Reply, model_reply
 from crdtstream.oci.cursors import PartitionCursor
-from crdtstream.oci.errors import TOO_MANY_CODE, UNAVAILABLE_CODE, invalid, missing, too_many, unknown
+from crdtstream.oci.errors import (
+    TOO_MANY_CODE,
+    UNAVAILABLE_CODE,
+    OciError,
+    invalid,
+    missing,
+    too_many,
+    unknown,
+)
 from crdtstream.oci.gateway import Gateway
 from crdtstream.oci.limits import (
     GET_BYTES_MAX,
@@ -39,6 +49,9 @@ from crdtstream.partitions.values import NewMessage, Refused, Stamp
 
 NULL_KEY_BYTES: Final = 16
 NEXT_CURSOR: Final = "opc-next-cursor"
+# Not of the service's: no SDK needs them.
+EPOCH: Final = "crdtstream-epoch"
+MOVED_BACK: Final = "crdtstream-moved-back"
 AT_OFFSET: Final = "AT_OFFSET"
 AFTER_OFFSET: Final = "AFTER_OFFSET"
 CURSOR_TYPES: Final = (AFTER_OFFSET, AT_OFFSET, values.AT_TIME, values.LATEST, values.TRIM_HORIZON)
@@ -64,7 +77,8 @@ async def put_messages(gateway: Gateway, call: Call) -> Reply:
         results.update(zip(accepted, stored, strict=True))
     ordered = [results[at] for at in range(len(messages))]
     gateway.usage.note_put(one.error for one in ordered)
-    return model_reply(PutMessagesResult(failures=sum(1 for one in ordered if one.error), entries=ordered))
+    result = PutMessagesResult(failures=sum(1 for one in ordered if one.error), entries=ordered)
+    return model_reply(result, **epoch_headers(gateway, stream_id))
 
 
 def decoded(gateway: Gateway, at: int, entry: NewEntry, partitions: int) -> NewMessage:
@@ -136,8 +150,9 @@ async def create_cursor(gateway: Gateway, call: Call) -> Reply:
     stream_id = gateway.registry.served(call.path["streamId"]).id
     details = call.parsed(CreateCursorDetails)
     partition = partition_named(gateway, stream_id, details.partition)
-    cursor = cursor_at(gateway, stream_id, partition, details)
-    return model_reply(CursorValue(value=await gateway.sealed(cursor)))
+    cursor = await cursor_at(gateway, stream_id, partition, details)
+    headers = epoch_headers(gateway, stream_id)
+    return model_reply(CursorValue(value=await gateway.sealed(cursor)), **headers)
 
 
 def partition_named(gateway: Gateway, stream_id: str, name: str) -> int:
@@ -148,7 +163,7 @@ def partition_named(gateway: Gateway, stream_id: str, name: str) -> int:
     return int(name)
 
 
-def cursor_at(gateway: Gateway, stream_id: str, partition: int, details: CreateCursorDetails) -> PartitionCursor:
+async def cursor_at(gateway: Gateway, stream_id: str, partition: int, details: CreateCursorDetails) -> PartitionCursor:
     engine = gateway.engine
     epoch = engine.epoch(stream_id)
     oldest, following = engine.bounds(stream_id, partition)
@@ -160,8 +175,11 @@ def cursor_at(gateway: Gateway, stream_id: str, partition: int, details: CreateC
         return PartitionCursor(stream_id, partition, None, epoch, time_given(details.time))
     if details.type not in CURSOR_TYPES:
         raise invalid(f"type {details.type!r} must be one of {', '.join(CURSOR_TYPES)}")
-    offset = offset_given(details, oldest, following)
-    return PartitionCursor(stream_id, partition, offset + (details.type == AFTER_OFFSET), epoch)
+    offset = offset_given(details, oldest)
+    found = epoch if offset < following else await engine.locate(stream_id, partition, offset)
+    if found is None:
+        raise no_such_offset(details, offset, oldest, following)
+    return PartitionCursor(stream_id, partition, offset + (details.type == AFTER_OFFSET), found)
 
 
 def time_given(time: str | None) -> int:
@@ -170,13 +188,38 @@ def time_given(time: str | None) -> int:
     return milliseconds(time, "time")
 
 
-def offset_given(details: CreateCursorDetails, oldest: int, following: int) -> int:
+def offset_given(details: CreateCursorDetails, oldest: int) -> int:
     if details.offset is None:
         raise missing(f"offset is required where the type is {details.type}")
-    if not oldest <= details.offset < following:
-        present = f"from {oldest} to {following - 1}" if oldest < following else "none: it is empty"
-        raise invalid(f"offset {details.offset} is not in partition {details.partition}, whose offsets are {present}")
+    if details.offset < oldest:
+        raise invalid(f"offset {details.offset} is gone: partition {details.partition} begins at {oldest}")
     return details.offset
+
+
+def no_such_offset(details: CreateCursorDetails, offset: int, oldest: int, following: int) -> OciError:
+    present = f"from {oldest} to {following - 1}" if oldest < following else "none: it is empty"
+    return invalid(f"offset {offset} is not in partition {details.partition}, whose offsets are {present}")
+
+
+# Epochs
+
+
+def epoch_headers(gateway: Gateway, stream_id: str) -> dict[str, str]:
+    """Names the epoch under which this region reads: whoever sees another one knows that the home has changed."""
+    return {EPOCH: epoch_name(gateway.engine.epoch(stream_id))}
+
+
+def epoch_name(epoch: Epoch) -> str:
+    number, origin = epoch
+    return f"{number}-{origin_name(origin)}"
+
+
+def moved_headers(epoch: Epoch, moved: dict[int, int]) -> dict[str, str]:
+    """The epoch that these messages were read under, and the offsets at which partitions are read once more, because
+    a change of the home has taken the client back.
+    """
+    back = ",".join(f"{partition}:{moved[partition]}" for partition in sorted(moved))
+    return {EPOCH: epoch_name(epoch), **({MOVED_BACK: back} if moved else {})}
 
 
 # Get
@@ -190,7 +233,8 @@ async def get_partition(gateway: Gateway, cursor: PartitionCursor, name: str, li
     # Without messages nothing moves: the cursor's time, or its epoch, may still be to come.
     after = PartitionCursor(cursor.stream_id, cursor.partition, read[-1].offset + 1, read_under) if read else cursor
     shown = [message_of(name, cursor.partition, message) for message in read]
-    return messages_reply(gateway, shown, await gateway.sealed(after))
+    moved = {cursor.partition: read[0].offset} if read and read[0].offset < first else {}
+    return messages_reply(gateway, shown, await gateway.sealed(after), moved_headers(read_under, moved))
 
 
 def standing(gateway: Gateway, cursor: PartitionCursor) -> tuple[int, Epoch]:
@@ -212,7 +256,7 @@ def message_of(name: str, partition: int, message: values.Message) -> Message:
     )
 
 
-def messages_reply(gateway: Gateway, messages: list[Message], next_cursor: str) -> Reply:
+def messages_reply(gateway: Gateway, messages: list[Message], next_cursor: str, headers: Mapping[str, str]) -> Reply:
     """A message without a key shows a null one, unlike other absent fields: the field is required."""
     gateway.usage.messages_read += len(messages)
-    return Reply(MESSAGES.dump_json(messages, by_alias=True), headers={NEXT_CURSOR: next_cursor})
+    return Reply(MESSAGES.dump_json(messages, by_alias=True), headers={NEXT_CURSOR: next_cursor, **headers})

@@ -21,6 +21,8 @@ COMMIT: Final = "commit"
 HEARTBEAT: Final = "heartbeat"
 GROUP: Final = "group"
 RESET: Final = "reset"
+# Not a call of a client: [partition, offset] -> the epoch of that offset, or nothing.
+LOCATE: Final = "locate"
 
 MASK: Final = (1 << NUMBER_BITS) - 1
 

@@ -19,7 +19,10 @@ from typing import Final, Protocol
 
 from crdtstream.core.causality import Dot, VersionVector
 from crdtstream.core.replica import Replica
+from crdtstream.partitions import calls
 from crdtstream.partitions.partition import Partition
+from crdtstream.partitions.performing import partitions_of
+from crdtstream.partitions.state import StreamState
 from crdtstream.partitions.values import UNREACHABLE, UNWRITABLE, Refused, Stamp
 from crdtstream.protocols.call_rows import CallRow as Row
 from crdtstream.protocols.call_rows import unpack
@@ -128,6 +131,17 @@ def readable(payload: bytes) -> Row:
 def origin_of(peers: Sequence[Peer], region: int) -> int:
     """The process of that region with which there is a link; 0 for none."""
     return max([one.peer_origin for one in peers if one.is_open and one.peer_region == region], default=0)
+
+
+def must_wait(state: StreamState, row: Row, home: int, progress: ProgressTable) -> bool:
+    """True if the messages of this call would come before some that are here, or if the process that is the home does
+    not know what the group has committed here.
+    """
+    if row[0] == calls.LOCATE:
+        return False
+    if row[0] != calls.PUT:
+        return is_behind(state.counters(), home, progress)
+    return any(is_behind(one.counters(), home, progress) or one.has_unplaced() for one in partitions_of(state, row))
 
 
 def is_behind(additions: list[Dot], home: int, progress: ProgressTable) -> bool:

@@ -42,7 +42,8 @@ class Agreement:
             self._dot, self._heard = dot, {}
         now_ms, region = replica.keyspace.now_ms, region_of(replica.applied.slot)
         speakers = [slot for slot in progress.speakers(now_ms - ALIVE_MS) if region_of(slot) != region]
-        if not began_ms or now_ms - began_ms < ALIVE_MS:
+        # A clock that was set forward is no time in which others could have been heard.
+        if not began_ms or now_ms - began_ms - progress.stalled_ms < ALIVE_MS:
             known = {region_of(slot) for slot in replica.applied.members.joined()} - {region}
             if not known <= {region_of(slot) for slot in speakers}:
                 return False

@@ -16,10 +16,12 @@ from typing import Any, Final, Protocol
 
 from crdtstream.clients.cluster import Home
 from crdtstream.clients.context import Context
+from crdtstream.core.causality import region_of
 from crdtstream.core.epochs import Epoch
 from crdtstream.partitions import calls
 from crdtstream.partitions.coordinator import Membership
 from crdtstream.partitions.keys import documents_key, stream_of, streams_key
+from crdtstream.partitions.locating import epoch_of
 from crdtstream.partitions.order import (
     BEHIND,
     Forwarded,
@@ -27,8 +29,8 @@ from crdtstream.partitions.order import (
     HeldReply,
     Peer,
     Unplaced,
-    is_behind,
     is_placed,
+    must_wait,
     origin_of,
     told_row,
 )
@@ -263,7 +265,8 @@ class PartitionedStreams:
         """Carry it out, forward it, or keep it until it may be forwarded."""
         served = self._served_of(call.row[1])
         home = served.state.home()
-        if home in (0, self._context.settings.config.region) or self._takes_over(home):
+        is_question = call.row[0] == calls.LOCATE
+        if home in (0, self._context.settings.config.region) or (not is_question and self._takes_over(home)):
             self._carry_out(served, call)
             return
         payload = pack(call.row)
@@ -288,16 +291,9 @@ class PartitionedStreams:
             self.held.append(call)
 
     def _must_wait(self, served: Served, home: int, row: Row) -> bool:
-        """True if these messages would come before some that are here, or the home does not know what the group has
-        committed here. Without a link nothing has to wait.
-        """
+        """Without a link nothing has to wait."""
         origin = origin_of(self._links.sessions(), home)
-        if origin == 0:
-            return False
-        if row[0] != calls.PUT:
-            return is_behind(served.state.counters(), origin, self._links.progress)
-        partitions = partitions_of(served.state, row)
-        return any(is_behind(one.counters(), origin, self._links.progress) or one.has_unplaced() for one in partitions)
+        return origin > 0 and must_wait(served.state, row, origin, self._links.progress)
 
     def _release(self) -> None:
         """Look again at the calls that wait."""
@@ -361,7 +357,15 @@ class PartitionedStreams:
                 raise
             return [False, INVALID, f"the home region cannot read the call: {type(error).__name__}: {error}"]
 
+    def misses_regions(self) -> bool:
+        """True if a region is a member and not linked: it may have what is not known here."""
+        own = self._context.settings.config.region
+        known = {region_of(slot) for slot in self._replica.applied.members.joined()} - {own}
+        return not known <= {one.peer_region for one in self._links.sessions() if one.is_open}
+
     def _perform(self, served: Served, row: Row) -> Any:
+        if row[0] == calls.LOCATE:
+            return epoch_of(served.state, row[2], row[3], not self.misses_regions())
         self._require_writable()
         if not served.state.is_numbering():
             served.state.raise_epoch()

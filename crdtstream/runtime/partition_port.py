@@ -14,6 +14,7 @@ from crdtstream.core.epochs import Epoch
 from crdtstream.partitions import calls
 from crdtstream.partitions.reading import read_polled
 from crdtstream.partitions.values import (
+    UNKNOWN_STREAM,
     UNWRITABLE,
     Bookmark,
     Message,
@@ -116,6 +117,21 @@ class PartitionPort:
             found = read_polled(self._streams, stream_id, polled, before, order, count_max, bytes_max)
         await self._slices.await_shown()
         return found
+
+    def misses_regions(self) -> bool:
+        """True if a region is a member and not linked: it may have what is not known here."""
+        return self._streams.misses_regions()
+
+    async def locate(self, stream_id: str, partition: int, offset: int) -> Epoch | None:
+        """Under which epoch an offset holds that is not here; None if nobody has it."""
+        try:
+            epoch = await self._call([calls.LOCATE, stream_id, partition, offset])
+        except Refused as refused:
+            if refused.code == UNKNOWN_STREAM:
+                raise
+            # The home cannot be reached, or is of an earlier release: under the epoch that is known here.
+            return self._streams.epoch(stream_id)
+        return None if epoch is None else (epoch[0], epoch[1])
 
     # At the home
 

@@ -57,6 +57,9 @@ class FakeEngine:
         # Next offsets that hold no more under the present epoch: (stream, partition) -> where its messages begin.
         self.settled: dict[tuple[str, int], int] = {}
         self.refusal: Refused | None = None
+        # The epoch of offsets that are not here, and whether a region is away.
+        self.located: Epoch | None = None
+        self.misses = False
 
     def now_ms(self) -> int:
         return self.time_ms
@@ -116,6 +119,12 @@ class FakeEngine:
         if epoch == self.present:
             return next_offset
         return min(next_offset, self.settled.get((stream_id, partition), next_offset))
+
+    async def locate(self, stream_id: str, partition: int, offset: int) -> Epoch | None:
+        return self.located
+
+    def misses_regions(self) -> bool:
+        return self.misses
 
     async def read(
         self, stream_id: str, partition: int, first: int, epoch: Epoch, count_max: int, bytes_max: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 
 from crdtstream.processes.ports import free_port
 from crdtstream.processes.region import RegionProcess, regions_in
+from crdtstream.processes.relay import Relay
 from tests.oci.ports import COMPARTMENT
 from tests.oci.signing import sdk_config
 
@@ -105,15 +106,22 @@ class Gateway:
 
     def start(self, *others: Gateway, **settings: Any) -> None:
         peers = [other.region for other in others if other is not self]
-        self.region.start(*peers, oci_port=self.port, **{"oci_limits": "off", **settings})
+        self.region.start(*peers, **self.options(**settings))
+
+    def options(self, **settings: Any) -> dict[str, Any]:
+        return {"oci_port": self.port, "oci_limits": "off", **settings}
 
 
 @contextmanager
-def gateways(directory: Path, count: int = 1, **settings: Any) -> Iterator[list[Gateway]]:
+def gateways(directory: Path, count: int = 1, relays: Sequence[Relay] = (), **settings: Any) -> Iterator[list[Gateway]]:
+    """With a relay for each region: the region dials that one, and it leads to the other region."""
     with regions_in(directory) as regions:
         made = [Gateway(region) for region in regions.make(*range(1, count + 1))]
-        for each in made:
-            each.start(*made, incarnation=0, **settings)
+        for relay, other in zip(relays, reversed(made), strict=bool(relays)):
+            relay.lead_to(other.region.replication_port)
+        for at, each in enumerate(made):
+            peers = [relays[at].address] if relays else [one.region for one in made if one is not each]
+            each.region.start(*peers, **each.options(incarnation=0, **settings))
         for each in made:
             each.region.await_serving()
         for each in made:

@@ -60,6 +60,19 @@ def test_a_foreign_secret_is_not() -> None:
     assert refused(sealed(PARTITION), {"one": b"c" * 32}) == GARBLED
 
 
+def test_a_foreign_secret_may_be_one_of_a_region_that_is_away() -> None:
+    others = {"two": SECRETS["two"]}
+    with pytest.raises(OciError, match="cannot check it yet") as refusal:
+        unseal(sealed(PARTITION), others, 0, lambda: True)
+    assert (refusal.value.status, refusal.value.code) == (503, "ServiceUnavailable")
+    with pytest.raises(OciError) as refusal:
+        unseal(sealed(PARTITION), others, 100, lambda: True)
+    assert refusal.value.status == 400, "it has expired, whoever made it"
+    with pytest.raises(OciError) as refusal:
+        unseal("e30.x", others, 0, lambda: True)
+    assert refusal.value.status == 400
+
+
 def test_it_expires() -> None:
     assert refused(sealed(PARTITION), now_ms=100) == EXPIRED
     assert unseal(sealed(PARTITION), SECRETS, 99) == PARTITION

@@ -266,3 +266,21 @@ async def test_gets_a_second_of_a_group() -> None:
         assert await other.offsets(limit=1) == [0]
         port.engine.time_ms += 200
         assert await a.offsets(limit=1) == [5], "the refused request took nothing"
+
+
+async def test_a_group_is_told_from_where_on_it_reads_once_more() -> None:
+    """The home has changed, and what the instance had read beyond the start of the epoch was not committed."""
+    async with edge() as port:
+        stream = await filled(port, 6)
+        at = (await member(port, stream)).cursor
+        path = f"/streams/{stream}/messages"
+        reply = await port.get(path, params={"cursor": at, "limit": 4})
+        assert len(reply.json()) == 4 and "crdtstream-moved-back" not in reply.headers
+        port.engine.present = (2, 7)
+        group = port.engine.streams[stream].groups["g"]
+        group.since[0] = group.generation = group.generation + 1
+        reply = await port.get(path, params={"cursor": reply.headers["opc-next-cursor"]})
+        assert reply.headers["crdtstream-moved-back"] == "0:0" and reply.headers["crdtstream-epoch"] == "2-7.0"
+        assert reply.json()[0]["offset"] == 0
+        reply = await port.get(path, params={"cursor": reply.headers["opc-next-cursor"]})
+        assert "crdtstream-moved-back" not in reply.headers

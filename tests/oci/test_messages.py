@@ -203,6 +203,47 @@ async def test_an_empty_partition_has_no_offset() -> None:
         assert reply.json()["message"] == "offset 0 is not in partition 0, whose offsets are none: it is empty"
 
 
+async def test_an_offset_that_another_region_has() -> None:
+    """The cursor waits for it, under the epoch that the home says."""
+    async with edge() as port:
+        stream = await port.made(partitions=1)
+        await put(port, stream, entry(b"a"), entry(b"b"))
+        port.engine.located = port.engine.present
+        at = await cursor(port, stream, "AFTER_OFFSET", offset=3)
+        messages, at = await get(port, stream, at)
+        assert messages == []
+        await put(port, stream, *[entry(b"v") for _ in range(3)])
+        assert await offsets(port, stream, at) == [4]
+        body = {"partition": "0", "type": "AT_OFFSET", "offset": 9}
+        port.engine.located = None
+        assert error_of(await port.post(f"/streams/{stream}/cursors", body)) == (400, "InvalidParameter")
+
+
+async def test_an_offset_that_an_epoch_before_had_goes_on_where_the_present_one_begins() -> None:
+    async with edge() as port:
+        stream = await port.made(partitions=1)
+        await put(port, stream, *[entry(b"v") for _ in range(5)])
+        before = port.engine.present
+        port.engine.present, port.engine.settled, port.engine.located = (2, 7), {(stream, 0): 3}, before
+        at = await cursor(port, stream, "AFTER_OFFSET", offset=400)
+        assert await offsets(port, stream, at) == [3, 4]
+
+
+async def test_headers_tell_of_another_epoch() -> None:
+    async with edge() as port:
+        stream = await port.made(partitions=1)
+        path, query = f"/streams/{stream}/messages", {"cursor": await cursor(port, stream)}
+        reply = await port.post(path, {"messages": [entry(b"v") for _ in range(5)]})
+        assert reply.headers["crdtstream-epoch"] == "1-1.0"
+        reply = await port.get(path, params=query)
+        assert reply.headers["crdtstream-epoch"] == "1-1.0" and "crdtstream-moved-back" not in reply.headers
+        port.engine.present, port.engine.settled = (2, 7), {(stream, 0): 3}
+        reply = await port.get(path, params={"cursor": reply.headers["opc-next-cursor"]})
+        assert (reply.headers["crdtstream-epoch"], reply.headers["crdtstream-moved-back"]) == ("2-7.0", "0:3")
+        reply = await port.post(f"/streams/{stream}/cursors", {"partition": "0", "type": "LATEST"})
+        assert reply.headers["crdtstream-epoch"] == "2-7.0"
+
+
 async def test_reading_on() -> None:
     async with edge() as port:
         stream = await port.made(partitions=1)

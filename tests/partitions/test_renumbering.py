@@ -83,6 +83,8 @@ def test_a_process_that_has_just_begun_waits_for_the_regions_that_it_knows() -> 
     alone = Table()
     alone.replica.applied.members.apply_joined((TWO, 1), TWO)
     assert alone.reached(alone.replica.keyspace.now_ms - ALIVE_MS)
+    alone.progress.stalled_ms = 1
+    assert not alone.reached(alone.replica.keyspace.now_ms - ALIVE_MS), "it did not listen for so long"
 
 
 def test_another_epoch_is_agreed_on_anew() -> None:

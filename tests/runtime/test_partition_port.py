@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 
 from crdtstream.config import ALWAYS, Config
-from crdtstream.partitions.values import UNKNOWN_STREAM, UNWRITABLE, Bookmark, NewMessage, Refused, StreamSpec
+from crdtstream.partitions.values import (
+    UNKNOWN_STREAM,
+    UNREACHABLE,
+    UNWRITABLE,
+    Bookmark,
+    NewMessage,
+    Refused,
+    StreamSpec,
+)
 from crdtstream.processes.ports import free_port
 from tests.running_region import Running, config_of, running, until
 
@@ -101,3 +109,25 @@ async def test_calls_end_with_the_region(tmp_path: Path) -> None:
         with pytest.raises(Refused) as raised:
             await call
         assert raised.value.code == UNWRITABLE
+
+
+async def test_where_an_offset_belongs_that_is_not_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with two_regions(tmp_path) as (one, other):
+        here, there = one.loop.partitions, other.loop.partitions
+        await here.create_stream(SPEC)
+        await here.put("s", [message(b"a")])
+        await until(lambda: there.spec("s") is not None, "the stream is known")
+        assert await there.locate("s", 0, 0) == here.epoch("s")
+        assert await there.locate("s", 0, 7) is None
+        assert not there.misses_regions()
+        await until(lambda: there.epoch("s") == here.epoch("s"), "the epoch is known")
+        refusal = Refused(UNREACHABLE, "away")
+
+        async def refuse(*_: object) -> None:
+            raise refusal
+
+        monkeypatch.setattr(there, "_call", refuse)
+        assert await there.locate("s", 0, 7) == there.epoch("s"), "under the epoch that is known"
+        refusal = Refused(UNKNOWN_STREAM, "gone")
+        with pytest.raises(Refused):
+            await there.locate("s", 0, 7)

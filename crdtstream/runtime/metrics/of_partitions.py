@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from prometheus_client.core import Metric
 
 from crdtstream.partitions.streams import PartitionedStreams
-from crdtstream.runtime.metrics.families import gauge
+from crdtstream.runtime.metrics.families import counter, gauge
 
 
 def partition_families(streams: PartitionedStreams, region: int) -> Iterator[Metric]:
@@ -19,3 +19,5 @@ def partition_families(streams: PartitionedStreams, region: int) -> Iterator[Met
     yield gauge("partitioned_streams_homed", "Those that have their home here.", len(homes))
     yield gauge("partition_groups", "Groups in use of streams that have their home here.", len(memberships))
     yield gauge("partition_instances", "Live instances of these groups.", instances)
+    meaning = "Messages that this process has numbered again, after another home had numbered them."
+    yield counter("partition_messages_renumbered", meaning, streams.renumbered)

@@ -12,6 +12,7 @@ from tests.runtime.test_partition_port import two_regions
 
 DAY_MS = 86_400_000
 NAMES = ("partitioned_streams", "partitioned_streams_homed", "partition_groups", "partition_instances")
+RENUMBERED = "partition_messages_renumbered_total"
 
 
 def of(region: Running) -> Scraped:
@@ -30,3 +31,6 @@ async def test_each_region_counts_what_has_its_home_there(tmp_path: Path) -> Non
             await there.poll("s", "g", instance, 30_000, mark, True)
         assert [of(one).value(name) for name in NAMES] == [2, 1, 1, 2]
         assert [of(other).value(name) for name in NAMES] == [2, 1, 0, 0]
+        assert of(one).value(RENUMBERED) == 0
+        one.loop.node.partitions.renumbered = 7
+        assert of(one).value(RENUMBERED) == 7
