@@ -63,6 +63,9 @@ class Neighbours:
         lack, now_ms = self._exchange.arrivals.holding.lack, self._exchange.view.replica.keyspace.now_ms
         return (lack.lacking, lack.waited_ms(now_ms), *self._exchange.waiting())
 
+    def name_of(self, region: int) -> str:
+        return self._birth.name_of(region)
+
     def count_of(self, slot: int) -> int:
         return self._birth.counts.get(slot, UNKNOWN_COUNT)
 
@@ -82,7 +85,7 @@ def shown_peers(exchange: Exchange, contacts: Contacts, now_ms: int) -> list[Pee
     for peer in shown:
         excuse(peer, contacts.of(peer.region), now_ms)
     for contact in contacts.unmet([peer.region for peer in shown]):
-        shown.append(Peer(contact.region, "", contact.address, NOT_LINKED, 0))
+        shown.append(Peer(contact.region, exchange.name_of(contact.region), contact.address, NOT_LINKED, 0))
         excuse(shown[-1], contact, now_ms)
         shown[-1].silent_ms = max(0, shown[-1].unlinked_ms)
         note_eviction(shown[-1], exchange)

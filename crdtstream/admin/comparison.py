@@ -116,7 +116,9 @@ def _maps(answer: Answer) -> list[dict[bytes, Any]]:
 
 def _named(row: dict[bytes, Any], field: bytes, names: dict[Any, bytes]) -> list[Any]:
     name = row.pop(field) or names.get(row[b"region"]) or row.get(b"address") or b"region %d" % row[b"region"]
-    return [b"name", name, *(part for pair in row.items() for part in pair)]
+    # Another name in the row is that of the region, where rows are about origins.
+    told = {b"region-name" if key == b"name" else key: value for key, value in row.items()}
+    return [b"name", name, *(part for pair in told.items() for part in pair)]
 
 
 def compare(answers: list[Answer], local: frozenset[str] = LOCAL) -> Comparison:

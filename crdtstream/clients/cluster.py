@@ -172,6 +172,9 @@ class Neighbours(Protocol):
         many batches wait here, for that or for others, and their bytes.
         """
 
+    def name_of(self, region: int) -> str:
+        """The name of a region, also of one that this process never met; empty if nobody told it."""
+
     def count_of(self, slot: int) -> int:
         """How many earlier origins the region of this one had; -1 if that is not known."""
 

@@ -60,6 +60,8 @@ def member_row(context: Context, slot: int, peers: list[Peer], protocol: int) ->
         replies.bulk(origin_name(slot).encode()),
         replies.bulk(b"region"),
         replies.integer(region_of(slot)),
+        replies.bulk(b"name"),
+        replies.bulk(cluster.neighbours.name_of(region_of(slot)).encode()),
         replies.bulk(b"incarnation"),
         replies.integer(cluster.neighbours.count_of(slot)),
         replies.bulk(b"slot"),
@@ -166,17 +168,30 @@ def named_slots(context: Context, peers: list[Peer], word: bytes) -> list[int]:
     if not slots:
         raise CommandError(
             f"ERR unknown member {shown(word)}: give a region's name or number (1 to {REGION_MAX}), or an origin as"
-            " listed by CRDT.MEMBERS"
+            f" listed by CRDT.MEMBERS{nameless(context, peers)}"
         )
     return slots
 
 
+def nameless(context: Context, peers: list[Peer]) -> str:
+    """What to give for members whose name nobody told this region."""
+    names = context.cluster.neighbours
+    regions = sorted({region_of(slot) for slot in known_slots(context, peers)} - {context.settings.config.region})
+    unnamed = ", ".join([str(region) for region in regions if not names.name_of(region)])
+    return f"; the name is not known here of region {unnamed}: give its number" if unnamed else ""
+
+
 def region_named(context: Context, peers: list[Peer], word: bytes) -> int:
     """The number of the region with this name or number; 0 for a name that is not known."""
-    names = {peer.name.encode(): peer.region for peer in peers if peer.name}
-    own = context.settings.config
-    names[own.name.encode()] = own.region
-    return names.get(word, int(word) if word.isdigit() and len(word) <= 3 else 0)
+    own, neighbours = context.settings.config, context.cluster.neighbours
+    regions = {region_of(slot) for slot in known_slots(context, peers)} | {peer.region for peer in peers}
+    named = sorted(region for region in regions if region and neighbours.name_of(region).encode() == word)
+    if own.name.encode() == word:
+        named = [own.region, *[region for region in named if region != own.region]]
+    if len(named) > 1:
+        numbers = " and ".join([str(region) for region in named])
+        raise CommandError(f"ERR regions {numbers} are both named {shown(word)}: give a region's number")
+    return named[0] if named else int(word) if word.isdigit() and len(word) <= 3 else 0
 
 
 COMMANDS: list[Command] = [

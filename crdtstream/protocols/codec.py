@@ -64,6 +64,7 @@ __all__ = [
     "decode_gap",
     "decode_header",
     "decode_joined",
+    "decode_named",
     "decode_number",
     "decode_stable",
     "decode_staged",
@@ -73,6 +74,7 @@ __all__ = [
     "encode_founder",
     "encode_gap",
     "encode_joined",
+    "encode_named",
     "encode_number",
     "encode_stable",
     "encode_staged",
@@ -109,6 +111,7 @@ STARTED_OVER: Final = 10
 HANDED_OVER: Final = 11
 # Only in a manifest: the first log position that peers may be served from.
 BEGINNING: Final = 12
+NAMED: Final = 13
 
 
 class BatchHeader:
@@ -250,6 +253,18 @@ def decode_founder(payload: bytes) -> int:
     (slot,) = rows.row(1, "founder")
     rows.end()
     return read_slot(slot, "founder")
+
+
+def encode_named(region: int, count: int, name: str) -> bytes:
+    """The name of a region, and the count of the origin that has it."""
+    return msgpack.packb((region, count, name.encode()))
+
+
+def decode_named(payload: bytes) -> tuple[int, int, str]:
+    rows = Rows(payload)
+    region, count, name = rows.row(3, "name of a region")
+    rows.end()
+    return read_u64(region, "region"), read_u64(count, "count of origins"), read_bytes(name, "name").decode()
 
 
 def encode_start(slot: int, count: int) -> bytes:

@@ -23,7 +23,7 @@ from crdtstream.protocols import codec
 from crdtstream.protocols.codec import CodecError
 from crdtstream.replication.arrivals import Arrivals
 from crdtstream.replication.audit.audit import Audit
-from crdtstream.replication.greeting import WireError, check_hello, make_hello, refusal
+from crdtstream.replication.greeting import WireError, check_hello, check_names, make_hello, refusal
 from crdtstream.replication.heard import Heard
 from crdtstream.replication.history import History
 from crdtstream.replication.membership.birth import Birth
@@ -71,7 +71,6 @@ class Exchange:
         self.heard_deferrals: dict[str, int] = {}
         self._links: dict[int, Session] = {}
         self.arrivals = Arrivals(settings, standing, replica, turn, self._links, self.news)
-        self._names: dict[int, str] = {}
         # When the last open link to each region was closed.
         self._left_ms: dict[int, int] = {}
         self._ticked_ms = 0
@@ -139,7 +138,8 @@ class Exchange:
             self.forwarding.hear_answer(link_id, answer.number, answer.payload)
 
     def _hear_birth(self, row: BirthRow) -> None:
-        self.birth.hear(row.slot, row.count, self._turn, row.batch_bytes_max)
+        check_names([row.name])
+        self.birth.hear(row.slot, row.count, self._turn, row.batch_bytes_max, row.name)
         if row.founder and self._may_found(row.slot):
             self.birth.found(row.slot, self._turn)
 
@@ -333,7 +333,6 @@ class Exchange:
         if session is None:
             return 0
         if session.peer_region:
-            self._names[session.peer_region] = session.peer_name
             self._left_ms[session.peer_region] = self._ticked_ms
         self.leavers.pop(session.peer_origin, None)
         self.audit.leave(session.peer_origin)
@@ -473,8 +472,8 @@ class Exchange:
         return now_ms if region in self.greeted() else self._left_ms.get(region, NEVER_MS)
 
     def name_of(self, region: int) -> str:
-        """The name that the region gave on its last closed link; empty if there was none."""
-        return self._names.get(region, "")
+        """Empty if it is not known."""
+        return self.birth.name_of(region)
 
     def waiting(self) -> tuple[int, int]:
         """The number of batches in the inbox, and their bytes."""

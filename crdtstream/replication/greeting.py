@@ -85,10 +85,23 @@ def birth_rows(birth: Birth) -> list[wire.BirthRow]:
     counts, bound = birth.counts, birth.bounds.of
     return [
         wire.BirthRow(
-            slot=slot, count=counts.get(slot, 0) & COUNT_MAX, founder=slot in founders, batch_bytes_max=bound(slot)
+            slot=slot,
+            count=counts.get(slot, 0) & COUNT_MAX,
+            founder=slot in founders,
+            batch_bytes_max=bound(slot),
+            name=birth.name_of(region_of(slot)),
         )
         for slot in slots
     ]
+
+
+def named_births(hello: wire.Hello) -> list[wire.BirthRow]:
+    """What a Hello tells of origins. A region of the release before names itself alone."""
+    rows = list(hello.births)
+    for row in rows:
+        if row.slot == hello.origin:
+            row.name = hello.name
+    return rows
 
 
 def vector_rows(vector: VersionVector) -> list[wire.VectorRow]:
@@ -145,11 +158,15 @@ def _check_region(region: int) -> None:
         raise WireError(f"{region} is not a valid region number")
 
 
+def check_names(names: Iterable[str]) -> None:
+    for name in names:
+        if len(name) > NAME_CHARACTERS_MAX:
+            raise WireError(f"a name has {len(name)} characters, more than {NAME_CHARACTERS_MAX}")
+
+
 def check_hello(hello: wire.Hello) -> None:
     """Raise WireError for a Hello that is malformed or contradicts itself."""
-    for text in (hello.name, hello.cluster, hello.id_mode):
-        if len(text) > NAME_CHARACTERS_MAX:
-            raise WireError(f"a name has {len(text)} characters, more than {NAME_CHARACTERS_MAX}")
+    check_names([hello.name, hello.cluster, hello.id_mode])
     _check_region(hello.region)
     to_slots(hello.direct_slots)
     to_slots(row.slot for row in hello.births)

@@ -39,6 +39,7 @@ from crdtstream.replication.greeting import (
     birth_rows,
     check_hello,
     make_hello,
+    named_births,
     protocols_of,
     refusal,
     to_grown,
@@ -258,7 +259,7 @@ class Session:
         view.forwarding.bound(self._link, self.peer_region, self._bounds.message_bytes_max)
         self._serve_from(self.vector_then, to_slots(hello.direct_slots), 0, view.transfers)
         heard.own_counter = self.vector_then.get(view.replica.applied.slot)
-        heard.births += hello.births
+        heard.births += named_births(hello)
         self._pass(HELLO_HEARD)
 
     def _serve_from(self, vector: VersionVector, direct: list[int], restart: int, transfers: Transfers) -> None:

@@ -266,7 +266,8 @@ Global___VectorRow: _TypeAlias = VectorRow  # noqa: Y015
 @_typing.final
 class BirthRow(_message.Message):
     """An origin that may be active, the number of origins that its region had before it, and whether it founded the
-    cluster. `batch_bytes_max` is the largest batch that it takes; 0: not known, as from the release before.
+    cluster. `batch_bytes_max` is the largest batch that it takes; 0: not known, as from the release before. `name` is
+    that of its region, empty if it is not known.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -275,10 +276,12 @@ class BirthRow(_message.Message):
     COUNT_FIELD_NUMBER: _builtins.int
     FOUNDER_FIELD_NUMBER: _builtins.int
     BATCH_BYTES_MAX_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
     slot: _builtins.int
     count: _builtins.int
     founder: _builtins.bool
     batch_bytes_max: _builtins.int
+    name: _builtins.str
     def __init__(
         self,
         *,
@@ -286,10 +289,11 @@ class BirthRow(_message.Message):
         count: _builtins.int = ...,
         founder: _builtins.bool = ...,
         batch_bytes_max: _builtins.int = ...,
+        name: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_bytes_max", b"batch_bytes_max", "count", b"count", "founder", b"founder", "slot", b"slot"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_bytes_max", b"batch_bytes_max", "count", b"count", "founder", b"founder", "name", b"name", "slot", b"slot"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

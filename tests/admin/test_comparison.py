@@ -82,3 +82,9 @@ def test_an_error_reply_of_one_region_differs() -> None:
     comparison = compare([Answer("r1", [b"length", 1]), Answer("r2", error="no such key")])
     assert comparison.code == DIFFER
     assert comparison.rows[0].differs
+
+
+def test_rows_about_origins_keep_the_name_of_the_region() -> None:
+    row = [b"origin", b"2.a", b"region", 2, b"name", b"west", b"state", b"member"]
+    (named,) = named_rows([Answer("east", [row])], b"origin")
+    assert fields_of(named.value) == {"2.a region": "2", "2.a region-name": "west", "2.a state": "member"}

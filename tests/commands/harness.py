@@ -94,6 +94,7 @@ class FakeNeighbours:
         self.slots: list[int] = []
         self.vector = VersionVector()
         self.counts: dict[int, int] = {}
+        self.names: dict[int, str] = {}
         self.followed: tuple[str, ...] = ()
         self.waiting = ("", 0, 0, 0)
 
@@ -108,6 +109,9 @@ class FakeNeighbours:
 
     def durable(self) -> VersionVector:
         return self.vector
+
+    def name_of(self, region: int) -> str:
+        return self.names.get(region) or next((peer.name for peer in self.shown if peer.region == region), "")
 
     def count_of(self, slot: int) -> int:
         return self.counts.get(slot, -1)

@@ -35,8 +35,8 @@ def rows_of(region: Region) -> dict[bytes, dict[bytes, bytes]]:
     assert reply is not None
     lines = [line for line in reply.split(b"\r\n") if not line.startswith((b"*", b"$"))]
     rows: dict[bytes, dict[bytes, bytes]] = {}
-    for start in range(0, len(lines) - 1, 20):
-        fields = dict(zip(lines[start : start + 20 : 2], lines[start + 1 : start + 20 : 2], strict=True))
+    for start in range(0, len(lines) - 1, 22):
+        fields = dict(zip(lines[start : start + 22 : 2], lines[start + 1 : start + 22 : 2], strict=True))
         rows[fields[b"origin"]] = fields
     return rows
 
@@ -152,3 +152,29 @@ def test_what_is_not_understood_is_refused() -> None:
     for text in ("CRDT.EVICT 3 NOW", "CRDT.EVICT 3 FORCE FORCE"):
         reply = region_of_four().line(text)
         assert reply is not None and reply.startswith(b"-ERR syntax error")
+
+
+def test_a_region_that_this_process_never_met_is_evicted_by_name() -> None:
+    region = region_of_four()
+    region.neighbours.names = {3: "north"}
+    assert rows_of(region)[b"3.1"][b"name"] == b"north"
+    assert region.line("CRDT.EVICT north") == b"*2\r\n$3\r\n3.1\r\n:4\r\n"
+
+
+def test_a_name_that_nobody_told_is_answered_with_what_to_give() -> None:
+    region = region_of_four()
+    region.neighbours.names = {4: "south"}
+    reply = region.line("CRDT.EVICT north") or b""
+    assert reply.endswith(b"; the name is not known here of region 3: give its number\r\n")
+
+
+def test_a_name_of_two_regions_evicts_neither() -> None:
+    region = region_of_four()
+    region.neighbours.names = {3: "north", 4: "north"}
+    prepared = region.replica.prepared
+    reply = region.line("CRDT.EVICT north FORCE")
+    assert reply == b"-ERR regions 3 and 4 are both named north: give a region's number\r\n"
+    region.neighbours.names = {3: "east"}
+    reply = region.line("CRDT.EVICT east FORCE")
+    assert reply == b"-ERR regions 1 and 3 are both named east: give a region's number\r\n"
+    assert region.replica.prepared == prepared

@@ -23,6 +23,7 @@ from crdtstream.core.replica import Replica
 from crdtstream.protocols import codec
 from crdtstream.replication.bounds import BatchBounds
 from crdtstream.replication.membership.founding import Founding
+from crdtstream.replication.membership.names import RegionNames
 from crdtstream.replication.turn import Turn
 
 SEED_MAX: Final = (1 << 64) - 1
@@ -55,6 +56,7 @@ class Birth:
         "founders",
         "founding",
         "lineage",
+        "names",
     )
 
     def __init__(self, config: Config, replica: Replica) -> None:
@@ -67,6 +69,7 @@ class Birth:
         self.founders: dict[int, None] = {}
         self.founding = Founding()
         self.changes = 0
+        self.names = RegionNames()
         self.bounds = BatchBounds(config.region, config.limits, replica)
 
     @property
@@ -82,12 +85,15 @@ class Birth:
             self._adopt(*codec.decode_start(payload))
         elif kind == codec.FOUNDER:
             self.founders[codec.decode_founder(payload)] = None
+        elif kind == codec.NAMED:
+            self.names.hear(*codec.decode_named(payload))
 
     def records(self) -> list[tuple[int, bytes]]:
         """Records that tell `recover` all that is known now, for a checkpoint. Founders that have ended
         are of no more use.
         """
         told = [(codec.FOUNDER, codec.encode_founder(slot)) for slot in self.founders_left()]
+        told += [(codec.NAMED, codec.encode_named(*row)) for row in self.names.rows()]
         told += [(codec.START, codec.encode_start(slot, 0)) for slot in self.lineage]
         return [*told, (codec.START, codec.encode_start(self.origin, self.count))]
 
@@ -151,9 +157,13 @@ class Birth:
             if ended(other) and self.counts[other] <= count:
                 del self.counts[other]
 
-    def hear(self, slot: int, count: int, turn: Turn, batch_bytes_max: int = 0) -> None:
+    def name_of(self, region: int) -> str:
+        """Empty if it is not known."""
+        return self._config.name if region == self._config.region else self.names.of(region)
+
+    def hear(self, slot: int, count: int, turn: Turn, batch_bytes_max: int = 0, name: str = "") -> None:
         """An origin has this count; where it has the lane of the own one, the own one takes the next. It takes batches
-        of so many bytes, if that is told.
+        of so many bytes, and its region has this name, if that is told.
         """
         if slot == self.origin:
             return
@@ -161,6 +171,10 @@ class Birth:
         if slot in self.counts and self.bounds.hear(slot, batch_bytes_max):
             self.changes += 1
         region = self._config.region
+        if region_of(slot) != region and self.names.hear(region_of(slot), count, name):
+            turn.cut()
+            self.changes += 1
+            turn.add(codec.NAMED, codec.encode_named(region_of(slot), count, name))
         if region_of(slot) == region and lane_of(region, count) == self._replica.lane:
             turn.cut()
             self.count = self._highest(region) + 1
