@@ -151,7 +151,7 @@ class Arrivals:
         self.holding.observe(now_ms)
         if self.inbox.waiting_count:
             self.apply_passing(limits.message_bytes_max)
-        self.holding.tell(now_ms, self.inbox.waiting_count)
+        self.holding.tell(now_ms)
         if not self.holding.lacking and 2 * self.inbox.held_bytes <= limits.inbox_bytes_max:
             for session in self._links.values():
                 session.intake.ask_again()

@@ -124,11 +124,11 @@ class Holding:
             lack.set(lacking, now_ms)
         self.told = (lack.lacking, self._settings.limits.message_bytes if lack.lacking == MEMORY else 0)
 
-    def tell(self, now_ms: int, waiting_count: int) -> None:
+    def tell(self, now_ms: int) -> None:
         """Report a wait that lasts, and its end."""
         due, name = self.lack.due(now_ms), self._settings.config.name
         if due:
-            text = f"region {name} lacks {due}: batches of its peers wait, {waiting_count} of them here"
+            text = f"region {name} lacks {due}: batches of its peers wait"
             self._news.append(Notice("batches-wait", text))
         elif due is not None:
             self._news.append(Notice("batches-taken", f"region {name} has room: it takes batches of its peers"))

@@ -27,6 +27,9 @@ class Intake:
         "_batch_bytes_max",
         "_dropped",
         "_known",
+        "_owed_bytes",
+        "_stalled",
+        "_stalled_ms",
         "_waiting",
         "asks_again",
         "assembly",
@@ -46,13 +49,17 @@ class Intake:
         self.assembly: Assembly | None = None
         self.numbered = Numbered(batch_bytes_max)
         self._dropped = False
+        # Parts that arrived while this link stalled are not counted yet.
+        self._stalled = False
+        self._stalled_ms = 0
+        self._owed_bytes = 0
         # What was dropped must be sent again: a restart is due.
         self.asks_again = False
 
     def begin(self) -> int:
         """Begin a new restart number and with it a new window."""
         self.restart += 1
-        self.consumed_bytes = 0
+        self.consumed_bytes = self._owed_bytes = 0
         self._waiting.clear()
         self._known.clear()
         self._dropped = self.asks_again = False
@@ -120,7 +127,32 @@ class Intake:
 
     def _consume(self, part: wire.Part) -> None:
         if part.restart == self.restart:
-            self.consumed_bytes += len(part.payload)
+            self._owed_bytes += len(part.payload)
+            self.stall(self._stalled)
+
+    @property
+    def has_parts(self) -> bool:
+        """True while a batch is incomplete."""
+        return self.numbered.held_bytes > 0 or (self.assembly is not None and self.assembly.held_bytes > 0)
+
+    def stall(self, stalls: bool) -> None:
+        """Count no parts for now, or all that were not counted."""
+        self._stalled = stalls
+        if not stalls:
+            self.consumed_bytes += self._owed_bytes
+            self._owed_bytes = self._stalled_ms = 0
+
+    def stalls_for(self, passed_ms: int, most_ms: int) -> bool:
+        """Advance the time for which parts have stalled; True once it is over."""
+        self._stalled_ms += passed_ms if self._stalled else 0
+        return self._stalled_ms >= most_ms
+
+    def drop_parts(self) -> None:
+        """Drop the incomplete batch."""
+        if self.assembly is not None:
+            self._assemblies.drop(self.assembly.name)
+        self.assembly = None
+        self.numbered = Numbered(self._batch_bytes_max)
 
     def check(self) -> None:
         self.numbered.check()

@@ -88,7 +88,6 @@ class Session:
     __slots__ = (
         "_asked_direct",
         "_births_told",
-        "_bounds",
         "_deferred_told",
         "_feed",
         "_heard_ms",
@@ -100,6 +99,7 @@ class Session:
         "_reported_bytes",
         "_sent_ms",
         "_shared",
+        "bounds",
         "founders",
         "handover",
         "intake",
@@ -134,7 +134,7 @@ class Session:
         self.vector_then = VersionVector()
         self.opened_ms = now_ms
         self._link = link
-        self._bounds = PeerBounds()
+        self.bounds = PeerBounds()
         self._feed = Feed(view.history, limits.window_bytes)
         self.intake = Intake(view.assemblies, limits.batch_bytes_max)
         self.handover = Handover(self._feed, link)
@@ -254,9 +254,9 @@ class Session:
         self.founders = [row.slot for row in hello.births if row.founder]
         self.replaces = hello.replaces
         self.vector_then = to_vector(hello.vector)
-        self._bounds = PeerBounds(hello.bounds)
-        self._feed.batch_bytes_max = self._bounds.batch_bytes_max
-        view.forwarding.bound(self._link, self.peer_region, self._bounds.message_bytes_max)
+        self.bounds = PeerBounds(hello.bounds)
+        self._feed.batch_bytes_max = self.bounds.batch_bytes_max
+        view.forwarding.bound(self._link, self.peer_region, self.bounds.message_bytes_max)
         self._serve_from(self.vector_then, to_slots(hello.direct_slots), 0, view.transfers)
         heard.own_counter = self.vector_then.get(view.replica.applied.slot)
         heard.births += named_births(hello)
@@ -334,7 +334,7 @@ class Session:
         return make_hello(view.settings.config, view.birth, view.replica.applied.vector, view.direct, view.versions)
 
     def _fill(self, message: wire.Message, view: View, bytes_max: int, now_ms: int, apart: list[bytes] | None) -> bool:
-        bytes_max = min(bytes_max, self._bounds.message_bytes)
+        bytes_max = min(bytes_max, self.bounds.message_bytes)
         self._fill_met(message, view.birth)
         self._fill_deferred(message, view)
         self._fill_leaving(message, view)
@@ -398,7 +398,7 @@ class Session:
         unreported = self.intake.consumed_bytes - self._reported_bytes
         rows, urgent = self._changed_rows(view)
         # Report before the window fills: a quarter of it leaves time for the report to travel.
-        urgent = urgent or unreported * 4 >= min(limits.window_bytes, self._bounds.window_bytes)
+        urgent = urgent or unreported * 4 >= min(limits.window_bytes, self.bounds.window_bytes)
         rides = said or _passed(self._progress_ms, now_ms, PROGRESS_INTERVAL_MS)
         due = urgent or (rides and (unreported > 0 or bool(rows)))
         empty = said and not message.ListFields()

@@ -243,6 +243,7 @@ class Loop(Turns):
             if not self.node.standing.writable:
                 self._seek_room()
             self.node.observe(*process.usage())
+            self._expect_waiting()
             self.node.reseed(secrets.randbits(SEED_BITS))
             self.node.tick(now_ms())
             self._renewal.follow(time.monotonic())
@@ -251,6 +252,12 @@ class Loop(Turns):
             self._give_back()
             self._tell_damage()
             self.schedule()
+
+    def _expect_waiting(self) -> None:
+        """Reserve disk space for batches that waited for room, of which a tick applies some."""
+        waiting_bytes = self.node.exchange.waiting()[1]
+        if waiting_bytes:
+            self.expect(0, min(waiting_bytes, self.node.limits.message_bytes_max))
 
     def _give_back(self) -> None:
         """If memory is short, or much was forgotten, return freed memory to the system."""
