@@ -20,7 +20,6 @@ from typing import Any
 import grpc.aio
 import structlog
 
-from crdtstream.bulk import bulk_pb2_grpc
 from crdtstream.bulk.errors import RESOURCE_EXHAUSTED, UNAVAILABLE, BulkError, require_serving
 from crdtstream.bulk.rights import Caller, note
 from crdtstream.clients.acl.log import AUTH
@@ -30,6 +29,7 @@ from crdtstream.clients.context import Context
 from crdtstream.clients.guard import warn
 from crdtstream.config import Config, is_loopback
 from crdtstream.runtime.bulk_calls import BulkCalls
+from crdtstream.runtime.bulk_handlers import handlers_of
 from crdtstream.runtime.certificates import Certificates
 from crdtstream.runtime.credentials import join_address
 from crdtstream.runtime.grpc_transport import TransportError
@@ -71,12 +71,14 @@ class BulkServer:
         self.running = 0
         self.calls = 0
         self.refusals: Counter[str] = Counter()
+        self._callers: dict[ServicerContext, Caller] = {}
         self._server: grpc.aio.Server | None = None
 
     async def start(self) -> str:
         """Listen; return the address. Raises TransportError."""
         self._server = grpc.aio.server(options=options_of(self._config))
-        bulk_pb2_grpc.add_BulkServicer_to_server(BulkCalls(self, self._node.stages), self._server)
+        calls = BulkCalls(self, self._node.stages)
+        self._server.add_generic_rpc_handlers((handlers_of(calls, self._admitted),))
         address = join_address(self._config.bulk_bind, self._config.bulk_port or 0)
         try:
             port = self._listen(self._server, address)
@@ -101,11 +103,17 @@ class BulkServer:
 
     @asynccontextmanager
     async def call(self, context: ServicerContext) -> AsyncIterator[Caller]:
+        """The caller of a call that was admitted."""
+        yield self._callers[context]
+
+    @asynccontextmanager
+    async def _admitted(self, context: ServicerContext) -> AsyncIterator[None]:
         """Run one call from admission to end; an error inside becomes its gRPC status."""
         self.running += 1
         self.calls += 1
         try:
-            yield await self._admit(context)
+            self._callers[context] = await self._admit(context)
+            yield
         except BulkError as refusal:
             self.refusals[refusal.code] += 1
             await context.abort(getattr(grpc.StatusCode, refusal.code), refusal.text)
@@ -116,6 +124,7 @@ class BulkServer:
             logger.exception("bulk-call-failed")
             await context.abort(grpc.StatusCode.INTERNAL, INTERNAL.format(type(error).__name__))
         finally:
+            self._callers.pop(context, None)
             self.running -= 1
 
     async def _admit(self, context: ServicerContext) -> Caller:
