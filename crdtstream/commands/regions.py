@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from crdtstream.clients.client import Client
 from crdtstream.clients.cluster import Peer
-from crdtstream.clients.command import Command
+from crdtstream.clients.command import Command, keys_at
 from crdtstream.clients.context import Context, Reply
 from crdtstream.clients.digests import digest
 from crdtstream.core.causality import VersionVector, origin_name
@@ -137,6 +137,8 @@ COMMANDS: list[Command] = [
         digest,
         arity=-1,
         flags="readonly",
+        counts_itself=True,
+        keys=keys_at(1, "RO access"),
         since="0.1.0",
         group="server",
         summary="Returns a digest of the replicated state, of all or of one key.",
