@@ -68,6 +68,7 @@ class Limits:
     backoff_ms_min: int = 100
     backoff_ms_max: int = 5_000
     segment_bytes_max: int = 64 << 20
+    disk_reserve_bytes: int = 16 << 20
     log_tail_bytes_max: int = 4 << 20
     durable_interval_ms: int = 10_000
     transfer_keep_ms: int = 60_000

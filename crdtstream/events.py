@@ -134,7 +134,16 @@ DISK = (
     Event("checkpoint-failed", ERROR, "A checkpoint failed; it is tried again.", "reason"),
     Event("backup-taken", INFO, "A backup is complete.", "directory", "bytes", "position"),
     Event("backup-failed", ERROR, "A backup was not made.", "directory", "reason"),
-    Event("disk-full", WARNING, "Writes are refused until there is space; reads work.", "data", "needed_bytes"),
+    Event(
+        "disk-full",
+        WARNING,
+        "Writes are refused until there is space; reads work, and so does what frees space.",
+        "data",
+        "needed_bytes",
+        "free_bytes",
+        "log_bytes",
+        "remedy",
+    ),
     Event("disk-has-space", INFO, "Writes are accepted again.", "data"),
     Event("release-unwritten", WARNING, "The file that names the release in use was not written.", "reason"),
     Event(

@@ -420,7 +420,7 @@ class Node:
 
     def _forget_stable(self, now_ms: int) -> None:
         stable = self.exchange.stable()
-        self.collecting.tick(now_ms, stable, self.settings.limits, self.standing.writable)
+        self.collecting.tick(now_ms, stable, self.settings.limits, self.standing.may_remove())
         self.replica.applied.members.forget(stable)
         self.replica.applied.forget_contexts(stable)
 

@@ -289,7 +289,7 @@ class Serving:
         context, replica = self._context, self._replica
         standing = context.standing
         context.pause.update(context.now_ms)
-        if standing.writable and not standing.loading and not standing.departing and not standing.paused:
+        if standing.may_remove() and not standing.loading and not standing.departing and not standing.paused:
             limits = context.limits
             replica.expire_due(limits.expiry_takeover_ms, limits.expired_keys_max)
             context.notifications.settle()

@@ -285,7 +285,12 @@ LIMIT_GROUPS: Groups = (
     (
         "Log and checkpoints",
         (
-            row("segment_bytes_max", "Size of a file of the log."),
+            row("segment_bytes_max", "Size of a file of the log; smaller ones are made where the disk fills up."),
+            row(
+                "disk_reserve_bytes",
+                "Disk space that is kept for what frees space on a full disk: removals, evictions, checkpoints; 0 for"
+                " none.",
+            ),
             row(
                 "log_tail_bytes_max",
                 "Memory for the end of the log, kept for peers that keep up; what is not kept is read from disk.",

@@ -10,7 +10,8 @@
                       it; in a running process a bit is flipped in the part of the log that is kept for peers only, and
                       the process must continue
     disk-loss         the machine returns empty, while the others run and know its origin
-    disk-full         no new segment, no checkpoint
+    disk-full         somebody else takes what is free on the volume, and frees it again some time later; a world may
+                      also have small volumes, from its beginning to its end
     pause, clock      the process stands still; the clock jumps, far beyond 2^32 and 2^53 and back
     evict             another region evicts this one, which is linked, cut off or down; it returns by itself
     put-back          a process is killed, and starts on a copy of its directory that was made some time before
@@ -201,7 +202,7 @@ class Adversary:
         elif fault == "clock":
             machine.skew_ms = world.rng.choice([*SKEWS_MS, world.rng.randrange(-2000, 2000)])
         elif fault == "disk-full":
-            machine.disk.capacity_bytes = 0
+            machine.disk.capacity_bytes = machine.disk.used_bytes()
             world.plan(FULL_MS + lasts_ms, self._make_room, number)
         elif fault == "torn":
             machine.disk.lose_power_at(world.rng.randrange(6), world.rng)
@@ -258,7 +259,8 @@ class Adversary:
             world.act(number, lambda: world.execute_all(number, world.workload.draw_rebirth()))
 
     def _make_room(self, number: int) -> None:
-        self.world.machines[number].disk.capacity_bytes = None
+        machine = self.world.machines[number]
+        machine.disk.capacity_bytes = machine.volume_bytes
 
     def crashed(self, number: int, fault: str, reason: str) -> None:
         """Handle a process that ended by itself."""
@@ -361,6 +363,7 @@ class Adversary:
             world.resume(number)
             machine.skew_ms = 0
             machine.disk.heal()
+            self._make_room(number)
             if machine.up or self.world.stops[number].fault != LATE:
                 self.start(number)
 

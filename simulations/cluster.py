@@ -29,6 +29,7 @@ __all__ = ["CLIENT", "SEGMENT_BYTES", "Cluster"]
 
 ROUNDS_MAX = 10_000
 SEGMENT_BYTES = 1 << 18
+RESERVE_BYTES = 1 << 14
 STARTS_APART = 1_000
 STEP_MS = 100
 
@@ -302,4 +303,4 @@ class Cluster(Network):
 def limits_of(limits: Limits | Mapping[int, Limits] | None, number: int) -> Limits:
     """The limits of this region."""
     found = limits if limits is None or isinstance(limits, Limits) else limits.get(number)
-    return found or Limits(segment_bytes_max=SEGMENT_BYTES)
+    return found or Limits(segment_bytes_max=SEGMENT_BYTES, disk_reserve_bytes=RESERVE_BYTES)

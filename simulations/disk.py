@@ -23,6 +23,7 @@ from crdtstream.storage.disk import DiskFailed, DiskFull
 
 PAGE_BYTES = 4096
 _ZEROS = bytes(PAGE_BYTES)
+_BOUNDLESS_BYTES = 1 << 60
 _SURVIVAL_ODDS = (0.0, 0.1, 0.5, 0.9, 1.0)
 
 
@@ -42,6 +43,15 @@ class _File:
         self.durable_size = 0
         self.dirty: set[int] = set()
         self.lost: set[int] = set()
+
+    def copy(self) -> _File:
+        """Return a file with what a reader sees here, all of it durable."""
+        file = _File()
+        file.pages = {page: bytearray(data) for page, data in self.pages.items()}
+        file.dirty = set(file.pages)
+        file.size = self.size
+        file.sync()
+        return file
 
     def write(self, offset: int, data: bytes) -> None:
         self.size = max(self.size, offset + len(data))
@@ -143,8 +153,8 @@ class SimulatedDisk:
     def copy(self) -> SimulatedDisk:
         """Return another disk with what a reader sees here, all of it durable."""
         disk = SimulatedDisk()
-        for name, file in self._files.items():
-            disk.replace(name, file.read(0, file.size))
+        disk._files = {name: file.copy() for name, file in self._files.items()}
+        disk._durable_names = dict(disk._files)
         return disk
 
     # Faults
@@ -202,6 +212,11 @@ class SimulatedDisk:
 
     def names(self) -> list[str]:
         return sorted(self._files)
+
+    def free_bytes(self) -> int:
+        if self.capacity_bytes is None:
+            return _BOUNDLESS_BYTES
+        return max(0, self.capacity_bytes - self.used_bytes())
 
     def size(self, name: str) -> int:
         return self._file(name).size
@@ -285,11 +300,14 @@ class SimulatedDisk:
     def _refuse_beyond_capacity(self, name: str, more_bytes: int) -> None:
         if not more_bytes or self.capacity_bytes is None:
             return
-        used = sum(file.size for file in self._files.values())
+        used = self.used_bytes()
         if used + more_bytes > self.capacity_bytes:
             raise DiskFull(
                 errno.ENOSPC, f"no room for {more_bytes} bytes of {name}: {used} of {self.capacity_bytes} used"
             )
+
+    def used_bytes(self) -> int:
+        return sum(file.size for file in self._files.values())
 
     def _fail_sync(self, what: str, file: _File | None) -> None:
         self.syncs += 1

@@ -25,6 +25,7 @@ from crdtstream.node import Node, Ready
 from crdtstream.protocols import codec
 from crdtstream.protocols.log_port import joined
 from crdtstream.storage.disk import DiskFull
+from crdtstream.storage.disk_room import DiskRoom
 from crdtstream.storage.log import Log, Record
 from crdtstream.storage.restore import open_storage
 from crdtstream.storage.segment import HEADER_BYTES, Window, first_of, scan, segment_name, segment_names
@@ -88,6 +89,7 @@ class Machine:
         # What this region may use of memory for what it holds; None for as much as it likes.
         self.memory_bytes_max: int | None = None
         self.vouched = 0
+        self.volume_bytes: int | None = None
         self.flipped: set[str] = set()
         self.copied: SimulatedDisk | None = None
         self._copied_flipped: set[str] = set()
@@ -110,6 +112,10 @@ class Machine:
         self.log: Log
         self.log, self.checkpointer = open_storage(
             self.disk, self.node, salt=SALT, segment_bytes_max=self.config.limits.segment_bytes_max
+        )
+        limits = self.config.limits
+        self.room = DiskRoom(
+            self.disk, self.log, self.checkpointer, limits.disk_reserve_bytes, limits.segment_bytes_max
         )
         self.node.start(self.log, self.seed(), now_ms)
         self.perform()
@@ -240,9 +246,16 @@ class Machine:
         """Check for disk space and for memory, as the runtime does before each turn."""
         if self.memory_bytes_max is not None or self.node.context.standing.memory_short:
             self.measure()
-        room = self.log.has_room(ROOM_BYTES)
-        if room != self.node.context.standing.writable:
-            self.node.writable(room)
+        if self.room.has_room(ROOM_BYTES):
+            if not self.node.standing.writable:
+                self.node.writable(True)
+        else:
+            self.node.writable(False, self.room.removal_bytes(), self.room.member_bytes())
+
+    def shorten_log(self) -> None:
+        """Give up what peers need no more, as the runtime does while space is low."""
+        if self.room.is_low():
+            self.log.delete(self.checkpointer.release())
 
     def measure(self) -> None:
         """Let the node compare what it uses with its limit."""
@@ -259,7 +272,7 @@ class Machine:
         return entries + exchange.arrivals.inbox.held_bytes + exchange.fetching.waiting_bytes + staged
 
     def lose_disk(self) -> None:
-        self.disk = SimulatedDisk()
+        self.disk = SimulatedDisk(self.volume_bytes)
         self.flipped.clear()
 
     def keep_copy(self) -> None:
@@ -271,6 +284,7 @@ class Machine:
         """Replace the directory by the copy, as `cp` or a rename would."""
         assert self.copied is not None
         self.disk = self.copied.copy()
+        self.disk.capacity_bytes = self.volume_bytes
         self.flipped = set(self._copied_flipped)
 
     def take_copy(self, other: Machine) -> None:
@@ -289,6 +303,7 @@ class Machine:
             return True
         if capture is None:
             self.node.context.saving.begin()
+            self.room.prepare()
             capture = checkpointer.begin()
         capture.step(units)
         checkpointer.write(capture.take_output())
@@ -299,6 +314,7 @@ class Machine:
         self.log.delete(checkpointer.conclude())
         checkpointer.clean()
         self.node.checkpoint_ended(self.node.context.now_ms, "")
+        self.room.restore()
         self.perform()
         return True
 
@@ -308,6 +324,7 @@ class Machine:
             return self.checkpoint_step(units)
         except DiskFull as error:
             self.checkpointer.abort()
+            self.room.restore()
             self.node.checkpoint_ended(self.node.context.now_ms, f"no room: {error}")
             return True
 
@@ -323,7 +340,7 @@ class Machine:
             return
         # A segment of its own, however little is in the one before: `has_room` would let that one grow.
         begun = self.log.last_position + 1
-        self.log._begin_segment(0)
+        self.log.roll()
         self.node.turn.add(codec.START, codec.encode_start(self.node.birth.origin, self.node.birth.count))
         self.perform()
         self.checkpoint()

@@ -38,6 +38,8 @@ COPY = "copy"
 NEWCOMER = "newcomer"
 SHORT_LOGS_ODDS = 0.3
 PARTITIONED_ODDS = 0.25
+RESERVE_BYTES = 1 << 14
+SMALL_ODDS = 0.25
 
 
 @dataclass(frozen=True)
@@ -110,10 +112,16 @@ def draw_limits(rng: Random, log_retention_bytes: int = 0) -> Limits:
         heartbeat_ms=rng.choice([200, 300]),
         peer_timeout_ms=1_000,
         expiry_takeover_ms=500,
+        disk_reserve_bytes=RESERVE_BYTES,
         log_retention_bytes=log_retention_bytes,
         transfer_keep_ms=rng.choice([300, 60_000]),
         memory_bytes_max=1 << 40,
     )
+
+
+def draw_volume(rng: Random) -> int | None:
+    """Draw the size of a volume that may be too small for the log that peers need; None for one that never fills up."""
+    return rng.choice([None, 256 << 10, 384 << 10])
 
 
 def draw_forwarding(rng: Random | None, limits: Limits) -> Limits:

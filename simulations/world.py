@@ -28,11 +28,13 @@ from simulations.oracle import Expected
 from simulations.partitioned import Partitioned
 from simulations.settings import (
     PARTITIONED_ODDS,
+    SMALL_ODDS,
     Settings,
     draw_cold,
     draw_forwarding,
     draw_limits,
     draw_settings,
+    draw_volume,
     pairs_of,
 )
 from simulations.workload import Workload
@@ -41,6 +43,8 @@ TICK_MS = 50
 # Narrow windows and short messages make some worlds slow; a state transfer that stopped is kept for a minute.
 QUIET_BOUND_MS = 300_000
 CHECKPOINT_STEP_MS = 5
+WRITES_BOUND_MS = 30_000
+SHORT_MS = 200
 SERVES_AT_ONCE_ODDS = 0.2
 REFERENCES_ODDS = 0.2
 COLD_ODDS = 0.5
@@ -113,6 +117,11 @@ class World(Network):
         )
         self._forwarding = streams if self.settings.partitioned else None
         self.machines = {number: self._machine(number) for number in range(1, self.settings.regions + 1)}
+        volumes = Random(f"volumes {seed}")
+        if volumes.random() < SMALL_ODDS:
+            for machine in self.machines.values():
+                machine.volume_bytes = machine.disk.capacity_bytes = draw_volume(volumes)
+        self._short_from_ms = dict.fromkeys(self.machines, 0)
         if self.settings.twin:
             self._add_twin(self.settings.regions + 1)
         self.memory: Memories | None = None
@@ -180,7 +189,12 @@ class World(Network):
             self.run_until(self.memory.has_gone_out, self.now_ms + QUIET_BOUND_MS)
             self.memory.give_back()
         self.run_until(self.quiet, self.now_ms + QUIET_BOUND_MS)
+        self.run_until(self._all_write, self.now_ms + WRITES_BOUND_MS)
         self.note(f"quiet, {self.statistics} wire {self.wire_checksum:08x}")
+
+    def _all_write(self) -> bool:
+        """Return whether no region lacks room: everybody has everything, so every log can be shortened."""
+        return all(machine.node.standing.writable for machine in self.machines.values() if machine.up)
 
     def quiet(self) -> bool:
         return super().quiet() and (self._clients is None or self._clients.settled())
@@ -244,11 +258,32 @@ class World(Network):
 
     def tick_one(self, number: int) -> None:
         self.machines[number].look_for_room()
+        self._free_room(number)
         if self._cold is not None:
             self.machines[number].rest(self._cold)
         super().tick_one(number)
         for connection in self.connections_of(number):
             self._obey_verdict(connection, number)
+
+    def _free_room(self, number: int) -> None:
+        """Do what the runtime does when room is short: shorten the log, and take a checkpoint."""
+        machine = self.machines[number]
+        if machine.checkpointer.capture is not None or not machine.node.membership.serving():
+            return
+        machine.shorten_log()
+        if machine.room.is_short() and self.now_ms >= self._short_from_ms.get(number, 0):
+            self._short_from_ms[number] = self.now_ms + SHORT_MS
+            self._save_soon(number, machine.starts)
+
+    def _save_soon(self, number: int, starts: int) -> None:
+        """Take a checkpoint, step by step, unless the process ends meanwhile."""
+        machine, done = self.machines[number], [False]
+        if machine.starts != starts:
+            return
+        if self.runs(number):
+            self.act(number, lambda: self._save_one(number, done))
+        if machine.starts == starts and machine.checkpointer.capture is not None:
+            self.plan(CHECKPOINT_STEP_MS, self._save_soon, number, starts)
 
     def _save(self, number: int) -> None:
         """Continue a checkpoint: the next step soon, or a new checkpoint later."""

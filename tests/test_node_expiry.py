@@ -1,4 +1,4 @@
-"""Expiry as a node runs it: by ticks, before commands, never while the disk is full; random keys."""
+"""Expiry as a node runs it: by ticks, before commands, on a full disk only out of the reserve; random keys."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from crdtstream.clients.standing import TICK_BYTES
 from crdtstream.config import Limits
 from crdtstream.core.entry_id import STRICT
 from crdtstream.scenarios.reply import Value, read_reply
@@ -54,13 +55,13 @@ def test_a_command_finds_it_deleted() -> None:
     assert not knows(cluster, 1)
 
 
-def test_a_full_disk_takes_no_deletion() -> None:
+def test_a_full_disk_takes_deletions_out_of_its_reserve() -> None:
     cluster = expiring()
-    cluster.node(1).writable(False)
+    cluster.node(1).writable(False, TICK_BYTES - 1, TICK_BYTES)
     cluster.tick(1000)
     assert knows(cluster, 1)
     assert run(cluster, 1, "EXISTS x") == 0
-    cluster.node(1).writable(True)
+    cluster.node(1).writable(False, TICK_BYTES, TICK_BYTES)
     cluster.tick(1)
     assert not knows(cluster, 1)
 

@@ -11,12 +11,12 @@ A container holds `subcommands`, named `parent|child`, in the order in which COM
 HELP tells them by name, or in `help_order` where Redis has another order. If no subcommand is given, the container's
 own function runs, if it has one.
 
-Flags that dispatch obeys: `write` (rejected while the disk is full, and once the region departs), `denyoom` (rejected
-while memory is over its limit), `loading` (allowed before this region serves), `no_auth` (allowed before AUTH),
-`no_multi` (rejected after MULTI), `unqueued` (runs at once after MULTI), `skip_slowlog` (never in the slow log itself,
-though commands that it runs may be), `may_replicate` (waits during CLIENT PAUSE WRITE, as what writes does). All other
-flags are only reported; a `readonly` command that names a key also
-counts keyspace hits.
+Flags that dispatch obeys: `write` (rejected while the disk is full, and once the region departs), `frees` (frees room,
+so it may use the reserve of a full disk), `denyoom` (rejected while memory is over its limit), `loading` (allowed
+before this region serves), `no_auth` (allowed before AUTH), `no_multi` (rejected after MULTI), `unqueued` (runs at once
+after MULTI), `skip_slowlog` (never in the slow log itself, though commands that it runs may be), `may_replicate` (waits
+during CLIENT PAUSE WRITE, as what writes does). All other flags are only reported; a `readonly` command that names a
+key also counts keyspace hits.
 
 The ACL categories follow from flags and group, as in Redis; `categories` replaces what follows from the group.
 `matching` are those by which rules find the row: its own, and those of its container.
@@ -45,6 +45,7 @@ FLAGS: Final = frozenset(
         "connection",
         "denyoom",
         "fast",
+        "frees",
         "loading",
         "may_replicate",
         "movablekeys",
@@ -235,6 +236,7 @@ class Command:
         "explicit_categories",
         "first_key",
         "flags",
+        "frees",
         "function",
         "group",
         "help",
@@ -293,6 +295,7 @@ class Command:
             child.matching = frozenset(child.categories) | self.matching
         self.writes = "write" in self.flags
         self.pausable = self.writes or "may_replicate" in self.flags
+        self.frees = "frees" in self.flags
         self.loading_allowed = "loading" in self.flags
         self.auth_needed = "no_auth" not in self.flags
         self.denies_oom = "denyoom" in self.flags

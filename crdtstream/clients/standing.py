@@ -2,7 +2,7 @@
 
 Commands read it before they run, and replication before it accepts what has to be logged. Each field has one writer:
 `loading` replication (replication/membership/life.py), `departing` replication (replication/draining.py), `writable`
-the node, `memory_short` the context, `paused` CLIENT PAUSE (clients/pausing.py).
+the node, `memory_short` the context, `paused` CLIENT PAUSE (clients/pausing.py), `volume` the runtime.
 
 What frees room goes on while the disk is full, as far as its reserve still takes it: removals of data within
 `removal_bytes`, changes of members within `member_bytes`. The node sets both with `writable`, each turn, and commands
@@ -13,14 +13,19 @@ from __future__ import annotations
 
 from typing import Final
 
+from crdtstream.clients.volume import Volume
+
 OOM: Final = "OOM command not allowed when used memory > 'maxmemory'."
-DISK_FULL: Final = "MISCONF The disk is full: writes are rejected until space on it is freed; reads still work"
+DISK_FULL: Final = (
+    "MISCONF The disk is full: writes are rejected until space on it is freed; reads still work, and so do DEL, XTRIM,"
+    " SAVE and CRDT.EVICT; see INFO persistence"
+)
+# What one tick may write of removals, or of members, while the disk is full.
+TICK_BYTES: Final = 1 << 16
 # What CLIENT PAUSE stops.
 PAUSED_NOTHING: Final = 0
 PAUSED_WRITES: Final = 1
 PAUSED_ALL: Final = 2
-# What one tick may write of either.
-TICK_BYTES: Final = 1 << 16
 # What a region may lack room in.
 DISK: Final = "disk"
 MEMORY: Final = "memory"
@@ -34,7 +39,16 @@ class Standing:
     of peers go on. `paused`: which commands of clients wait.
     """
 
-    __slots__ = ("departing", "loading", "member_bytes", "memory_short", "paused", "removal_bytes", "writable")
+    __slots__ = (
+        "departing",
+        "loading",
+        "member_bytes",
+        "memory_short",
+        "paused",
+        "removal_bytes",
+        "volume",
+        "writable",
+    )
 
     def __init__(self) -> None:
         self.loading = ""
@@ -44,12 +58,15 @@ class Standing:
         self.paused = PAUSED_NOTHING
         self.removal_bytes = 0
         self.member_bytes = 0
+        self.volume = Volume()
 
-    def refusal(self, writes: bool, denies_oom: bool) -> str:
-        """Why a command that writes, or needs more memory, is refused now; empty if it is not."""
+    def refusal(self, writes: bool, denies_oom: bool, reserved: bool = False) -> str:
+        """Why a command that writes, or needs more memory, is refused now; empty if it is not. `reserved`: the reserve
+        of a full disk takes what it writes.
+        """
         if self.memory_short and denies_oom:
             return OOM
-        if not self.writable and writes:
+        if writes and not (self.writable or reserved):
             return DISK_FULL
         if self.departing and writes:
             return f"READONLY {self.departing}"

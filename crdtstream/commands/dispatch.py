@@ -46,6 +46,9 @@ WHILE_SUBSCRIBED: Final = frozenset(
     )
 )
 EXEC_REFUSED = "EXECABORT Transaction discarded because of:"
+# What a request that frees room may become in the log: a multiple of its size, and what comes with it.
+GROWTH: Final = 8
+OVERHEAD_BYTES: Final = 1 << 12
 
 
 def dispatch(context: Context, client: Client, argv: list[bytes]) -> Reply:
@@ -149,13 +152,25 @@ def admit(context: Context, client: Client, command: Command, argv: list[bytes])
     if not client.unrestricted:
         require_rights(context, client, command, argv, TOP_LEVEL if transaction is None else IN_MULTI)
     standing = context.standing
-    refused = standing.refusal(writes, denies_oom)
+    reserved = writes and not standing.writable and takes_reserve(standing, transaction, command, argv)
+    refused = standing.refusal(writes, denies_oom, reserved)
     if refused:
         raise CommandError(refused)
     if client.subscribed and client.protocol == replies.RESP2 and command.name not in WHILE_SUBSCRIBED:
         raise CommandError(f"ERR Can't execute '{command.name}': {ONLY_LISTENING}")
     if standing.loading and not command.loading_allowed:
         raise CommandError(f"LOADING {standing.loading}")
+
+
+def takes_reserve(standing: Standing, transaction: Transaction | None, command: Command, argv: list[bytes]) -> bool:
+    """True if a request, or a transaction as a whole, frees room, and the reserve takes what it writes."""
+    frees, byte_count = command.frees, sum(map(len, argv))
+    if transaction is not None and command.name == EXEC:
+        frees, byte_count = transaction.frees, transaction.byte_count
+    if not frees:
+        return False
+    byte_count = OVERHEAD_BYTES + GROWTH * byte_count
+    return standing.take_members(byte_count) if "admin" in command.flags else standing.take_removal(byte_count)
 
 
 def queue_request(context: Context, transaction: Transaction, command: Command, argv: list[bytes]) -> bytes:

@@ -16,6 +16,7 @@ from crdtstream.clients.command import Command
 from crdtstream.clients.context import Context, Reply
 from crdtstream.clients.statistics import Tally
 from crdtstream.clients.subscriptions import CHANNEL, PATTERN, SHARD
+from crdtstream.commands.disk import disk_fields
 from crdtstream.commands.group_reading import GroupReader
 from crdtstream.commands.members import held_back
 from crdtstream.commands.regions import LINK_OPEN, LINK_TRANSFER, lags_of, origin_text, vector_text
@@ -162,6 +163,7 @@ def persistence_fields(context: Context) -> list[Field]:
         ("aof_last_write_status", "ok" if context.standing.writable else "err"),
         ("log_damages", len(context.saving.damages)),
         ("log_last_damage", context.saving.damages[-1] if context.saving.damages else ""),
+        *disk_fields(context),
     ]
 
 

@@ -208,7 +208,7 @@ COMMANDS: list[Command] = [
         "crdt.evict",
         evict,
         arity=-2,
-        flags="write admin no_multi",
+        flags="write frees admin no_multi",
         since="0.1.0",
         group="server",
         summary="Ends the membership of a region's origins for ever.",

@@ -43,6 +43,7 @@ from crdtstream.partitions.performing import (
     require_answerable,
     require_batch_room,
 )
+from crdtstream.partitions.refusing import require_removing, require_writable
 from crdtstream.partitions.registers import Registers
 from crdtstream.partitions.renumbering import ALIVE_MS, Share
 from crdtstream.partitions.served import Served
@@ -52,7 +53,6 @@ from crdtstream.partitions.values import (
     INVALID,
     MOVED,
     UNKNOWN_STREAM,
-    UNWRITABLE,
     Ahead,
     Message,
     Refused,
@@ -137,8 +137,12 @@ class PartitionedStreams:
         return {name: value for name, value in latest.items() if value is not None}
 
     def write_document(self, kind: str, name: str, document: bytes | None) -> None:
-        self._require_writable()
         found = self._documents_of(kind)
+        if document is None or found.latest(name.encode()) is not None:
+            # What is deleted is marked so.
+            require_removing(self._context.standing)
+        else:
+            require_writable(self._context.standing)
         if document is None:
             found.drop(name.encode())
         else:
@@ -163,7 +167,7 @@ class PartitionedStreams:
 
     def create(self, spec: StreamSpec) -> None:
         """Create the stream with this process as its home."""
-        self._require_writable()
+        require_writable(self._context.standing)
         require_valid(spec)
         if self.spec(spec.id) is not None:
             raise Refused(INVALID, f"the stream {spec.id!r} exists already: choose another ID")
@@ -172,14 +176,14 @@ class PartitionedStreams:
 
     def delete(self, stream_id: str) -> None:
         """Remove the stream, its messages and its groups."""
-        self._require_writable()
+        require_removing(self._context.standing)
         served = self._served_of(stream_id)
         self._index.drop(stream_id.encode())
         served.state.clear()
 
     def take_over(self, stream_id: str) -> None:
         """Make this process the home, whoever is."""
-        self._require_writable()
+        require_writable(self._context.standing)
         self._served_of(stream_id).state.raise_epoch()
 
     def move_here(self, stream: bytes) -> str:
@@ -206,7 +210,7 @@ class PartitionedStreams:
         if spec is None:
             # What was lost with a disk may still arrive.
             if self._context.standing.loading:
-                self._require_writable()
+                require_writable(self._context.standing)
             raise Refused(UNKNOWN_STREAM, f"Unknown stream {stream_id}.")
         found = self._served.get(stream_id)
         if found is None:
@@ -366,7 +370,7 @@ class PartitionedStreams:
     def _perform(self, served: Served, row: Row) -> Any:
         if row[0] == calls.LOCATE:
             return epoch_of(served.state, row[2], row[3], not self.misses_regions())
-        self._require_writable()
+        require_writable(self._context.standing)
         if not served.state.is_numbering():
             served.state.raise_epoch()
         operation, arguments = row[0], row[2:]
@@ -392,29 +396,18 @@ class PartitionedStreams:
         self.renumbered += before - share.messages_left
         return finished
 
-    def _require_writable(self) -> None:
-        standing = self._context.standing
-        if standing.loading:
-            raise Refused(UNWRITABLE, f"this region does not serve yet: {standing.loading}")
-        if standing.memory_short:
-            raise Refused(
-                UNWRITABLE, "this region uses more memory than memory_bytes_max: remove data or raise the limit"
-            )
-        if standing.paused:
-            raise Refused(UNWRITABLE, "clients of this region are paused (CLIENT PAUSE): try again")
-        if not standing.writable:
-            raise Refused(UNWRITABLE, "the disk of this region is full: free space")
-
     # Upkeep
 
     def tick(self, now_ms: int) -> None:
-        """At the home: number stale messages again, remove what is older than the retention, drop unused groups."""
+        """At the home: number stale messages again, remove what is older than the retention, drop unused groups. While
+        the disk is full, only remove.
+        """
         self._began_ms = min(self._began_ms or now_ms, now_ms)
         self._upkept_ms = min(self._upkept_ms, now_ms)
         if self.held:
             self._release()
         standing = self._context.standing
-        if not standing.writable or standing.loading:
+        if not standing.may_remove() or standing.loading:
             return
         if now_ms - self._upkept_ms >= UPKEEP_MS:
             self._upkept_ms = now_ms
@@ -431,10 +424,12 @@ class PartitionedStreams:
         for stream_id in ids:
             served = self._served_of(stream_id)
             if served.state.home() == self._context.settings.config.region:
-                self._keep_up(served, now_ms, share)
+                if self._context.standing.writable:
+                    self._keep_up(served, share)
+                self._retire(served, now_ms)
 
-    def _keep_up(self, served: Served, now_ms: int, share: Share) -> None:
-        state, retention_ms = served.state, served.state.spec.retention_ms
+    def _keep_up(self, served: Served, share: Share) -> None:
+        state = served.state
         awaits = False
         for partition in state.partitions():
             # Another line of epochs makes messages stale without touching them: one is raised, or a region that knew
@@ -446,6 +441,9 @@ class PartitionedStreams:
                 stamp = state.partitions()[partition.number].stamp()
                 served.looked[partition.number] = (state.epochs.counted(), stamp)
         served.awaited = served.awaited + 1 if awaits else 0
+
+    def _retire(self, served: Served, now_ms: int) -> None:
+        state, retention_ms = served.state, served.state.spec.retention_ms
         for partition in state.partitions():
             partition.trim_older(now_ms + self.ahead.ms - retention_ms)
         if state.is_numbering():

@@ -41,6 +41,7 @@ from crdtstream.runtime.saver import Saver
 from crdtstream.runtime.stopping import Stopping
 from crdtstream.runtime.turns import TICK_S, RegionFailed, Turns, now_ms
 from crdtstream.storage.disk import DiskError, RealDisk
+from crdtstream.storage.disk_room import DiskRoom
 from crdtstream.storage.recovery import LogError
 
 FAREWELL_S = 1.0
@@ -71,7 +72,9 @@ class Loop(Turns):
         self._disk = RealDisk(config.data)
         region_log, checkpointer = open_region(self._disk, node, config.limits.segment_bytes_max)
         region_log.limit_tail(config.limits.log_tail_bytes_max)
-        super().__init__(config, node, region_log)
+        limits = config.limits
+        room = DiskRoom(self._disk, region_log, checkpointer, limits.disk_reserve_bytes, limits.segment_bytes_max)
+        super().__init__(config, node, region_log, room)
         self.certificates = read_client_credentials(config)
         self.web_certificates = read_web_credentials(config)
         self._server = make_port(self)
@@ -89,7 +92,7 @@ class Loop(Turns):
         self._damages_told = 0
         self._forgotten_given = 0
         around = nullcontext if tracing is None else tracing.checkpoint
-        self._saver = Saver(self.node, self.log, checkpointer, self._settle, now_ms, self.meters, around)
+        self._saver = Saver(self.node, self.log, checkpointer, room, self._settle, now_ms, self.meters, around)
         self._stopping = Stopping(self.node, self._saver, self._end, self.schedule)
         self._leaves: asyncio.TimerHandle | None = None
         self._ended: asyncio.Future[None] | None = None
@@ -112,6 +115,8 @@ class Loop(Turns):
         self.node.start(self.log, secrets.randbits(SEED_BITS), now_ms())
         self._sync_now()
         self.failed = False
+        if self.room.full:
+            self._lack_room(0)
         addresses = await self._server.start()
         await self.transport.start()
         others = await self._start_others()
@@ -242,6 +247,7 @@ class Loop(Turns):
             await self.meters.sleep(TICK_S)
             if not self.node.standing.writable:
                 self._seek_room()
+            self.measure()
             self.node.observe(*process.usage())
             self._expect_waiting()
             self.node.reseed(secrets.randbits(SEED_BITS))

@@ -4,9 +4,11 @@ A slice runs on the event loop between two turns, for about `SLICE_S`; then the 
 a slice is written on a thread, and the next slice waits for that. So a checkpoint never holds more than a section in
 memory, and a slow disk slows only the checkpoint.
 
-A checkpoint is due when a client asks for one, or when the log behind the last one is long. A failed checkpoint is
-retried after `RETRY_S`, or when a client asks. A failure of the log itself ends the region; any other failure has no
-further effect.
+A checkpoint is due when a client asks for one, when the log behind the last one is long, or when the disk lacks room
+(storage/disk_room.py). A failed checkpoint is retried after `RETRY_S`, or when a client asks; for lack of room after
+`SHORT_RETRY_S`, and twice that each time that it freed too little. While room is short, the log is also shortened
+between checkpoints, as soon as peers need no more of it. A failure of the log itself ends the region; any other failure
+has no further effect.
 
 Backups follow a checkpoint (backups.py), and no other checkpoint begins before they are done.
 
@@ -29,6 +31,7 @@ from crdtstream.runtime.backups import Backups
 from crdtstream.runtime.metrics.meters import Meters
 from crdtstream.storage.checkpoint import Capture, Checkpointer
 from crdtstream.storage.disk import DiskError
+from crdtstream.storage.disk_room import DiskRoom
 from crdtstream.storage.log import Log
 
 LOOK_S = 0.05
@@ -36,6 +39,8 @@ SLICE_S = 0.001
 REST_S = 0.002
 SLICE_UNITS = 16
 RETRY_S = 60.0
+SHORT_RETRY_S = 0.5
+SHORT_RETRY_S_MAX = 10.0
 
 logger = structlog.get_logger()
 
@@ -52,6 +57,7 @@ class Saver:
         node: Node,
         log: Log,
         checkpointer: Checkpointer,
+        room: DiskRoom,
         settle: Callable[[], bool],
         now_ms: Callable[[], int],
         meters: Meters,
@@ -60,11 +66,14 @@ class Saver:
         self._node = node
         self._log = log
         self._checkpointer = checkpointer
+        self._room = room
         self._settle = settle
         self._now_ms = now_ms
         self._meters = meters
         self._around = around
         self._retry_s = 0.0
+        self._short_retry_s = 0.0
+        self._short_wait_s = SHORT_RETRY_S
         self._rest_s = REST_S
         self._backups = Backups(node, log, checkpointer, self._settle_or_fail, on_thread, now_ms)
 
@@ -74,12 +83,18 @@ class Saver:
             await asyncio.sleep(LOOK_S)
             if self._is_due():
                 await self._save()
+            elif self._room.is_low():
+                await self._delete(self._checkpointer.release())
 
     def _is_due(self) -> bool:
-        saving = self._node.saving
+        return self._can_save() and (self._node.saving.requested or self._is_long() or self._is_short())
+
+    def _is_long(self) -> bool:
         limit = self._node.limits.checkpoint_log_bytes
-        long = 0 < limit <= self._checkpointer.log_bytes() and time.monotonic() >= self._retry_s
-        return self._can_save() and (saving.requested or long)
+        return 0 < limit <= self._checkpointer.log_bytes() and time.monotonic() >= self._retry_s
+
+    def _is_short(self) -> bool:
+        return time.monotonic() >= self._short_retry_s and self._room.is_short()
 
     def _can_save(self) -> bool:
         return self._node.is_serving() and self._node.can_describe()
@@ -119,11 +134,22 @@ class Saver:
             for backup in backups:
                 self._settle()
                 await self._backups.make(backup)
+        self._room.restore()
+        self._space_out()
         self._settle()
+
+    def _space_out(self) -> None:
+        """Checkpoints for lack of room that free too little follow each other at growing distances."""
+        if self._room.is_tight():
+            self._short_retry_s = time.monotonic() + self._short_wait_s
+            self._short_wait_s = min(2 * self._short_wait_s, SHORT_RETRY_S_MAX)
+        else:
+            self._short_wait_s = SHORT_RETRY_S
 
     async def _take(self) -> None:
         checkpointer = self._checkpointer
         self._settle_or_fail()
+        self._room.prepare()
         capture = checkpointer.begin()
         while not capture.done:
             self._settle_or_fail()
@@ -136,9 +162,13 @@ class Saver:
         saved_ms = self._now_ms()
         await on_thread(partial(checkpointer.commit, saved_ms))
         self._node.synced(self._log.synced_position)
-        await on_thread(partial(self._log.delete, checkpointer.conclude()))
+        await self._delete(checkpointer.conclude())
         await on_thread(checkpointer.clean)
         self._node.checkpoint_ended(saved_ms, "")
+
+    async def _delete(self, segments: list[str]) -> None:
+        if segments:
+            await on_thread(partial(self._log.delete, segments))
 
     def _settle_or_fail(self) -> None:
         if not self._settle():

@@ -5,10 +5,11 @@ append, one write for each client, and one pull for each link. The order of the 
 `Ready`. Requests beyond the limits of a turn run in the next turn, after another pass of the event loop; until then
 nothing more is read from their clients.
 
-Disk space is reserved before input is executed: what the input will certainly write, and a reserve. If there is none,
-the node rejects everything that needs a record until space is freed. A turn that writes more than foreseen (FLUSHALL
-with many keys) may still find the disk full. It is then kept in memory; its clients, and all later requests on their
-connections, wait. It is appended before anything else once space is freed, and nobody has been told that it happened.
+Disk space is reserved before input is executed: what the input will certainly write, and some more. If there is none,
+the node rejects everything that needs a record until space is freed, except what frees some, for which the reserve is
+kept (storage/disk_room.py). A turn that writes more than foreseen (FLUSHALL with many keys) takes from the reserve too.
+If even that is too small, it is kept in memory; its clients, and all later requests on their connections, wait. It is
+appended before anything else once space is freed, and nobody has been told that it happened.
 
 This module is compiled, because a request that comes alone pays for a whole turn. So it has no coroutines: their
 exceptions outlive them where mypyc compiles them. What is not part of every turn is in the loop (runtime/loop.py).
@@ -25,6 +26,7 @@ import structlog
 from librt.time import time
 from mypy_extensions import mypyc_attr
 
+from crdtstream.commands.disk import remedy
 from crdtstream.config import ALWAYS, Config
 from crdtstream.node import Node, Ready
 from crdtstream.replication.membership.chronicle import READY
@@ -34,6 +36,7 @@ from crdtstream.runtime.metrics.meters import Meters
 from crdtstream.runtime.ports import ClientPort
 from crdtstream.runtime.unwritten import Unwritten
 from crdtstream.storage.disk import DiskError, DiskFull
+from crdtstream.storage.disk_room import DiskRoom
 from crdtstream.storage.log import Log
 from crdtstream.storage.recovery import LogError
 from crdtstream.storage.segment import framed_bytes
@@ -66,10 +69,11 @@ class Turns(ABC):
     # The server of the clients, which needs the turns to be made.
     _server: ClientPort
 
-    def __init__(self, config: Config, node: Node, region_log: Log) -> None:
+    def __init__(self, config: Config, node: Node, region_log: Log, room: DiskRoom) -> None:
         self.config = config
         self.node = node
         self.log = region_log
+        self.room = room
         self.meters = Meters()
         self.failed: bool = True
         self._unwritten = Unwritten()
@@ -122,6 +126,8 @@ class Turns(ABC):
             self._tell_settled()
         self._behind_bytes = self.node.behind_bytes()
         self._server.turn_ended()
+        if not self.node.standing.writable:
+            self._tell_reserve()
         if self.node.is_staging():
             gc.freeze()  # staged state is not garbage, and visiting it repeatedly takes seconds
         self._turn_ended()
@@ -239,7 +245,7 @@ class Turns(ABC):
 
     def _ask_room(self, byte_count: int) -> bool:
         try:
-            room = self.log.has_room(byte_count)
+            room = self.room.has_room(byte_count)
         except (LogError, DiskError) as error:
             self.fail(error)
             return False
@@ -250,8 +256,32 @@ class Turns(ABC):
     def _lack_room(self, byte_count: int) -> None:
         self._room_needed = max(self._room_needed, 2 * ROOM_BYTES, byte_count)
         if self.node.standing.writable:
-            logger.warning("disk-full", data=self.config.data, needed_bytes=self._room_needed)
-            self.node.writable(False)
+            self._tell_reserve()
+            self.measure()
+            volume = self.node.standing.volume
+            logger.warning(
+                "disk-full",
+                data=self.config.data,
+                needed_bytes=volume.needed_bytes,
+                free_bytes=volume.free_bytes,
+                log_bytes=volume.log_bytes,
+                remedy=remedy(self.node.context),
+            )
+
+    def measure(self) -> None:
+        """Note what INFO and metrics tell of the volume."""
+        standing = self.node.standing
+        volume, room = standing.volume, self.room
+        volume.free_bytes = room.free_bytes()
+        volume.needed_bytes = 0 if standing.writable else room.needed_bytes(self._room_needed)
+        volume.reserve_bytes = room.reserve.held_bytes
+        volume.log_bytes = self.log.byte_count()
+
+    def _tell_reserve(self) -> None:
+        """Tell the node what the reserve still takes of what frees room: nothing while a turn waits for room itself."""
+        waits = bool(self._unwritten.records)
+        room = self.room
+        self.node.writable(False, 0 if waits else room.removal_bytes(), 0 if waits else room.member_bytes())
 
     def _seek_room(self) -> None:
         """While writes are rejected, check whether the needed space is available again."""

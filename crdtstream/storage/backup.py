@@ -244,6 +244,9 @@ class Frozen:
     def names(self) -> list[str]:
         return sorted(self._sizes)
 
+    def free_bytes(self) -> int:
+        return 0
+
     def size(self, name: str) -> int:
         try:
             return self._sizes[name]

@@ -10,7 +10,8 @@ manifest that is replaced atomically; see `sections` and `protocols/manifest`. I
     conclude   between turns: the new manifest takes effect; then `clean`, on any thread
 
 A block that is complete in a file and has not grown since is referenced again, not written again. A file is *doomed*
-when less than half of it is in use: its blocks are written to new files, and the next manifest no longer names it.
+when less than half of it is in use: its blocks are written to new files, and the next manifest no longer names it; that
+waits while the disk has no room for it.
 
 Crashes. Before the manifest is replaced, all files that it names are synced, including their directory entries, and so
 is the log up to `through`. Files that no manifest names are deleted afterwards, or at the next start. Nothing is
@@ -134,6 +135,8 @@ class Capture:
         self.manifest = manifest
         self.live_bytes: dict[int, int] = dict.fromkeys(kept, HEADER_BYTES)
         self.done = False
+        # Last blocks of trees, which the next checkpoint writes again if they have grown.
+        self.tail_bytes = 0
         self._stored = stored
         self._kept = kept
         self._first = next(numbers)
@@ -229,6 +232,8 @@ class Capture:
             parts = block_parts(block, count)
             block.place = self._blocks.add(parts)
             block.stored_bytes = sum([len(part) for part in parts])
+            if not packs:
+                self.tail_bytes += block.stored_bytes
         block.stored_count = count
         return True
 
@@ -246,7 +251,10 @@ class Checkpointer:
         self._log = log
         self._stored = stored
         self._sizes = dict(manifest.block_files) if manifest is not None else {}
-        self._doomed: set[int] = set()
+        # The bytes in use of each doomed file.
+        self._doomed: dict[int, int] = {}
+        self._written_bytes = 0
+        self._tail_bytes = 0
         self._next_number = 1 + max((number_of(name) for name in checkpoint_names(disk)), default=0)
         # For `write`, which may run on another thread than the region.
         self._packer = BlockPacker()
@@ -258,6 +266,17 @@ class Checkpointer:
         """The log bytes that a restart would replay."""
         return self._log.appended_bytes - self._bytes_before
 
+    def needed_bytes(self) -> int:
+        """What a checkpoint writes at most, or what is left of it: what the log gained, all state files, and the blocks
+        that the last one wrote incomplete (others grow too, but those that grew lately are the best guess).
+        """
+        state = 0 if self.manifest is None else sum(size for _, size in self.manifest.state_files)
+        return max(0, self.log_bytes() + state + self._tail_bytes - self._written_bytes)
+
+    def is_owed(self) -> bool:
+        """True if a checkpoint would save something, or rewrite a file that is little used."""
+        return self.log_bytes() > 0 or bool(self._rewritten())
+
     # Steps of one checkpoint
 
     def begin(self) -> Capture:
@@ -267,9 +286,21 @@ class Checkpointer:
         assert self._log.last_position == stored.last_position, "a turn is not in the log yet"
         self._bytes_began = self._log.appended_bytes
         manifest = stored.describe(self._log.segment_firsts())
-        kept = {number for number in self._sizes if number not in self._doomed}
+        rewritten = self._rewritten()
+        kept = {number for number in self._sizes if number not in rewritten}
         self.capture = Capture(stored, manifest, self._numbers(), kept)
         return self.capture
+
+    def _rewritten(self) -> set[int]:
+        """The doomed files that fit into half of what the checkpoint leaves free, those with the least in use first."""
+        room = (self._disk.free_bytes() - self.needed_bytes()) // 2
+        chosen: set[int] = set()
+        for number, live in sorted(self._doomed.items(), key=_live):
+            room -= live
+            if room < 0:
+                break
+            chosen.add(number)
+        return chosen
 
     def _numbers(self) -> Iterator[int]:
         """Yield file numbers; the first is used for no file, so every number at or above it belongs to this
@@ -281,7 +312,9 @@ class Checkpointer:
 
     def write(self, sections: list[Section]) -> None:
         for section in sections:
+            before = section.draft.byte_count
             write_section(self._disk, section, self._packer)
+            self._written_bytes += section.draft.byte_count - before
 
     def commit(self, saved_ms: int) -> None:
         """Make the checkpoint durable, after everything that the steps collected is written."""
@@ -306,11 +339,22 @@ class Checkpointer:
         self.manifest = capture.manifest
         self._certain = True
         self._sizes = dict(capture.manifest.block_files)
-        self._doomed = {n for n, size in self._sizes.items() if 2 * capture.live_bytes[n] < size}
+        self._tail_bytes = capture.tail_bytes
+        live = capture.live_bytes
+        self._doomed = {number: live[number] for number, size in self._sizes.items() if 2 * live[number] < size}
         self._bytes_before = self._bytes_began
+        self._written_bytes = 0
+        return self.release()
+
+    def release(self) -> list[str]:
+        """Forget the log segments that neither a start nor a peer needs any more, as `conclude` does: peers have caught
+        up since, or count no more.
+        """
+        if self.manifest is None or self.capture is not None:
+            return []
         # Records before damage are served to nobody, and those that the manifest covers are not replayed.
-        unserved = min(self._log.first_position, capture.manifest.begun + 1)
-        needed = max(self._stored.needed_position(capture.manifest.milestones), self._retained(), unserved)
+        unserved = min(self._log.first_position, self.manifest.begun + 1)
+        needed = max(self._stored.needed_position(self.manifest.milestones), self._retained(), unserved)
         return self._log.forget_before(min(needed, self._stored.held_position()))
 
     def _retained(self) -> int:
@@ -333,9 +377,14 @@ class Checkpointer:
     def abort(self) -> None:
         """Give up after a failure; places in files of this checkpoint become invalid."""
         self.capture = None
+        self._written_bytes = 0
         with suppress(DiskError):  # the files left behind are deleted after the next checkpoint
             self.clean()
 
     def _current(self) -> Capture:
         assert self.capture is not None, "no checkpoint is under way"
         return self.capture
+
+
+def _live(doomed: tuple[int, int]) -> int:
+    return doomed[1]

@@ -6,8 +6,9 @@ The port guarantees this, and nothing more:
 - `write` has passed the data to the kernel when it returns; only `sync` of that file makes it durable.
 - Creating or deleting a file is durable only after `sync_directory`.
 - `create` and `reserve` allocate the size that they are given, filled with zeros: a write within it cannot fail for
-  lack of space.
-- `replace` is complete and durable when it returns; after a crash the file has its old content or its new one.
+  lack of space. `truncate` frees what lies behind the new end.
+- `replace` is complete and durable when it returns; after a crash the file has its old content or its new one, and its
+  old one after DiskFull.
 
 `sync` and `release` may be called from another thread than the other methods. Each file that is written keeps a
 descriptor until it is released or deleted; a read opens the file separately, so it never uses a descriptor that is
@@ -57,6 +58,9 @@ class DiskLocked(DiskError):
 class Disk(Protocol):
     def names(self) -> list[str]:
         """All files, in ascending order."""
+
+    def free_bytes(self) -> int:
+        """What this process may still allocate, as far as is known."""
 
     def size(self, name: str) -> int: ...
 
@@ -163,7 +167,12 @@ class RealDisk:
             text = f"data directory {self.path} is in use by another process (PID {holder}): stop it, or use another"
             raise DiskLocked(errno.EAGAIN, text) from None
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        try:
+            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        except OSError as error:
+            # The PID is for the text above only: a region on a full disk starts without it.
+            if error.errno not in _ERRORS_OF_ROOM:
+                raise
         return descriptor
 
     def _remove_temporaries(self) -> None:
@@ -182,6 +191,13 @@ class RealDisk:
             return sorted(name for name in os.listdir(self._directory) if not name.startswith("."))
         except OSError as error:
             raise _disk_error("list", self.path, error) from error
+
+    def free_bytes(self) -> int:
+        try:
+            volume = os.fstatvfs(self._directory)
+        except OSError as error:
+            raise _disk_error("measure", self.path, error) from error
+        return volume.f_bavail * volume.f_frsize
 
     def size(self, name: str) -> int:
         try:
@@ -273,12 +289,19 @@ class RealDisk:
             try:
                 _write_all(descriptor, 0, data)
                 os.fsync(descriptor)
+            except OSError:
+                os.unlink(temporary, dir_fd=self._directory)  # it may be what fills the disk
+                raise
             finally:
                 os.close(descriptor)
             os.rename(temporary, name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
         except OSError as error:
             raise self._error("replace", name, error) from error
-        self.sync_directory()
+        try:
+            self.sync_directory()
+        except DiskFull as full:
+            # The new content has its name already: unlike DiskFull from above, this leaves open which one survives.
+            raise DiskFailed(full.errno, full.strerror) from full
 
     def delete(self, name: str) -> None:
         self.release(name)

@@ -5,9 +5,11 @@ Records are numbered contiguously from 1, and a *position* is a record's number.
 from the caller, its kind, and bytes.
 
 Appending. A turn is written at one place, entirely within one segment. Segments are preallocated, so only beginning a
-new one can meet a full disk; that raises DiskFull before anything is written, and the log remains usable. Any other
-failure of an append or a sync is final: from then on every call raises LogFailed, because the page cache is in an
-unknown state after a failed sync, and a retry may succeed without saving anything.
+new one can meet a full disk; that raises DiskFull before anything is written, and the log remains usable. A segment
+takes at most a quarter of the free space, so they shrink as the disk fills up. `has_room` leaves the reserve alone;
+`append`, whose records are already made, uses it. Any other failure of an append or a sync is final: from then on every
+call raises LogFailed, because the page cache is in an unknown state after a failed sync, and a retry may succeed
+without saving anything.
 
 Syncing. `sync` reads the last position first and syncs the files afterwards, so it covers everything that was appended
 before the call while the loop's thread goes on appending. Nothing is synced earlier than needed: a new segment has
@@ -36,11 +38,13 @@ from itertools import pairwise
 from crdtstream.protocols.log_port import Damage, Payload
 from crdtstream.storage.disk import Disk, DiskError, DiskFull
 from crdtstream.storage.recovery import Cut, LogError, Recovery, create_segment
+from crdtstream.storage.reserve import Reserve
 from crdtstream.storage.segment import (
     FRAME_BYTES,
     HEADER_BYTES,
     Segment,
     Window,
+    fitting_bytes,
     frame_parts,
     framed_bytes,
     scan,
@@ -75,6 +79,7 @@ class Log:
         "_disk",
         "_failure",
         "_last",
+        "_named",
         "_salt",
         "_sealed",
         "_segment_bytes_max",
@@ -86,6 +91,7 @@ class Log:
         "appended_bytes",
         "cut",
         "damages",
+        "reserve",
         "sync_lock",
     )
 
@@ -96,6 +102,8 @@ class Log:
         self._segments: list[Segment] = recovery.segments
         self._active = self._segments[-1]
         self._last = self._synced = recovery.last
+        # The first position of the last segment whose name and header are durable.
+        self._named = self._active.first
         self._sealed: list[Segment] = []
         self._directory_changed = False
         self._stops: dict[int, tuple[Segment, int]] = {}
@@ -105,6 +113,7 @@ class Log:
         self.cut: Cut | None = recovery.cut
         self.damages: list[Damage] = recovery.damages
         self._served_from = 1 + max([damage.through for damage in recovery.damages], default=0)
+        self.reserve: Reserve | None = None
         # The bytes that a restart would replay if there were no checkpoint.
         self.appended_bytes = recovery.replayed_bytes
 
@@ -156,39 +165,59 @@ class Log:
             position = segment.first
         return position
 
-    def has_room(self, byte_count: int) -> bool:
-        """Return whether turns of this size fit, with FRAME_BYTES for each record; this may begin the next segment."""
+    def spare_bytes(self) -> int:
+        """How much can be written without a new segment."""
+        return self._active.room()
+
+    def idles(self, byte_count: int) -> bool:
+        """True if the last segment holds so much, or has so much space that it does not use."""
+        return self._active.end >= byte_count or self._active.room() > 8 * byte_count
+
+    def has_room(self, byte_count: int, kept_bytes: int = 0) -> bool:
+        """Return whether turns of this size fit, with FRAME_BYTES for each record; this may begin the next segment, if
+        that leaves `kept_bytes` of the disk free.
+        """
         self._refuse_when_failed()
         if self._active.room() < byte_count:
             try:
-                self._make_room(byte_count)
+                self._make_room(byte_count, kept_bytes)
             except DiskFull:
                 return False
         return True
 
-    def _make_room(self, byte_count: int) -> None:
+    def _make_room(self, byte_count: int, kept_bytes: int) -> None:
         """Provide space. Most requests are larger than what is written, so a request of more than half a segment grows
         a segment that is little used; otherwise each new segment would stay almost empty.
         """
         half = self._segment_bytes_max // 2
-        damaged = self._served_from > self._active.first
-        if self._active.end < half < byte_count and not damaged:
-            capacity = max(self._segment_bytes_max, self._active.end + byte_count + half)
-            self._disk.reserve(self._active.name, capacity)
-            self._active.capacity = capacity
+        active = self._active
+        damaged = self._served_from > active.first
+        if active.end < half < byte_count and not damaged:
+            most = max(self._segment_bytes_max, active.end + byte_count + half)
+            least, held = active.end + byte_count, active.capacity
+            self._grow(held + fitting_bytes(self._disk, least - held, most - held, kept_bytes))
         else:
-            self._begin_segment(byte_count)
+            self._begin_segment(self._next_capacity(byte_count, kept_bytes))
+
+    def _next_capacity(self, byte_count: int, kept_bytes: int) -> int:
+        """The size of the next segment; raises DiskFull."""
+        least = HEADER_BYTES + byte_count
+        return fitting_bytes(self._disk, least, max(self._segment_bytes_max, least), kept_bytes)
+
+    def _grow(self, capacity: int) -> None:
+        self._disk.reserve(self._active.name, capacity)
+        self._active.capacity = capacity
 
     def append(self, records: list[Record]) -> int:
-        """Append at one place; return the last position. If no segment has space, raise DiskFull with nothing
-        written.
+        """Append at one place; return the last position. If neither the disk nor the reserve has space for a segment,
+        raise DiskFull with nothing written.
         """
         self._refuse_when_failed()
         if not records:
             return self._last
         byte_count = framed_bytes(records)
         if self._active.room() < byte_count:
-            self._begin_segment(byte_count)
+            self._begin_anyhow(byte_count)
         segment = self._active
         # Each frame names what is durable by now, and so becomes a witness against damage before that.
         parts = frame_parts(records, self._last + 1, self._synced, self._salt, segment.end)
@@ -217,14 +246,13 @@ class Log:
         with self.sync_lock:
             self._refuse_when_failed()
             # Read before the files: a segment begun after this line holds no record that this call must cover.
-            position = self._last
-            if position > self._synced:
-                self._sync_files()
-                self._synced = position
+            position, active = self._last, self._active
+            if position > self._synced or active.first > self._named:
+                self._sync_files(active)
+                self._synced, self._named = position, active.first
             return self._synced
 
-    def _sync_files(self) -> None:
-        active = self._active
+    def _sync_files(self, active: Segment) -> None:
         sealed = self._sealed[:]
         try:
             for segment in sealed:
@@ -300,13 +328,13 @@ class Log:
             del self._stops[next(iter(self._stops))]
 
     def truncate_before(self, position: int) -> None:
-        """Delete the segments that lie entirely below `position`, as far as the records after them are durable."""
+        """Delete the segments that lie entirely below `position`, as far as the segment after them is durable."""
         self.delete(self.forget_before(position))
 
     def forget_before(self, position: int) -> list[str]:
         """Forget segments as `truncate_before` does, but leave the files; the caller passes the result to `delete`."""
         self._refuse_when_failed()
-        through = min(position, self._synced)
+        through = min(position, max(self._synced, self._named))
         forgotten: list[str] = []
         while len(self._segments) > 1 and self._segments[1].first <= through:
             self._stops.clear()
@@ -326,13 +354,43 @@ class Log:
             except DiskError as error:
                 raise self._fail(error) from error
 
-    def _begin_segment(self, byte_count: int) -> None:
-        capacity = max(self._segment_bytes_max, HEADER_BYTES + byte_count)
+    def roll(self) -> None:
+        """Begin a new segment, so that a checkpoint which begins now covers whole segments, and give back what the last
+        one has not used. Raises DiskFull if no new segment fits: the next append looks for room then.
+        """
+        self._refuse_when_failed()
+        active = self._active
+        if active.last < active.first:
+            return
+        try:
+            # Before it is sealed: from then on another thread may release its descriptor.
+            self._disk.truncate(active.name, active.end)
+        except DiskError as error:
+            raise self._fail(error) from error
+        active.capacity = active.end
+        self._begin_anyhow(0)
+
+    def _begin_anyhow(self, byte_count: int) -> None:
+        """Begin a segment, out of the reserve if there is no other space; raises DiskFull."""
+        try:
+            capacity = self._next_capacity(byte_count, 0)
+        except DiskFull:
+            if self.reserve is None:
+                raise
+            capacity = self._take_from(self.reserve, HEADER_BYTES + byte_count)
+        self._begin_segment(capacity)
+
+    def _take_from(self, reserve: Reserve, least: int) -> int:
+        most = max(least, reserve.portion_bytes)
+        if reserve.held_bytes + self._disk.free_bytes() >= least:
+            reserve.give(most)
+        return fitting_bytes(self._disk, least, most, 0)
+
+    def _begin_segment(self, capacity: int) -> None:
         first = self._last + 1
         try:
             if self._active.first == first:
-                self._disk.reserve(self._active.name, capacity)
-                self._active.capacity = capacity
+                self._grow(capacity)
                 return
             create_segment(self._disk, segment_name(first), capacity, self._salt, first, self._synced)
         except DiskFull:
@@ -360,6 +418,7 @@ class Log:
             assert earlier.first <= earlier.last == later.first - 1, "segments are not contiguous"
         assert segments[-1] is self._active and self._active.last == self._last
         assert segments[0].first - 1 <= self._synced <= self._last
+        assert segments[0].first <= self._named <= self._last + 1
         assert all(segment in segments and segment is not self._active for segment in self._sealed)
         assert len(self._stops) <= _STOPS_MAX
         self._tail.check(self._last)

@@ -34,6 +34,7 @@ from crdtstream.storage.segment import (
     encode_header,
     find_witness,
     first_of,
+    fitting_bytes,
     read_header,
     scan,
     segment_name,
@@ -147,7 +148,8 @@ class Recovery:
             self._disk.delete(name)
         first = first_of(names[0]) if names else 1
         name = segment_name(first)
-        create_segment(self._disk, name, segment_bytes_max, salt, first, first - 1)
+        capacity = fitting_bytes(self._disk, HEADER_BYTES, segment_bytes_max, 0)
+        create_segment(self._disk, name, capacity, salt, first, first - 1)
         return name
 
     def _begin(self, names: list[str]) -> None:
@@ -252,7 +254,8 @@ class Recovery:
         active = self.segments[-1]
         if self.cut is not None:
             try:
-                capacity = max(segment_bytes_max, HEADER_BYTES, active.end)
+                most = max(segment_bytes_max, HEADER_BYTES, active.end)
+                capacity = active.end + fitting_bytes(self._disk, 0, most - active.end, 0)
                 self._disk.reserve(active.name, capacity)
                 active.capacity = capacity
             except DiskFull:

@@ -18,6 +18,7 @@ syncs, pages reach the disk in any order.
 
 from __future__ import annotations
 
+import errno
 import struct
 from array import array
 from bisect import bisect_right
@@ -25,9 +26,10 @@ from collections.abc import Iterator
 
 from crdtstream.protocols.log_port import Payload, size_of
 from crdtstream.storage.checksums import crc32
-from crdtstream.storage.disk import Disk
+from crdtstream.storage.disk import Disk, DiskFull
 
 FORMAT_VERSION = 1
+SEGMENT_BYTES_MIN = 1 << 20
 SALT_MAX = 0xFFFFFFFF
 
 _MAGIC = b"CRDTLOG\n"
@@ -41,6 +43,8 @@ _BODY = struct.Struct("<IIQQ")
 _FRAME = struct.Struct("<IIIIQQ")  # prefix and body at once
 FRAME_BYTES = _FRAME.size
 
+# A new segment takes at most one part in so many of the free space.
+_SHARE = 4
 _WINDOW_BYTES = 1 << 20
 _POINT_RECORDS = 64
 _POINT_BYTES = 1 << 16
@@ -62,6 +66,16 @@ def segment_names(disk: Disk) -> list[str]:
 
 def first_of(name: str) -> int:
     return int(name[len(_PREFIX_NAME) :])
+
+
+def fitting_bytes(disk: Disk, least: int, most: int, kept_bytes: int) -> int:
+    """How much to allocate: `most`, or a quarter of the free space if that is less, and at least `least`; raises
+    DiskFull if that does not fit. `kept_bytes` of the free space count as used.
+    """
+    free = disk.free_bytes() - kept_bytes
+    if least > free:
+        raise DiskFull(errno.ENOSPC, f"no room for {least} bytes: {free} are free")
+    return max(least, min(most, free, max(SEGMENT_BYTES_MIN, free // _SHARE)))
 
 
 class Segment:

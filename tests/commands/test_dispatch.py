@@ -6,6 +6,8 @@ import pytest
 
 from crdtstream.clients.command import Command
 from crdtstream.clients.standing import DISK_FULL
+from crdtstream.commands.catalogue import CATALOGUE
+from crdtstream.commands.dispatch import find
 from crdtstream.commands.foreign import foreign_kind
 from crdtstream.commands.table import COMMANDS, TABLE
 from tests.commands.harness import Region, require_password
@@ -105,6 +107,70 @@ def test_full_disk_refuses_writes_only(region: Region) -> None:
     assert region.line("EXISTS s") == b":1\r\n"
     region.context.standing.writable = True
     assert region.line("DEL s") == b":1\r\n"
+
+
+FREEING = (
+    "CRDT.EVICT 9",
+    "DEL s",
+    "EXPIRE s 100",
+    "EXPIREAT s 9999999999",
+    "FLUSHALL",
+    "FLUSHDB",
+    "PEXPIRE s 100000",
+    "PEXPIREAT s 9999999999999",
+    "UNLINK s",
+    "XACKDEL s g IDS 1 1-1",
+    "XDEL s 1-1",
+    "XDELEX s IDS 1 1-1",
+    "XGROUP DELCONSUMER s g c",
+    "XGROUP DESTROY s g",
+    "XTRIM s MAXLEN 0",
+)
+
+
+def told(region: Region, text: str) -> bytes:
+    reply = region.line(text)
+    assert reply is not None
+    return reply
+
+
+def full(region: Region, removal_bytes: int, member_bytes: int) -> None:
+    standing = region.context.standing
+    standing.writable, standing.removal_bytes, standing.member_bytes = False, removal_bytes, member_bytes
+
+
+@pytest.mark.parametrize("text", FREEING)
+def test_what_frees_room_works_on_a_full_disk_and_at_the_memory_limit(region: Region, text: str) -> None:
+    for line in ("XADD s 1-1 f v", "XGROUP CREATE s g 0"):
+        assert not told(region, line).startswith(b"-")
+    full(region, 1 << 13, 1 << 13)
+    region.context.standing.memory_short = True
+    assert told(region, "XADD s 2-1 f v").startswith(b"-OOM")
+    assert not told(region, text).startswith((b"-MISCONF", b"-OOM"))
+    full(region, 0, 0)
+    assert told(region, text).startswith(b"-MISCONF")
+
+
+def test_every_command_that_frees_room_is_tried_above() -> None:
+    tried = {find(text.encode().split()).name for text in FREEING}
+    assert tried == {command.name for command in CATALOGUE if command.frees}
+
+
+def test_evictions_have_a_part_of_the_reserve_of_their_own(region: Region) -> None:
+    full(region, 0, 1 << 13)
+    assert told(region, "DEL s").startswith(b"-MISCONF")
+    assert not told(region, "CRDT.EVICT 9").startswith(b"-MISCONF")
+
+
+def test_a_flush_takes_room_for_all_names(region: Region) -> None:
+    for number in range(100):
+        told(region, f"XADD {number:0100} 1-1 f v")
+    full(region, 1 << 13, 1 << 13)
+    reply = told(region, "FLUSHALL")
+    assert reply.startswith(b"-MISCONF") and b"100 keys needs more room" in reply
+    assert told(region, "DBSIZE") == b":100\r\n"
+    full(region, 1 << 20, 1 << 20)
+    assert told(region, "FLUSHALL") == b"+OK\r\n"
 
 
 def test_loading_refuses_data_but_not_operators(region: Region) -> None:

@@ -72,6 +72,17 @@ def test_the_disk_is_asked_again_at_exec(region: Region) -> None:
     assert run(region, "MULTI; XADD s 1-1 f v; EXEC")[1:] == [f"-{DISK_FULL}\r\n".encode(), ABORTED]
 
 
+def test_a_transaction_that_frees_room_runs_on_a_full_disk(region: Region) -> None:
+    region.line("XADD s 1-1 f v")
+    standing = region.context.standing
+    standing.writable, standing.removal_bytes, standing.member_bytes = False, 1 << 16, 1 << 16
+    assert run(region, "MULTI; XLEN s; XTRIM s MAXLEN 0; EXEC")[-1] == b"*2\r\n:1\r\n:1\r\n"
+    assert run(region, "MULTI; DEL s; XADD s 2-1 f v; EXEC")[-2:] == [f"-{DISK_FULL}\r\n".encode(), ABORTED]
+    run(region, "MULTI; DEL s")
+    standing.removal_bytes = 0
+    assert str(run(region, "EXEC")[0]).startswith("b'-EXECABORT")
+
+
 def test_only_what_runs_is_counted(region: Region) -> None:
     run(region, "MULTI; PING; PING; DISCARD; MULTI; PING; FOO; EXEC; MULTI; PING; ECHO; DISCARD; MULTI; PING; EXEC")
     statistics = region.context.statistics

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from crdtstream.clients.standing import PAUSED_NOTHING, PAUSED_WRITES
+from crdtstream.clients.standing import PAUSED_NOTHING, PAUSED_WRITES, TICK_BYTES
 from crdtstream.config import Limits
 from crdtstream.partitions import calls
 from crdtstream.partitions.keys import stream_of
@@ -275,6 +275,27 @@ def test_refusals() -> None:
     with pytest.raises(Refused) as raised:
         regions.put(1, b"x")
     assert raised.value.code == UNWRITABLE
+
+
+def test_a_full_disk_takes_what_removes_messages() -> None:
+    regions = Regions(1)
+    regions.put(1, b"a")
+    regions.now_ms += 25 * HOUR_MS
+    regions.put(1, b"b")
+    node = regions.node(1)
+    node.writable(False)
+    regions.live(2_000)
+    assert len(regions.values(1)) == 2, "without a reserve"
+    node.writable(False, TICK_BYTES, TICK_BYTES)
+    regions.live(2_000)
+    assert regions.values(1) == [(1, b"b")]
+    node.partitions.write_document("a", "known", None)
+    for refused in (lambda: regions.put(1, b"c"), lambda: node.partitions.write_document("a", "new", b"x")):
+        with pytest.raises(Refused):
+            refused()
+    node.standing.memory_short = True
+    node.partitions.delete(STREAM)
+    assert node.partitions.ids() == []
 
 
 def test_garbage_from_a_peer_is_refused_and_changes_nothing() -> None:

@@ -21,6 +21,7 @@ from crdtstream.runtime.metrics.meters import Meters
 from crdtstream.runtime.saver import Saver, on_thread
 from crdtstream.storage.checkpoint import MANIFEST, Checkpointer, checkpoint_names
 from crdtstream.storage.disk import DiskFailed, DiskFull, RealDisk
+from crdtstream.storage.disk_room import DiskRoom
 from crdtstream.storage.log import Log, LogFailed
 from crdtstream.storage.restore import open_storage
 
@@ -43,7 +44,8 @@ class Region:
         self.settle()
         self.node.synced(self.log.sync())
         self.node.connect(CLIENT, "127.0.0.1:0", 1)
-        self.saver = Saver(self.node, self.log, self.checkpointer, self.settle, lambda: 1234, Meters())
+        self.space = DiskRoom(self.disk, self.log, self.checkpointer, 1 << 16, 1 << 16)
+        self.saver = Saver(self.node, self.log, self.checkpointer, self.space, self.settle, lambda: 1234, Meters())
 
     def settle(self) -> bool:
         ready = self.node.ready()
@@ -193,3 +195,98 @@ async def test_who_is_cancelled_waits_for_the_thread() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ended.is_set()
+
+
+# Lack of room
+
+
+class Volume:
+    """What is free on the volume, and what the files of the region take of it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.free_bytes = 1 << 30
+        monkeypatch.setattr(RealDisk, "free_bytes", lambda _disk: self.free_bytes)
+
+
+@pytest.fixture
+def volume(monkeypatch: pytest.MonkeyPatch) -> Volume:
+    return Volume(monkeypatch)
+
+
+async def test_lack_of_room_makes_a_checkpoint_due(region: Region, volume: Volume) -> None:
+    region.add(1_000)
+    assert not region.saver._is_due()
+    volume.free_bytes = region.checkpointer.needed_bytes()
+    assert region.saver._is_due(), "less is left than two checkpoints may need"
+    await region.until(lambda: region.node.context.saving.saved_ms == 1234)
+    assert not region.saver._is_due(), "another one would free nothing"
+    assert region.entries() == 1_000
+
+
+async def test_on_a_full_disk_whatever_the_log_has_makes_a_checkpoint_due(region: Region, volume: Volume) -> None:
+    region.add(3)
+    volume.free_bytes = 0
+    assert not region.space.has_room(1 << 20)
+    assert region.saver._is_due()
+    saving = region.node.context.saving
+    await region.until(lambda: saving.saved_ms == 1234)
+    assert not region.saver._is_due(), "nothing has changed since"
+    region.add(1)
+    region.saver._short_retry_s = 0.0
+    assert region.saver._is_due()
+
+
+async def test_checkpoints_that_free_too_little_follow_at_growing_distances(region: Region, volume: Volume) -> None:
+    volume.free_bytes = 0
+    assert not region.space.has_room(1 << 20)
+    waits = [region.saver._short_wait_s]
+    for _ in range(8):
+        region.saver._space_out()
+        waits.append(region.saver._short_wait_s)
+    assert waits == sorted(waits) and waits[1] == 2 * waits[0] and waits[-1] == saver_module.SHORT_RETRY_S_MAX
+    assert waits[-1] < 30.0, "writes go on within that time once the cause is gone"
+    volume.free_bytes = 1 << 30
+    assert region.space.has_room(1 << 16)
+    region.saver._space_out()
+    assert region.saver._short_wait_s == waits[0]
+
+
+async def test_while_space_is_low_the_log_is_shortened_without_a_checkpoint(
+    region: Region, volume: Volume, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A peer that lacked the beginning has caught up since the last checkpoint, or counts no more."""
+    region.add(3_000)
+    needed = [0]
+    monkeypatch.setattr(type(region.node), "needed_position", lambda _node, _milestones: needed[0])
+    saving = region.node.context.saving
+    saving.request()
+    await region.until(lambda: saving.saved_ms == 1234)
+    assert region.log.first_position == 1
+    needed[0] = region.log.last_position
+    await region.until(lambda: not saving.running)
+    assert region.log.first_position == 1, "there is room"
+    volume.free_bytes = 1
+    await region.until(lambda: region.log.first_position > 1)
+    assert region.entries() == 3_000
+
+
+async def test_a_failed_checkpoint_takes_its_reserve_back(region: Region, monkeypatch: pytest.MonkeyPatch) -> None:
+    region.add(1_000)
+    region.space.full = True
+
+    write = RealDisk.write
+
+    def fail(disk: RealDisk, name: str, offset: int, data: bytes) -> None:
+        if name.startswith("log-"):
+            return write(disk, name, offset, data)
+        assert not region.space.reserve.is_whole(), "it is for the checkpoint"
+        raise DiskFull(28, "no room: simulated")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RealDisk, "write", fail)
+        saving = region.node.context.saving
+        number = saving.request()
+        await region.until(lambda: saving.completed(number) and not saving.running)
+    assert "no room" in saving.failure
+    assert region.space.reserve.fill()
+    region.space.check()

@@ -186,3 +186,58 @@ def test_short_writes_of_parts_are_continued(real: RealDisk, monkeypatch: pytest
     real.create("a", 0)
     real.write_parts("a", 2, [b"0123", b"", b"456789"])
     assert real.read("a", 0, 99) == b"\0\x000123456789"
+
+
+# A full disk
+
+
+def test_free_bytes_are_those_of_the_volume(real: RealDisk) -> None:
+    volume = os.statvfs(real.path)
+    assert 0 < real.free_bytes() <= volume.f_blocks * volume.f_frsize
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_opened_without_the_pid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    monkeypatch.setattr(os, "pwrite", failing(number))
+    disk = RealDisk(str(tmp_path / "full"))
+    with pytest.raises(DiskLocked, match="PID unknown"):
+        RealDisk(disk.path)
+    disk.close()
+    monkeypatch.setattr(os, "pwrite", failing(errno.EIO))
+    with pytest.raises(DiskFailed):
+        RealDisk(disk.path)
+
+
+def test_a_replacement_that_does_not_fit_takes_no_space(real: RealDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    real.replace("a", b"old")
+    written: list[int] = []
+
+    def write_some(descriptor: int, data: bytes, offset: int) -> int:
+        if written:
+            raise OSError(errno.ENOSPC, "full")
+        written.append(os.pwritev(descriptor, [data[:2]], offset))
+        return 2
+
+    monkeypatch.setattr(os, "pwrite", write_some)
+    with pytest.raises(DiskFull):
+        real.replace("a", b"newer")
+    assert [name for name in os.listdir(real.path) if name != ".lock"] == ["a"]
+    assert real.read("a", 0, 10) == b"old"
+
+
+def test_a_replacement_whose_name_may_not_be_durable_is_a_failure(
+    real: RealDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DiskFull would say that the old content is in place."""
+    real.replace("a", b"old")
+    synced: list[int] = []
+
+    def sync(descriptor: int) -> None:
+        if synced:
+            raise OSError(errno.ENOSPC, "full")
+        synced.append(descriptor)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    with pytest.raises(DiskFailed):
+        real.replace("a", b"new")
+    assert real.read("a", 0, 10) == b"new"

@@ -42,6 +42,8 @@ def standing_families(context: Context) -> Iterator[Metric]:
     yield gauge("serving", "1 if clients are served.", not standing.loading)
     yield gauge("admitted", "1 if this origin creates groups.", admission is None or admission.admitted)
     yield gauge("writable", "1 unless the disk is full.", standing.writable)
+    meaning = "What must be free for writes to go on; 0 while they do."
+    yield gauge("disk_needed_bytes", meaning, standing.volume.needed_bytes)
     yield gauge("memory_short", "1 if memory_bytes_max is reached, so that writes are refused.", standing.memory_short)
     meaning = "Resident memory."
     yield gauge("memory_resident_bytes", meaning, context.about.memory_bytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from crdtstream.clients.standing import TICK_BYTES
 from crdtstream.core.entry_id import STRICT
 from crdtstream.replication.greeting import Versions
 from crdtstream.replication.states import DRAINING, ENDING, LEFT, STAYING
@@ -61,7 +62,8 @@ def test_another_peer_is_asked_when_the_first_is_lost() -> None:
     asked = cluster.node(3).exchange.view.leaving[0]
     assert asked == origin(cluster, 1)
     cluster.cut(1, 3)
-    cluster.node(2).writable(True)
+    # Its disk is still full, and its reserve takes the end.
+    cluster.node(2).writable(False, 0, TICK_BYTES)
     live(cluster, 1_000)
     assert cluster.node(3).exchange.view.leaving[0] == origin(cluster, 2)
     assert step(cluster, 3) == LEFT

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from crdtstream.clients.standing import TICK_BYTES
 from crdtstream.config import Limits
 from crdtstream.core.causality import VersionVector, region_of
 from crdtstream.core.entry_id import STRICT
@@ -111,7 +112,8 @@ def test_a_new_region_serves_once_its_sponsor_has_admitted_it() -> None:
     cluster.sync()
     assert "until another region admits" in waiting_for(cluster, 3)
     assert str(run(cluster, 3, "XLEN x")).count("LOADING") == 1
-    cluster.node(2).writable(True)
+    # A full disk, whose reserve takes the admission.
+    cluster.node(2).writable(False, 0, TICK_BYTES)
     cluster.tick(STEP_MS)
     cluster.sync()
     assert waiting_for(cluster, 3) == "" and run(cluster, 3, "XLEN x") == 0

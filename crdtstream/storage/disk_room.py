@@ -1,0 +1,117 @@
+"""The room on the disk of one region: who may have what is left.
+
+Writing goes on while two things remain possible: a checkpoint, which alone lets the log be shortened, and everything
+that frees room. So a new segment is begun for writing only if the reserve is whole, and the most that a checkpoint may
+write stays free (half of the reserve counts for that). When less than twice that is left, room is *short*: a checkpoint
+is due.
+
+When there is no room for writing, the disk is *full*. Then the reserve is used, by what frees room and nothing else:
+
+    removals (XDEL, XTRIM, DEL, expiry ...)         the first half, in the log
+    members (evictions, admissions), the start      three quarters, in the log
+    a checkpoint                                    all but the last quarter, which stays for members
+
+A checkpoint that begins while room is short covers whole segments: the log rolls over to a new one, so that the last
+one, too, is released. What has been freed fills the reserve first; then there is room for writing again.
+
+Invariant: while the disk is not full, the reserve is whole, or the next question for room makes it full.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from crdtstream.storage.checkpoint import Checkpointer
+from crdtstream.storage.disk import Disk, DiskFull
+from crdtstream.storage.log import Log
+from crdtstream.storage.reserve import Reserve
+from crdtstream.storage.segment import SEGMENT_BYTES_MIN
+
+
+class DiskRoom:
+    """The room of one data directory; `full` is what the last question for room has shown."""
+
+    __slots__ = ("_checkpointer", "_disk", "_least_bytes", "_log", "full", "reserve")
+
+    def __init__(
+        self, disk: Disk, log: Log, checkpointer: Checkpointer, reserve_bytes: int, segment_bytes_max: int
+    ) -> None:
+        self._disk = disk
+        self._log = log
+        self._checkpointer = checkpointer
+        # Less than this in the log is worth neither a checkpoint nor a new segment.
+        self._least_bytes = min(SEGMENT_BYTES_MIN, segment_bytes_max // 4)
+        self.reserve = Reserve(disk, reserve_bytes)
+        self.full = not self.reserve.fill()
+        log.reserve = self.reserve
+
+    # For writing
+
+    def has_room(self, byte_count: int) -> bool:
+        """True if a turn of this size may be written, with FRAME_BYTES for each record. Once the disk was full, as
+        much again has to be free, so that it is not full the next moment.
+        """
+        whole = self.reserve.is_whole() or self.reserve.fill()
+        self.full = not (whole and self._log.has_room(byte_count, self._kept_bytes(byte_count)))
+        return not self.full
+
+    def _kept_bytes(self, byte_count: int) -> int:
+        """What has to stay free for a checkpoint; it is of no interest where no new segment is needed."""
+        if self._log.spare_bytes() >= byte_count:
+            return 0
+        margin = byte_count if self.full else 0
+        return margin + max(0, self._checkpointer.needed_bytes() - self.reserve.held_bytes // 2)
+
+    # For what frees room
+
+    def removal_bytes(self) -> int:
+        """How much the log can take of what removes data while the disk is full."""
+        return self._log.spare_bytes() + max(0, self.reserve.held_bytes - self.reserve.bytes_max // 2)
+
+    def member_bytes(self) -> int:
+        """How much the log can take of what changes members while the disk is full."""
+        return self._log.spare_bytes() + max(0, self.reserve.held_bytes - self.reserve.bytes_max // 4)
+
+    # Checkpoints
+
+    def is_short(self) -> bool:
+        """True if a checkpoint should be taken now because of the room that is left, and would free some."""
+        if self.full:
+            return self._checkpointer.is_owed()
+        if self._checkpointer.log_bytes() < self._least_bytes:
+            return False
+        needed = 2 * self._checkpointer.needed_bytes() - self.reserve.held_bytes // 2
+        return self._disk.free_bytes() < needed
+
+    def is_tight(self) -> bool:
+        return self.full or self.is_short()
+
+    def is_low(self) -> bool:
+        """True if it pays to shorten the log as soon as possible: it takes more than is left."""
+        return self.full or self._disk.free_bytes() < self._log.byte_count()
+
+    def prepare(self) -> None:
+        """Make room for a checkpoint that begins now, and let it cover whole segments."""
+        if not self.is_tight():
+            return
+        if self._log.idles(self._least_bytes):
+            with suppress(DiskFull):  # then the last segment stays, and the next append looks for room
+                self._log.roll()
+        self.reserve.keep(self.reserve.bytes_max // 4)
+
+    def restore(self) -> None:
+        """Take the reserve back after a checkpoint, as far as that is possible."""
+        self.reserve.fill()
+
+    # For people
+
+    def free_bytes(self) -> int:
+        return self._disk.free_bytes()
+
+    def needed_bytes(self, byte_count: int) -> int:
+        """How much has to be free for a turn of this size: the rest of the reserve, a checkpoint, and a segment."""
+        segment = byte_count if self._log.spare_bytes() < byte_count else 0
+        return self.reserve.missing_bytes() + self._kept_bytes(byte_count) + segment
+
+    def check(self) -> None:
+        self.reserve.check()

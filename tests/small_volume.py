@@ -1,0 +1,54 @@
+"""A real directory on a volume that is too small, as far as the region can tell."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Any
+
+import pytest
+
+from crdtstream.storage.disk import DiskFull, RealDisk
+
+
+def size_of(directory: str, name: str) -> int:
+    """The size of a file; 0 if a thread of the region has deleted it meanwhile."""
+    try:
+        return os.stat(os.path.join(directory, name)).st_size
+    except FileNotFoundError:
+        return 0
+
+
+class SmallVolume:
+    """A `RealDisk` below `place` finds `capacity_bytes` for all of its files, without the `others_bytes` of others."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capacity_bytes: int, place: str) -> None:
+        self._place = place
+        self._volume_bytes = RealDisk.free_bytes
+        self.capacity_bytes = capacity_bytes
+        self.others_bytes = 0
+        self._originals = {name: getattr(RealDisk, name) for name in ("create", "reserve", "write", "replace")}
+        monkeypatch.setattr(RealDisk, "free_bytes", lambda disk: self.free_bytes(disk))
+        monkeypatch.setattr(RealDisk, "create", lambda disk, name, size: self._call(disk, "create", size, name, size))
+        monkeypatch.setattr(RealDisk, "reserve", lambda *arguments: self._reserve(*arguments))
+        monkeypatch.setattr(RealDisk, "write", lambda *arguments: self._write(*arguments))
+        monkeypatch.setattr(
+            RealDisk, "replace", lambda disk, name, data: self._call(disk, "replace", len(data), name, data)
+        )
+
+    def free_bytes(self, disk: RealDisk) -> int:
+        if self._place not in disk.path:
+            return self._volume_bytes(disk)
+        used = sum(size_of(disk.path, name) for name in os.listdir(disk.path))
+        return max(0, self.capacity_bytes - self.others_bytes - used)
+
+    def _reserve(self, disk: RealDisk, name: str, size_bytes: int) -> None:
+        self._call(disk, "reserve", size_bytes - disk.size(name), name, size_bytes)
+
+    def _write(self, disk: RealDisk, name: str, offset: int, data: bytes) -> None:
+        self._call(disk, "write", offset + len(data) - disk.size(name), name, offset, data)
+
+    def _call(self, disk: RealDisk, method: str, more_bytes: int, *arguments: Any) -> None:
+        if more_bytes > 0 and more_bytes > self.free_bytes(disk):
+            raise DiskFull(errno.ENOSPC, f"no room for {more_bytes} bytes: simulated")
+        self._originals[method](disk, *arguments)
