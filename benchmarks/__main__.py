@@ -68,9 +68,10 @@ def main(
             progress.print(str(error), markup=False)
             raise typer.Exit(USAGE_ERROR) from error
         taken = Profile(f"profile-{profile}", node.compiled) if profile else None
-        timed = partial(Bench, scale, node, program.absolute(), taken)
+        program = None if program is None else program.absolute()
+        timed = partial(Bench, scale, node, program, taken)
         small = replace(COUNTED, repetitions=scale.repetitions)
-        counted = None if counter is None else partial(Bench, small, node, program.absolute(), counter=counter)
+        counted = None if counter is None else partial(Bench, small, node, program, counter=counter)
         with progress.status("") as status:
             measured = measure(chosen, timed, counted, 1 if taken is not None else scale.repetitions, status.update)
     show(measured, machine, as_json, taken)

@@ -17,7 +17,7 @@ from typing import Self
 from benchmarks.figures import Sample
 from benchmarks.instructions import Counter
 from benchmarks.profiling import Profile
-from benchmarks.servers import EVERYSEC, ROOT, BenchmarkError, Redis, Region, Server, region_in
+from benchmarks.servers import EVERYSEC, NO_REDIS_SERVER, ROOT, BenchmarkError, Redis, Region, Server, region_in
 from benchmarks.wire import Connection
 from crdtstream.processes.clients import pairs
 from crdtstream.processes.launching import Launcher
@@ -205,7 +205,7 @@ class Bench:
         self,
         scale: Scale,
         node: Node,
-        redis_server: Path,
+        redis_server: Path | None,
         profile: Profile | None = None,
         counter: Counter | None = None,
     ) -> None:
@@ -232,6 +232,8 @@ class Bench:
         self._stack.close()
 
     def redis(self, fsync: str = EVERYSEC) -> Redis:
+        if self._redis_server is None:
+            raise BenchmarkError(NO_REDIS_SERVER)
         directory = Path(tempfile.mkdtemp(prefix="redis-", dir=self.directory))
         server = self._stack.enter_context(Redis(self._redis_server, directory, fsync, self._counter))
         server.begin()

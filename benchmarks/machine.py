@@ -13,7 +13,7 @@ from benchmarks.bench import Node
 from benchmarks.load import generator_name
 
 
-def describe(node: Node, redis_server: Path, scale: str, counted: str) -> dict[str, str]:
+def describe(node: Node, redis_server: Path | None, scale: str, counted: str) -> dict[str, str]:
     cpuinfo = Path("/proc/cpuinfo").read_text()
     core = "compiled" if node.compiled else "interpreted"
     return {
@@ -21,7 +21,7 @@ def describe(node: Node, redis_server: Path, scale: str, counted: str) -> dict[s
         "machine": f"{os.cpu_count()} cores, {processor(cpuinfo)}, Linux {platform.release()}",
         "load": f"{os.getloadavg()[0]:.2f} at the start",
         "crdtstream": f"{node.version}, {core} core, Python {node.python_version}",
-        "redis": redis_version(redis_server),
+        "redis": "none" if redis_server is None else redis_version(redis_server),
         "load generator": generator_name(),
         "scale": scale,
         "instructions": counted,

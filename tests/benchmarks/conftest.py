@@ -7,15 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.servers import BenchmarkError, find_redis_server
+from benchmarks.servers import NO_REDIS_SERVER, find_redis_server
 
 
 @pytest.fixture
 def redis_server(tmp_path: Path) -> Path:
-    try:
-        return find_redis_server(tmp_path)
-    except BenchmarkError as error:
-        program = shutil.which("redis-server")
-        if program is None:
-            pytest.skip(f"no redis-server to measure beside: {error}")
-        return Path(program)
+    found = find_redis_server(tmp_path)
+    program = shutil.which("redis-server") if found is None else found
+    if program is None:
+        pytest.skip(f"nothing to measure beside: {NO_REDIS_SERVER}")
+    return Path(program)

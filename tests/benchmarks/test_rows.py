@@ -10,7 +10,9 @@ import pytest
 
 from benchmarks.bench import COUNTED, SMALLEST, Bench, find_node
 from benchmarks.instructions import Callgrind
+from benchmarks.machine import describe
 from benchmarks.rows import ROWS, matching
+from benchmarks.servers import BenchmarkError, find_redis_server
 from tests.benchmarks.valgrind import needs_valgrind
 
 
@@ -50,6 +52,19 @@ def test_a_row_measures_both(name: str, redis_server: Path) -> None:
         assert side.value > 0
         assert side.cpu_us is not None
         assert side.cpu_us > 0
+
+
+def test_only_rows_beside_redis_need_a_redis_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("benchmarks.servers.importlib.util.find_spec", lambda _name: None)
+    assert find_redis_server(tmp_path) is None
+    node = find_node(sys.executable)
+    with Bench(SMALLEST, node, None) as bench, pytest.raises(BenchmarkError, match="name one with --redis-server"):
+        bench.redis()
+    (row,) = matching("bulk-write")
+    with Bench(SMALLEST, node, None) as bench:
+        (result, *_) = row.measure(bench, row.name)
+    assert result.ours.value > 0
+    assert describe(node, None, "", "")["redis"] == "none"
 
 
 @pytest.mark.parametrize("name", ["memory-stream", "xadd-p99"])
