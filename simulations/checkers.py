@@ -36,7 +36,7 @@ from simulations.state_checkers import (
     Recovered,
     UnionOfRuns,
 )
-from simulations.wire_checkers import NoEcho, OriginOrder, PartsGoOn, ResumesFromLog, SyncedFirst
+from simulations.wire_checkers import Fitting, NoEcho, OriginOrder, PartsGoOn, ResumesFromLog, SyncedFirst
 from simulations.world import World
 
 
@@ -47,6 +47,7 @@ def all_checkers() -> list[Checker]:
         OriginOrder(),
         NoEcho(),
         SyncedFirst(),
+        Fitting(),
         ForgetsOnlyStable(),
         ResumesFromLog(),
         PartsGoOn(),

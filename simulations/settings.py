@@ -47,7 +47,8 @@ class Settings:
     """The settings of a run; `profile` names what the clients do most. With `late` the last region joins while the
     others are running. A `twin` is an additional process with the number of region 1, on a copy of its disk or an empty
     one. A `log_retention_bytes` of 0 keeps everything that members need. `partitioned` says whether there is a
-    partitioned stream too; None lets the world draw that.
+    partitioned stream too; None lets the world draw that. In a `bounded` world the regions have small bounds that differ;
+    other worlds draw that.
     """
 
     regions: int
@@ -66,6 +67,7 @@ class Settings:
     log_retention_bytes: int = 0
     twin: str = ""
     partitioned: bool | None = False
+    bounded: bool = False
 
     def spares(self, number: int) -> bool:
         """Return whether this region must be spared: with evictions, one region is never evicted and loses nothing, so
@@ -129,6 +131,19 @@ def draw_forwarding(rng: Random | None, limits: Limits) -> Limits:
     if rng is None:
         return limits
     return replace(limits, forward_timeout_ms=rng.choice([100, 1_000]), takeover_ms=rng.choice([0, 300, 2_000]))
+
+
+def draw_bounds(rng: Random | None, limits: Limits) -> Limits:
+    """Draw what a region takes of others, which may be less than what they take."""
+    if rng is None:
+        return limits
+    message_bytes_max = rng.choice([1 << 12, 1 << 14])
+    return replace(
+        limits,
+        message_bytes=min(limits.message_bytes, message_bytes_max // 4),
+        message_bytes_max=message_bytes_max,
+        batch_bytes_max=rng.choice([6 << 10, 12 << 10, 2 << 30]),
+    )
 
 
 def draw_cold(rng: Random, limits: Limits) -> Limits:

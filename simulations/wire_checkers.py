@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crdtstream.config import ALWAYS
-from crdtstream.core.causality import VersionVector
+from crdtstream.core.causality import VersionVector, region_of
 from crdtstream.protocols import codec
 from crdtstream.replication.greeting import to_vector
 from crdtstream.replication.wire_pb2 import Message
@@ -111,7 +111,9 @@ class SyncedFirst(Checker):
 
 
 class ResumesFromLog(Checker):
-    """No state is offered to a peer whose Hello covered everything that the log has lost."""
+    """No state is offered to a peer whose Hello covered everything that the log has lost, unless the log has a batch
+    that is larger than what the peer takes.
+    """
 
     name = "resume"
 
@@ -127,8 +129,9 @@ class ResumesFromLog(Checker):
             return
         missing = missing_in_log(world.machines[sender])
         greeted = self._greeted.get((connection.number, sender), VersionVector())
-        if greeted.descends(missing):
-            peer = connection.other(sender)
+        peer = connection.other(sender)
+        taken = world.machines[peer].config.limits.batch_bytes_max
+        if greeted.descends(missing) and not has_larger(world.machines[sender], greeted, taken):
             self.fail(
                 f"{sender} offers its state to {peer}, which has {greeted.as_dict()}: {missing.as_dict()} is gone"
             )
@@ -163,6 +166,55 @@ class PartsGoOn(Checker):
             begins = message.part.offset_bytes
             if begins < held < message.part.batch.size_bytes and not message.part.restart:
                 self.fail(f"{sender} sends byte {begins} of a batch to {peer}, which has {held} bytes of it")
+
+
+class Fitting(Checker):
+    """What a region sends, the other one takes: no message is larger than the receiver's limit, and no link is closed
+    for the size of anything. No batch is larger than the smallest limit that its region knew.
+    """
+
+    name = "bounds"
+
+    def __init__(self) -> None:
+        self._limits: dict[int, int] = {}
+
+    def sent(self, world: Network, connection: Connection, sender: int, message: Message, data: bytes) -> None:
+        if message.HasField("hello") or message.HasField("met") or message.HasField("links"):
+            return  # lists of origins, which cannot be parted
+        taken = world.machines[connection.other(sender)].config.limits.message_bytes_max
+        if len(data) > taken:
+            self.fail(f"{sender} sends {len(data)} bytes to {connection.other(sender)}, which takes {taken}")
+
+    def closed(self, world: Network, connection: Connection, end: int, reason: str) -> None:
+        if "exceed" in reason and "_bytes_max" in reason and "inbox_bytes_max" not in reason:
+            self.fail(f"the link {connection.ends} is closed at {end}: {reason}")
+
+    def turned(self, world: Network, number: int) -> None:
+        machine = world.machines[number]
+        limit = machine.node.replica.room.limit
+        known = max(limit, self._limits.get(number, limit))
+        self._limits[number] = limit
+        for batch in machine.logged:
+            if not isinstance(batch, VersionVector) and region_of(batch.slot) == machine.config.region:
+                size = len(codec.encode_batch(batch))
+                if size > known:
+                    self.fail(f"region {number} writes a batch of {size} bytes, and knows of the limit {known}")
+
+
+def has_larger(machine: Machine, known: VersionVector, bytes_max: int) -> bool:
+    """Return whether the log has a batch of more bytes that this vector does not cover."""
+    position = machine.log.first_position
+    while position <= machine.log.last_position:
+        records = machine.log.read(position, 1 << 16)
+        if not records:
+            return True
+        for number, kind, payload in records:
+            position = number + 1
+            if kind == codec.BATCH and len(payload) > bytes_max:
+                header = codec.decode_header(payload)
+                if not known.contains(header.slot, header.last):
+                    return True
+    return False
 
 
 def missing_in_log(machine: Machine) -> VersionVector:

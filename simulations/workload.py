@@ -19,6 +19,9 @@ SKIP_GROUP = b"s"
 CONSUMERS = (b"a", b"b")
 LARGE_ODDS = 0.2
 LARGE_BYTES_MAX = 20_000
+# Some are too large for the smallest bound of a batch, others almost.
+ADDED_BYTES = (500, 2_000, 4_500, 5_500, 9_000, 14_000)
+MANY_BYTES = 1_000
 
 Argv = list[bytes]
 
@@ -41,11 +44,19 @@ PROFILES = {
 class Workload:
     """The clients of one world; `profile` says what they do most."""
 
-    def __init__(self, rng: Random, profile: str, id_mode: str, references: Random | None = None) -> None:
+    def __init__(
+        self,
+        rng: Random,
+        profile: str,
+        id_mode: str,
+        references: Random | None = None,
+        bounds: Random | None = None,
+    ) -> None:
         self.rng = rng
         self._references = references
         # Where the sizes of large entries come from, in worlds that have any.
         self.large: Random | None = None
+        self._bounds = bounds
         self.weights, keys, self.groups = PROFILES[profile]
         self.keys = KEYS[:keys]
         self.id_mode = id_mode
@@ -61,7 +72,7 @@ class Workload:
             return rebirth(rng, key, group, stream)
         if kind == "run":
             return run(rng, key, group, self.id_mode)
-        return [self._enlarged(self._with_references(self._draw_one(kind, key, group, stream)))]
+        return self._bounded(self._enlarged(self._with_references(self._draw_one(kind, key, group, stream))))
 
     def _enlarged(self, argv: Argv) -> Argv:
         """Let an entry take many messages."""
@@ -81,6 +92,15 @@ class Workload:
         if argv[0] == b"XDEL":
             return [b"XDELEX", argv[1], *rest]
         return [b"XACKDEL", argv[1], argv[2], *rest] if self._references.random() < 0.3 else argv
+
+    def _bounded(self, argv: Argv) -> list[Argv]:
+        """Make some adds large, or many, in worlds that have a source to draw that from."""
+        bounds = self._bounds
+        if bounds is None or argv[0] != b"XADD" or bounds.random() < 0.6:
+            return [argv]
+        if bounds.random() < 0.5:
+            return [[*argv[:-1], b"v" * bounds.choice(ADDED_BYTES)]]
+        return [[*argv[:-1], b"v" * MANY_BYTES]] * bounds.randrange(2, 8)
 
     def draw_rebirth(self) -> list[Argv]:
         """Destroy and create a group, whatever the profile."""

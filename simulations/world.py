@@ -30,6 +30,7 @@ from simulations.settings import (
     PARTITIONED_ODDS,
     SMALL_ODDS,
     Settings,
+    draw_bounds,
     draw_cold,
     draw_forwarding,
     draw_limits,
@@ -48,6 +49,7 @@ SHORT_MS = 200
 SERVES_AT_ONCE_ODDS = 0.2
 REFERENCES_ODDS = 0.2
 COLD_ODDS = 0.5
+BOUNDS_ODDS = 0.25
 
 
 class Faults(Protocol):
@@ -108,12 +110,15 @@ class World(Network):
         self._serves_at_once = Random(f"serves at once {seed}").random() < SERVES_AT_ONCE_ODDS
         cold = Random(f"cold {seed}")
         self._cold = cold if cold.random() < COLD_ODDS else None
+        bounds = Random(f"bounds {seed}")
+        self._bounds = bounds if bounds.random() < BOUNDS_ODDS or self.settings.bounded else None
         references = Random(f"references {seed}")
         self.workload = Workload(
             rng,
             self.settings.profile,
             self.settings.id_mode,
             references if references.random() < REFERENCES_ODDS else None,
+            self._bounds,
         )
         self._forwarding = streams if self.settings.partitioned else None
         self.machines = {number: self._machine(number) for number in range(1, self.settings.regions + 1)}
@@ -150,6 +155,7 @@ class World(Network):
 
     def _limits(self) -> Limits:
         limits = draw_forwarding(self._forwarding, draw_limits(self.rng, self.settings.log_retention_bytes))
+        limits = draw_bounds(self._bounds, limits)
         return limits if self._cold is None else draw_cold(self._cold, limits)
 
     def _add_twin(self, number: int) -> None:

@@ -126,6 +126,7 @@ CROSS_CUTTING = frozenset(
         "test_containers",
         "test_clusters",
         "test_bounds",
+        "test_bounds_random",
         "test_convergence",
         "test_crash",
         "test_demo",

@@ -23,6 +23,7 @@ from crdtstream.core.bursts import Burst, encode_burst, encoded_fields
 from crdtstream.core.effects import Key
 from crdtstream.core.encoding import array_header
 from crdtstream.core.entry_id import LANE_STRIDE, LIBERAL, U64_MAX
+from crdtstream.core.sizes import EFFECT_BYTES, ENTRY_BYTES
 from crdtstream.protocols.alike import Alike
 from crdtstream.protocols.requests import CR, REQUEST_BYTES_MIN, STAR, after_first, take_request
 
@@ -37,6 +38,8 @@ FIELDS_MIN: Final = 2
 ARGUMENTS_MIN: Final = 5
 BURST_ENTRIES_MAX: Final = 256
 BURST_BYTES_MAX: Final = 64 * 1024
+# It fills the last block and some more, and a hidden key goes first.
+BURST_EFFECTS: Final = 5
 # The name of the command as a request has it after the number of arguments.
 SENT_NAMES: Final = (b"$4\r\nXADD", b"$4\r\nxadd")
 # No command of a burst takes this long, so a slow log from here on would have none of them.
@@ -164,6 +167,9 @@ def execute(
     key: Key = (client.database, first[1])
     step = 1 if context.settings.config.id_mode == LIBERAL else LANE_STRIDE
     burst = encode_burst(minted(context, top_of(context, key)), step, bodies, middle)
+    context.replica.room.make_room(
+        len(burst.data) + ENTRY_BYTES * burst.count + BURST_EFFECTS * (EFFECT_BYTES + len(key[1]))
+    )
     context.replica.add_burst(key, burst)
     options = threshold(first, start - 1) if start - 1 > TRIM_AT else None
     if options is not None:

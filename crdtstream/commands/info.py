@@ -221,6 +221,8 @@ def replication_fields(context: Context) -> list[Field]:
         ("vector_origins", replica.applied.vector.slot_count()),
         ("vector", vector_text(replica.applied.vector)),
         ("durable_vector", vector_text(context.cluster.neighbours.durable())),
+        ("batch_bytes_max", replica.room.limit),
+        ("batch_bytes_max_region", replica.room.region),
         ("peers", max(len(config.peers), len(peers))),
         ("connected_regions", len([peer for peer in peers if peer.link in (LINK_OPEN, LINK_TRANSFER)])),
     ]

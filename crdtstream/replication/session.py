@@ -75,6 +75,8 @@ from crdtstream.replication.transfer.sending import Transfers
 from crdtstream.replication.view import View
 
 PROGRESS_INTERVAL_MS = 100
+# What an origin takes in a message with its counter.
+ROW_BYTES = 24
 REASON_CHARACTERS_MAX = 1_000
 
 
@@ -97,6 +99,7 @@ class Session:
         "_neighbours_told",
         "_progress_ms",
         "_reported_bytes",
+        "_rows_told",
         "_sent_ms",
         "_shared",
         "bounds",
@@ -148,6 +151,7 @@ class Session:
         self._asked_direct: list[int] = []
         self._shared: dict[int, Shared] = {}
         self._reported_bytes = 0
+        self._rows_told = 0
         self._heard_ms = now_ms
         self._sent_ms = now_ms
         self._progress_ms = now_ms
@@ -349,7 +353,7 @@ class Session:
         searching = not view.frozen and self._feed.fill(message, bytes_max, view.served_position, own, apart)
         view.forwarding.fill(message, self._link, bytes_max, view.served_position)
         said = searching or bool(message.ListFields())
-        return self._fill_progress(message, view, said, now_ms) or said
+        return self._fill_progress(message, view, bytes_max, said, now_ms) or said
 
     def _fill_met(self, message: wire.Message, birth: Birth) -> None:
         """Send every birth and neighbour row whenever one of them changed: changes are rare and the rows are few."""
@@ -389,7 +393,7 @@ class Session:
         message.links.direct_slots.extend(direct)
         self._asked_direct = list(direct)
 
-    def _fill_progress(self, message: wire.Message, view: View, said: bool, now_ms: int) -> bool:
+    def _fill_progress(self, message: wire.Message, view: View, bytes_max: int, said: bool, now_ms: int) -> bool:
         """Add progress that is urgent or can travel with other content; also send a heartbeat after a silence, and an
         empty message while the feed is still searching the log, so that the link pulls again.
         """
@@ -404,7 +408,7 @@ class Session:
         empty = said and not message.ListFields()
         if not due and not empty and not _passed(self._sent_ms, now_ms, limits.heartbeat_ms):
             return False
-        for slot, durable, applied, life in rows:
+        for slot, durable, applied, life in self._turned(rows, bytes_max):
             message.progress.rows.append(
                 wire.ProgressRow(slot=slot, durable=vector_rows(durable), applied=vector_rows(applied), life=life)
             )
@@ -413,6 +417,20 @@ class Session:
         self._reported_bytes = self.intake.consumed_bytes
         self._progress_ms = now_ms
         return True
+
+    def _turned(self, rows: list[ProgressRow], bytes_max: int) -> list[ProgressRow]:
+        """Return as many rows as a message takes. The region's own one, the last, says what the batches with it cover,
+        so it is always told; the others take turns where they are too many.
+        """
+        told, others = rows[-1:], rows[:-1]
+        first = self._rows_told % len(others) if others else 0
+        for row in others[first:] + others[:first]:
+            bytes_max -= ROW_BYTES * (1 + row[1].slot_count() + row[2].slot_count())
+            if bytes_max < 0 and len(told) > 1:
+                self._rows_told += len(told) - 1
+                break
+            told.append(row)
+        return told
 
     def _changed_rows(self, view: View) -> tuple[list[ProgressRow], bool]:
         """Return the progress that the peer does not know yet, and whether somebody may be waiting for it."""
