@@ -47,8 +47,8 @@ class Settings:
     """The settings of a run; `profile` names what the clients do most. With `late` the last region joins while the
     others are running. A `twin` is an additional process with the number of region 1, on a copy of its disk or an empty
     one. A `log_retention_bytes` of 0 keeps everything that members need. `partitioned` says whether there is a
-    partitioned stream too; None lets the world draw that. In a `bounded` world the regions have small bounds that differ;
-    other worlds draw that.
+    partitioned stream too; None lets the world draw that. With `bounded` the regions have small bounds that
+    differ; other worlds draw that.
     """
 
     regions: int

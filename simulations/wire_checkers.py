@@ -160,7 +160,8 @@ class PartsGoOn(Checker):
     def sent(self, world: Network, connection: Connection, sender: int, message: Message, data: bytes) -> None:
         if message.HasField("hello"):
             self._greeted[(connection.number, sender)] = dict(self._held.get(sender, {}))
-        if message.HasField("part"):
+        # A restart asks for everything again that was not applied.
+        if message.HasField("part") and not message.part.restart:
             peer = connection.other(sender)
             held = self._greeted.get((connection.number, peer), {}).get(message.part.batch.SerializeToString(), 0)
             begins = message.part.offset_bytes

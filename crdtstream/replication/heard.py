@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from crdtstream.protocols.codec import BatchHeader
 from crdtstream.replication import wire_pb2 as wire
+from crdtstream.replication.greeting import to_regions, to_slot
 from crdtstream.replication.progress import GrownRow
 
 
@@ -43,3 +44,10 @@ class Heard:
         self.chunk: wire.Chunk | None = None
         self.calls: list[wire.Call] = []
         self.answers: list[wire.Call] = []
+
+    def take_met(self, met: wire.Met) -> None:
+        for birth in met.births:
+            to_slot(birth.slot)
+            self.births.append(birth)
+        for row in met.neighbours:
+            self.neighbours.append((to_slot(row.slot), row.count, to_regions(row.regions)))

@@ -43,8 +43,6 @@ from crdtstream.replication.greeting import (
     protocols_of,
     refusal,
     to_grown,
-    to_regions,
-    to_slot,
     to_slots,
     to_vector,
     vector_rows,
@@ -54,7 +52,7 @@ from crdtstream.replication.holding import LACK_CHARACTERS_MAX, NOTHING_LACKS, L
 from crdtstream.replication.intake import Intake
 from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.progress import ProgressRow
-from crdtstream.replication.shared import NOTHING, Shared
+from crdtstream.replication.shared import NOTHING, Shared, rows_that_fit
 from crdtstream.replication.states import (
     ANSWERING,
     CLOSED,
@@ -75,8 +73,6 @@ from crdtstream.replication.transfer.sending import Transfers
 from crdtstream.replication.view import View
 
 PROGRESS_INTERVAL_MS = 100
-# What an origin takes in a message with its counter.
-ROW_BYTES = 24
 REASON_CHARACTERS_MAX = 1_000
 
 
@@ -208,7 +204,7 @@ class Session:
         elif self.is_greeting:
             raise WireError("a message before its Hello")
         if message.HasField("met"):
-            take_met(message.met, heard)
+            heard.take_met(message.met)
         if message.HasField("links"):
             self._take_links(message.links, view)
         if message.HasField("room"):
@@ -408,7 +404,9 @@ class Session:
         empty = said and not message.ListFields()
         if not due and not empty and not _passed(self._sent_ms, now_ms, limits.heartbeat_ms):
             return False
-        for slot, durable, applied, life in self._turned(rows, bytes_max):
+        told = rows_that_fit(rows, self._rows_told, bytes_max)
+        self._rows_told += max(0, len(told) - 1)
+        for slot, durable, applied, life in told:
             message.progress.rows.append(
                 wire.ProgressRow(slot=slot, durable=vector_rows(durable), applied=vector_rows(applied), life=life)
             )
@@ -417,20 +415,6 @@ class Session:
         self._reported_bytes = self.intake.consumed_bytes
         self._progress_ms = now_ms
         return True
-
-    def _turned(self, rows: list[ProgressRow], bytes_max: int) -> list[ProgressRow]:
-        """Return as many rows as a message takes. The region's own one, the last, says what the batches with it cover,
-        so it is always told; the others take turns where they are too many.
-        """
-        told, others = rows[-1:], rows[:-1]
-        first = self._rows_told % len(others) if others else 0
-        for row in others[first:] + others[:first]:
-            bytes_max -= ROW_BYTES * (1 + row[1].slot_count() + row[2].slot_count())
-            if bytes_max < 0 and len(told) > 1:
-                self._rows_told += len(told) - 1
-                break
-            told.append(row)
-        return told
 
     def _changed_rows(self, view: View) -> tuple[list[ProgressRow], bool]:
         """Return the progress that the peer does not know yet, and whether somebody may be waiting for it."""
@@ -501,14 +485,6 @@ class Session:
         for shared in self._shared.values():
             shared.durable.check()
             shared.applied.check()
-
-
-def take_met(met: wire.Met, heard: Heard) -> None:
-    for birth in met.births:
-        to_slot(birth.slot)
-        heard.births.append(birth)
-    for row in met.neighbours:
-        heard.neighbours.append((to_slot(row.slot), row.count, to_regions(row.regions)))
 
 
 def _passed(since_ms: int, now_ms: int, interval_ms: int) -> bool:

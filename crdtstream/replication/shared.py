@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.core.causality import VersionVector
+from crdtstream.replication.progress import ProgressRow
+
+# What an origin takes in a message with its counter.
+ROW_BYTES: Final = 24
 
 
 class Shared:
@@ -26,3 +30,17 @@ class Shared:
 
 
 NOTHING: Final = Shared()
+
+
+def rows_that_fit(rows: list[ProgressRow], told_before: int, bytes_max: int) -> list[ProgressRow]:
+    """Return as many rows as a message takes. The region's own one, the last, says what the batches with it cover, so
+    it is always told; the others take turns where they are too many.
+    """
+    told, others = rows[-1:], rows[:-1]
+    first = told_before % len(others) if others else 0
+    for row in others[first:] + others[:first]:
+        bytes_max -= ROW_BYTES * (1 + row[1].slot_count() + row[2].slot_count())
+        if bytes_max < 0 and len(told) > 1:
+            break
+        told.append(row)
+    return told

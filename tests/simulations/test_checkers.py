@@ -45,7 +45,7 @@ from simulations.state_checkers import (
     Recovered,
     UnionOfRuns,
 )
-from simulations.wire_checkers import NoEcho, OriginOrder, PartsGoOn, ResumesFromLog, SyncedFirst
+from simulations.wire_checkers import Fitting, NoEcho, OriginOrder, PartsGoOn, ResumesFromLog, SyncedFirst
 from simulations.world import World
 
 KEY = (0, b"x")
@@ -352,6 +352,25 @@ def test_a_state_that_the_log_could_have_told(world: World) -> None:
         checker.sent(world, connection, 1, offer, b"")
 
 
+def test_what_the_peer_does_not_take(world: World) -> None:
+    checker, connection = Fitting(), Connection(9, (1, 2))
+    taken = world.machines[2].config.limits.message_bytes_max
+    checker.sent(world, connection, 1, batches(), bytes(taken))
+    with pytest.raises(Violation, match=f"bounds: 1 sends {taken + 1} bytes to 2, which takes {taken}"):
+        checker.sent(world, connection, 1, batches(), bytes(taken + 1))
+    checker.closed(world, connection, 1, "connection lost")
+    with pytest.raises(Violation, match="is closed at 1: a batch exceeds batch_bytes_max = 9 bytes"):
+        checker.closed(world, connection, 1, "a batch exceeds batch_bytes_max = 9 bytes")
+
+
+def test_a_batch_that_is_larger_than_its_region_knows(world: World) -> None:
+    checker, room = Fitting(), world.machines[1].node.replica.room
+    room.fit(20, 2, 0)
+    world.machines[1].logged = [decode_batch(batches().batches.payloads[0])]
+    with pytest.raises(Violation, match="bounds: region 1 writes a batch of .* and knows of the limit 20"):
+        checker.turned(world, 1)
+
+
 def test_a_part_that_the_peer_has(world: World) -> None:
     checker, lost, link = PartsGoOn(), Connection(9, (1, 2)), Connection(10, (1, 2))
     batch = wire.BatchName(slot=257, first=1, last=1, size_bytes=9)
@@ -417,6 +436,7 @@ def test_every_checker_has_an_example() -> None:
         NoEcho,
         ResumesFromLog,
         PartsGoOn,
+        Fitting,
         SyncedFirst,
         ForgetsOnlyStable,
         ForgetsInTheEnd,
