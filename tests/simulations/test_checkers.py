@@ -8,12 +8,13 @@ from random import Random
 import pytest
 
 from crdtstream.core import effects as fx
-from crdtstream.core.causality import VersionVector, origin_of
+from crdtstream.core.causality import VersionVector, origin_of, region_of
 from crdtstream.core.effects import Batch
 from crdtstream.core.entry_id import STRICT
 from crdtstream.core.intervals import IntervalSet
 from crdtstream.core.members import ADMITTED, EVICTED, JOINED, Members
 from crdtstream.core.stream import Stream
+from crdtstream.protocols.codec import BATCH, decode_batch
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.greeting import vector_rows
 from crdtstream.storage.segment import HEADER_BYTES, segment_names
@@ -364,10 +365,13 @@ def test_what_the_peer_does_not_take(world: World) -> None:
 
 
 def test_a_batch_that_is_larger_than_its_region_knows(world: World) -> None:
-    checker, room = Fitting(), world.machines[1].node.replica.room
-    room.fit(20, 2, 0)
-    world.machines[1].logged = [decode_batch(batches().batches.payloads[0])]
-    with pytest.raises(Violation, match="bounds: region 1 writes a batch of .* and knows of the limit 20"):
+    checker, machine = Fitting(), world.machines[1]
+    payloads = [payload for _, kind, payload in machine.log.read(1, 1 << 20) if kind == BATCH]
+    machine.logged = [one for one in map(decode_batch, payloads) if region_of(one.slot) == 1]
+    checker.turned(world, 1)
+    machine.node.replica.room.fit(20, 2, 0)
+    checker.turned(world, 1)
+    with pytest.raises(Violation, match="and knows of the limit 20"):
         checker.turned(world, 1)
 
 
