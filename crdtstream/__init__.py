@@ -30,8 +30,8 @@ In addition, `spark` is a client of the bulk port that runs in processes of its 
 `core.entry_tree`, `core.block`. Then `runtime.turns` takes `node.ready()`: `replication.turn` has encoded the batch
 (`protocols.codec`), `storage.log` appends it, the reply is sent, and each `runtime.link` pulls what its peer lacks
 (`replication.session`, `replication.feed`). On the far side: `runtime.link` -> `node` -> `replication.exchange` ->
-session -> `replication.inbox` (gap, dependencies) -> `replication.turn` -> `core.applying`, where the tree links the
-block; then the log, and progress is reported back.
+session -> `replication.arrivals`, `replication.inbox` (gap, dependencies, room) -> `replication.turn` ->
+`core.applying`, where the tree links the block; then the log, and progress is reported back.
 
 A pipeline of XADDs to one key takes this route once, as a burst (`commands.bursts`, `core.bursts`); only the first
 request is parsed, and the fields of all are taken as they arrived (`protocols.alike`).

@@ -50,14 +50,6 @@ ROOMS = (
         "convergence",
     ),
     Mutation(
-        "chunks that waited for room are lost",
-        "replication/transfer/fetching.py",
-        "        self.waiting.append(chunk)\n        self.waiting_bytes += len(chunk.payload)\n",
-        "        pass\n",
-        "convergence",
-        focus=SHORT_LOGS,
-    ),
-    Mutation(
         "a region without room sends nothing",
         "replication/session.py",
         "        searching = not view.frozen and self._feed.fill(",

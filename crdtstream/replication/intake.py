@@ -115,6 +115,11 @@ class Intake:
             assembly = None
         elif assembly is None or assembly.name != name:
             assembly = self._assemblies.open(name)
+        if assembly is not None and part.offset_bytes and not assembly.held_bytes and assembly.whole is None:
+            # The peer goes on where it stopped, and what was here is dropped: it is asked for all of it.
+            self._assemblies.drop(name)
+            self.drop()
+            assembly = None
         self.assembly = assembly
         if assembly is not None:
             self._assemblies.add(assembly, part.offset_bytes, part.payload)

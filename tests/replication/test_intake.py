@@ -115,3 +115,22 @@ def test_a_batch_that_comes_twice_counts_at_once_and_is_not_remembered() -> None
 def test_a_part_of_a_batch_that_is_too_large_is_refused() -> None:
     with pytest.raises(WireError, match="exceeds batch_bytes_max = 10 bytes"):
         Intake(Assemblies(), 10).add(named(batch(1), 0, 5), VersionVector())
+
+
+def test_a_peer_that_goes_on_where_nothing_is_kept_is_asked_for_all_of_it() -> None:
+    """It was interrupted, another link brought the batch meanwhile, and that was dropped for lack of room."""
+    whole, nothing = batch(1), VersionVector()
+    assemblies = Assemblies()
+    intake = Intake(assemblies, 1_000)
+    assert intake.add(named(whole, 20, 40), nothing) is None
+    assert intake.add(named(whole, 40, len(whole)), nothing) is None
+    assert intake.consumed_bytes == 20 and not assemblies.rows(), "the rest is passed over"
+    assert not intake.asks_again
+    intake.ask_again()
+    assert intake.asks_again
+    restart = intake.begin()
+    assert not intake.asks_again
+    assert intake.add(named(whole, 0, 40, restart), nothing) is None
+    with pytest.raises(WireError, match="begins at byte 50 of a batch"):
+        intake.add(named(whole, 50, 60, restart), nothing)
+    assert intake.add(named(whole, 40, len(whole), restart), nothing) is not None
