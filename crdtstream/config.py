@@ -57,6 +57,7 @@ class Limits:
     message_bytes: int = 256 << 10
     message_bytes_max: int = 4 << 20
     window_bytes: int = 32 << 20
+    window_messages: int = 256
     inbox_bytes_max: int = 256 << 20
     batch_bytes_max: int = 2 << 30
     progress_rows_max: int = 500_000
@@ -309,6 +310,7 @@ LIMITS_MIN = {
     "message_bytes": 1 << 10,
     "message_bytes_max": 1 << 16,
     "window_bytes": 1 << 10,
+    "window_messages": 1,
     "batch_bytes_max": BATCH_BYTES_MIN,
     "write_bytes_max": BATCH_BYTES_MIN,
     "progress_rows_max": 1 << 10,

@@ -329,6 +329,7 @@ LIMIT_GROUPS: Groups = (
             row("message_bytes", "Size that a message to a peer aims at."),
             row("message_bytes_max", "Bytes of one message between regions."),
             row("window_bytes", "Bytes that a peer is sent ahead of what it has confirmed."),
+            row("window_messages", "Messages with entries that it is sent ahead; beyond them, entries are gathered."),
             row(
                 "inbox_bytes_max",
                 "Bytes of batches that wait for others; of more, those of one peer are asked for again.",

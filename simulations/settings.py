@@ -106,10 +106,13 @@ def draw_settings(rng: Random, duration_ms: int = 3_000) -> Settings:
 
 def draw_limits(rng: Random, log_retention_bytes: int = 0) -> Limits:
     """Draw the limits of one region; regions may differ in most of them."""
+    message_bytes, window_bytes = rng.choice([256, 1024, 4096]), rng.choice([512, 4096, 1 << 14])
     return Limits(
-        message_bytes=rng.choice([256, 1024, 4096]),
+        message_bytes=message_bytes,
         message_bytes_max=8192,
-        window_bytes=rng.choice([512, 4096, 1 << 14]),
+        window_bytes=window_bytes,
+        # No draw of its own, which would change every seed's world.
+        window_messages={512: 1, 4096: 8}.get(window_bytes, 256),
         segment_bytes_max=1 << 12 if log_retention_bytes else rng.choice([1 << 12, 1 << 13, 1 << 16]),
         heartbeat_ms=rng.choice([200, 300]),
         peer_timeout_ms=1_000,

@@ -16,10 +16,16 @@ The window is open while the bytes sent since the last restart exceed the bytes 
 one batch can always be sent, whatever its size. A restart opens a new window, because the old one may be full of
 batches that depend on those that the restart brings.
 
+It closes too when the peer has not confirmed `window_messages`. A message with one entry takes a peer nearly as long as
+one with a hundred, and where it is short of processor time, a link would hold any number of small ones: what the peer
+is behind is gathered in the log instead, and follows in large messages.
+
 The cursor is the next position to read (inclusive); `served_position` is the last one that may be sent (inclusive).
 """
 
 from __future__ import annotations
+
+from collections import deque
 
 from crdtstream.core.causality import VersionVector
 from crdtstream.protocols.codec import BATCH, JOINED, decode_joined
@@ -41,7 +47,9 @@ class Feed:
         "_consumed_bytes",
         "_covered",
         "_cursor",
+        "_flying",
         "_history",
+        "_messages_max",
         "_next",
         "_past_bytes",
         "_read",
@@ -56,8 +64,11 @@ class Feed:
         "restart",
     )
 
-    def __init__(self, history: History, window_bytes: int) -> None:
+    def __init__(self, history: History, window_bytes: int, window_messages: int) -> None:
         self._history = history
+        self._messages_max = window_messages
+        # The bytes sent up to and including each message that is not confirmed.
+        self._flying: deque[int] = deque()
         self._window_bytes = self._window_bytes_max = window_bytes
         self.direct: frozenset[int] = frozenset()
         self.restart = 0
@@ -80,6 +91,7 @@ class Feed:
         self.direct = frozenset(direct)
         self.restart = restart
         self._past_bytes += self._sent_bytes
+        self._flying.clear()
         self._sent_bytes = 0
         self._consumed_bytes = 0
         self.fall_behind()
@@ -140,6 +152,8 @@ class Feed:
         """Record what the peer has consumed of its window, and what else it has applied, if it says so."""
         if consumed_bytes <= self._sent_bytes:
             self._consumed_bytes = max(self._consumed_bytes, consumed_bytes)
+            while self._flying and self._flying[0] <= self._consumed_bytes:
+                self._flying.popleft()
         if applied is not None:
             self.note_covered(applied)
 
@@ -185,6 +199,7 @@ class Feed:
             size += len(payload)
         if payloads:
             self._sent_bytes += size
+            self._flying.append(self._sent_bytes)
             message.batches.restart = self.restart
             if apart is None:
                 message.batches.payloads.extend(payloads)
@@ -195,7 +210,8 @@ class Feed:
 
     # Strictly less: with an empty window one batch is always sent, even one larger than the window.
     def _window_open(self, size: int) -> bool:
-        return self._sent_bytes + size - self._consumed_bytes < self._window_bytes
+        room = self._sent_bytes + size - self._consumed_bytes < self._window_bytes
+        return room and len(self._flying) < self._messages_max
 
     def _refill(self, bytes_max: int, served_position: int) -> bool:
         if self._cursor < self._history.first_position():

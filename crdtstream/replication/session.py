@@ -134,7 +134,7 @@ class Session:
         self.opened_ms = now_ms
         self._link = link
         self.bounds = PeerBounds()
-        self._feed = Feed(view.history, limits.window_bytes)
+        self._feed = Feed(view.history, limits.window_bytes, limits.window_messages)
         self.intake = Intake(view.assemblies, limits.batch_bytes_max)
         self.handover = Handover(self._feed, link)
         self._births_told = 0

@@ -17,6 +17,7 @@ OWN, OTHER, THIRD = 1, 2, 3
 NO_BATCH = 0
 BYTES_MAX = 200
 WINDOW_BYTES = 1 << 20
+WINDOW_MESSAGES = 1_000
 
 slots = st.lists(st.sampled_from([OWN, OTHER, THIRD, NO_BATCH]), max_size=60)
 
@@ -39,7 +40,7 @@ def history_of(kinds: list[int], noted: int) -> tuple[History, MemoryLog]:
 
 
 def sent(history: History, log: MemoryLog, applied: VersionVector, direct: list[int]) -> list[bytes]:
-    feed = Feed(history, WINDOW_BYTES)
+    feed = Feed(history, WINDOW_BYTES, WINDOW_MESSAGES)
     feed.begin(applied, direct, 1)
     payloads: list[bytes] = []
     while True:
@@ -71,10 +72,51 @@ def test_a_region_that_only_receives_reads_nothing_for_its_peers() -> None:
 def test_what_the_peer_gets_from_elsewhere_does_not_lead_past_a_history_that_began_again() -> None:
     """The state that began the history has a batch of this region that the log does not hold: the peer needs it."""
     history, log = history_of([OTHER] * 5, noted=5)
-    feed = Feed(history, WINDOW_BYTES)
+    feed = Feed(history, WINDOW_BYTES, WINDOW_MESSAGES)
     feed.begin(VersionVector(), [OTHER], 1)
     history.begin_again(log.last + 1, VersionVector({OWN: 1, OTHER: 5}))
     message = wire.Message()
     assert not feed.fill(message, BYTES_MAX, log.last, OWN)
     assert not message.batches.payloads
     assert feed.behind
+
+
+def test_a_peer_that_is_slow_is_sent_few_messages() -> None:
+    """It confirms nothing while entries are added one at a time: what it is behind is gathered."""
+    kinds = [OWN] * 100
+    history, log = history_of(kinds, noted=100)
+    feed = Feed(history, WINDOW_BYTES, 4)
+    feed.begin(VersionVector(), [], 1)
+    counts = []
+    for served in range(1, 101):
+        message = wire.Message()
+        feed.fill(message, WINDOW_BYTES, served, OWN)
+        counts.append(len(message.batches.payloads))
+    assert counts == [1, 1, 1, 1, *[0] * 96]
+    # Until it has confirmed one of them.
+    feed.note_progress(feed.total_bytes // 4 - 1, None)
+    assert sizes(feed, log) == []
+    feed.note_progress(feed.total_bytes // 4, None)
+    assert sizes(feed, log) == [96]
+    feed.check()
+
+
+def test_a_restart_opens_the_window_of_messages() -> None:
+    history, log = history_of([OWN] * 5, noted=5)
+    feed = Feed(history, WINDOW_BYTES, 1)
+    feed.begin(VersionVector(), [], 1)
+    feed.fill(wire.Message(), 1, log.last, OWN)
+    assert sizes(feed, log) == []
+    feed.begin(VersionVector({OWN: 1}), [], 2)
+    assert sizes(feed, log) == [4]
+
+
+def sizes(feed: Feed, log: MemoryLog) -> list[int]:
+    """How many batches each further message has, while the peer confirms nothing."""
+    found: list[int] = []
+    while True:
+        message = wire.Message()
+        feed.fill(message, WINDOW_BYTES, log.last, OWN)
+        if not message.batches.payloads:
+            return found
+        found.append(len(message.batches.payloads))
