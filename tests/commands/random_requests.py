@@ -136,9 +136,10 @@ class Requests:
         usable = STRATEGIES[:2] if client in self.open or key in self.bereft else STRATEGIES
         return [self.rng.choice(usable)] if self.rng.random() < 0.7 else []
 
-    def limit(self, key: str) -> Request:
+    def limit(self, client: int, key: str) -> Request:
+        """Not DELREF, which drops references to what was removed before, too."""
         rng = self.rng
-        strategy = ["KEEPREF"] if rng.random() < 0.5 else []
+        strategy = [one for one in self.strategy(client, key) if one != "DELREF"]
         lowest = str(max(0, self.last[key] - 6))
         bound = rng.choice([["MAXLEN", str(rng.randrange(12))], ["MINID", "=", lowest], ["MAXLEN", "=", "5"]])
         return [*bound, *strategy]
@@ -152,7 +153,7 @@ class Requests:
         rng, key = self.rng, self.rng.choice((*GROUPED, *GROUPED, *MOVED))
         number = self.next_number(key)
         entry_id = rng.choice([f"{number}-0", f"{number}-1", f"{number}-*"])
-        options = self.limit(key) if rng.random() < 0.1 else []
+        options = self.limit(client, key) if rng.random() < 0.1 else []
         create = ["NOMKSTREAM"] if rng.random() < 0.05 else []
         more = ["f2", ""] if rng.random() < 0.1 else []
         return ["XADD", key, *create, *options, entry_id, "f", str(rng.randrange(99)), *more]
@@ -167,7 +168,7 @@ class Requests:
                 ["XDEL", key, *ids],
                 ["XDELEX", key, *self.strategy(client, key), *named],
                 ["XACKDEL", key, group, *self.strategy(client, key), *named],
-                ["XTRIM", key, *self.limit(key)],
+                ["XTRIM", key, *self.limit(client, key)],
                 self.delete(key) if rng.random() < 0.06 else ["XLEN", key],
             ]
         )

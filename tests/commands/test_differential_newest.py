@@ -1,20 +1,24 @@
-"""Random requests of the newest commands beside a model of them: the same replies."""
+"""Requests of all stream commands together beside a model of Redis 8.8, and beside a real server what that one has."""
 
 from __future__ import annotations
 
-from random import Random
+from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
-from tests.commands.harness import Argument, Region
-from tests.commands.newest_oracle import EntryId, Model, said
-from tests.commands.portraits import Part, parsed
+from tests.commands.differential import only_kept_by_redis
+from tests.commands.drawn_requests import MANY, Request, common, newest, sent, with_ids
+from tests.commands.harness import REDIS, Connection, Region, redis_server
+from tests.commands.newest_oracle import Model
+from tests.commands.portraits import ENTRY_ID, Part, parsed, portrait
 
-COMMANDS = 300
-GROUPS, CONSUMERS = (b"g", b"h"), (b"a", b"b", b"c")
-PRODUCERS, NAMES = (b"p", b"q"), (b"1", b"2", b"3", b"4", b"5")
-FIELDS = ([b"f", b"v"], [b"f", b"w"], [b"f", b"v", b"g", b"w"], [b"g", b"w", b"f", b"v"], [b"f", b"", b"f", b"v"])
-MODES = ("SILENT", "FAIL", "FATAL")
+START_MS = 10
+LONG_MS = "99999999"
+# A group begins before everything, one behind an entry.
+BEGUN = [line.split() for line in ("XADD s 10-* f v", "XGROUP CREATE s g 0", "XGROUP CREATE s h $")]
+LOOKS = [["XPENDING", "s", group, "-", "+", "99"] for group in "gh"]
 
 
 def plain(part: Part) -> object:
@@ -22,130 +26,166 @@ def plain(part: Part) -> object:
     kind, value = part
     if isinstance(value, list):
         return [plain(item) for item in value]
-    return value.decode() if kind == b"-" and isinstance(value, bytes) else value
-
-
-def alike(ours: object, expected: object) -> bool:
-    if isinstance(ours, list) and isinstance(expected, list):
-        return len(ours) == len(expected) and all(map(alike, ours, expected))
-    return expected == "any" or (type(ours) is type(expected) and ours == expected)
+    return value.decode() if kind in (b"-", b"+") and isinstance(value, bytes) else value
 
 
 class Dialogue:
-    """Both sides of a conversation, and what was said last."""
+    """A region and the model."""
 
-    def __init__(self, seed: int) -> None:
-        self.rng, self.region, self.model = Random(seed), Region(), Model()
-        self.lines: list[tuple[Argument, ...]] = []
-        self.model.now_ms = self.region.context.now_ms
-        for group in GROUPS:
-            self.region.run("XGROUP", "CREATE", "s", group, "0", "MKSTREAM")
+    def __init__(self) -> None:
+        self.region, self.model = Region(), Model(START_MS)
+        self.region.replica.keyspace.now_ms = START_MS
+        self.added: list[str] = []
+        self.said: list[str] = []
+        for request in BEGUN:
+            self.say(request)
 
-    def say(self, expected: object, *request: Argument) -> None:
-        self.lines = [*self.lines[-40:], request]
-        reply = self.region.run(*request)
-        assert reply is not None
-        ours = plain(parsed(reply))
-        assert alike(ours, expected), (ours, expected, self.lines)
-
-    def step(self) -> None:
-        kinds = (self.add, self.read, self.release, self.acknowledge, self.claim, self.configure, self.look, self.wait)
-        self.rng.choices(kinds, (9, 7, 5, 3, 2, 1, 3, 4))[0]()
-        if self.rng.random() < 0.1:
-            self.region.end_turn()
-
-    # Kinds of requests
-
-    def add(self) -> None:
-        rng, model = self.rng, self.model
-        producer, name, fields = rng.choice(PRODUCERS), rng.choice(NAMES), rng.choice(FIELDS)
-        how = rng.randrange(3)
-        if how == 0:
-            self.say(model.xadd(fields), "XADD", "s", "*", *fields)
-        elif how == 1:
-            self.say(model.xadd_idmp(producer, name, fields), "XADD", "s", "IDMP", producer, name, "*", *fields)
-        else:
-            self.say(model.xadd_idmpauto(producer, fields), "XADD", "s", "IDMPAUTO", producer, "*", *fields)
-
-    def read(self) -> None:
-        rng, group, consumer = self.rng, self.rng.choice(GROUPS), self.rng.choice(CONSUMERS)
-        count, claim_ms = rng.randrange(1, 5), rng.choice([None, 0, 5, 500, 5000])
-        expected = self.model.xreadgroup(group, consumer, count, claim_ms)
-        claim: list[Argument] = [] if claim_ms is None else ["CLAIM", claim_ms]
-        self.say(expected, "XREADGROUP", "GROUP", group, consumer, "COUNT", count, *claim, "STREAMS", "s", ">")
-
-    def ids(self, group: bytes, pending: bool) -> list[EntryId]:
-        """Some IDs, none of which was released."""
-        held = self.model.groups[group].pending
-        known = sorted(held) if pending and held else sorted(self.model.entries)
-        usable = [one for one in known[-12:] if one not in held or not held[one].released]
-        return self.rng.sample(usable, min(len(usable), self.rng.randrange(1, 4))) or [(1, 1)]
-
-    def release(self) -> None:
-        rng, group = self.rng, self.rng.choice(GROUPS)
-        ids, mode = self.ids(group, rng.random() < 0.7), rng.choice(MODES)
-        count, force = rng.choice([None, None, 0, 7]), rng.random() < 0.3
-        options: list[Argument] = [] if count is None else ["RETRYCOUNT", count]
-        options += ["FORCE"] if force else []
-        expected = self.model.xnack(group, mode, ids, count, force)
-        self.say(expected, "XNACK", "s", group, mode, "IDS", len(ids), *map(said, ids), *options)
-
-    def acknowledge(self) -> None:
-        group = self.rng.choice(GROUPS)
-        held = sorted(self.model.groups[group].pending) or [(1, 1)]
-        ids = self.rng.sample(held, min(len(held), self.rng.randrange(1, 5)))
-        self.say(self.model.xack(group, ids), "XACK", "s", group, *map(said, ids))
-
-    def claim(self) -> None:
-        group, consumer = self.rng.choice(GROUPS), self.rng.choice(CONSUMERS)
-        held = sorted(self.model.groups[group].pending) or [(1, 1)]
-        ids = self.rng.sample(held, min(len(held), 2))
-        expected = self.model.xclaim(group, consumer, ids)
-        self.say(expected, "XCLAIM", "s", group, consumer, 0, *map(said, ids), "JUSTID")
-
-    def configure(self) -> None:
-        rng, model = self.rng, self.model
-        if rng.random() < 0.5 and model.entries:
-            producer, name = rng.choice(PRODUCERS), rng.choice(NAMES)
-            entry_id = rng.choice([*sorted(model.entries)[-5:], (1, 1)])
-            self.say(model.xidmprecord(producer, name, entry_id), "XIDMPRECORD", "s", producer, name, said(entry_id))
+    def say(self, words: Request) -> None:
+        if words[0] == "WAIT":
+            self.model.now_ms += int(words[1])
+            self.region.replica.keyspace.now_ms = self.model.now_ms
             return
-        seconds, records = rng.choice([1, 2, 100]), rng.choice([1, 3, 100])
-        expected = model.xcfgset(seconds, records)
-        self.say(expected, "XCFGSET", "s", "IDMP-DURATION", seconds, "IDMP-MAXSIZE", records)
+        words = with_ids(words, self.added)
+        self.said.append(" ".join(sent(words)))
+        ours = plain(parsed(self.region.run(*sent(words)) or b""))
+        expected = self.model.run([word for word in words if word != MANY])
+        assert ours == expected, (ours, expected, self.said)
+        if words[0] == "XADD" and isinstance(ours, bytes):
+            self.added.append(ours.decode())
 
     def look(self) -> None:
-        group = self.rng.choice(GROUPS)
-        self.say(self.model.xpending(group), "XPENDING", "s", group, "-", "+", 10_000)
+        """All that can be seen is alike, whatever was replied."""
+        for words in [*LOOKS, ["XRANGE", "s", "-", "+"]]:
+            ours = plain(parsed(self.region.run(*words) or b""))
+            assert ours == self.model.run(words), (ours, self.model.run(words), self.said)
+        ours = self.told()
+        expected = self.model.counts()
+        assert ours == expected, (ours, expected, self.said)
+
+    def told(self) -> dict[bytes, object]:
         reply = plain(parsed(self.region.run("XINFO", "STREAM", "s", "FULL") or b""))
         assert isinstance(reply, list)
-        told = dict(zip(reply[::2], map(repr, reply[1::2]), strict=True))
-        groups = [dict(zip(row[::2], row[1::2], strict=True)) for row in reply[reply.index(b"groups") + 1]]
-        told.update({row[b"name"]: repr(row[b"nacked-count"]) for row in groups})
-        expected = self.model.counts()
-        assert {name: told[name] for name in expected} == {name: repr(count) for name, count in expected.items()}
-
-    def wait(self) -> None:
-        """Not until exactly the time when a record expires, of which the reference says nothing."""
-        self.model.now_ms += self.rng.choice([1, 1, 7, 400, 1300])
-        while any((self.model.now_ms - at_ms) % 1000 == 0 for _, at_ms in self.model.records.values()):
-            self.model.now_ms += 1
-        self.region.replica.keyspace.now_ms = self.model.now_ms
+        told = dict(zip(reply[::2], reply[1::2], strict=True))
+        found = {name: told[name] for name in self.model.counts() if name in told}
+        for row in told[b"groups"]:
+            group = dict(zip(row[::2], row[1::2], strict=True))
+            found[group[b"name"]] = [group[name] for name in (b"last-delivered-id", b"pel-count", b"nacked-count")]
+        return found
 
 
-def converse(seed: int, count: int) -> None:
-    dialogue = Dialogue(seed)
-    for _ in range(count):
-        dialogue.step()
+IDLE = st.sampled_from(["0", "1", "5", LONG_MS])
+NEW_IDS = st.sampled_from(["*", "*", "10-*", "12-*", "14-*"])
+DRAWN = st.lists(st.one_of(*common(IDLE, NEW_IDS), *newest(IDLE)), max_size=40)
+SLOW_CHECKS = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
+
+
+def converse(requests: list[Request]) -> None:
+    dialogue = Dialogue()
+    for at, words in enumerate(requests):
+        dialogue.say(words)
+        dialogue.look()
+        if at % 7 == 6:
+            dialogue.region.end_turn()
     dialogue.region.check()
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_some_conversations(seed: int) -> None:
-    converse(seed, COMMANDS)
+def script(text: str) -> list[Request]:
+    return [line.split() for line in text.strip().split(" | ")]
+
+
+# The replies of 8.6.3 and 8.8 by which the model was corrected.
+LASTID = "XDEL s @0 | XCLAIM s h c 0 ~ 1 1-1 LASTID 12-1 | XADD s 11-* f v | "
+LASTID += "XREADGROUP GROUP h c COUNT 4 STREAMS s >"
+KEPT = "XADD s 10-* f v | XREADGROUP GROUP g a COUNT 4 STREAMS s > | XDEL s @1 | "
+KEPT += "XREADGROUP GROUP g b COUNT 4 CLAIM 0 STREAMS s > | XACKDEL s g IDS 1 @1"
+ACKED = "XADD s 10-* f v | XADD s 10-* f v | XGROUP SETID s h $ | "
+ACKED += "XREADGROUP GROUP g a COUNT 2 STREAMS s > | XACK s g @1 | XTRIM s MAXLEN 1 ACKED"
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=SLOW_CHECKS)
+@given(requests=DRAWN)
+@example(requests=script(LASTID))
+@example(requests=script(KEPT))
+@example(requests=script(ACKED))
+@example(requests=script("XIDMPRECORD s p 1 @0 | XIDMPRECORD s q 1 1-"))
+def test_any_requests(requests: list[Request]) -> None:
+    converse(requests)
 
 
 @pytest.mark.slow
-def test_sixty_thousand_commands() -> None:
-    for seed in range(100, 100 + 60_000 // COMMANDS):
-        converse(seed, COMMANDS)
+@settings(max_examples=4_000, deadline=None, suppress_health_check=SLOW_CHECKS)
+@given(requests=DRAWN)
+def test_many_requests(requests: list[Request]) -> None:
+    converse(requests)
+
+
+# Beside a real server
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
+    if REDIS is None:
+        pytest.skip("redis-server is not installed")
+    with redis_server(tmp_path_factory.mktemp("redis")) as port:
+        connection = Connection(port)
+        if b"unknown command" in connection.line("XDELEX s IDS 1 1-1"):
+            pytest.skip("this redis-server is older than 8.2")
+        yield connection
+        connection.close()
+
+
+MS_IDS = st.sampled_from(["10-*", "10-*", "12-*", "14-*"])
+DRAWN_OF_8_2 = st.lists(st.one_of(*common(st.sampled_from(["0", LONG_MS]), MS_IDS)), max_size=40)
+WATCHED = [*LOOKS, ["XINFO", "GROUPS", "s"], ["XINFO", "STREAM", "s"], ["XRANGE", "s", "-", "+"]]
+REMOVING = ("XDEL", "XDELEX", "XACKDEL", "XTRIM", "MAXLEN")
+
+
+def is_excused(words: Request, before: list[Request]) -> bool:
+    """A trim with DELREF drops references to what was removed before, too (commands/differences.py)."""
+    trims = words[0] == "XTRIM" or "MAXLEN" in words
+    return trims and "DELREF" in words and any(word in REMOVING for one in before for word in one)
+
+
+def missing_at(region: Region, words: Request) -> list[bool]:
+    """With ACKED, for each ID that is named, whether the stream lacks it."""
+    if "ACKED" not in words or "IDS" not in words:
+        return []
+    return [region.run("XRANGE", "s", one, one) == b"*0\r\n" for one in words[words.index("IDS") + 2 :]]
+
+
+def converse_beside(redis: Connection, requests: list[Request]) -> None:
+    """The region beside the server, and the model beside both."""
+    redis.line("FLUSHALL")
+    region, added, said = Region(), list[str](), list[Request]()
+    for words in [*BEGUN, *requests]:
+        words = sent(with_ids(words, added))
+        if is_excused(words, said):
+            continue
+        said.append(words)
+        missing = missing_at(region, words)
+        ours, theirs = parsed(region.run(*words) or b""), parsed(redis.run(*words))
+        same = portrait(words, ours) == portrait(words, theirs) or only_kept_by_redis(ours, theirs, missing)
+        assert same, (ours, theirs, [" ".join(one) for one in said])
+        if words[0] == "XADD" and isinstance(theirs[1], bytes) and ENTRY_ID.fullmatch(theirs[1]):
+            added.append(theirs[1].decode())
+        if not same or (missing and ours != theirs):
+            return
+        for look in WATCHED:
+            ours, theirs = parsed(region.run(*look) or b""), parsed(redis.run(*look))
+            assert portrait(look, ours) == portrait(look, theirs), (ours, theirs, look, [" ".join(one) for one in said])
+    region.check()
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=SLOW_CHECKS)
+@given(requests=DRAWN_OF_8_2)
+@example(requests=script(LASTID))
+@example(requests=script(ACKED))
+def test_any_requests_beside_a_server(redis: Connection, requests: list[Request]) -> None:
+    converse_beside(redis, requests)
+
+
+@pytest.mark.slow
+@settings(max_examples=2_000, deadline=None, suppress_health_check=SLOW_CHECKS)
+@given(requests=DRAWN_OF_8_2)
+def test_many_requests_beside_a_server(redis: Connection, requests: list[Request]) -> None:
+    converse_beside(redis, requests)
