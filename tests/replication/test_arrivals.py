@@ -10,7 +10,7 @@ from crdtstream.config import Limits
 from crdtstream.core.entry_id import STRICT
 from crdtstream.replication.holding import SETTLED_MS, TOLD_AFTER_MS
 from crdtstream.replication.session import Session
-from crdtstream.scenarios.reply import read_reply
+from crdtstream.scenarios.reply import ReplyError, read_reply
 from simulations.cluster import Cluster
 
 MEMORY_MAX = 1_000
@@ -110,13 +110,15 @@ def test_a_region_short_of_memory_is_sent_little() -> None:
 @pytest.mark.parametrize("removal", ["DEL x", "XDEL x 5-1", "XTRIM x MAXLEN 0", "XGROUP DESTROY x g", "FLUSHALL"])
 def test_removals_of_peers_pass_in_their_turn(kind: str, removal: str) -> None:
     cluster = cluster_of()
-    run(cluster, 1, "XADD x 5-1 f v")
+    run(cluster, 1, "XADD x 5 f v")
     run(cluster, 1, "XGROUP CREATE x g 0")
     cluster.sync()
     lack(cluster, 2, kind)
-    run(cluster, 1, removal)
-    cluster.sync()
     vectors = [cluster.node(number).replica.applied.vector for number in (1, 2)]
+    before = vectors[0].copy()
+    run(cluster, 1, removal)
+    assert vectors[0] != before
+    cluster.sync()
     assert vectors[0] == vectors[1], "it is applied"
     add(cluster, 1, 1, "y")
     run(cluster, 1, "DEL y")
@@ -251,3 +253,44 @@ def test_what_waits_is_lost_with_the_state_that_is_replaced() -> None:
     arrivals = cluster.node(2).exchange.arrivals
     arrivals.forget()
     assert arrivals.inbox.waiting_count == 0
+
+
+FREEING = (
+    "XDEL x 5-1",
+    "XDELEX x IDS 1 5-1",
+    "XTRIM x MAXLEN 0",
+    "XACK x g 5-1",
+    "XACKDEL x g IDS 1 5-1",
+    "XGROUP DELCONSUMER x g c",
+    "XGROUP DESTROY x g",
+    "DEL x",
+    "UNLINK x",
+    "EXPIRE x 1",
+    "FLUSHDB",
+    "FLUSHALL",
+    "CRDT.EVICT 2 FORCE",
+    "CRDT.LEAVE",
+)
+
+
+@pytest.mark.parametrize("command", FREEING)
+def test_what_frees_memory_works_without_any(command: str) -> None:
+    cluster = cluster_of()
+    run(cluster, 1, "XADD x 5 f v")
+    run(cluster, 1, "XGROUP CREATE x g 0")
+    run(cluster, 1, "XREADGROUP GROUP g c STREAMS x >")
+    lack(cluster, 1, "memory")
+    assert str(run(cluster, 1, "XADD x * f v")).count("OOM") == 1
+    reply = run(cluster, 1, command)
+    assert not isinstance(reply, ReplyError) and reply != 0, reply
+
+
+@pytest.mark.parametrize("kind", LACKS)
+def test_a_region_without_room_does_not_start_over(kind: str) -> None:
+    """It would wait for the state, and refuse its clients meanwhile, who alone can make room."""
+    cluster = cluster_of()
+    lack(cluster, 1, kind)
+    reply = run(cluster, 1, "CRDT.STARTOVER 2")
+    assert isinstance(reply, ReplyError)
+    assert "MISCONF" in reply.text if kind == "disk" else "it lacks memory" in reply.text
+    assert cluster.node(1).membership.serving()

@@ -118,6 +118,12 @@ class StartOver:
                 f"region {source} is not linked, so its state cannot be taken: CRDT.REGIONS shows why, and which"
                 " regions are linked"
             )
+        lacking = self._standing.lacking
+        if lacking:
+            return (
+                f"region {name} has no room for the state of another one: make room first, on its disk or in its memory"
+                f" (it lacks {lacking})"
+            )
         self._pass(BEGINS)
         self.source = source
         self._before = self._replica.applied.vector.copy()
