@@ -17,6 +17,7 @@ AS_GIVEN = "as given"
 LEVELS = (DEBUG, INFO, WARNING, ERROR)
 
 LINK_FIELDS = ("peer", "peer_name", "address", "side")
+TRAFFIC_FIELDS = ("silent_ms", "write_ms", "message_bytes")
 
 
 class Event:
@@ -83,7 +84,15 @@ START = (
 )
 LINKS = (
     Event("link-opened", INFO, "A peer is linked.", *LINK_FIELDS),
-    Event("link-lost", INFO, "A peer is not linked any more.", "reason", *LINK_FIELDS),
+    Event(
+        "link-lost",
+        INFO,
+        "A peer is not linked any more. At its end nothing had come for `silent_ms`, and a message had been written for"
+        " `write_ms`.",
+        "reason",
+        *LINK_FIELDS,
+        *TRAFFIC_FIELDS,
+    ),
     Event("link-ended", DEBUG, "A stream ended before it was a link.", "reason", *LINK_FIELDS),
     Event(
         "link-closed",
@@ -92,6 +101,7 @@ LINKS = (
         "reason",
         "repeated",
         *LINK_FIELDS,
+        *TRAFFIC_FIELDS,
     ),
     Event(
         "link-refused",

@@ -326,7 +326,7 @@ LIMIT_GROUPS: Groups = (
                 "replication_interval_ms",
                 "Pause between messages to peers, unless `message_bytes` wait; up to fourfold under full load.",
             ),
-            row("message_bytes", "Size that a message to a peer aims at."),
+            row("message_bytes", "Size that a message to a peer aims at; where a link drains slowly, less."),
             row("message_bytes_max", "Bytes of one message between regions."),
             row("window_bytes", "Bytes that a peer is sent ahead of what it has confirmed."),
             row("window_messages", "Messages with entries that it is sent ahead; beyond them, entries are gathered."),

@@ -20,6 +20,7 @@ from nemesis.disks import fill, free, wipe
 from nemesis.history import Loss
 
 SLOW_S = 0.15
+NARROW_BYTES_S = 40_000
 LOST_SHARE = 0.1
 KILLS = 3
 ALONE_EFFECTS = 500
@@ -84,6 +85,13 @@ def lossy_links(cluster: Cluster, chance: random.Random) -> Harm:
         for other in cluster.others(region):
             cluster.packets.lose(region.number, other.number, LOST_SHARE)
     return Harm(f"all, {LOST_SHARE:.0%}", cluster.network.heal, names(cluster))
+
+
+def narrow_links(cluster: Cluster, chance: random.Random) -> Harm:
+    for region in cluster.regions.values():
+        for other in cluster.others(region):
+            cluster.packets.narrow(region.number, other.number, NARROW_BYTES_S)
+    return Harm(f"all, {NARROW_BYTES_S // 1000} kB/s", cluster.network.heal, names(cluster))
 
 
 def kill_region(cluster: Cluster, chance: random.Random) -> Harm:
@@ -189,6 +197,7 @@ FAULTS: dict[str, Fault] = {
     "region cut off": cut_off_region,
     "all links cut": cut_all_links,
     "links slow": slow_links,
+    "links narrow": narrow_links,
     "links lossy": lossy_links,
     "killed": kill_region,
     "killed again and again": kill_again_and_again,
@@ -202,7 +211,7 @@ FAULTS: dict[str, Fault] = {
     "disk lost and logs cut": lose_disk_behind_logs,
 }
 
-NEEDS_NAMESPACES = frozenset({"links slow", "links lossy", "disk full", "disk full and killed"})
+NEEDS_NAMESPACES = frozenset({"links slow", "links narrow", "links lossy", "disk full", "disk full and killed"})
 
 
 def await_effects(region: Region) -> None:

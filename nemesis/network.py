@@ -31,6 +31,7 @@ ADDRESS = "10.231.0.{}"
 INTERFACE = "wire0"
 PACKET_BYTES_MAX = 1 << 16
 READS_MAX = 64
+QUEUE_S = 1.0
 
 TUN = "/dev/net/tun"
 TUNSETIFF = 0x400454CA
@@ -133,9 +134,11 @@ def remove_leftovers() -> None:
 
 
 class Direction:
-    """What happens to packets from one region to another."""
+    """What happens to packets from one region to another. With a `bytes_s` they pass one after another, at this rate;
+    those that would wait longer than `QUEUE_S` are dropped.
+    """
 
-    __slots__ = ("cut", "delay_s", "loss")
+    __slots__ = ("bytes_s", "cut", "delay_s", "free_s", "loss")
 
     def __init__(self) -> None:
         self.heal()
@@ -144,6 +147,19 @@ class Direction:
         self.cut = False
         self.delay_s = 0.0
         self.loss = 0.0
+        self.bytes_s = 0.0
+        # When the packets that wait have passed.
+        self.free_s = 0.0
+
+    def passes_s(self, byte_count: int, now_s: float) -> float | None:
+        """When a packet that comes now has passed; None if it is dropped."""
+        if not self.bytes_s:
+            return now_s + self.delay_s
+        begins_s = max(now_s, self.free_s)
+        if begins_s - now_s > QUEUE_S:
+            return None
+        self.free_s = begins_s + byte_count / self.bytes_s
+        return self.free_s + self.delay_s
 
 
 class Switch(threading.Thread):
@@ -196,10 +212,12 @@ class Switch(threading.Thread):
         direction = self.directions.get((source, sink))
         if direction is None or direction.cut or (direction.loss and self._random.random() < direction.loss):
             return
-        if direction.delay_s:
-            heapq.heappush(self._late, (time.monotonic() + direction.delay_s, next(self._number), sink, packet))
-        else:
+        now_s = time.monotonic()
+        at_s = direction.passes_s(len(packet), now_s)
+        if at_s == now_s:
             self._deliver(sink, packet)
+        elif at_s is not None:
+            heapq.heappush(self._late, (at_s, next(self._number), sink, packet))
 
     def _deliver(self, sink: int, packet: bytes) -> None:
         with suppress(OSError):  # the queue is full: the packet is lost, as on a real network
@@ -238,6 +256,9 @@ class Network:
 
     def slow(self, source: int, sink: int, delay_s: float) -> None:
         self._switch.directions[source, sink].delay_s = delay_s
+
+    def narrow(self, source: int, sink: int, bytes_s: float) -> None:
+        self._switch.directions[source, sink].bytes_s = bytes_s
 
     def lose(self, source: int, sink: int, share: float) -> None:
         self._switch.directions[source, sink].loss = share

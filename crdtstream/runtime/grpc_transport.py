@@ -37,14 +37,15 @@ from crdtstream.runtime.handshake import Answers, Handshake, Refused, host_of
 from crdtstream.runtime.link import LAST_WORDS_S, LOST, Link, LinkNode, LinkSettings, is_refusal, reason_of
 from crdtstream.runtime.logging import log
 from crdtstream.runtime.newcomers import Newcomer, Newcomers
+from crdtstream.runtime.pace import Pace
 from crdtstream.runtime.probing import objection
 from crdtstream.runtime.repeats import Repeats
+from crdtstream.runtime.streams import Accepted, Dialled, grpc_options
 
 LINKS_MAX = 1024
 DIALLED, ACCEPTED = "dialled", "accepted"
 STOP_S = 1.0
 PARTING_S = 2 * LAST_WORDS_S
-ENVELOPE_BYTES = 64 << 10
 SUPERSEDED = "another stream links the same two regions"
 DISPLACED_MAX = 3
 CONTEST_MS = 60_000
@@ -88,7 +89,7 @@ class GrpcTransport:
             failed=failed or _report,
             beat=self._beat,
             frames=self.frames,
-            message_bytes=limits.message_bytes,
+            pace_of=self._pace_of,
             message_bytes_max=limits.message_bytes_max,
         )
         self._options = grpc_options(limits.message_bytes_max)
@@ -96,6 +97,7 @@ class GrpcTransport:
         self._handshake = Handshake(config, self._answers)
         self._newcomers = Newcomers(limits)
         self._sought = asyncio.Event()
+        self._paces: dict[int, Pace] = {}
         self._links: dict[int, Link] = {}
         self._peers: dict[int, Link] = {}
         self._repeats = Repeats()
@@ -159,6 +161,11 @@ class GrpcTransport:
 
     # Links
 
+    def _pace_of(self, region: int) -> Pace:
+        """The pace of what that region is sent, whatever the link."""
+        limits = self._config.limits
+        return self._paces.setdefault(region, Pace(limits.message_bytes, limits.heartbeat_ms))
+
     def _open(self, dialled: bool, address: str, authorised: int) -> Link:
         self._last_id += 1
         link = self._links[self._last_id] = Link(self._last_id, dialled, address, self._settings, authorised)
@@ -209,9 +216,9 @@ class GrpcTransport:
             del self._peers[link.origin]
         if link.at_odds:
             self._note_refusal(link.address if link.dialled else "", link.dialled)
-            self._warn("link-closed", _key(link), link.reason, _fields(link))
+            self._warn("link-closed", _key(link), link.reason, {**_fields(link), **_traffic(link)})
         elif link.opened:
-            logger.info("link-lost", reason=link.reason, **_fields(link))
+            logger.info("link-lost", reason=link.reason, **_fields(link), **_traffic(link))
         elif link.reason != SUPERSEDED:
             logger.debug("link-ended", reason=link.reason, **_fields(link))
 
@@ -252,9 +259,10 @@ class GrpcTransport:
             self._warn("link-refused", host, str(refusal), {"address": host, "side": ACCEPTED})
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(refusal))
         newcomer.link = self._open(False, host, region)
-        await self._run(newcomer.link, _Accepted(context))
+        await self._run(newcomer.link, Accepted(context))
+        context.set_details(newcomer.link.reason)
 
-    async def _run(self, link: Link, stream: _Accepted | _Dialled) -> None:
+    async def _run(self, link: Link, stream: Accepted | Dialled) -> None:
         try:
             await link.run(stream)
         finally:
@@ -351,7 +359,7 @@ class GrpcTransport:
             self._unreached_s.pop(peer, None)
             self._settings.node.peer_met(peer, region)
             link = self._open(True, peer, region)
-            await self._run(link, _Dialled(call))
+            await self._run(link, Dialled(call))
             call.cancel()
             if link.reason != SUPERSEDED:
                 self._settings.node.peer_failed(peer, link.reason)
@@ -409,58 +417,6 @@ class _Servicer(wire_grpc.ReplicationServicer):
         await self._transport.serve(context)
 
 
-class _Accepted:
-    """A stream seen from the server."""
-
-    def __init__(self, context: grpc.aio.ServicerContext[wire.Envelope, wire.Envelope]) -> None:
-        self._context = context
-
-    async def read(self) -> object:
-        return await self._context.read()
-
-    async def write(self, envelope: wire.Envelope) -> None:
-        await self._context.write(envelope)
-
-    async def done_writing(self) -> None:
-        """Nothing to do: the written data is sent when the handler returns."""
-
-
-class _Dialled:
-    """A stream seen from the client."""
-
-    def __init__(self, call: grpc.aio.StreamStreamCall[wire.Envelope, wire.Envelope]) -> None:
-        self._call = call
-
-    async def read(self) -> object:
-        return await self._call.read()
-
-    async def write(self, envelope: wire.Envelope) -> None:
-        await self._call.write(envelope)
-
-    async def done_writing(self) -> None:
-        """Wait until the server has read everything and ends the stream; an earlier cancel could overtake
-        written data.
-        """
-        await self._call.done_writing()
-        await self._call.code()
-
-
-def grpc_options(message_bytes_max: int) -> list[tuple[str, int]]:
-    """An envelope may be slightly larger than its message; heartbeats detect a silent peer before keepalive does."""
-    size = message_bytes_max + ENVELOPE_BYTES
-    return [
-        ("grpc.max_receive_message_length", size),
-        ("grpc.max_send_message_length", size),
-        ("grpc.so_reuseport", 0),
-        ("grpc.use_local_subchannel_pool", 1),
-        ("grpc.enable_http_proxy", 0),
-        ("grpc.enable_retries", 0),
-        ("grpc.keepalive_time_ms", 10_000),
-        ("grpc.keepalive_timeout_ms", 5_000),
-        ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
-    ]
-
-
 def _key(link: Link) -> str:
     return f"{link.address} {link.region}"
 
@@ -468,6 +424,11 @@ def _key(link: Link) -> str:
 def _fields(link: Link) -> dict[str, object]:
     side = DIALLED if link.dialled else ACCEPTED
     return {"peer": link.region, "peer_name": link.name, "address": link.address, "side": side}
+
+
+def _traffic(link: Link) -> dict[str, object]:
+    """What passed when the link was closed: a link that is saturated differs from one that is cut."""
+    return {"silent_ms": link.silent_ms, "write_ms": link.write_ms, "message_bytes": link.message_bytes}
 
 
 def _report(error: Exception) -> None:

@@ -25,6 +25,7 @@ from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.greeting import FRAMES_SINCE, OWN_VERSIONS, agreed, protocols_of
 from crdtstream.runtime.beat import Beat
 from crdtstream.runtime.envelope import EnvelopeError, Frames, Packer, Unpacker, size_of
+from crdtstream.runtime.pace import Pace
 
 LAST_WORDS_S = 1.0
 # Enough that a write may take longer than a beat, and a large turn goes out at once.
@@ -61,6 +62,9 @@ class Stream(Protocol):
     async def done_writing(self) -> None:
         """Declare that nothing more is sent; returns once the peer can rely on that."""
 
+    async def farewell(self) -> str:
+        """After the end: what follows "the peer ended the stream", because the peer said why, or where to look."""
+
 
 class LinkSettings:
     """What all links of a transport share."""
@@ -70,11 +74,11 @@ class LinkSettings:
         "beat",
         "failed",
         "frames",
-        "message_bytes",
         "message_bytes_max",
         "node",
         "now_ms",
         "opened",
+        "pace_of",
         "schedule_turn",
     )
 
@@ -88,7 +92,7 @@ class LinkSettings:
         failed: Callable[[Exception], None],
         beat: Beat,
         frames: Frames,
-        message_bytes: int,
+        pace_of: Callable[[int], Pace],
         message_bytes_max: int,
     ) -> None:
         self.node = node
@@ -99,7 +103,7 @@ class LinkSettings:
         self.failed = failed
         self.beat = beat
         self.frames = frames
-        self.message_bytes = message_bytes
+        self.pace_of = pace_of
         self.message_bytes_max = message_bytes_max
 
 
@@ -127,6 +131,12 @@ class Link:
         self._may_say = dialled
         self._packer = Packer()
         self._unpacker = Unpacker(settings.message_bytes_max)
+        self._pace = settings.pace_of(authorised)
+        # When the last message came, and when the write began that has not returned, if there is one.
+        self._heard_s = 0.0
+        self._writing_s: float | None = None
+        # How long nothing had come, and the last write had waited, when the link was closed.
+        self.silent_ms = self.write_ms = 0
         self._last_words = False
 
     @property
@@ -157,7 +167,8 @@ class Link:
         settings, full = self._settings, self._may_say
         while full and not self.is_closed and not self._last_words and len(self._queue) < QUEUE_MAX:
             apart: list[bytes] = []
-            message = settings.node.outgoing(self.id, settings.message_bytes, settings.now_ms(), apart)
+            message_bytes = self._pace.message_bytes
+            message = settings.node.outgoing(self.id, message_bytes, settings.now_ms(), apart)
             if message is None:
                 break
             if message.HasField("refused"):
@@ -167,9 +178,14 @@ class Link:
             self._queue.append(envelope)
             self._queued.set()
             # A large message means that more is due now.
-            full = 2 * size_of(envelope) >= settings.message_bytes
+            full = 2 * size_of(envelope) >= message_bytes
         if not self._last_words:
             self._heed_verdict()
+
+    @property
+    def message_bytes(self) -> int:
+        """The size that messages aim at now."""
+        return self._pace.message_bytes
 
     async def wait_closed(self) -> None:
         await self._closed.wait()
@@ -181,6 +197,9 @@ class Link:
         verdict = self._settings.node.link_verdict(self.id)
         self.at_odds = self.at_odds or verdict is not None
         self.reason = reason if verdict is None else verdict
+        now_s = asyncio.get_running_loop().time()
+        self.silent_ms = _ms(now_s - self._heard_s) if self._heard_s else 0
+        self.write_ms = 0 if self._writing_s is None else _ms(now_s - self._writing_s)
         self._closed.set()
         self._settings.node.link_closed(self.id, self.reason, self._settings.now_ms())
         self._settings.schedule_turn()
@@ -214,8 +233,9 @@ class Link:
             if self.is_closed:
                 return
             if not isinstance(envelope, wire.Envelope):
-                self.close("the peer ended the stream")
+                self.close(f"the peer ended the stream{await stream.farewell()}")
                 return
+            self._heard_s = asyncio.get_running_loop().time()
             self._take(self._unpacker.unpack(envelope), size_of(envelope))
 
     async def _next(self, stream: Stream) -> object:
@@ -251,7 +271,7 @@ class Link:
         while not self.is_closed:
             await self._queued.wait()
             while self._queue:
-                await stream.write(self._queue[0])
+                await self._write_one(stream, self._queue[0])
                 self._queue.popleft()
             self._queued.clear()
             if self._last_words:
@@ -259,6 +279,15 @@ class Link:
                 self._heed_verdict()
                 return
             self._settings.beat.ask()
+
+    async def _write_one(self, stream: Stream, envelope: wire.Envelope) -> None:
+        clock_s = asyncio.get_running_loop().time
+        begun_s = self._writing_s = clock_s()
+        try:
+            await stream.write(envelope)
+        finally:
+            self._writing_s = None
+            self._pace.wrote(size_of(envelope), clock_s() - begun_s)
 
 
 def is_refusal(error: BaseException) -> bool:
@@ -271,4 +300,10 @@ def reason_of(error: BaseException) -> str:
         return f"the peer refused: {error.details()}"  # type: ignore[attr-defined]
     if isinstance(error, grpc.aio.AioRpcError):
         return f"{error.code().name.lower().replace('_', ' ')}: {error.details()}"
+    if isinstance(error, grpc.aio.InternalError):
+        return f"the connection was lost while a message was sent ({error})"
     return str(error) or type(error).__name__
+
+
+def _ms(seconds: float) -> int:
+    return int(1000 * seconds)

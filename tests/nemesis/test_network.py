@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from crdtstream.processes.waiting import DEADLINE_S
-from nemesis.network import PREFIX, Network, entered, run
+from nemesis.network import PREFIX, Direction, Network, entered, run
 from tests.nemesis.needs import namespaces
 
 pytestmark = namespaces
@@ -77,6 +77,28 @@ def test_a_slow_direction_delays(network: Network) -> None:
     begun_s = time.monotonic()
     connect(network).close()
     assert time.monotonic() - begun_s >= 0.2
+
+
+def test_a_narrow_direction_passes_so_many_bytes_and_drops_what_would_wait_long() -> None:
+    direction = Direction()
+    assert direction.passes_s(1_000, 5.0) == 5.0
+    direction.bytes_s = 1_000.0
+    assert [direction.passes_s(500, 5.0) for _ in range(4)] == [5.5, 6.0, 6.5, None]
+    assert direction.passes_s(500, 6.0) == 7.0
+    direction.heal()
+    assert direction.passes_s(500, 6.0) == 6.0
+
+
+def test_bytes_pass_a_narrow_direction(network: Network, west: socket.socket) -> None:
+    network.narrow(1, 2, 200_000)
+    with connect(network) as near:
+        far, _ = west.accept()
+        with far:
+            near.sendall(bytes(100_000))
+            far.settimeout(DEADLINE_S)
+            left = 100_000
+            while left:
+                left -= len(far.recv(1 << 16))
 
 
 @pytest.mark.usefixtures("west")

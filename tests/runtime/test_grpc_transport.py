@@ -18,6 +18,7 @@ from crdtstream.replication.wire_pb2_grpc import ReplicationStub
 from crdtstream.runtime import grpc_transport
 from crdtstream.runtime.envelope import Packer
 from crdtstream.runtime.grpc_transport import CONTESTED, DISPLACED_MAX, SUPERSEDED, GrpcTransport, TransportError
+from crdtstream.runtime.streams import SEE_LOG
 from tests.runtime.speakers import LIMITS, Speaker, Transports, claim, config, nothing, pair, until
 
 Starter = Callable[[Config, Speaker], "asyncio.Future[GrpcTransport]"]
@@ -102,7 +103,8 @@ async def test_two_that_dial_each_other_keep_the_stream_of_the_lower_region(tran
     east.say(b"x")
     west.say(b"y")
     await until(lambda: west.payloads() == [b"x"] and east.payloads() == [b"y"])
-    ends = {grpc_transport.SUPERSEDED, "the peer ended the stream", "the stream was torn down"}
+    ends = {grpc_transport.SUPERSEDED, f"the peer ended the stream{SEE_LOG}", "the stream was torn down"}
+    ends.add(f"the peer ended the stream: {grpc_transport.SUPERSEDED}")
     assert {reason for _, reason in east.closed} <= ends
 
 
@@ -282,6 +284,19 @@ async def test_what_a_region_cannot_read_is_told_once_as_a_warning(transports: T
     closed = [line for line in told if line["event"] == "link-closed"]
     assert [line["log_level"] for line in closed] == ["warning"]
     assert "outside the permitted 1 to 4096" in str(closed[0]["reason"])
+
+
+async def test_who_dialled_is_told_why_the_other_side_ended_the_link(transports: Transports) -> None:
+    with structlog.testing.capture_logs() as told:
+        east, _ = await pair(transports)
+        east.say(b"x")
+        await until(lambda: any(line["event"] == "link-opened" for line in told))
+        assert east.transport is not None
+        next(iter(east.transport._links.values())).close("it was too quiet")
+        await until(lambda: any(line["event"] == "link-lost" for line in told))
+    lost = next(line for line in told if line["event"] == "link-lost")
+    assert (lost["side"], lost["reason"]) == ("dialled", "the peer ended the stream: it was too quiet")
+    assert {"silent_ms", "write_ms", "message_bytes"} <= lost.keys()
 
 
 async def test_links_that_open_and_end_are_told(transports: Transports) -> None:

@@ -10,8 +10,9 @@ import pytest
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.runtime import link as link_module
 from crdtstream.runtime.beat import Beat
-from crdtstream.runtime.envelope import Frames, Unpacker
+from crdtstream.runtime.envelope import Frames, Unpacker, size_of
 from crdtstream.runtime.link import QUEUE_MAX, Link, LinkSettings
+from crdtstream.runtime.pace import Pace
 from tests.runtime.speakers import Speaker, Transports, config, nothing, until
 
 MESSAGE_BYTES = 1 << 18
@@ -35,11 +36,23 @@ class Hanging:
     async def done_writing(self) -> None:
         await self.free.wait()
 
+    async def farewell(self) -> str:
+        return ""
+
 
 Failures = list[Exception]
 
 
-def linked(speaker: Speaker, failures: Failures, pull: Callable[[], None] = nothing) -> Link:
+def quick_pace() -> Pace:
+    """What many messages that were through at once lead to."""
+    pace = Pace(MESSAGE_BYTES, 1_000)
+    while pace.message_bytes < MESSAGE_BYTES:
+        pace.wrote(MESSAGE_BYTES, 0.0)
+    return pace
+
+
+def linked(speaker: Speaker, failures: Failures, pull: Callable[[], None] = nothing, pace: Pace | None = None) -> Link:
+    chosen = pace or quick_pace()
     settings = LinkSettings(
         node=speaker,
         now_ms=lambda: 0,
@@ -49,7 +62,7 @@ def linked(speaker: Speaker, failures: Failures, pull: Callable[[], None] = noth
         failed=failures.append,
         beat=Beat(0.0, pull),
         frames=Frames(),
-        message_bytes=MESSAGE_BYTES,
+        pace_of=lambda _: chosen,
         message_bytes_max=1 << 22,
     )
     return Link(1, True, "", settings, 2)
@@ -87,6 +100,46 @@ async def test_large_messages_are_queued_at_one_beat() -> None:
     link.close("the end")
     await running
     assert not failures
+
+
+class Slow(Hanging):
+    """A stream that drains so many bytes per second of the clock of its loop."""
+
+    def __init__(self, bytes_s: int) -> None:
+        super().__init__()
+        self._bytes_s = bytes_s
+
+    async def write(self, envelope: wire.Envelope) -> None:
+        await asyncio.sleep(size_of(envelope) / self._bytes_s)
+        self.writes.append(self._unpacker.unpack(envelope))
+
+
+async def test_a_link_that_drains_slowly_gets_small_messages() -> None:
+    """The loop's clock is real, and so fast a link that a message of this size takes long is one of milliseconds."""
+    speaker, stream, failures = Speaker(1), Slow(1 << 20), Failures()
+    pace = Pace(MESSAGE_BYTES, 100)
+    link = linked(speaker, failures, lambda: link.pull(), pace)
+    running = asyncio.create_task(link.run(stream))
+    await until(lambda: len(stream.writes) == 1, "the greeting")
+    for _ in range(3):
+        speaker.say(bytes(MESSAGE_BYTES))
+    link.pull()
+    await until(lambda: len(stream.writes) == 4, "all of it")
+    assert link.message_bytes < MESSAGE_BYTES // 4
+    link.close("the end")
+    await running
+    assert not failures
+
+
+async def test_a_link_that_is_lost_in_a_write_tells_how_long_it_waited() -> None:
+    speaker, stream, failures = Speaker(1), Hanging(), Failures()
+    link = linked(speaker, failures)
+    running = asyncio.create_task(link.run(stream))
+    await until(lambda: speaker.pulls == 1, "the greeting")
+    await asyncio.sleep(0.02)
+    link.close("the end")
+    await running
+    assert link.write_ms > 0 and link.silent_ms == 0
 
 
 async def test_last_words_have_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
