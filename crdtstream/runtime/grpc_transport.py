@@ -259,8 +259,9 @@ class GrpcTransport:
             self._warn("link-refused", host, str(refusal), {"address": host, "side": ACCEPTED})
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(refusal))
         newcomer.link = self._open(False, host, region)
-        await self._run(newcomer.link, Accepted(context))
-        context.set_details(newcomer.link.reason)
+        stream = Accepted(context)
+        await self._run(newcomer.link, stream)
+        stream.end(newcomer.link.reason)
 
     async def _run(self, link: Link, stream: Accepted | Dialled) -> None:
         try:

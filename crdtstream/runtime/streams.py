@@ -19,6 +19,9 @@ KEEPALIVE_MS: Final = 60_000
 # needs no such bound; that of replication is `window_bytes`.
 LOOKAHEAD_BYTES: Final = 8 << 20
 SEE_LOG: Final = ": its log says why"
+# In the trailing metadata of a stream: why the side that was dialled ended it.
+REASON_KEY: Final = "crdtstream-reason-bin"
+REASON_BYTES_MAX: Final = 1_000
 
 
 class Accepted:
@@ -35,6 +38,10 @@ class Accepted:
 
     async def done_writing(self) -> None:
         """Nothing to do: the written data is sent when the handler returns."""
+
+    def end(self, reason: str) -> None:
+        """Say why the stream ends, before its handler returns."""
+        self._context.set_trailing_metadata(((REASON_KEY, reason.encode()[:REASON_BYTES_MAX]),))
 
     async def farewell(self) -> str:
         """A stream that its dialler ends carries no text."""
@@ -61,8 +68,8 @@ class Dialled:
         await self._call.code()
 
     async def farewell(self) -> str:
-        details = await self._call.details()
-        return f": {details}" if details else SEE_LOG
+        reason = dict(await self._call.trailing_metadata() or ()).get(REASON_KEY)
+        return f": {reason[:REASON_BYTES_MAX].decode(errors='replace')}" if isinstance(reason, bytes) else SEE_LOG
 
 
 def grpc_options(message_bytes_max: int) -> list[tuple[str, int]]:
