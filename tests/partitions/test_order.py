@@ -12,7 +12,7 @@ from crdtstream.partitions.streams import UPKEEP_MS
 from crdtstream.partitions.values import UNREACHABLE, UNWRITABLE, Refused
 from crdtstream.protocols.call_rows import CallRow as Row
 from crdtstream.protocols.call_rows import pack
-from tests.partitions.region_streams import STREAM, Regions
+from tests.partitions.region_streams import NOTHING_READ, STREAM, Regions, read_to
 
 TOLD: Row = [True, [[0, 3, 1_000]], [7, 12, 2]]
 
@@ -182,3 +182,57 @@ def test_a_forwarded_put_is_answered_once_it_can_be_read_there() -> None:
     regions.sync()
     assert regions.values(2) == [(0, b"a")]
     assert regions.replies(2)[call][0] is True
+
+
+# Commits
+
+
+def commit(regions: Regions, number: int, offset: int) -> None:
+    """Instance i, called through this region, has read up to this offset and commits it."""
+    polled = regions.poll(number, "i")
+    regions.instance_call(calls.COMMIT, number, "i", read_to(polled, {0: offset}))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "left"),
+    [(1, None, 1), (2, None, 2), (4, None, 2), (1, 3, 3), (5, 3, 3)],
+    ids=["below", "last below", "beyond", "at the new home", "at both"],
+)
+def test_what_was_committed_below_the_start_stays_committed(old: int, new: int | None, left: int) -> None:
+    """The epoch of region 2 begins at 3; the group had committed `old` at region 1, and `new` at region 2."""
+    regions = Regions(2)
+    regions.put(1, b"a", b"b", b"c")
+    regions.join(1)
+    regions.sync()
+    regions.cut(1, 2)
+    regions.put(1, b"d", b"e", b"f")
+    commit(regions, 1, old)
+    regions.streams(2).take_over(STREAM)
+    regions.turn(2)
+    regions.put(2, b"x")
+    if new is not None:
+        commit(regions, 2, new)
+    regions.heal(1, 2)
+    live(regions)
+    live(regions)
+    assert [regions.committed(number)[0] for number in (1, 2)] == [left, left]
+    assert order_of(regions, 1) == [b"a", b"b", b"c", b"x", b"d", b"e", b"f"]
+
+
+def test_a_group_call_waits_until_the_home_has_its_commits() -> None:
+    """Else an instance that comes through the old home would read again what it has committed there."""
+    regions = Regions(2)
+    regions.put(1, b"a", b"b", b"c")
+    regions.join(1)
+    regions.sync()
+    regions.cut(1, 2)
+    commit(regions, 1, 1)
+    regions.streams(2).take_over(STREAM)
+    regions.turn(2)
+    regions.heal(1, 2)
+    regions.carry(2, 1)
+    assert regions.streams(1).home(STREAM) == 2
+    call = regions.submit(1, calls.POLL, "g", "i", 30_000, calls.bookmark_row(NOTHING_READ), True)
+    regions.sync()
+    live(regions)
+    assert calls.polled_in(calls.result_of(regions.replies(1)[call])).positions[0] == 2

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 
 from crdtstream.core.entry_id import STRICT
 from simulations.adversary import draw_world
+from simulations.broken_partitions import DIVIDED, STREAMS
 from simulations.checkers import run_checked
 from simulations.history import Violation
+from simulations.mutations import complaint
 from simulations.order_checkers import OrderByKey, first_offsets
 from simulations.partition_checkers import known_at_end
 from simulations.partitioned import Partitioned
@@ -48,7 +51,7 @@ def swap(one: Put, other: Put) -> None:
         setattr(other, name, mine)
 
 
-def complaint(look: Callable[[], None]) -> str:
+def said(look: Callable[[], None]) -> str:
     with pytest.raises(Violation) as caught:
         look()
     assert caught.value.checker == "order by key"
@@ -62,7 +65,7 @@ def test_a_message_that_was_sent_later_and_lies_before_the_other(
     checker.at_end(world)
     first, (late, last) = line[0][1], line[-1]
     swap(first, last)
-    text = complaint(lambda: checker.at_end(world))
+    text = said(lambda: checker.at_end(world))
     assert f"{late!r} has offset" in text and "sent later" in text
 
 
@@ -99,3 +102,20 @@ def test_a_region_that_lost_what_it_acknowledged_promises_nothing(fault: str, po
     checker.started(world, 1, fault)
     checker.putting(world, b"after", Put(0, 0, number=1))
     assert (checker._eras[b"before"] != checker._eras[b"after"]) == forgets
+
+
+@pytest.mark.parametrize(
+    ("seed", "focus"),
+    [
+        # The answer of the old home came after this region had taken over, and the message after that.
+        (27, DIVIDED),
+        # A home that had not heard of a higher epoch took messages out of the line of that epoch.
+        (33, DIVIDED),
+        # A home that had never seen the messages of an epoch forgot it.
+        (171, DIVIDED),
+        # A process that had just begun numbered again what others held for valid.
+        (83, STREAMS),
+    ],
+)
+def test_worlds_that_refuted_simpler_rules(seed: int, focus: Mapping[str, Any]) -> None:
+    assert complaint(seed, focus=focus) is None
