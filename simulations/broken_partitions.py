@@ -125,7 +125,7 @@ PARTITIONED = (
     Mutation(
         "a home numbers new messages before those that its epoch made stale",
         "partitions/streams.py",
-        "            if not served.is_placed(one) and not self._renumber_some(served, one, share):\n",
+        "            if one.has_unplaced() and not self._renumber_some(served, one, share):\n",
         "            if served is None and not self._renumber_some(served, one, share):\n",
         "order by key",
         alone=True,

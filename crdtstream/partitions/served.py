@@ -29,10 +29,6 @@ class Served:
         self.placed: dict[int, Epochs] = {}
         self.awaited = 0
 
-    def is_placed(self, partition: Partition) -> bool:
-        """False if a change of the line has left messages that are to be numbered again."""
-        return self.placed.get(partition.number) is self.state.epochs or not partition.has_unplaced()
-
     def is_agreed(self, began_ms: int, progress: ProgressTable) -> bool:
         """True if every region that lives knows the current epoch: see renumbering.py."""
         return self._agreement.reached(self.state.epoch_dot(), began_ms, self._replica, progress)

@@ -383,12 +383,12 @@ class PartitionedStreams:
 
     def _place(self, served: Served, partitions: list[Partition]) -> None:
         """Number again what a change of the line made stale, before anything else is numbered in these partitions."""
-        share = Share()
-        for one in partitions:
-            if not served.is_placed(one) and not self._renumber_some(served, one, share):
+        epochs, share = served.state.epochs, Share()
+        for one in [one for one in partitions if served.placed.get(one.number) is not epochs]:
+            if one.has_unplaced() and not self._renumber_some(served, one, share):
                 self._unfinished.add(served.state.spec.id)
                 raise Unplaced
-            served.placed[one.number] = served.state.epochs
+            served.placed[one.number] = epochs
 
     def _renumber_some(self, served: Served, partition: Partition, share: Share) -> bool:
         before = share.messages_left
