@@ -39,6 +39,8 @@ def leave(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 
 def unblock_writers(context: Context) -> None:
+    # The requests that it stopped are answered as any write is from now on.
+    context.pause.end()
     for waiter in context.parking.all():
         if waiter.client.command is not None and waiter.client.command.writes:
             context.unpark(waiter.client)

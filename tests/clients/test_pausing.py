@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from crdtstream.commands.leaving import unblock_writers
 from crdtstream.config import Config, Limits
 from crdtstream.core.entry_id import LIBERAL
 from crdtstream.node import Node
@@ -253,6 +254,14 @@ def test_a_region_that_stops_ends_the_pause(region: Paused) -> None:
     region.say("PING", 4)
     region.node.drain("this region is stopping")
     assert region.answers() == {3: b"-READONLY this region is stopping\r\n", 4: b"+PONG\r\n"}
+
+
+def test_a_region_that_leaves_ends_the_pause(region: Paused) -> None:
+    region.say("CLIENT PAUSE 100000 WRITE")
+    region.say("DEL s", 3)
+    region.node.standing.departing = "this region leaves"
+    unblock_writers(region.node.context)
+    assert region.say("PING") == {2: b"+PONG\r\n", 3: b"-READONLY this region leaves\r\n"}
 
 
 def test_the_next_turn_comes_when_it_ends(region: Paused) -> None:

@@ -82,6 +82,9 @@ def newest(idle: st.SearchStrategy[str]) -> list[st.SearchStrategy[Request]]:
             maybe("RETRYCOUNT", "3"),
             maybe("FORCE"),
         ),
+        # Here, because a server goes on counting a destroyed group for ACKED.
+        joined("XGROUP", "DESTROY", "s", "h"),
+        joined("XGROUP", "CREATE", "s", GROUPS, st.sampled_from(["0", "$"])),
         joined("WAIT", st.sampled_from(["1", "1", "7", "400", "1300"])),
     ]
 

@@ -17,6 +17,7 @@ I64_MAX = 2**63 - 1
 EntryId = tuple[int, int]
 NOT_FOUND, REMOVED, STILL_NEEDED = -1, 1, 2
 INVALID_ID = "ERR Invalid stream ID specified as stream command argument"
+BUSY = "BUSYGROUP Consumer Group name already exists"
 TOO_SMALL = "ERR The ID specified in XADD is equal or smaller than the target stream top item"
 
 
@@ -92,7 +93,28 @@ class Model:
             "XPENDING": self.xpending,
             "XRANGE": self.xrange,
         }
+        group = self.group_in(words)
+        if group and (group in self.groups) == (words[:2] == ["XGROUP", "CREATE"]):
+            return self.misplaced(words, group)
         return commands[words[0]](words)
+
+    def group_in(self, words: list[str]) -> str:
+        """The group that a request names; empty if it names none."""
+        if words[0] in ("XGROUP", "XREADGROUP"):
+            return words[3 if words[0] == "XGROUP" else 2]
+        return words[2] if words[0] in ("XACK", "XACKDEL", "XCLAIM", "XAUTOCLAIM", "XNACK", "XPENDING") else ""
+
+    def misplaced(self, words: list[str], group: str) -> object:
+        """The reply where there is no such group, or where there is one already."""
+        if words[0] == "XACK":
+            return 0
+        if words[0] == "XACKDEL":
+            return [NOT_FOUND] * len(named_ids(words))
+        if words[0] == "XGROUP":
+            missing = f"NOGROUP No such consumer group '{group}' for key name 's'"
+            return {"CREATE": BUSY, "DESTROY": 0}.get(words[1], missing)
+        where = " in XREADGROUP with GROUP option" if words[0] == "XREADGROUP" else ""
+        return f"NOGROUP No such key 's' or consumer group '{group}'{where}"
 
     # Adding
 
@@ -350,6 +372,9 @@ class Model:
         if words[1] == "CREATE":
             self.groups[words[3]] = GroupModel(self.last if words[4] == "$" else (0, 0))
             return "OK"
+        if words[1] == "DESTROY":
+            del self.groups[words[3]]
+            return 1
         group = self.groups[words[3]]
         if words[1] == "SETID":
             group.last = self.last if words[4] == "$" else id_of(words[4])

@@ -67,6 +67,7 @@ class Dialogue:
         assert isinstance(reply, list)
         told = dict(zip(reply[::2], reply[1::2], strict=True))
         found = {name: told[name] for name in self.model.counts() if name in told}
+        assert isinstance(told[b"groups"], list)
         for row in told[b"groups"]:
             group = dict(zip(row[::2], row[1::2], strict=True))
             found[group[b"name"]] = [group[name] for name in (b"last-delivered-id", b"pel-count", b"nacked-count")]
