@@ -326,6 +326,10 @@ class Exchange:
         self._links[link_id] = Session(self.view, now_ms, link_id)
         self._ticked_ms = self._ticked_ms or now_ms
 
+    def stir(self, link_id: int, now_ms: int) -> None:
+        if link_id in self._links:
+            self._links[link_id].stir(now_ms)
+
     def close(self, link_id: int) -> int:
         """Remove a link; return the region that had greeted on it, or 0."""
         session = self._links.pop(link_id, None)

@@ -439,6 +439,10 @@ class Session:
 
     # Ended
 
+    def stir(self, now_ms: int) -> None:
+        """Part of a message has come: the peer is not silent."""
+        self._heard_ms = max(self._heard_ms, now_ms)
+
     def excuse(self, stalled_ms: int) -> None:
         """Extend the silence timeout: this region itself was stalled and did not listen for that long."""
         self._heard_ms += stalled_ms

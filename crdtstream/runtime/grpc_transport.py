@@ -33,13 +33,14 @@ from crdtstream.replication import wire_pb2_grpc as wire_grpc
 from crdtstream.runtime.beat import Beat
 from crdtstream.runtime.credentials import join_address, read_credentials
 from crdtstream.runtime.envelope import Frames
-from crdtstream.runtime.handshake import Answers, Handshake, Refused, host_of
+from crdtstream.runtime.handshake import Answers, Handshake, Refused, host_of, port_of
 from crdtstream.runtime.link import LAST_WORDS_S, LOST, Link, LinkNode, LinkSettings, is_refusal, reason_of
 from crdtstream.runtime.logging import log
 from crdtstream.runtime.newcomers import Newcomer, Newcomers
 from crdtstream.runtime.pace import Pace
 from crdtstream.runtime.probing import objection
 from crdtstream.runtime.repeats import Repeats
+from crdtstream.runtime.stirring import addresses_of, plain
 from crdtstream.runtime.streams import Accepted, Dialled, grpc_options
 
 LINKS_MAX = 1024
@@ -50,6 +51,8 @@ SUPERSEDED = "another stream links the same two regions"
 DISPLACED_MAX = 3
 CONTEST_MS = 60_000
 OBJECTION_S = 30.0
+# So many heartbeats must be missing before the connection of a link is looked at.
+QUIET_HEARTBEATS = 2
 # What gRPC says if a peer answers and the handshake fails.
 CLOSED = re.compile("closed|handshake|reset", re.IGNORECASE)
 CONTESTED = (
@@ -98,6 +101,7 @@ class GrpcTransport:
         self._newcomers = Newcomers(limits)
         self._sought = asyncio.Event()
         self._paces: dict[int, Pace] = {}
+        self._looked_s = 0.0
         self._links: dict[int, Link] = {}
         self._peers: dict[int, Link] = {}
         self._repeats = Repeats()
@@ -155,6 +159,14 @@ class GrpcTransport:
     def _pull(self) -> None:
         for link in list(self._links.values()):
             link.pull()
+
+    def look_for_life(self) -> None:
+        """Once in a heartbeat, see which links that seem silent are not; called at every tick."""
+        heartbeat_s, now_s = self._config.limits.heartbeat_ms / 1000, asyncio.get_running_loop().time()
+        if now_s - self._looked_s >= heartbeat_s:
+            self._looked_s = now_s
+            for link in self._links.values():
+                link.look_for_life(QUIET_HEARTBEATS * heartbeat_s)
 
     def linked_regions(self) -> list[int]:
         return sorted({link.region for link in self._peers.values() if not link.is_closed})
@@ -259,6 +271,7 @@ class GrpcTransport:
             self._warn("link-refused", host, str(refusal), {"address": host, "side": ACCEPTED})
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(refusal))
         newcomer.link = self._open(False, host, region)
+        newcomer.link.addresses = frozenset([(plain(host), port_of(context.peer()))])
         stream = Accepted(context)
         await self._run(newcomer.link, stream)
         stream.end(newcomer.link.reason)
@@ -360,6 +373,7 @@ class GrpcTransport:
             self._unreached_s.pop(peer, None)
             self._settings.node.peer_met(peer, region)
             link = self._open(True, peer, region)
+            link.addresses = await addresses_of(*split_address(peer))
             await self._run(link, Dialled(call))
             call.cancel()
             if link.reason != SUPERSEDED:

@@ -184,6 +184,12 @@ def host_of(peer: str) -> str:
     return unquote(peer.partition(":")[2].rpartition(":")[0]).strip("[]")
 
 
+def port_of(peer: str) -> int:
+    """Return the port of such an address; 0 where there is none."""
+    port = peer.rpartition(":")[2]
+    return int(port) if port.isdigit() else 0
+
+
 def _text(value: str | bytes | None) -> str:
     return value if isinstance(value, str) else ""
 

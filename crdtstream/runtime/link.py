@@ -26,6 +26,7 @@ from crdtstream.replication.greeting import FRAMES_SINCE, OWN_VERSIONS, agreed, 
 from crdtstream.runtime.beat import Beat
 from crdtstream.runtime.envelope import EnvelopeError, Frames, Packer, Unpacker, size_of
 from crdtstream.runtime.pace import Pace
+from crdtstream.runtime.stirring import Address, Stirring
 
 LAST_WORDS_S = 1.0
 # Enough that a write may take longer than a beat, and a large turn goes out at once.
@@ -52,6 +53,8 @@ class LinkNode(Protocol):
         """Return what is due; whole batches may be added to the list `apart` instead."""
 
     def link_verdict(self, link_id: int) -> str | None: ...
+    def link_stirs(self, link_id: int, now_ms: int) -> None:
+        """Bytes have come, and no whole message."""
 
 
 class Stream(Protocol):
@@ -135,6 +138,9 @@ class Link:
         # When the last message came, and when the write began that has not returned, if there is one.
         self._heard_s = 0.0
         self._writing_s: float | None = None
+        # Where its connection leads, and what comes over that while no message does.
+        self.addresses: frozenset[Address] = frozenset()
+        self._stirring: Stirring | None = None
         # How long nothing had come, and the last write had waited, when the link was closed.
         self.silent_ms = self.write_ms = 0
         self._last_words = False
@@ -186,6 +192,15 @@ class Link:
     def message_bytes(self) -> int:
         """The size that messages aim at now."""
         return self._pace.message_bytes
+
+    def look_for_life(self, quiet_s: float) -> None:
+        """If no message has come for this long, see whether bytes come all the same."""
+        if not self.opened or self.is_closed or asyncio.get_running_loop().time() - self._heard_s < quiet_s:
+            self._stirring = None
+        elif self._stirring is None:
+            self._stirring = Stirring(self.addresses)
+        elif self._stirring.stirs():
+            self._settings.node.link_stirs(self.id, self._settings.now_ms())
 
     async def wait_closed(self) -> None:
         await self._closed.wait()

@@ -251,6 +251,7 @@ class Loop(Turns):
             self.node.observe(*process.usage())
             self._expect_waiting()
             self.node.reseed(secrets.randbits(SEED_BITS))
+            self.transport.look_for_life()
             self.node.tick(now_ms())
             self._renewal.follow(time.monotonic())
             if self._observing is not None:

@@ -32,6 +32,7 @@ class RoomyNode:
         self.peer_failed = node.peer_failed
         self.welcomes = node.welcomes
         self.link_verdict = node.link_verdict
+        self.link_stirs = node.exchange.stir
 
     def receive(self, link_id: int, message: Message, byte_count: int, now_ms: int) -> None:
         if not self._failed():

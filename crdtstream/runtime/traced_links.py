@@ -36,6 +36,7 @@ class TracedLinks:
         self.peer_failed = node.peer_failed
         self.welcomes = node.welcomes
         self.link_verdict = node.link_verdict
+        self.link_stirs = node.link_stirs
 
     def link_closed(self, link_id: int, reason: str, now_ms: int) -> None:
         self._peers.pop(link_id, None)

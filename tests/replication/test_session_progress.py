@@ -118,6 +118,15 @@ def test_a_silent_peer_is_closed() -> None:
     assert link.say(0) is None
 
 
+def test_a_peer_of_which_part_of_a_message_comes_is_not_silent() -> None:
+    link = linked(Region(1), Region(2))
+    link.sessions[1].stir(4_000)
+    link.tick(6_000)
+    assert link.sessions[1].closed is None and link.sessions[0].closed is not None
+    link.tick(9_000)
+    assert link.sessions[1].closed == "nothing received from the peer for 5000 ms"
+
+
 def test_a_peer_that_never_greets_is_closed() -> None:
     view = Region(1).look()
     session = Session(view, 0)

@@ -42,9 +42,13 @@ class Speaker:
         self.closed: list[tuple[int, str]] = []
         self.verdicts: dict[int, str] = {}
         self.refuses = ""
+        self.stirred: list[tuple[int, int]] = []
         self.pulls = 0
         self.turns = 0
         self.transport: GrpcTransport | None = None
+
+    def link_stirs(self, link_id: int, now_ms: int) -> None:
+        self.stirred.append((link_id, now_ms))
 
     def link_opened(self, link_id: int, dialled: bool, now_ms: int) -> None:
         self.open[link_id] = dialled

@@ -1,0 +1,89 @@
+"""Whether bytes still come over the connection of a link although no message is complete.
+
+TCP passes bytes on in order: after a loss on a saturated link nothing reaches gRPC for seconds, although packets come
+all the time. The kernel counts them (`tcpi_data_segs_in` of `TCP_INFO`, on Linux). gRPC does not give its sockets away,
+so those of this process are looked through for the peer's address, only for a link of which nothing has come for a
+while. Where the system does not tell, nothing stirs. A process that hangs sends no data, so its link ends as before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import stat
+import struct
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from typing import Final
+
+Address = tuple[str, int]
+
+DESCRIPTORS: Final = "/proc/self/fd"
+# `tcpi_data_segs_in` in `struct tcp_info`.
+SEGMENTS_AT: Final = 152
+SEGMENTS_END: Final = SEGMENTS_AT + 4
+
+
+class Stirring:
+    """Follows the connections with some addresses of one peer."""
+
+    __slots__ = ("_addresses", "_segments")
+
+    def __init__(self, addresses: Collection[Address]) -> None:
+        self._addresses = addresses
+        self._segments = segments_from(addresses)
+
+    def stirs(self) -> bool:
+        """True if data has come since this was asked last."""
+        before, self._segments = self._segments, segments_from(self._addresses)
+        return self._segments > before
+
+
+def segments_from(addresses: Collection[Address]) -> int:
+    """How many segments with data have come over the connections of this process with these addresses."""
+    return sum([segments_of(one) for one in connections() if peer_of(one) in addresses])
+
+
+def connections() -> Iterator[socket.socket]:
+    """The sockets of this process; none may be used beyond its turn, and its descriptor stays open."""
+    with suppress(OSError):
+        for name in os.listdir(DESCRIPTORS):
+            with suppress(OSError):
+                if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                    one = socket.socket(fileno=int(name))
+                    try:
+                        yield one
+                    finally:
+                        one.detach()
+
+
+def peer_of(connection: socket.socket) -> Address:
+    """The other end; no address where there is none."""
+    if connection.family not in (socket.AF_INET, socket.AF_INET6):
+        return ("", 0)
+    try:
+        host, port = connection.getpeername()[:2]
+    except OSError:
+        return ("", 0)
+    return (plain(host), port)
+
+
+def plain(host: str) -> str:
+    """An IPv4 address that came over a socket of IPv6 is the same address."""
+    return host.removeprefix("::ffff:")
+
+
+def segments_of(connection: socket.socket) -> int:
+    with suppress(OSError, AttributeError, struct.error):
+        told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, SEGMENTS_END)
+        return int(struct.unpack_from("=I", told, SEGMENTS_AT)[0])
+    return 0
+
+
+async def addresses_of(host: str, port: int) -> frozenset[Address]:
+    """Where a configured address may lead; nowhere if its name is not known at present."""
+    with suppress(OSError):
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return frozenset((plain(str(address[0])), int(address[1])) for *_, address in found)
+    return frozenset()
