@@ -24,7 +24,7 @@ from crdtstream.core.epochs import Epochs, Segment
 from crdtstream.core.replica import Replica
 from crdtstream.core.slices import Slice
 from crdtstream.core.stream import Stream
-from crdtstream.partitions.registers import Held, stamp_of
+from crdtstream.partitions.registers import NEVER, Held, stamp_of
 from crdtstream.partitions.values import Ahead, Message, NewMessage, Stamp
 
 KEY: Final = b"key"
@@ -41,7 +41,7 @@ TAIL_ENTRIES: Final = 64
 class Partition:
     """One partition as this region sees it, under the epochs that it knows."""
 
-    __slots__ = ("_ahead", "_epochs", "_key", "_replica", "_sound", "number")
+    __slots__ = ("_ahead", "_epochs", "_key", "_replica", "_sound", "_unplaced", "number")
 
     def __init__(self, replica: Replica, key: Key, number: int, epochs: Epochs, ahead: Ahead) -> None:
         self._ahead = ahead
@@ -50,6 +50,8 @@ class Partition:
         self.number = number
         self._epochs = epochs
         self._sound = ID_MIN
+        # What was here when messages without a place were last looked for, and whether there were any.
+        self._unplaced = (NEVER, False)
 
     def _stream(self) -> Stream | None:
         return self._replica.keyspace.find(self._key)
@@ -251,7 +253,15 @@ class Partition:
         return sorted([((one.number, one.start), (one.number, one.end - 1)) for one in own])
 
     def has_unplaced(self) -> bool:
-        """True if there are stale messages that a home has numbered: they have no lasting place yet."""
+        """True if there are stale messages that a home has numbered: they have no lasting place yet. The calls that wait
+        for them ask at every message of a peer, so the answer is kept.
+        """
+        held = self.stamp()
+        if held != self._unplaced[0]:
+            self._unplaced = (held, self._holds_unplaced())
+        return self._unplaced[1]
+
+    def _holds_unplaced(self) -> bool:
         stream = self._stream()
         if stream is None or not self.has_stale():
             return False

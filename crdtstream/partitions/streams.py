@@ -273,18 +273,20 @@ class PartitionedStreams:
         if home in (0, self._context.settings.config.region) or (not is_question and self._takes_over(home)):
             self._carry_out(served, call)
             return
+        if not self._must_wait(served, home, call.row):
+            self._forward(home, call)
+        elif self._now_ms < call.until_ms:
+            self.held.append(call)
+        else:
+            self._replies.append((call.number, BEHIND))
+
+    def _forward(self, home: int, call: HeldCall) -> None:
         payload = pack(call.row)
         bytes_max = self._links.forwarding.payload_max(home, self._context.limits.message_bytes_max)
         if len(payload) > bytes_max:
             text = f"a call to the home region is limited to {bytes_max} bytes: send fewer messages at once"
             raise Refused(INVALID, text)
-        if not self._must_wait(served, home, call.row):
-            asked = self._links.ask(home, payload, self._now_ms)
-            self._forwarded.note(asked, call)
-        elif self._now_ms < call.until_ms:
-            self.held.append(call)
-        else:
-            self._replies.append((call.number, BEHIND))
+        self._forwarded.note(self._links.ask(home, payload, self._now_ms), call)
 
     def _carry_out(self, served: Served, call: HeldCall) -> None:
         try:
