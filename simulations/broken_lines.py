@@ -67,7 +67,7 @@ MUTATIONS = (
     Mutation(
         "a DEL removes what it has not seen",
         "core/stream.py",
-        "tree.remove_through(context.get(origin))",
+        "tree.remove_through(covered)",
         "tree.remove_through(1 << 60)",
         "convergence",
     ),
