@@ -253,8 +253,8 @@ class Partition:
         return sorted([((one.number, one.start), (one.number, one.end - 1)) for one in own])
 
     def has_unplaced(self) -> bool:
-        """True if there are stale messages that a home has numbered: they have no lasting place yet. Calls that wait for
-        them ask at every message of a peer, so the answer is kept.
+        """True if there are stale messages that a home has numbered: they have no lasting place yet. Calls that wait
+        for them ask at every message of a peer, so the answer is kept.
         """
         held = self.stamp()
         if held != self._unplaced[0]:
