@@ -103,7 +103,7 @@ ACKED = "XADD s 10-* f v | XADD s 10-* f v | XGROUP SETID s h $ | "
 ACKED += "XREADGROUP GROUP g a COUNT 2 STREAMS s > | XACK s g @1 | XTRIM s MAXLEN 1 ACKED"
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=SLOW_CHECKS)
+@settings(max_examples=250, deadline=None, suppress_health_check=SLOW_CHECKS)
 @given(requests=DRAWN)
 @example(requests=script(LASTID))
 @example(requests=script(KEPT))
@@ -177,7 +177,7 @@ def converse_beside(redis: Connection, requests: list[Request]) -> None:
     region.check()
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=SLOW_CHECKS)
+@settings(max_examples=100, deadline=None, suppress_health_check=SLOW_CHECKS)
 @given(requests=DRAWN_OF_8_2)
 @example(requests=script(LASTID))
 @example(requests=script(ACKED))
