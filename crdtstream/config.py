@@ -36,8 +36,8 @@ class Limits:
 
     A value of 0 means unlimited for `memory_bytes_max`, `client_idle_s_max` and `log_retention_bytes`, no audit for
     `audit_interval_ms`, no compression of blocks for `cold_after_ms`, no checkpoint before a stop for
-    `stop_checkpoint_ms_max`, no handover for `stop_handover_ms_max`, and no takeover but by command for `takeover_ms`.
-    A `slow_command_us` of -1 turns the slow log off.
+    `stop_checkpoint_ms_max`, no handover for `stop_handover_ms_max`, no takeover but by command for `takeover_ms`, and
+    that the log is kept for ever on a full disk for `log_yield_ms`. A `slow_command_us` of -1 turns the slow log off.
     """
 
     memory_bytes_max: int = 0
@@ -92,6 +92,7 @@ class Limits:
     collected_keys_max: int = 1_000
     deleted_streams_max: int = 10_000
     log_retention_bytes: int = 0
+    log_yield_ms: int = 60_000
     audit_interval_ms: int = 60_000
     audit_entries_max: int = 2_000
     digest_entries_max: int = 1_000

@@ -154,6 +154,12 @@ DISK = (
         "log_bytes",
         "remedy",
     ),
+    Event(
+        "log-yielded",
+        WARNING,
+        "The disk is full: peers that are away take a whole state instead of the log that was kept for them.",
+        "log_from",
+    ),
     Event("disk-has-space", INFO, "Writes are accepted again.", "data"),
     Event("release-unwritten", WARNING, "The file that names the release in use was not written.", "reason"),
     Event(

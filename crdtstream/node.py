@@ -239,9 +239,9 @@ class Node:
     def restore_key(self, key: Key, stream: Stream | None, position: int) -> None:
         self.replica.applied.restore(key, stream, position)
 
-    def needed_position(self, milestones: list[Milestone]) -> int:
-        """The last of these milestones that every member has passed durably; the log before it is not needed."""
-        replicated = self.exchange.replicated()
+    def needed_position(self, milestones: list[Milestone], yields: bool = False) -> int:
+        """The last of these milestones that every member has passed durably, or every one that is not long away."""
+        replicated = self.neighbours.near() if yields else self.exchange.replicated()
         return max([position for position, vector in milestones if replicated.descends(vector)], default=0)
 
     def held_position(self) -> int:

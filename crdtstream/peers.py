@@ -56,6 +56,24 @@ class Neighbours:
     def linked(self) -> list[int]:
         return self._exchange.direct_slots()
 
+    def near(self) -> VersionVector:
+        """What this region and all that are linked, or were within `log_yield_ms`, have on their disks. What the others
+        lack, earlier origins of linked regions too, they get from a linked region or as a state.
+        """
+        exchange = self._exchange
+        near = exchange.view.durable_vector.copy()
+        slots = [session.peer_origin for session in exchange.sessions() if session.is_open]
+        slots += [slot for slot in exchange.unlinked() if not self._is_long_away(region_of(slot))]
+        for slot in slots:
+            near = near.meet(exchange.progress.told_of(slot))
+        return near
+
+    def _is_long_away(self, region: int) -> bool:
+        view, contact = self._exchange.view, self.contacts.of(region)
+        since_ms = self.contacts.began_ms if contact is None else contact.since_ms
+        limit_ms = view.settings.limits.log_yield_ms
+        return 0 < limit_ms <= view.replica.keyspace.now_ms - since_ms
+
     def durable(self) -> VersionVector:
         return self._exchange.view.durable_vector
 

@@ -300,6 +300,12 @@ LIMIT_GROUPS: Groups = (
                 "Log kept for peers; one that lacks more takes a whole state. 0 for no bound.",
                 AT_ONCE,
             ),
+            row(
+                "log_yield_ms",
+                "On a full disk, the log is kept so long for a peer that is not linked; then it takes a whole state. 0"
+                " for ever.",
+                AT_ONCE,
+            ),
             row("checkpoint_log_bytes", "A checkpoint is taken when the log behind the last one has grown so large."),
             row(
                 "stop_checkpoint_log_bytes",

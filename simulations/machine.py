@@ -255,7 +255,7 @@ class Machine:
     def shorten_log(self) -> None:
         """Give up what peers need no more, as the runtime does while space is low."""
         if self.room.is_low():
-            self.log.delete(self.checkpointer.release())
+            self.log.delete(self.checkpointer.release() or self.checkpointer.release(yields=self.room.full))
 
     def measure(self) -> None:
         """Let the node compare what it uses with its limit."""

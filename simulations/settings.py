@@ -39,6 +39,7 @@ NEWCOMER = "newcomer"
 SHORT_LOGS_ODDS = 0.3
 PARTITIONED_ODDS = 0.25
 RESERVE_BYTES = 1 << 14
+YIELD_MS = 5_000
 SMALL_ODDS = 0.25
 
 
@@ -48,7 +49,8 @@ class Settings:
     others are running. A `twin` is an additional process with the number of region 1, on a copy of its disk or an empty
     one. A `log_retention_bytes` of 0 keeps everything that members need. `partitioned` says whether there is a
     partitioned stream too; None lets the world draw that. With `bounded` the regions have small bounds that
-    differ; other worlds draw that.
+    differ; other worlds draw that. With `small_volumes` volumes may be too small for the log that peers need; other
+    worlds draw that too.
     """
 
     regions: int
@@ -68,6 +70,7 @@ class Settings:
     twin: str = ""
     partitioned: bool | None = False
     bounded: bool = False
+    small_volumes: bool = False
 
     def spares(self, number: int) -> bool:
         """Return whether this region must be spared: with evictions, one region is never evicted and loses nothing, so
@@ -119,6 +122,7 @@ def draw_limits(rng: Random, log_retention_bytes: int = 0) -> Limits:
         expiry_takeover_ms=500,
         disk_reserve_bytes=RESERVE_BYTES,
         log_retention_bytes=log_retention_bytes,
+        log_yield_ms=YIELD_MS,
         transfer_keep_ms=rng.choice([300, 60_000]),
         memory_bytes_max=1 << 40,
     )

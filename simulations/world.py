@@ -123,7 +123,7 @@ class World(Network):
         self._forwarding = streams if self.settings.partitioned else None
         self.machines = {number: self._machine(number) for number in range(1, self.settings.regions + 1)}
         volumes = Random(f"volumes {seed}")
-        if volumes.random() < SMALL_ODDS:
+        if volumes.random() < SMALL_ODDS or self.settings.small_volumes:
             for machine in self.machines.values():
                 machine.volume_bytes = machine.disk.capacity_bytes = draw_volume(volumes)
         self._short_from_ms = dict.fromkeys(self.machines, 0)

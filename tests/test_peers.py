@@ -145,3 +145,33 @@ def test_a_new_region_whose_last_peer_is_removed_is_a_cluster_of_its_own() -> No
     assert region.execute([b"PING"], START_MS + 100) == b"+PONG\r\n"
     assert region.node.birth.founders == {region.node.birth.origin: None}
     region.node.check()
+
+
+def test_what_near_peers_have_is_told_apart_from_those_that_are_long_away() -> None:
+    """The log yields to writing on a full disk: a peer that is away too long does not count."""
+    cluster = linked(3)
+    cluster.execute(1, b"XADD x * f v".split())
+    cluster.sync()
+    for machine in cluster.machines.values():
+        machine.sync()
+    node = cluster.node(1)
+    both = node.replica.applied.vector.copy()
+    cluster.tick(1_000)
+    cluster.sync()
+    assert node.neighbours.near().descends(both)
+    cluster.cut(1, 3)
+    cluster.cut(2, 3)
+    cluster.execute(1, b"XADD x * f v".split())
+    cluster.machines[1].sync()
+    cluster.sync()
+    cluster.machines[2].sync()
+    cluster.tick(1_000)
+    cluster.sync()
+    newest = node.replica.applied.vector.copy()
+    assert not node.neighbours.near().descends(newest), "region 3 was linked a short while ago"
+    cluster.tick(node.limits.log_yield_ms)
+    cluster.sync()
+    assert node.neighbours.near().descends(newest)
+    assert not node.exchange.replicated().descends(newest)
+    node.reconfigure(replace(node.settings.config, limits=replace(node.limits, log_yield_ms=0)))
+    assert not node.neighbours.near().descends(newest), "0 is for ever"

@@ -84,7 +84,16 @@ class Saver:
             if self._is_due():
                 await self._save()
             elif self._room.is_low():
-                await self._delete(self._checkpointer.release())
+                await self._shorten_log()
+
+    async def _shorten_log(self) -> None:
+        """Give up what peers need no more, and on a full disk what only those need that are away."""
+        segments = self._checkpointer.release()
+        if not segments and self._room.full:
+            segments = self._checkpointer.release(yields=True)
+            if segments:
+                logger.warning("log-yielded", log_from=self._log.first_position)
+        await self._delete(segments)
 
     def _is_due(self) -> bool:
         return self._can_save() and (self._node.saving.requested or self._is_long() or self._is_short())

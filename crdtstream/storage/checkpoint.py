@@ -346,15 +346,15 @@ class Checkpointer:
         self._written_bytes = 0
         return self.release()
 
-    def release(self) -> list[str]:
+    def release(self, yields: bool = False) -> list[str]:
         """Forget the log segments that neither a start nor a peer needs any more, as `conclude` does: peers have caught
-        up since, or count no more.
+        up since, or count no more. With `yields`, peers that have been away for long count no more either.
         """
         if self.manifest is None or self.capture is not None:
             return []
         # Records before damage are served to nobody, and those that the manifest covers are not replayed.
         unserved = min(self._log.first_position, self.manifest.begun + 1)
-        needed = max(self._stored.needed_position(self.manifest.milestones), self._retained(), unserved)
+        needed = max(self._stored.needed_position(self.manifest.milestones, yields), self._retained(), unserved)
         return self._log.forget_before(min(needed, self._stored.held_position()))
 
     def _retained(self) -> int:

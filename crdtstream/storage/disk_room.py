@@ -7,9 +7,9 @@ is due.
 
 When there is no room for writing, the disk is *full*. Then the reserve is used, by what frees room and nothing else:
 
-    removals (XDEL, XTRIM, DEL, expiry ...)         the first half, in the log
-    members (evictions, admissions), the start      three quarters, in the log
-    a checkpoint                                    all but the last quarter, which stays for members
+    a checkpoint                                    half of it
+    removals (XDEL, XTRIM, DEL, expiry ...)         a quarter, in the log
+    members (evictions, admissions), the start      that quarter and the last one, in the log
 
 A checkpoint that begins while room is short covers whole segments: the log rolls over to a new one, so that the last
 one, too, is released. What has been freed fills the reserve first; then there is room for writing again.
@@ -31,7 +31,7 @@ from crdtstream.storage.segment import SEGMENT_BYTES_MIN
 class DiskRoom:
     """The room of one data directory; `full` is what the last question for room has shown."""
 
-    __slots__ = ("_checkpointer", "_disk", "_least_bytes", "_log", "full", "reserve")
+    __slots__ = ("_checkpointer", "_disk", "_least_bytes", "_log", "_saving", "full", "reserve")
 
     def __init__(
         self, disk: Disk, log: Log, checkpointer: Checkpointer, reserve_bytes: int, segment_bytes_max: int
@@ -41,6 +41,8 @@ class DiskRoom:
         self._checkpointer = checkpointer
         # Less than this in the log is worth neither a checkpoint nor a new segment.
         self._least_bytes = min(SEGMENT_BYTES_MIN, segment_bytes_max // 4)
+        # A checkpoint has its half of the reserve.
+        self._saving = False
         self.reserve = Reserve(disk, reserve_bytes)
         self.full = not self.reserve.fill()
         log.reserve = self.reserve
@@ -66,11 +68,15 @@ class DiskRoom:
 
     def removal_bytes(self) -> int:
         """How much the log can take of what removes data while the disk is full."""
-        return self._log.spare_bytes() + max(0, self.reserve.held_bytes - self.reserve.bytes_max // 2)
+        return self._log.spare_bytes() + max(0, self._log_share() - self.reserve.bytes_max // 4)
 
     def member_bytes(self) -> int:
         """How much the log can take of what changes members while the disk is full."""
-        return self._log.spare_bytes() + max(0, self.reserve.held_bytes - self.reserve.bytes_max // 4)
+        return self._log.spare_bytes() + max(0, self._log_share())
+
+    def _log_share(self) -> int:
+        """What the reserve holds besides the half of a checkpoint."""
+        return self.reserve.held_bytes - (0 if self._saving else self.reserve.bytes_max // 2)
 
     # Checkpoints
 
@@ -97,10 +103,12 @@ class DiskRoom:
         if self._log.idles(self._least_bytes):
             with suppress(DiskFull):  # then the last segment stays, and the next append looks for room
                 self._log.roll()
-        self.reserve.keep(self.reserve.bytes_max // 4)
+        self.reserve.keep(self.reserve.bytes_max // 2)
+        self._saving = True
 
     def restore(self) -> None:
         """Take the reserve back after a checkpoint, as far as that is possible."""
+        self._saving = False
         self.reserve.fill()
 
     # For people

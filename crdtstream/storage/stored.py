@@ -54,8 +54,8 @@ class Stored(Protocol):
     def image(self, key: Key) -> StreamImage:
         """The key as it is now, at the log's last position."""
 
-    def needed_position(self, milestones: list[Milestone]) -> int:
-        """Return the position before which no record is needed."""
+    def needed_position(self, milestones: list[Milestone], yields: bool = False) -> int:
+        """Return the position before which no record is needed; with `yields`, none by a peer that is not long away."""
 
     def held_position(self) -> int:
         """Return the first position that peers need that are receiving a state transfer now."""

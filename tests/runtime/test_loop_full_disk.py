@@ -169,3 +169,20 @@ async def test_the_return_of_a_dead_peer_frees_the_log(tmp_path: Path) -> None:
 
 def has_all(east: Running, west: Running) -> bool:
     return west.loop.node.replica.applied.vector.descends(east.loop.node.replica.applied.vector)
+
+
+@pytest.mark.usefixtures("volume")
+async def test_a_dead_peer_does_not_stop_the_others_for_good(tmp_path: Path) -> None:
+    first, second = peers(tmp_path)
+    first = replace(first, limits=replace(first.limits, log_yield_ms=2_000))
+    async with running(first) as east:
+        wire = await east.connect()
+        async with running(second) as west:
+            await admitted(east, west)
+        with structlog.testing.capture_logs() as told:
+            for _ in range(200):
+                while not await add_some(wire):
+                    await until(is_writable(east), "writes are taken again")
+        assert [line for line in told if line["event"] == "log-yielded"]
+        async with running(second) as west:
+            await until(lambda: has_all(east, west), "it has taken a state")

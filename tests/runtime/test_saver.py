@@ -257,7 +257,7 @@ async def test_while_space_is_low_the_log_is_shortened_without_a_checkpoint(
     """A peer that lacked the beginning has caught up since the last checkpoint, or counts no more."""
     region.add(3_000)
     needed = [0]
-    monkeypatch.setattr(type(region.node), "needed_position", lambda _node, _milestones: needed[0])
+    monkeypatch.setattr(type(region.node), "needed_position", lambda _node, _milestones, _yields=False: needed[0])
     saving = region.node.context.saving
     saving.request()
     await region.until(lambda: saving.saved_ms == 1234)

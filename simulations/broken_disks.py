@@ -1,0 +1,24 @@
+"""The lines about room on a disk that are broken on purpose, as those of `broken_lines.py`."""
+
+from __future__ import annotations
+
+from simulations.broken_lines import Mutation
+
+FULL_DISKS = (
+    Mutation(
+        "a full disk makes no checkpoint due",
+        "storage/disk_room.py",
+        "            return self._checkpointer.is_owed()\n",
+        "            return False\n",
+        "convergence",
+        focus={"small_volumes": True, "checkpoint_interval_ms": 0},
+    ),
+    Mutation(
+        "the log is kept for an origin whose end cannot be learned on a full disk",
+        "storage/checkpoint.py",
+        "needed_position(self.manifest.milestones, yields)",
+        "needed_position(self.manifest.milestones)",
+        "convergence",
+        focus={"small_volumes": True},
+    ),
+)
