@@ -274,7 +274,7 @@ class World(Network):
     def _free_room(self, number: int) -> None:
         """Do what the runtime does when room is short: shorten the log, and take a checkpoint."""
         machine = self.machines[number]
-        if machine.checkpointer.capture is not None or not machine.node.membership.serving():
+        if machine.checkpointer.capture is not None or not (machine.room.full or machine.node.membership.serving()):
             return
         machine.shorten_log()
         if machine.room.is_short() and self.now_ms >= self._short_from_ms.get(number, 0):

@@ -106,7 +106,8 @@ class Saver:
         return time.monotonic() >= self._short_retry_s and self._room.is_short()
 
     def _can_save(self) -> bool:
-        return self._node.is_serving() and self._node.can_describe()
+        # A region that does not serve yet may wait for batches which only room lets in.
+        return (self._room.full or self._node.is_serving()) and self._node.can_describe()
 
     def lacks(self, log_bytes: int) -> bool:
         """Return whether a checkpoint would spare the next start at least this much of the log."""

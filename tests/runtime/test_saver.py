@@ -236,6 +236,18 @@ async def test_on_a_full_disk_whatever_the_log_has_makes_a_checkpoint_due(region
     assert region.saver._is_due()
 
 
+async def test_a_region_that_does_not_serve_yet_heals_too(
+    region: Region, volume: Volume, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may wait for an admission, in a batch that only room lets in."""
+    region.add(3)
+    monkeypatch.setattr(type(region.node), "is_serving", lambda _node: False)
+    volume.free_bytes = 0
+    assert not region.saver._is_due()
+    assert not region.space.has_room(1 << 20)
+    assert region.saver._is_due()
+
+
 async def test_checkpoints_that_free_too_little_follow_at_growing_distances(region: Region, volume: Volume) -> None:
     volume.free_bytes = 0
     assert not region.space.has_room(1 << 20)
