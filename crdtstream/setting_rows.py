@@ -333,14 +333,17 @@ LIMIT_GROUPS: Groups = (
                 "Pause between messages to peers, unless `message_bytes` wait; up to fourfold under full load.",
             ),
             row("message_bytes", "Size that a message to a peer aims at; where a link drains slowly, less."),
-            row("message_bytes_max", "Bytes of one message between regions."),
+            row("message_bytes_max", "Bytes of one message between regions; peers send no larger ones."),
             row("window_bytes", "Bytes that a peer is sent ahead of what it has confirmed."),
             row("window_messages", "Messages with entries that it is sent ahead; beyond them, entries are gathered."),
             row(
                 "inbox_bytes_max",
                 "Bytes of batches that wait for others; of more, those of one peer are asked for again.",
             ),
-            row("batch_bytes_max", "Bytes of one batch, however many messages it takes."),
+            row(
+                "batch_bytes_max",
+                "Bytes of one batch that is taken from others; no region of the cluster writes a larger one.",
+            ),
             row("progress_rows_max", "Rows of progress that a peer may tell."),
             row("heartbeat_ms", "How often a region gives a sign of life.", AT_ONCE),
             row(

@@ -200,6 +200,7 @@ def test_replication() -> None:
         "durable_vector": "1.abc=1",
         "peers": "2",
         "connected_regions": "1",
+        "largest_write_limit": "batch_bytes_max",
         "peer0": "region=2,name=west,address=h:1,link=open,silent_ms=3,lag=1,durable_lag=2,held_back_bytes=0,"
         "sent_bytes=9",
         "peer1": "region=3,name=north,address=h:2,link=down,silent_ms=9000,lag=2,durable_lag=2,held_back_bytes=0,"
