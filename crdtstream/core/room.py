@@ -69,7 +69,8 @@ class Room:
         """
         self.limit, self.region, self.name = limit, region, name
         reserved = HEADER_BYTES + CONTEXT_ROW_BYTES * origins
-        self.bytes_max = max(min(limit, BATCH_BYTES_MAX) - reserved, limit // 2)
+        most = min(limit, BATCH_BYTES_MAX)
+        self.bytes_max = max(most - reserved, most // 2)
         self.cut_bytes = min(self.bytes_max // 2, CUT_BYTES_MAX)
         # What is this small always fits between two commands, together with the names of its effects.
         self.small_bytes = self.name_bytes_max = self.bytes_max // NAME_SHARE
