@@ -151,13 +151,19 @@ class Exchange:
         return all(region_of(other) != region_of(slot) for other in known) or slot in self.birth.founding.origins()
 
     def _hear_progress(self, session: Session, rows: list[GrownRow], now_ms: int) -> None:
+        """Keep the progress of members. Of one that takes too much nothing more is heard over this link, whose rows say
+        what has grown since the last ones: less than a member has done is safe, and batches go on.
+        """
         rows_max = self._settings.limits.progress_rows_max
         for row in rows:
-            if not self.progress.hear_row(row, rows_max, now_ms):
+            if (session.unheard.slots and session.unheard.holds(row[0])) or self.progress.hear_row(
+                row, rows_max, now_ms
+            ):
+                continue
+            if session.unheard.add(row[0]):
                 peer = f"region {session.peer_name} ({session.peer_region})"
-                raise Refusal(
-                    f"{peer} sends more progress than progress_rows_max = {rows_max} rows allow: raise the limit"
-                )
+                text = f"{peer} sends more progress than progress_rows_max = {rows_max} rows allow: raise the limit"
+                self.notices.append(Notice("progress-dropped", text))
 
     def _hear_deferred(self, deferred: Deferred) -> None:
         """Record that a peer defers the admission of this region's origin, or no longer does."""

@@ -52,7 +52,7 @@ from crdtstream.replication.holding import LACK_CHARACTERS_MAX, NOTHING_LACKS, L
 from crdtstream.replication.intake import Intake
 from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.progress import ProgressRow
-from crdtstream.replication.shared import NOTHING, Shared, rows_that_fit
+from crdtstream.replication.shared import NOTHING, Shared, Unheard, rows_that_fit
 from crdtstream.replication.states import (
     ANSWERING,
     CLOSED,
@@ -112,6 +112,7 @@ class Session:
         "reason",
         "replaces",
         "state",
+        "unheard",
         "vector_then",
     )
 
@@ -132,6 +133,7 @@ class Session:
         # The peer's applied vector at the time of its Hello.
         self.vector_then = VersionVector()
         self.opened_ms = now_ms
+        self.unheard = Unheard()
         self._link = link
         self.bounds = PeerBounds()
         self._feed = Feed(view.history, limits.window_bytes, limits.window_messages)

@@ -30,6 +30,24 @@ class Shared:
 
 
 NOTHING: Final = Shared()
+UNHEARD_MAX: Final = 1_024
+
+
+class Unheard:
+    """The members whose progress was dropped on a link; all of them, once they are many."""
+
+    __slots__ = ("slots",)
+
+    def __init__(self) -> None:
+        self.slots: set[int] = set()
+
+    def holds(self, slot: int) -> bool:
+        return slot in self.slots or len(self.slots) >= UNHEARD_MAX
+
+    def add(self, slot: int) -> bool:
+        """Hear nothing more of this member; true for the first one."""
+        self.slots.add(slot)
+        return len(self.slots) == 1
 
 
 def rows_that_fit(rows: list[ProgressRow], told_before: int, bytes_max: int) -> list[ProgressRow]:

@@ -294,16 +294,25 @@ def vector_of(slots: range) -> list[wire.VectorRow]:
     return [wire.VectorRow(slot=slot, counter=1) for slot in slots if slot % 256]
 
 
-def test_progress_is_bounded_and_ends_only_the_link_that_exceeds_it() -> None:
+def test_progress_is_bounded_and_what_exceeds_the_bound_is_dropped() -> None:
     cluster = limited(progress_rows_max=2_000)
     row = wire.ProgressRow(slot=9, durable=vector_of(range(1, 900)), applied=vector_of(range(1, 900)))
     assert said(cluster, progress=wire.Progress(rows=[row])) == ""
     assert said(cluster, progress=wire.Progress(rows=[row])) == "", "what is known takes no more"
     row.slot = 10
-    reason = said(cluster, progress=wire.Progress(rows=[row]))
-    assert reason == "region region1 (1) sends more progress than progress_rows_max = 2000 rows allow: raise the limit"
+    assert said(cluster, progress=wire.Progress(rows=[row])) == ""
+    notice = exchange_of(cluster, 2).notices[-1]
+    assert notice.event == "progress-dropped"
+    assert notice.text == (
+        "region region1 (1) sends more progress than progress_rows_max = 2000 rows allow: raise the limit"
+    )
+    notices = len(exchange_of(cluster, 2).notices)
+    grown = wire.ProgressRow(slot=10, durable=vector_of(range(1, 3)))
+    assert said(cluster, progress=wire.Progress(rows=[grown])) == ""
+    assert len(exchange_of(cluster, 2).notices) == notices, "told once"
+    assert exchange_of(cluster, 2).progress.told_of(10).total() == 0, "what follows on a part is no progress"
     assert exchange_of(cluster, 2).progress.row_count <= 2_000
-    assert exchange_of(cluster, 2).greeted() == [3]
+    assert exchange_of(cluster, 2).greeted() == [1, 3]
 
 
 def test_parts_of_batches_are_bounded_over_all_links() -> None:
