@@ -201,3 +201,30 @@ def test_rows_reach_other_regions() -> None:
     add(east, [[b"f", b"%d" % at] for at in range(3)])
     west.hear(east)
     assert west.call("XRANGE", "s", "-", "+") == east.call("XRANGE", "s", "-", "+")
+
+
+def test_a_slice_that_no_region_could_take_is_refused_before_it_is_added() -> None:
+    region = Region()
+    region.replica.room.fit(64 << 10, 2, 0)
+    large = [[b"f", b"v" * 40_000]]
+    rows = parsed(message_of([*large, *large]))
+    while rows.check(region.context.limits):
+        pass
+    with pytest.raises(BulkError, match="batch_bytes_max = 65536 of region 2"):
+        add_slice(region.context, rows, 0, 2, Added())
+    assert region.call("EXISTS", "s") == region.call("XLEN", "nothing")
+    add_slice(region.context, rows, 0, 1, Added())
+
+
+def test_rows_are_sliced_and_bounded_by_the_room_of_a_batch() -> None:
+    region = Region()
+    region.replica.room.fit(64 << 10, 2, 0)
+    rows = parsed(message_of([[b"f", b"v" * 3_000]] * 20))
+    rows.bound(region.replica.room)
+    while rows.check(region.context.limits):
+        pass
+    assert rows.slice_end(0) < 4
+    rows = parsed(message_of([[b"f", b"v" * 40_000]]))
+    rows.bound(region.replica.room)
+    with pytest.raises(BulkError, match="more than half of batch_bytes_max = 65536 of region 2"):
+        rows.check(region.context.limits)

@@ -82,3 +82,25 @@ def test_time_ends_a_call() -> None:
     forwarding.hear_answer(1, early, b"too late")
     forwarding.hear_answer(1, late, b"r")
     assert forwarding.take_replies() == [(late, b"r")]
+
+
+def test_a_large_call_and_a_large_reply_go_in_two_messages() -> None:
+    """Each of them may take half of what a message may have."""
+    forwarding = Forwarding()
+    call = asked(forwarding, 1, b"c" * 500)
+    forwarding.hear_call(1, 7, b"asks")
+    (arrived,) = forwarding.take_arrived()
+    forwarding.answer(arrived, b"a" * 500)
+    forwarding.end_turn(1)
+    assert sent(forwarding, 1, served=1, bytes_max=100) == ([call], [])
+    assert sent(forwarding, 1, served=1, bytes_max=100) == ([], [7])
+
+
+def test_what_the_peer_takes_bounds_calls_and_replies() -> None:
+    forwarding = Forwarding()
+    assert (forwarding.payload_max(2, 1_000), forwarding.reply_max(1, 1_000)) == (500, 500)
+    forwarding.bound(1, 2, 600)
+    assert (forwarding.payload_max(2, 1_000), forwarding.reply_max(1, 1_000)) == (300, 300)
+    assert (forwarding.payload_max(3, 1_000), forwarding.payload_max(2, 400)) == (500, 200)
+    forwarding.leave(1)
+    assert forwarding.payload_max(2, 1_000) == 500
