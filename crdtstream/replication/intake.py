@@ -27,7 +27,6 @@ class Intake:
         "_batch_bytes_max",
         "_dropped",
         "_known",
-        "_owed_bytes",
         "_stalled",
         "_stalled_ms",
         "_waiting",
@@ -35,6 +34,7 @@ class Intake:
         "assembly",
         "consumed_bytes",
         "numbered",
+        "owed_bytes",
         "restart",
     )
 
@@ -52,14 +52,14 @@ class Intake:
         # Parts that arrived while this link stalled are not counted yet.
         self._stalled = False
         self._stalled_ms = 0
-        self._owed_bytes = 0
+        self.owed_bytes = 0
         # What was dropped must be sent again: a restart is due.
         self.asks_again = False
 
     def begin(self) -> int:
         """Begin a new restart number and with it a new window."""
         self.restart += 1
-        self.consumed_bytes = self._owed_bytes = 0
+        self.consumed_bytes = self.owed_bytes = 0
         self._waiting.clear()
         self._known.clear()
         self._dropped = self.asks_again = False
@@ -132,7 +132,7 @@ class Intake:
 
     def _consume(self, part: wire.Part) -> None:
         if part.restart == self.restart:
-            self._owed_bytes += len(part.payload)
+            self.owed_bytes += len(part.payload)
             self.stall(self._stalled)
 
     @property
@@ -144,13 +144,17 @@ class Intake:
         """Count no parts for now, or all that were not counted."""
         self._stalled = stalls
         if not stalls:
-            self.consumed_bytes += self._owed_bytes
-            self._owed_bytes = self._stalled_ms = 0
+            self.consumed_bytes += self.owed_bytes
+            self.owed_bytes = self._stalled_ms = 0
 
     def stalls_for(self, passed_ms: int, most_ms: int) -> bool:
         """Advance the time for which parts have stalled; True once it is over."""
         self._stalled_ms += passed_ms if self._stalled else 0
         return self._stalled_ms >= most_ms
+
+    def interrupt(self) -> None:
+        """The peer sends no more batches for now: an incomplete one is kept, and holds up no other link."""
+        self.assembly = None
 
     def drop_parts(self) -> None:
         """Drop the incomplete batch."""

@@ -232,6 +232,7 @@ class Session:
 
     def _take_state(self, message: wire.Message, view: View, heard: Heard, now_ms: int) -> None:
         if message.HasField("offer"):
+            self.intake.interrupt()
             self.handover.take_offer(to_vector(message.offer.vector), view, now_ms)
         if message.HasField("fetch"):
             self.handover.take_fetch(message.fetch, view.transfers)

@@ -23,7 +23,7 @@ def bound_unfinished(sessions: Collection[Session], view: View, waiting_bytes: i
     """Drop what is kept beyond the limit, and stall links; Refusal if peers send parts beyond their windows."""
     limits = view.settings.limits
     view.assemblies.bound(_used(sessions), limits.inbox_bytes_max - waiting_bytes)
-    if _stall(sessions, view) > 0:
+    if _stall(sessions, view):
         raise Refusal(f"incomplete batches exceed batch_bytes_max = {limits.batch_bytes_max} bytes")
 
 
@@ -38,19 +38,22 @@ def tick_unfinished(sessions: Collection[Session], view: View, passed_ms: int) -
             session.leave("there is no memory for a batch that arrives in parts")
 
 
-def _stall(sessions: Collection[Session], view: View) -> int:
-    """Say which links stall; return by how many bytes the limit and the windows of those are exceeded."""
+def _stall(sessions: Collection[Session], view: View) -> bool:
+    """Say which links stall; true if one of those brings more than its window and the message that filled it. What it
+    brought before, or another link did, may be as much as a batch.
+    """
     opened = [each for each in sessions if each.is_open]
     excess = sum([one.held_bytes for one in _used(sessions)]) - view.settings.limits.batch_bytes_max
     excess += sum([each.intake.numbered.held_bytes for each in opened])
-    above, goes_on, windows = excess > 0, view.lack[0] != MEMORY, 0
+    above, goes_on, overrun = excess > 0, view.lack[0] != MEMORY, False
     for session in opened:
         has_parts = session.intake.has_parts
         stalls = has_parts and (above or view.lack[0] == MEMORY) and not goes_on
         goes_on = goes_on and not has_parts
         session.intake.stall(stalls)
-        windows += session.bounds.window_bytes if stalls else 0
-    return excess - windows
+        window_bytes = session.bounds.window_bytes + view.settings.limits.message_bytes_max
+        overrun = overrun or (above and session.intake.owed_bytes > window_bytes)
+    return overrun
 
 
 def _used(sessions: Collection[Session]) -> set[Assembly]:
