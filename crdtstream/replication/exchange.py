@@ -154,13 +154,10 @@ class Exchange:
         """Keep the progress of members. Of one that takes too much nothing more is heard over this link, whose rows say
         what has grown since the last ones: less than a member has done is safe, and batches go on.
         """
-        rows_max = self._settings.limits.progress_rows_max
+        rows_max, unheard = self._settings.limits.progress_rows_max, session.unheard
         for row in rows:
-            if (session.unheard.slots and session.unheard.holds(row[0])) or self.progress.hear_row(
-                row, rows_max, now_ms
-            ):
-                continue
-            if session.unheard.add(row[0]):
+            is_unheard = unheard.slots and unheard.holds(row[0])
+            if not is_unheard and not self.progress.hear_row(row, rows_max, now_ms) and unheard.add(row[0]):
                 peer = f"region {session.peer_name} ({session.peer_region})"
                 text = f"{peer} sends more progress than progress_rows_max = {rows_max} rows allow: raise the limit"
                 self.notices.append(Notice("progress-dropped", text))
