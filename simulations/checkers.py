@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from simulations.checking import Checker
 from simulations.collection_checkers import ForgetsInTheEnd, ForgetsOnlyStable
+from simulations.deletion_checkers import DeletionsAreTold
 from simulations.expiry_checkers import ExpiresInTime, LongestExpiry, RestartsEmpty
 from simulations.history_checkers import (
     AcknowledgedOnly,
@@ -56,6 +57,7 @@ def all_checkers() -> list[Checker]:
         ExpiresInTime(),
         AcknowledgedOnly(),
         ForgetsInTheEnd(),
+        DeletionsAreTold(),
         Convergence(),
         ObservedRemove(),
         LongestExpiry(),

@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 from simulations.adversary import draw_world
+from simulations.broken_deletions import DELETIONS
 from simulations.broken_disks import FULL_DISKS
 from simulations.broken_lines import MUTATIONS, Mutation
 from simulations.broken_partitions import PARTITIONED
@@ -43,7 +44,7 @@ class Catch:
     text: str
 
 
-ALL = (*MUTATIONS, *PARTITIONED, *ROOMS, *FULL_DISKS)
+ALL = (*MUTATIONS, *PARTITIONED, *ROOMS, *FULL_DISKS, *DELETIONS)
 NOTHING = Catch(0, "", 0, "")
 NO_FOCUS: Mapping[str, Any] = MappingProxyType({})
 

@@ -125,6 +125,7 @@ def draw_limits(rng: Random, log_retention_bytes: int = 0) -> Limits:
         log_yield_ms=YIELD_MS,
         transfer_keep_ms=rng.choice([300, 60_000]),
         memory_bytes_max=1 << 40,
+        deleted_streams_max=1,
     )
 
 
