@@ -105,3 +105,18 @@ def test_no_transfer_is_begun_without_room() -> None:
     free(cluster, 2)
     settle(cluster)
     assert_equal(cluster)
+
+
+def test_a_peer_that_gave_a_transfer_up_and_needs_it_no_more_is_served_from_the_log() -> None:
+    """Another region has brought it what the log of this one lacks; the transfer itself stopped half-way."""
+    cluster = behind()
+    receive_some(cluster)
+    lack(cluster, 2, "memory")
+    cluster.sync()
+    sender = cluster.node(1).exchange.sessions()[0]
+    assert sender.handover.is_sending
+    receiver(cluster).fetching.abandon("of the test")
+    # As if it had come by another route.
+    sender._feed.note_covered(cluster.node(1).replica.applied.vector)
+    sender.handover.heard_progress(cluster.node(1).exchange.transfers)
+    assert not sender.handover.is_sending and not sender._feed.behind

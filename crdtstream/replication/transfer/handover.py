@@ -71,8 +71,10 @@ class Handover:
             self._end_sending(transfers)
 
     def heard_progress(self, transfers: Transfers) -> None:
-        """Handle progress of the peer: resume from the log, or drop a transfer that the peer no longer needs."""
-        if self.is_sending:
+        """Handle progress of the peer: resume from the log, or drop a transfer that the peer no longer needs. A peer
+        that gave a transfer up for lack of room, and has the rest by another route, fetches nothing any more.
+        """
+        if self.is_sending and self._is_unoffered:
             return
         transfer = transfers.running.get(self.peer)
         if self._feed.behind:
