@@ -134,6 +134,7 @@ class SimulatedDisk:
         "_power",
         "_steps_left",
         "_sync_fails",
+        "_volume_bytes",
         "capacity_bytes",
         "syncs",
         "writes",
@@ -141,6 +142,7 @@ class SimulatedDisk:
 
     def __init__(self, capacity_bytes: int | None = None) -> None:
         self.capacity_bytes = capacity_bytes
+        self._volume_bytes = _BOUNDLESS_BYTES if capacity_bytes is None else capacity_bytes
         self.writes = 0
         self.syncs = 0
         self._files: dict[str, _File] = {}
@@ -217,6 +219,10 @@ class SimulatedDisk:
         if self.capacity_bytes is None:
             return _BOUNDLESS_BYTES
         return max(0, self.capacity_bytes - self.used_bytes())
+
+    def volume_bytes(self) -> int:
+        """As at first: what others take and give back later is no other volume."""
+        return self._volume_bytes
 
     def size(self, name: str) -> int:
         return self._file(name).size

@@ -247,6 +247,9 @@ class Frozen:
     def free_bytes(self) -> int:
         return 0
 
+    def volume_bytes(self) -> int:
+        return 0
+
     def size(self, name: str) -> int:
         try:
             return self._sizes[name]

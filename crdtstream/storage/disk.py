@@ -62,6 +62,9 @@ class Disk(Protocol):
     def free_bytes(self) -> int:
         """What this process may still allocate, as far as is known."""
 
+    def volume_bytes(self) -> int:
+        """The size of the volume, with what others have on it."""
+
     def size(self, name: str) -> int: ...
 
     def read(self, name: str, offset: int, length: int) -> bytes:
@@ -193,11 +196,18 @@ class RealDisk:
             raise _disk_error("list", self.path, error) from error
 
     def free_bytes(self) -> int:
+        volume = self._measure()
+        return volume.f_bavail * volume.f_frsize
+
+    def volume_bytes(self) -> int:
+        volume = self._measure()
+        return volume.f_blocks * volume.f_frsize
+
+    def _measure(self) -> os.statvfs_result:
         try:
-            volume = os.fstatvfs(self._directory)
+            return os.fstatvfs(self._directory)
         except OSError as error:
             raise _disk_error("measure", self.path, error) from error
-        return volume.f_bavail * volume.f_frsize
 
     def size(self, name: str) -> int:
         try:

@@ -27,6 +27,9 @@ from crdtstream.storage.log import Log
 from crdtstream.storage.reserve import Reserve
 from crdtstream.storage.segment import SEGMENT_BYTES_MIN
 
+# On a small volume the reserve would otherwise leave nothing to write.
+_RESERVES_A_VOLUME = 8
+
 
 class DiskRoom:
     """The room of one data directory; `full` is what the last question for room has shown."""
@@ -43,7 +46,7 @@ class DiskRoom:
         self._least_bytes = min(SEGMENT_BYTES_MIN, segment_bytes_max // 4)
         # A checkpoint has its half of the reserve.
         self._saving = False
-        self.reserve = Reserve(disk, reserve_bytes)
+        self.reserve = Reserve(disk, min(reserve_bytes, disk.volume_bytes() // _RESERVES_A_VOLUME))
         self.full = not self.reserve.fill()
         log.reserve = self.reserve
 

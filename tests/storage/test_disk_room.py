@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from crdtstream.config import Config, Limits
@@ -15,8 +17,8 @@ LIMITS = Limits(segment_bytes_max=1 << 14, disk_reserve_bytes=1 << 14)
 ADD = [b"XADD", b"x", b"MAXLEN", b"10", b"*", b"f", b"v" * 200]
 
 
-def machine_on(volume_bytes: int | None) -> Machine:
-    config = Config(name="one", region=1, cluster="c", incarnation=0, limits=LIMITS)
+def machine_on(volume_bytes: int | None, limits: Limits = LIMITS) -> Machine:
+    config = Config(name="one", region=1, cluster="c", incarnation=0, limits=limits)
     return Machine(config, NOW_MS, SimulatedDisk(volume_bytes))
 
 
@@ -129,6 +131,17 @@ def test_without_room_for_the_reserve_a_start_refuses_writes() -> None:
     assert not add(machine)
     machine.disk.capacity_bytes += LIMITS.disk_reserve_bytes
     assert add(machine) and machine.room.reserve.is_whole()
+
+
+@pytest.mark.parametrize("volume_bytes", [1 << 17, 1 << 18])
+def test_a_volume_that_is_no_larger_than_the_reserve_takes_writes(volume_bytes: int) -> None:
+    machine = machine_on(volume_bytes, replace(LIMITS, disk_reserve_bytes=1 << 18))
+    assert add(machine)
+    machine.room.check()
+    assert machine.room.reserve.held_bytes == volume_bytes // 8
+    fill(machine)
+    save(machine)
+    assert add(machine)
 
 
 @pytest.mark.parametrize("steps", [1, 3, 1_000])
