@@ -288,8 +288,8 @@ LIMIT_GROUPS: Groups = (
             row("segment_bytes_max", "Size of a file of the log; smaller ones are made where the disk fills up."),
             row(
                 "disk_reserve_bytes",
-                "Disk space that is kept for what frees space on a full disk: removals, evictions, checkpoints; 0 for"
-                " none.",
+                "Disk space that is kept for what frees space on a full disk: removals, evictions, checkpoints; at most"
+                " an eighth of the volume; 0 for none.",
             ),
             row(
                 "log_tail_bytes_max",

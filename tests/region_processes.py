@@ -10,11 +10,13 @@ KILOBYTE = b"v" * 1024
 
 
 def linked(*regions: RegionProcess, **settings: object) -> None:
-    """Start regions with each other as peers, all of them new."""
+    """Start regions with each other as peers, all of them new, and wait for their links."""
     for region in regions:
         region.start(*[peer for peer in regions if peer is not region], incarnation=0, **settings)
     for region in regions:
         region.await_serving()
+    for region in regions:
+        region.await_links(*[peer.name for peer in regions if peer is not region])
 
 
 def ids(region: RegionProcess, key: str = "x") -> list[bytes]:

@@ -23,6 +23,7 @@ from crdtstream.clients.saving import Backup
 from crdtstream.core.causality import origin_name
 from crdtstream.core.digest import Digesting
 from crdtstream.node import Node
+from crdtstream.runtime.unwritten import Unsettled
 from crdtstream.storage.backup import (
     BackupError,
     Description,
@@ -36,7 +37,6 @@ from crdtstream.storage.backup import (
     write_description,
 )
 from crdtstream.storage.checkpoint import Checkpointer
-from crdtstream.storage.disk import DiskError
 from crdtstream.storage.log import Log
 
 SLICE_ENTRIES = 1000
@@ -90,7 +90,7 @@ class Backups:
             target = target_of(config.backup_directory, os.fsdecode(backup.wanted))
             directories = await self._on_thread(partial(make_target, target))
             await self._fill(backup, target, directories)
-        except (BackupError, DiskError, OSError) as error:
+        except (BackupError, Unsettled, OSError) as error:
             logger.error("backup-failed", directory=os.fsdecode(backup.wanted), reason=str(error))
             self._node.backup_ended(backup, f"the backup failed: {error}")
         else:

@@ -29,6 +29,7 @@ import structlog
 from crdtstream.node import Node
 from crdtstream.runtime.backups import Backups
 from crdtstream.runtime.metrics.meters import Meters
+from crdtstream.runtime.unwritten import Unsettled
 from crdtstream.storage.checkpoint import Capture, Checkpointer
 from crdtstream.storage.disk import DiskError
 from crdtstream.storage.disk_room import DiskRoom
@@ -48,8 +49,8 @@ Result = TypeVar("Result")
 
 
 class Saver:
-    """The checkpoints of one region; `settle` runs a turn and returns whether everything is in the log. Each is taken
-    within a context that `around` makes.
+    """The checkpoints of one region; `settle` runs a turn and returns why not everything is in the log, or "". Each is
+    taken within a context that `around` makes.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Saver:
         log: Log,
         checkpointer: Checkpointer,
         room: DiskRoom,
-        settle: Callable[[], bool],
+        settle: Callable[[], str],
         now_ms: Callable[[], int],
         meters: Meters,
         around: Callable[[], AbstractContextManager[None]] = nullcontext,
@@ -129,7 +130,7 @@ class Saver:
         try:
             with self._around():
                 await self._take()
-        except DiskError as error:
+        except (DiskError, Unsettled) as error:
             self._checkpointer.abort()
             self._meters.checkpoint_failures += 1
             self._retry_s = time.monotonic() + RETRY_S
@@ -181,8 +182,9 @@ class Saver:
             await on_thread(partial(self._log.delete, segments))
 
     def _settle_or_fail(self) -> None:
-        if not self._settle():
-            raise DiskError("the disk is full: the log cannot hold the latest turn")
+        lack = self._settle()
+        if lack:
+            raise Unsettled(lack)
 
     def _slice(self, capture: Capture) -> None:
         end_s = time.perf_counter() + SLICE_S

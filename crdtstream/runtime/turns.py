@@ -34,7 +34,7 @@ from crdtstream.replication.turn import Record
 from crdtstream.runtime.logging import log
 from crdtstream.runtime.metrics.meters import Meters
 from crdtstream.runtime.ports import ClientPort
-from crdtstream.runtime.unwritten import Unwritten
+from crdtstream.runtime.unwritten import NO_ROOM, Unwritten
 from crdtstream.storage.disk import DiskError, DiskFull
 from crdtstream.storage.disk_room import DiskRoom
 from crdtstream.storage.log import Log
@@ -76,6 +76,7 @@ class Turns(ABC):
         self.room = room
         self.meters = Meters()
         self.failed: bool = True
+        self._failure = "the region has not started yet"
         self._unwritten = Unwritten()
         self._settling: list[asyncio.Future[None]] = []
         self._scheduled = False
@@ -139,10 +140,12 @@ class Turns(ABC):
                 waiting.set_result(None)
         self._settling.clear()
 
-    def _settle(self) -> bool:
-        """Run a turn now; return whether everything the node knows is in the log."""
+    def _settle(self) -> str:
+        """Run a turn now; return why something that the node knows is not in the log, or "" if everything is."""
         self._turn()
-        return not self.failed and not self._unwritten.records
+        if self.failed:
+            return self._failure
+        return NO_ROOM if self._unwritten.records else ""
 
     def _perform_all(self) -> None:
         ready = self.node.ready()
@@ -218,7 +221,8 @@ class Turns(ABC):
             return
         self.failed = True
         expected = isinstance(error, LogError | DiskError)
-        reason = str(error) if expected else f"{type(error).__name__}: {error}"
+        reason = str(error) if expected else f"{type(error).__name__}: {error}".removesuffix(": ")
+        self._failure = f"the region failed: {reason}"
         logger.error("region-failed", reason=reason, exc_info=None if expected else error)
         self._fail_with(reason)
 

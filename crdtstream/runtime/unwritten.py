@@ -1,9 +1,15 @@
-"""A turn that found the disk full: its records, and the replies that must wait for them."""
+"""A turn that is not in the log: one that found the disk full, with its records and the replies that must wait."""
 
 from __future__ import annotations
 
 from crdtstream.node import Ready
 from crdtstream.replication.turn import Record
+
+NO_ROOM = "the disk is full: the log cannot hold the latest turn"
+
+
+class Unsettled(Exception):
+    """Something that the node knows is not in the log; the text says why."""
 
 
 class Unwritten:

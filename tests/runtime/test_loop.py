@@ -18,7 +18,7 @@ from crdtstream.protocols import codec
 from crdtstream.runtime import loop as looping
 from crdtstream.runtime.loop import Loop
 from crdtstream.runtime.turns import RegionFailed
-from crdtstream.runtime.unwritten import Unwritten
+from crdtstream.runtime.unwritten import NO_ROOM, Unwritten
 from crdtstream.storage.disk import DiskFailed, DiskFull, RealDisk
 from crdtstream.storage.log import Log, open_log
 from tests.running_region import DEADLINE_S, Running, Wire, config_of, request, running, until
@@ -115,6 +115,7 @@ async def test_a_turn_that_outgrows_the_room_is_kept(tmp_path: Path, disk: Small
             await until(lambda: not region.loop.node.context.standing.writable, "there is no room")
             assert await other.ask("PING") == b"+PONG\r\n"
             assert (await other.ask("XADD", "x", "*", "f", "v")).startswith(b"-MISCONF")
+            assert region.loop._settle() == NO_ROOM
             assert not wire.reader._buffer, "nobody may be told yet"  # type: ignore[attr-defined]
             disk.full = False
             assert await wire.line() == b"+OK\r\n"
@@ -182,6 +183,22 @@ async def test_a_failed_append_ends_the_region(tmp_path: Path, monkeypatch: pyte
         wire = await region.connect()
         assert await wire.ask("XLEN", "x") == b":1\r\n"
         assert first
+
+
+async def test_a_turn_that_is_not_in_the_log_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint that needs it fails for that reason: not for lack of disk space if the region failed."""
+    async with running(config_of(tmp_path)) as region:
+        wire = await region.connect()
+        await add(wire)
+        assert region.loop._settle() == ""
+
+        def broken(_disk: RealDisk, _name: str, _offset: int, _data: bytes) -> None:
+            raise MemoryError
+
+        monkeypatch.setattr(RealDisk, "write", broken)
+        await wire.send(request("XADD", "x", "*", "f", "v"))
+        await failing(region, "^MemoryError$")
+        assert region.loop._settle() == "the region failed: MemoryError"
 
 
 async def test_a_failed_sync_on_its_thread_ends_the_region(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

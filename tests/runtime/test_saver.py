@@ -19,6 +19,7 @@ from crdtstream.node import Node
 from crdtstream.runtime import saver as saver_module
 from crdtstream.runtime.metrics.meters import Meters
 from crdtstream.runtime.saver import Saver, on_thread
+from crdtstream.runtime.unwritten import NO_ROOM
 from crdtstream.storage.checkpoint import MANIFEST, Checkpointer, checkpoint_names
 from crdtstream.storage.disk import DiskFailed, DiskFull, RealDisk
 from crdtstream.storage.disk_room import DiskRoom
@@ -30,7 +31,7 @@ DEADLINE_S = 60.0
 
 
 class Region:
-    """One node on its disk; `room` is what the log says about it."""
+    """One node on its disk; `lack` is why a turn is not in the log."""
 
     def __init__(self, directory: Path, limits: Limits) -> None:
         self.disk = RealDisk(str(directory / "data"))
@@ -39,7 +40,7 @@ class Region:
         self.log: Log
         self.checkpointer: Checkpointer
         self.log, self.checkpointer = open_storage(self.disk, self.node, salt=7, segment_bytes_max=1 << 16)
-        self.room = True
+        self.lack = ""
         self.node.start(self.log, 5, 1)
         self.settle()
         self.node.synced(self.log.sync())
@@ -47,12 +48,12 @@ class Region:
         self.space = DiskRoom(self.disk, self.log, self.checkpointer, 1 << 16, 1 << 16)
         self.saver = Saver(self.node, self.log, self.checkpointer, self.space, self.settle, lambda: 1234, Meters())
 
-    def settle(self) -> bool:
+    def settle(self) -> str:
         ready = self.node.ready()
         while ready is not None:
             self.log.append(ready.records)
             ready = self.node.ready()
-        return self.room
+        return self.lack
 
     def add(self, count: int = 100) -> None:
         for _ in range(count):
@@ -151,13 +152,14 @@ async def test_a_failure_is_told_and_leaves_the_region(region: Region, monkeypat
     assert region.entries() == 1200
 
 
-async def test_nothing_is_captured_that_the_log_has_no_room_for(region: Region) -> None:
+@pytest.mark.parametrize("lack", [NO_ROOM, "the region failed: MemoryError"])
+async def test_nothing_is_captured_that_is_not_in_the_log_and_the_failure_says_why(region: Region, lack: str) -> None:
     region.add()
-    region.room = False
+    region.lack = lack
     saving = region.node.context.saving
     number = saving.request()
     await region.until(lambda: saving.completed(number))
-    assert "cannot hold the latest turn" in saving.failure
+    assert saving.failure == f"the checkpoint failed: {lack}"
     assert MANIFEST not in region.disk.names()
 
 
