@@ -59,6 +59,8 @@ def draw_world(
     flaps = Random(f"flapping {seed}")
     if flaps.random() < FLAPPING_ODDS and world.settings.faults:
         world.watch(Flapping(world, flaps))
+    if world.workload.has_large:
+        world.enlarge_volumes()
     memory = Random(f"memory {seed}")
     if memory.random() < MEMORY_ODDS and world.settings.faults and not world.settings.twin:
         world.memory = ShortMemory(world, memory)

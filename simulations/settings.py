@@ -41,6 +41,7 @@ PARTITIONED_ODDS = 0.25
 RESERVE_BYTES = 1 << 14
 YIELD_MS = 5_000
 SMALL_ODDS = 0.25
+LARGE_VOLUMES = 3
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,14 @@ def draw_limits(rng: Random, log_retention_bytes: int = 0) -> Limits:
 def draw_volume(rng: Random) -> int | None:
     """Draw the size of a volume that may be too small for the log that peers need; None for one that never fills up."""
     return rng.choice([None, 256 << 10, 384 << 10])
+
+
+def enlarged(volume_bytes: int | None) -> int | None:
+    """Return the size of a volume of a world with large entries: a whole state has to fit beside what is there, or a
+    region rightly gives its transfer up again and again. Each turn asks for 4 KiB of room, so that segments of 4 KiB
+    stay half empty, and the staged chunks take three times their size.
+    """
+    return None if volume_bytes is None else LARGE_VOLUMES * volume_bytes
 
 
 def draw_forwarding(rng: Random | None, limits: Limits) -> Limits:

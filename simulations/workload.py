@@ -61,6 +61,11 @@ class Workload:
         self.keys = KEYS[:keys]
         self.id_mode = id_mode
 
+    @property
+    def has_large(self) -> bool:
+        """True if some entries take many messages."""
+        return self.large is not None or self._bounds is not None
+
     def draw(self, replica: Replica) -> list[Argv]:
         """Draw the commands that a client of this region sends next, all at once."""
         rng = self.rng

@@ -36,6 +36,7 @@ from simulations.settings import (
     draw_limits,
     draw_settings,
     draw_volume,
+    enlarged,
     pairs_of,
 )
 from simulations.workload import Workload
@@ -134,6 +135,11 @@ class World(Network):
         self._clients: Partitioned | None = None
         if self.settings.partitioned:
             self.partitioned = self._clients = Partitioned(self, streams, lambda: self.adversary.healing)
+
+    def enlarge_volumes(self) -> None:
+        """Let small volumes hold whole states with large entries."""
+        for machine in self.machines.values():
+            machine.volume_bytes = machine.disk.capacity_bytes = enlarged(machine.volume_bytes)
 
     def _machine(self, number: int) -> Machine:
         absent = self.settings.regions if self.settings.late and number < self.settings.regions else 0

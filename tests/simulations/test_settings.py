@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
+from typing import Any
 
-from simulations.settings import draw_forwarding, draw_limits, draw_settings, pairs_of
+import pytest
+
+from simulations.adversary import draw_world
+from simulations.mutations import complaint
+from simulations.settings import LARGE_VOLUMES, draw_forwarding, draw_limits, draw_settings, enlarged, pairs_of
+
+
+# A seed whose entries are small unless it is asked for others.
+SMALL = 1
 
 
 def test_topologies() -> None:
@@ -35,3 +45,19 @@ def test_the_limits_of_forwarding_come_from_a_source_of_their_own() -> None:
     drawn = [draw_forwarding(Random(seed), limits) for seed in range(20)]
     assert len({one.takeover_ms for one in drawn}) == 3
     assert {replace(one, forward_timeout_ms=5_000, takeover_ms=60_000) for one in drawn} == {limits}
+
+
+def test_volumes_are_larger_where_entries_are() -> None:
+    assert enlarged(None) is None and enlarged(1 << 18) == LARGE_VOLUMES << 18
+    settings = replace(draw_settings(Random(1)), faults=(), small_volumes=True)
+    small, large = draw_world(SMALL, settings), draw_world(SMALL, replace(settings, bounded=True))
+    assert not small.workload.has_large and large.workload.has_large, "choose another seed"
+    volumes = [machine.volume_bytes for machine in small.machines.values()]
+    assert [enlarged(each) for each in volumes] == [machine.volume_bytes for machine in large.machines.values()]
+    assert all(machine.disk.capacity_bytes == machine.volume_bytes for machine in large.machines.values())
+
+
+@pytest.mark.parametrize(("seed", "focus"), [(20, {"bounded": True}), (60_025, {"partitioned": True})])
+def test_a_state_fits_beside_what_is_there(seed: int, focus: Mapping[str, Any]) -> None:
+    """On a volume without room for it a region gave the state up again and again, and the world was never quiet."""
+    assert complaint(seed, focus=focus) is None
