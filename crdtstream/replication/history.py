@@ -233,8 +233,8 @@ class History:
         return low
 
     def restore(self, milestones: list[tuple[int, VersionVector]]) -> None:
-        """Restore the milestones of a checkpoint; the last one is where the replay begins."""
-        self._milestones = milestones
+        """Restore the milestones of a checkpoint, which keeps its own; the last one is where the replay begins."""
+        self._milestones = milestones[:]
         self._after, self._vector = milestones[-1]
 
     def restore_gap(self, position: int, gap: VersionVector) -> None:

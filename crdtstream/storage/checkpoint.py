@@ -355,7 +355,7 @@ class Checkpointer:
         # Records before damage are served to nobody, and those that the manifest covers are not replayed.
         unserved = min(self._log.first_position, self.manifest.begun + 1)
         needed = max(self._stored.needed_position(self.manifest.milestones, yields), self._retained(), unserved)
-        return self._log.forget_before(min(needed, self._stored.held_position()))
+        return self._log.forget_before(min(needed, self._stored.held_position(), self.manifest.begun + 1))
 
     def _retained(self) -> int:
         """Return the position up to which the retention limit drops the log for peers; what a restart replays is always

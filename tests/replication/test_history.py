@@ -217,6 +217,15 @@ def test_gaps_are_kept_and_forgotten_with_the_log() -> None:
     assert history.position_for(VersionVector({1: 5, 2: 7, 3: 4})) == 7
 
 
+def test_a_checkpoint_keeps_its_milestones() -> None:
+    """They say how much of the log it stands for, and what follows is not in it."""
+    kept = [(1, VersionVector())]
+    history = History()
+    history.restore(kept)
+    history.note(MILESTONE_RECORDS, 1, MILESTONE_RECORDS, VersionVector({1: MILESTONE_RECORDS}))
+    assert kept == [(1, VersionVector())]
+
+
 def test_check_sees_gaps_out_of_order() -> None:
     history = gapped()
     history.restore_gap(6, VersionVector({4: 1}))

@@ -231,3 +231,8 @@ def test_a_peer_that_falls_behind_a_short_log_is_sent_a_state() -> None:
     for world in worlds:
         run_checked(world)
     assert any(machine.happened["transfer"] for world in worlds for machine in world.machines.values())
+
+
+def test_a_log_that_is_shortened_on_a_full_disk_still_has_what_a_start_replays() -> None:
+    """Region 1 starts from a checkpoint, shortens its log before the next one, and loses power."""
+    run_checked(draw_world(31))

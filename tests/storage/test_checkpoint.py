@@ -381,6 +381,20 @@ def test_the_log_is_cut_behind_a_checkpoint_of_a_region_alone() -> None:
     assert region.log.first_position > first
 
 
+@pytest.mark.parametrize("yields", [False, True])
+def test_the_log_is_kept_for_a_start_whoever_needs_no_more_of_it(yields: bool) -> None:
+    """A region that started from a checkpoint gives up the log, as on a full disk, before it takes another one."""
+    cluster, region, _ = busy_region()
+    cluster.restart(1)
+    fill(cluster, 400)
+    assert region.checkpointer.manifest is not None
+    begun, before = region.checkpointer.manifest.begun, lasting(region.node)
+    region.log.delete(region.checkpointer.release(yields))
+    assert region.log.first_position <= begun + 1
+    cluster.restart(1)
+    assert same(lasting(region.node), before)
+
+
 def test_the_log_is_kept_for_a_peer_that_was_never_heard_of() -> None:
     cluster, region, _ = busy_region()
     region.config = replace(region.config, peers=("far:1",))
