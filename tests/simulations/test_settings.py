@@ -13,7 +13,6 @@ from simulations.adversary import draw_world
 from simulations.mutations import complaint
 from simulations.settings import LARGE_VOLUMES, draw_forwarding, draw_limits, draw_settings, enlarged, pairs_of
 
-
 # A seed whose entries are small unless it is asked for others.
 SMALL = 1
 
