@@ -142,6 +142,6 @@ COMMANDS: list[Command] = [
         since="0.1.0",
         group="server",
         summary="Returns a digest of the replicated state, of all or of one key.",
-        syntax="[stream]",
+        syntax="[key]",
     ),
 ]
