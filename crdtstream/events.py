@@ -66,7 +66,7 @@ START = (
     Event(
         "region-number-shared",
         WARNING,
-        "Processes have one region number, and more than one gives signs of life. Repeated once a minute.",
+        "Two live processes use the same region number. Repeated once a minute.",
         "detail",
     ),
     Event("ready", INFO, "This origin may serve.", "origin"),

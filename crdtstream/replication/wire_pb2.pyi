@@ -191,7 +191,7 @@ Global___Message: _TypeAlias = Message  # noqa: Y015
 @_typing.final
 class Room(_message.Message):
     """What the sender has no room in for batches, `disk` or `memory`, empty when it has room again, and how many bytes it
-    takes ahead of `consumed_bytes` meanwhile, 0 for as many as ever. Batches that it was sent wait there. Regions that
+    takes ahead of `consumed_bytes` meanwhile, 0: the full window. Batches that it was sent wait there. Regions that
     do not know this are held by their windows.
     """
 
