@@ -7,8 +7,9 @@ import sys
 
 from rich.console import Console
 
-# A file or a pipe has no width of its own; a table takes what it needs.
-WIDE_COLUMNS = 1_000
+# A file or a pipe has no width of its own; a table takes what it needs. As in `spark/output.py`, which may import only
+# the contract of the bulk port.
+WIDE_COLUMNS = 1 << 16
 
 
 def screen(stderr: bool = False) -> Console:

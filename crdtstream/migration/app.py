@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ from crdtstream.migration.source import MigrationError, connect, stream_keys
 INCOMPLETE = 1
 WRONG_USAGE = 2
 TIMEOUT_S = 60.0
+# Without a terminal, wider than any row; as in `admin/screen.py`, which a client of the public ports must not import.
+WIDE_COLUMNS = 1 << 16
 # There are no flags for passwords, because ps would show them.
 PASSWORD_VARIABLE = "CRDTSTREAM_PASSWORD"
 SOURCE_PASSWORD_VARIABLE = "CRDTSTREAM_SOURCE_PASSWORD"
@@ -122,7 +125,8 @@ def export_streams(
 
 def screen() -> Console:
     """Progress and results; names of streams appear as they are, never as markup or emoji."""
-    return Console(stderr=True, highlight=False, markup=False, emoji=False)
+    width = None if sys.stderr.isatty() or "COLUMNS" in os.environ else WIDE_COLUMNS
+    return Console(stderr=True, highlight=False, markup=False, emoji=False, width=width)
 
 
 def lengths(client: Any, keys: list[bytes]) -> list[int]:

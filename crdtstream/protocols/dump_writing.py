@@ -10,7 +10,6 @@ from collections.abc import Generator, Iterator
 
 from crdtstream.core.entry_id import ID_MIN, U64_MAX, EntryId
 from crdtstream.protocols import listpack
-from crdtstream.protocols.crc64 import crc64
 from crdtstream.protocols.stream_dump import (
     DURATION_S,
     ELEMENT_BYTES,
@@ -22,14 +21,12 @@ from crdtstream.protocols.stream_dump import (
     NODE_ENTRIES,
     RECORDS_MAX,
     SAME_FIELDS,
-    VERSION_MAX,
     VERSIONS,
     Entry,
     GroupDump,
     ProducersDump,
     StreamDump,
     crc_steps,
-    done,
 )
 
 
@@ -52,17 +49,6 @@ def dumping(stream: StreamDump, entries: Iterator[Entry]) -> Generator[int, None
     body = b"".join(parts)
     checksum = yield from crc_steps(body, len(body))
     return body + checksum.to_bytes(8, "little")
-
-
-def dumped(stream: StreamDump, entries: list[Entry]) -> bytes:
-    """All steps at once."""
-    return done(dumping(stream, iter(entries)))
-
-
-def sealed(body: bytes, version: int = VERSION_MAX) -> bytes:
-    """A payload of these bytes."""
-    body += version.to_bytes(2, "little")
-    return body + crc64(body).to_bytes(8, "little")
 
 
 class NodeWriter:

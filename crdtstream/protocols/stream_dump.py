@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator
-from typing import Final, TypeVar
+from typing import Final
 
 from crdtstream.core.entry_id import ID_MIN, U64_MAX, EntryId
 from crdtstream.core.pending import RELEASED_MIN
@@ -71,7 +71,6 @@ CRC_COST: Final = 4
 BYTES_MAX: Final = 1 << 62
 
 Entry = tuple[EntryId, list[bytes]]
-T = TypeVar("T")
 
 
 class BadFooter(DumpFault):
@@ -281,32 +280,6 @@ def read_numbers(reader: Reader, kind: int, stream: StreamDump) -> None:
         stream.entries_added = max(stream.entries_added, signed_length(reader))
     if stream.newest_id > stream.last_id:
         raise DumpFault("the last ID is below that of an entry")
-
-
-class Kept(Sink):
-    """All entries, in a list."""
-
-    def __init__(self) -> None:
-        self.entries: list[Entry] = []
-
-    def add(self, entry_id: EntryId, fields: list[bytes]) -> None:
-        self.entries.append((entry_id, fields))
-
-
-def restored(payload: bytes, bytes_max: int = BYTES_MAX) -> tuple[StreamDump, list[Entry]]:
-    """All steps at once."""
-    sink = Kept()
-    return done(reading(payload, sink, bytes_max)), sink.entries
-
-
-def done(steps: Generator[int, None, T]) -> T:
-    """What these steps return."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: T = end.value
-            return found
 
 
 def signed_length(reader: Reader) -> int:

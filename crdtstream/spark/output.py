@@ -1,7 +1,7 @@
 """What the jobs print: tables for people, and the same as CSV or JSON for programs.
 
-A table that goes to a file or a pipe is as wide as its columns: only a terminal has a width, or who sets `COLUMNS`. The
-target `-` of CSV and JSON is standard output, and then what is for people goes to standard error.
+A table that goes to a file or a pipe is as wide as its columns: width is limited only on a terminal or by `COLUMNS`.
+The target `-` of CSV and JSON is standard output, and then what is for people goes to standard error.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from crdtstream.spark.jobs.report import ReportRow
 
 STANDARD_OUTPUT: Final = "-"
-# No terminal: wider than any row.
-UNBOUNDED: Final = 1 << 16
+# Without a terminal, wider than any row; as in `admin/screen.py`, which a client of the bulk port must not import.
+WIDE_COLUMNS: Final = 1 << 16
 ROWS_SHOWN: Final = 40
 
 
 def console_of(stderr: bool = False) -> Console:
     """Return the console for people; names of streams are shown as they are."""
     stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() or "COLUMNS" in os.environ else UNBOUNDED
+    width = None if stream.isatty() or "COLUMNS" in os.environ else WIDE_COLUMNS
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from crdtstream.config import Limits
 from crdtstream.core.entry_id import ID_MAX
 from crdtstream.protocols import codec
-from crdtstream.protocols.dump_writing import dumped, sealed
 from crdtstream.protocols.stream_dump import FOOTER_BYTES, GroupDump, PendingDump, StreamDump
 from tests.commands.stream_region import Region
+from tests.protocols.payloads import dumped, sealed
 
 BAD = b"-ERR Bad data format\r\n"
 GROUPS = (

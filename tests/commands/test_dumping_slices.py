@@ -12,9 +12,10 @@ from crdtstream.commands.dumping import Filled
 from crdtstream.config import Config, Limits
 from crdtstream.core.entry_id import STRICT
 from crdtstream.node import Node
-from crdtstream.protocols.dump_writing import id_bytes, node_bytes, sealed, string
+from crdtstream.protocols.dump_writing import id_bytes, node_bytes, string
 from crdtstream.protocols.stream_dump import KIND_2, Entry
 from simulations.machine import CLIENT, Machine
+from tests.protocols.payloads import sealed
 
 START_MS = 1_000
 OTHER = 2

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from crdtstream.core.entry_id import EntryId
-from crdtstream.protocols.dump_writing import NodeWriter, length, sealed
+from crdtstream.protocols.dump_writing import NodeWriter, length
 from crdtstream.protocols.stream_dump import KIND_1
+from tests.protocols.payloads import sealed
 
 
 def by_6_2(count: int, last_group_id: EntryId) -> bytes:

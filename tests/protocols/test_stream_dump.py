@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from crdtstream.core.entry_id import U64_MAX
 from crdtstream.core.pending import RELEASED_MIN
 from crdtstream.protocols import stream_dump
-from crdtstream.protocols.dump_writing import dumped, id_bytes, length, node_bytes, sealed, string
+from crdtstream.protocols.dump_writing import id_bytes, length, node_bytes, string
 from crdtstream.protocols.listpack import DumpFault
 from crdtstream.protocols.stream_dump import (
     BYTES_MAX,
@@ -28,9 +28,9 @@ from crdtstream.protocols.stream_dump import (
     ProducersDump,
     StreamDump,
     TooLarge,
-    restored,
 )
 from tests.protocols.old_payloads import by_6_2
+from tests.protocols.payloads import dumped, restored, sealed
 
 # Two entries and a group whose consumer holds the first, as Redis 8.2 dumps them.
 BY_8_2 = bytes.fromhex(
