@@ -6,7 +6,7 @@ from crdtstream.config import ALWAYS
 from crdtstream.core.causality import VersionVector, region_of
 from crdtstream.protocols import codec
 from crdtstream.replication.greeting import to_vector
-from crdtstream.replication.wire_pb2 import Message
+from crdtstream.replication.wire_pb2 import Message, Part
 from simulations.checking import Checker
 from simulations.machine import Machine
 from simulations.network import Connection, Network
@@ -138,8 +138,9 @@ class ResumesFromLog(Checker):
 
 
 class PartsGoOn(Checker):
-    """Of a batch in parts, nothing is sent again to a peer whose process had it when it greeted, unless it asks for all
-    that its vector lacks (`Links.restart`).
+    """Of a batch in parts, nothing is sent again to a peer whose process had it when it greeted, and nothing twice over
+    one connection. After a restart (`Links.restart`) parts are sent again, once, from the first byte if need be: the
+    peer has dropped what it held, for lack of room or for more than `inbox_bytes_max`, and its Hello no longer counts.
     """
 
     name = "parts"
@@ -147,6 +148,8 @@ class PartsGoOn(Checker):
     def __init__(self) -> None:
         self._held: dict[int, dict[bytes, int]] = {}
         self._greeted: dict[tuple[int, int], dict[bytes, int]] = {}
+        # The restart of each batch over a connection, and where the last part that was sent ends.
+        self._sent: dict[tuple[int, int], dict[bytes, tuple[int, int]]] = {}
 
     def started(self, world: Network, number: int, fault: str) -> None:
         self._held.pop(number, None)
@@ -160,13 +163,19 @@ class PartsGoOn(Checker):
     def sent(self, world: Network, connection: Connection, sender: int, message: Message, data: bytes) -> None:
         if message.HasField("hello"):
             self._greeted[(connection.number, sender)] = dict(self._held.get(sender, {}))
-        # A restart asks for everything again that was not applied.
-        if message.HasField("part") and not message.part.restart:
-            peer = connection.other(sender)
-            held = self._greeted.get((connection.number, peer), {}).get(message.part.batch.SerializeToString(), 0)
-            begins = message.part.offset_bytes
-            if begins < held < message.part.batch.size_bytes and not message.part.restart:
-                self.fail(f"{sender} sends byte {begins} of a batch to {peer}, which has {held} bytes of it")
+        if message.HasField("part"):
+            self._check_part(connection, sender, message.part)
+
+    def _check_part(self, connection: Connection, sender: int, part: Part) -> None:
+        peer, name = connection.other(sender), part.batch.SerializeToString()
+        sent = self._sent.setdefault((connection.number, sender), {})
+        restart, through = sent.get(name, (part.restart, 0))
+        if restart == part.restart and part.offset_bytes < through:
+            self.fail(f"{sender} sends byte {part.offset_bytes} of a batch to {peer} again, after {through} bytes")
+        sent[name] = (part.restart, part.offset_bytes + len(part.payload))
+        held = self._greeted.get((connection.number, peer), {}).get(name, 0)
+        if not part.restart and part.offset_bytes < held < part.batch.size_bytes:
+            self.fail(f"{sender} sends byte {part.offset_bytes} of a batch to {peer}, which has {held} bytes of it")
 
 
 class Fitting(Checker):

@@ -387,6 +387,17 @@ def test_a_part_that_the_peer_has(world: World) -> None:
     checker.sent(world, link, 1, part, b"")
 
 
+def test_a_part_that_is_sent_twice(world: World) -> None:
+    """A restart brings it again, and no restart brings it twice."""
+    checker, link = PartsGoOn(), Connection(9, (1, 2))
+    batch = wire.BatchName(slot=257, first=1, last=1, size_bytes=9)
+    for restart in (0, 1):
+        part = wire.Message(part=wire.Part(batch=batch, payload=b"12345", restart=restart))
+        checker.sent(world, link, 1, part, b"")
+        with pytest.raises(Violation, match="parts: 1 sends byte 0 of a batch to 2 again, after 5 bytes"):
+            checker.sent(world, link, 1, part, b"")
+
+
 def test_a_tombstone_that_is_forgotten_too_soon(world: World) -> None:
     checker = ForgetsOnlyStable()
     stream_of(world, 1).put_destroyed(b"g", {1: 1000})
