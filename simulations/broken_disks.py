@@ -13,12 +13,4 @@ FULL_DISKS = (
         "convergence",
         focus={"small_volumes": True, "checkpoint_interval_ms": 0},
     ),
-    Mutation(
-        "the log is kept for an origin whose end cannot be learned on a full disk",
-        "storage/checkpoint.py",
-        "needed_position(self.manifest.milestones, yields)",
-        "needed_position(self.manifest.milestones)",
-        "convergence",
-        focus={"small_volumes": True},
-    ),
 )

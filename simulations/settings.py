@@ -131,8 +131,10 @@ def draw_limits(rng: Random, log_retention_bytes: int = 0) -> Limits:
 
 
 def draw_volume(rng: Random) -> int | None:
-    """Draw the size of a volume that may be too small for the log that peers need; None for one that never fills up."""
-    return rng.choice([None, 256 << 10, 384 << 10])
+    """Draw the size of a volume that may be too small for the log that peers need; None for one that never fills up.
+    Each takes a state transfer: what there was, the transfer in the log, and the checkpoint after it.
+    """
+    return rng.choice([None, 288 << 10, 384 << 10])
 
 
 def enlarged(volume_bytes: int | None) -> int | None:
