@@ -45,7 +45,7 @@ ROOMS = (
     Mutation(
         "what was dropped is not asked for again",
         "replication/intake.py",
-        "        self.asks_again = self._dropped\n",
+        "        self.asks_again = self.dropped\n",
         "        self.asks_again = False\n",
         "convergence",
     ),

@@ -3,7 +3,7 @@
 What is kept is bounded, and none of the bounds costs a correct peer its link. Beyond `inbox_bytes_max`, to which the
 windows of many peers may add up, everything is dropped that came over the link that brought most; while the region
 lacks room (holding.py), what exceeds a smaller bound is not kept. A peer is asked again for what was dropped once there
-is room, as after a change of its direct slots (`Links.restart`).
+is room, or what waits may wait for that (asking.py), as after a change of its direct slots (`Links.restart`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from crdtstream.core.causality import VersionVector
 from crdtstream.core.replica import Replica
 from crdtstream.events import Notice
 from crdtstream.protocols.codec import BatchHeader, CodecError
+from crdtstream.replication.asking import Asking
 from crdtstream.replication.holding import Holding
 from crdtstream.replication.inbox import Inbox, InboxError
 from crdtstream.replication.screening import ForgottenContext
@@ -24,7 +25,7 @@ from crdtstream.replication.turn import Turn
 class Arrivals:
     """What the links of a region bring; `links` are its sessions, by link."""
 
-    __slots__ = ("_applied", "_links", "_news", "_settings", "_turn", "drops", "holding", "inbox")
+    __slots__ = ("_applied", "_asking", "_links", "_news", "_settings", "_turn", "drops", "holding", "inbox")
 
     def __init__(
         self,
@@ -40,6 +41,7 @@ class Arrivals:
         self._turn = turn
         self._links = links
         self._news = news
+        self._asking = Asking()
         self.inbox = Inbox()
         # How often something was dropped.
         self.drops = 0
@@ -152,11 +154,18 @@ class Arrivals:
         if self.inbox.waiting_count:
             self.apply_passing(limits.message_bytes_max)
         self.holding.tell(now_ms)
-        if not self.holding.lacking and 2 * self.inbox.held_bytes <= limits.inbox_bytes_max:
-            for session in self._links.values():
-                session.intake.ask_again()
+        if not self.holding.lacking:
+            self._ask_again(now_ms)
         for session in self._links.values():
             self._tell_of(session, now_ms)
+
+    def _ask_again(self, now_ms: int) -> None:
+        dropped = [session.intake for session in self._links.values() if session.intake.dropped]
+        if not dropped:
+            self._asking.end()
+        elif self._asking.is_due(self.inbox.held_bytes, self._applied.vector.total(), self._settings.limits, now_ms):
+            for intake in dropped:
+                intake.ask_again()
 
     def _tell_of(self, session: Session, now_ms: int) -> None:
         """Report that a peer lacks room, and that it has room again."""

@@ -25,7 +25,6 @@ class Intake:
     __slots__ = (
         "_assemblies",
         "_batch_bytes_max",
-        "_dropped",
         "_known",
         "_stalled",
         "_stalled_ms",
@@ -33,6 +32,7 @@ class Intake:
         "asks_again",
         "assembly",
         "consumed_bytes",
+        "dropped",
         "numbered",
         "owed_bytes",
         "restart",
@@ -48,7 +48,7 @@ class Intake:
         # The batch whose parts arrive; other links may bring it too.
         self.assembly: Assembly | None = None
         self.numbered = Numbered(batch_bytes_max)
-        self._dropped = False
+        self.dropped = False
         # Parts that arrived while this link stalled are not counted yet.
         self._stalled = False
         self._stalled_ms = 0
@@ -62,24 +62,24 @@ class Intake:
         self.consumed_bytes = self.owed_bytes = 0
         self._waiting.clear()
         self._known.clear()
-        self._dropped = self.asks_again = False
+        self.dropped = self.asks_again = False
         return self.restart
 
     def drop(self) -> None:
         """A batch of this peer was not kept: nothing is counted any more until the restart that asks for it again."""
-        self._dropped = True
+        self.dropped = True
         self._waiting.clear()
         self._known.clear()
 
     def ask_again(self) -> None:
         """There is room again: ask for what was dropped, if anything was."""
-        self.asks_again = self._dropped
+        self.asks_again = self.dropped
 
     def note(self, slot: int, last: int, size_bytes: int, restart: int) -> None:
         """Record the arrival of a batch of that origin up to that counter, of which `size_bytes` are not counted
         yet.
         """
-        if restart != self.restart or self._dropped:
+        if restart != self.restart or self.dropped:
             return
         dot = (slot, last)
         if dot in self._known:
