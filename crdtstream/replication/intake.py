@@ -16,7 +16,7 @@ from collections import deque
 from crdtstream.core.causality import VersionVector
 from crdtstream.protocols.codec import BatchHeader, decode_header
 from crdtstream.replication import wire_pb2 as wire
-from crdtstream.replication.parts import Assemblies, Assembly, Numbered, read_name
+from crdtstream.replication.parts import Assemblies, Assembly, Name, Numbered, read_name
 
 
 class Intake:
@@ -35,6 +35,7 @@ class Intake:
         "dropped",
         "numbered",
         "owed_bytes",
+        "parts_dropped",
         "restart",
     )
 
@@ -55,6 +56,8 @@ class Intake:
         self.owed_bytes = 0
         # What was dropped must be sent again: a restart is due.
         self.asks_again = False
+        # Parts of this peer are gone: its batches must begin at their start.
+        self.parts_dropped = False
 
     def begin(self) -> int:
         """Begin a new restart number and with it a new window."""
@@ -62,7 +65,7 @@ class Intake:
         self.consumed_bytes = self.owed_bytes = 0
         self._waiting.clear()
         self._known.clear()
-        self.dropped = self.asks_again = False
+        self.dropped = self.asks_again = self.parts_dropped = False
         return self.restart
 
     def drop(self) -> None:
@@ -114,12 +117,7 @@ class Intake:
         if vector.contains(slot, last):
             assembly = None
         elif assembly is None or assembly.name != name:
-            assembly = self._assemblies.open(name)
-        if assembly is not None and part.offset_bytes and not assembly.held_bytes and assembly.whole is None:
-            # The peer goes on where it stopped, and what was here is dropped: it is asked for all of it.
-            self._assemblies.drop(name)
-            self.drop()
-            assembly = None
+            assembly = self._go_on(name, part)
         self.assembly = assembly
         if assembly is not None:
             self._assemblies.add(assembly, part.offset_bytes, part.payload)
@@ -129,6 +127,21 @@ class Intake:
         self.assembly = None
         self.note(slot, last, len(part.payload), part.restart)
         return None if assembly is None else assembly.batch()
+
+    def _go_on(self, name: Name, part: wire.Part) -> Assembly | None:
+        """Open the assembly of a batch that begins, or goes on where the peer stopped; None if what the peer sent
+        before is gone, so that it is asked for all of it. Meanwhile another link may have begun to bring the batch.
+        """
+        assembly = self._assemblies.open(name)
+        if part.offset_bytes <= assembly.held_bytes:
+            return assembly
+        if not assembly.held_bytes:
+            self._assemblies.drop(name)
+        # An older part was sent before the restart that asks for it.
+        if part.restart == self.restart:
+            self.drop()
+            self.parts_dropped = True
+        return None
 
     def _consume(self, part: wire.Part) -> None:
         if part.restart == self.restart:

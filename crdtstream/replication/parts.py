@@ -9,7 +9,8 @@ already is passed over. When its link is lost, an assembly is kept for `parts_ke
 Hello of each new link names the assemblies, with a checksum of what they hold.
 
 Sending. A `Cutter` begins behind what the peer holds if its own batch of that name is as long and begins with the same
-bytes, and at the first byte otherwise. Then the peer drops what it holds.
+bytes, and at the first byte otherwise. Then the peer drops what it holds. On one link it goes on where it stopped,
+unless the peer says that it dropped what it was sent (`Links.parts_dropped`).
 
 Peers that speak a protocol before `PARTS_SINCE` number the parts of a batch, which are all of one size, and begin again
 in each link.
@@ -251,6 +252,10 @@ class Cutter:
             self._stopped = (self._name, self._at)
         self._payload = b""
         self._at = 0
+
+    def forget(self) -> None:
+        """The peer dropped the parts that it was sent: their batch begins at its start."""
+        self._stopped = None
 
     def part(self, restart: int, piece_bytes: int) -> wire.Part:
         """The next part, of at most so many bytes; to a peer that numbers parts, of the size that the first one had."""

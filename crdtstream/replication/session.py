@@ -275,6 +275,8 @@ class Session:
             self._feed.redirect(direct)
         else:
             self._serve_from(to_vector(links.vector), direct, links.restart, view.transfers)
+            if links.parts_dropped:
+                self._feed.cutter.forget()
 
     def _take_batch(self, payload: bytes, restart: int, heard: Heard) -> None:
         header = decode_header(payload)
@@ -382,9 +384,9 @@ class Session:
         direct = view.direct
         if direct == self._asked_direct and not self.intake.asks_again:
             return
-        # A slot stopped being direct, so that batches that were left to its own link may be missing, or some were
-        # dropped: ask for a restart.
+        # Batches that were left to the link of a slot may be missing, or some were dropped: ask for a restart.
         if self.intake.asks_again or not set(direct).issuperset(self._asked_direct):
+            message.links.parts_dropped = self.intake.parts_dropped
             self.intake.begin()
             self._reported_bytes = 0
             message.links.vector.extend(vector_rows(view.replica.applied.vector))

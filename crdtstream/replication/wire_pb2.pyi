@@ -608,7 +608,10 @@ class Links(_message.Message):
     DIRECT_SLOTS_FIELD_NUMBER: _builtins.int
     RESTART_FIELD_NUMBER: _builtins.int
     VECTOR_FIELD_NUMBER: _builtins.int
+    PARTS_DROPPED_FIELD_NUMBER: _builtins.int
     restart: _builtins.int
+    parts_dropped: _builtins.bool
+    """With a new restart number: parts of batches that this link brought are gone, so all batches begin at their start."""
     @_builtins.property
     def direct_slots(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
@@ -621,10 +624,11 @@ class Links(_message.Message):
         direct_slots: _abc.Iterable[_builtins.int] | None = ...,
         restart: _builtins.int = ...,
         vector: _abc.Iterable[Global___VectorRow] | None = ...,
+        parts_dropped: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["direct_slots", b"direct_slots", "restart", b"restart", "vector", b"vector"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["direct_slots", b"direct_slots", "parts_dropped", b"parts_dropped", "restart", b"restart", "vector", b"vector"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -134,3 +134,28 @@ def test_a_peer_that_goes_on_where_nothing_is_kept_is_asked_for_all_of_it() -> N
     with pytest.raises(WireError, match="begins at byte 50 of a batch"):
         intake.add(named(whole, 50, 60, restart), nothing)
     assert intake.add(named(whole, 40, len(whole), restart), nothing) is not None
+
+
+def test_a_peer_that_goes_on_beyond_what_another_link_has_begun_is_asked_for_all_of_it() -> None:
+    """It was interrupted, what it had brought was dropped for lack of room, and another link began the batch."""
+    whole, nothing, assemblies = batch(1), VersionVector(), Assemblies()
+    one, other = Intake(assemblies, 1_000), Intake(assemblies, 1_000)
+    assert other.add(named(whole, 0, 10), nothing) is None
+    assert one.add(named(whole, 20, 30), nothing) is None
+    assert one.dropped and one.parts_dropped and not other.dropped
+    restart = one.begin()
+    assert not one.parts_dropped
+    assert one.add(named(whole, 30, 40, restart - 1), nothing) is None, "it was sent before the restart"
+    assert not one.dropped and not one.parts_dropped
+    assert other.add(named(whole, 10, 20), nothing) is None, "what the other link brings stays"
+    assert one.add(named(whole, 0, 40, restart), nothing) is None
+    added = other.add(named(whole, 20, len(whole)), nothing)
+    assert added is not None and added[1] == whole
+    one.check()
+    other.check()
+
+
+def test_a_drop_of_whole_batches_drops_no_parts() -> None:
+    intake = Intake(Assemblies(), 1_000)
+    intake.drop()
+    assert intake.dropped and not intake.parts_dropped

@@ -122,6 +122,16 @@ def test_an_interrupted_batch_goes_on_where_it_stopped() -> None:
     assert cutter.part(1, 50).offset_bytes == 0, "it was sent whole"
 
 
+def test_a_batch_whose_parts_the_peer_dropped_begins_at_its_start() -> None:
+    payload = batch()
+    cutter = cutter_of(payload, [])
+    cutter.part(0, 50)
+    cutter.stop()
+    cutter.forget()
+    cutter.begin(payload, 50)
+    assert cutter.part(1, 50).offset_bytes == 0
+
+
 def test_a_peer_of_an_older_release_is_sent_numbered_parts_of_one_size_from_the_start() -> None:
     payload = batch()
     cutter, numbered = Cutter(), Numbered(1_000)
