@@ -138,31 +138,24 @@ class ResumesFromLog(Checker):
 
 
 class PartsGoOn(Checker):
-    """Of a batch in parts, nothing is sent again to a peer whose process had it when it greeted, and nothing twice over
-    one connection. After a restart (`Links.restart`) parts are sent again, once, from the first byte if need be: the
-    peer has dropped what it held, for lack of room or for more than `inbox_bytes_max`, and its Hello no longer counts.
+    """Of a batch in parts, nothing is sent again to a peer that held it when it greeted, and nothing twice over one
+    connection. What counts is what the peer still holds then, whatever its Hello says: it may have dropped what it had
+    received, for lack of room. After a restart (`Links.restart`) parts are sent again, once, from the first byte if
+    need be, for the same reason.
     """
 
     name = "parts"
 
     def __init__(self) -> None:
-        self._held: dict[int, dict[bytes, int]] = {}
         self._greeted: dict[tuple[int, int], dict[bytes, int]] = {}
         # The restart of each batch over a connection, and where the last part that was sent ends.
         self._sent: dict[tuple[int, int], dict[bytes, tuple[int, int]]] = {}
 
-    def started(self, world: Network, number: int, fault: str) -> None:
-        self._held.pop(number, None)
-
-    def received(self, world: Network, connection: Connection, receiver: int, message: Message, data: bytes) -> None:
-        if message.HasField("part"):
-            name, ends = message.part.batch.SerializeToString(), message.part.offset_bytes + len(message.part.payload)
-            held = self._held.setdefault(receiver, {})
-            held[name] = max(ends, held.get(name, 0))
-
     def sent(self, world: Network, connection: Connection, sender: int, message: Message, data: bytes) -> None:
         if message.HasField("hello"):
-            self._greeted[(connection.number, sender)] = dict(self._held.get(sender, {}))
+            rows = world.machines[sender].node.exchange.view.assemblies.rows()
+            held = {row.batch.SerializeToString(): row.held_bytes for row in rows}
+            self._greeted[(connection.number, sender)] = held
         if message.HasField("part"):
             self._check_part(connection, sender, message.part)
 

@@ -376,10 +376,11 @@ def test_a_batch_that_is_larger_than_its_region_knows(world: World) -> None:
 
 
 def test_a_part_that_the_peer_has(world: World) -> None:
-    checker, lost, link = PartsGoOn(), Connection(9, (1, 2)), Connection(10, (1, 2))
+    checker, link = PartsGoOn(), Connection(10, (1, 2))
     batch = wire.BatchName(slot=257, first=1, last=1, size_bytes=9)
     part = wire.Message(part=wire.Part(batch=batch, payload=b"12345"))
-    checker.received(world, lost, 2, part, b"")
+    assemblies = world.machines[2].node.exchange.view.assemblies
+    assemblies.add(assemblies.open((257, 1, 1, 9)), 0, b"12345")
     checker.sent(world, link, 2, wire.Message(hello=wire.Hello(region=2)), b"")
     with pytest.raises(Violation, match="parts: 1 sends byte 0 of a batch to 2, which has 5 bytes of it"):
         checker.sent(world, link, 1, part, b"")
