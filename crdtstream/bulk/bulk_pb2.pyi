@@ -785,16 +785,24 @@ class Advanced(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ENTRIES_FIELD_NUMBER: _builtins.int
+    REMOVED_FIELD_NUMBER: _builtins.int
     entries: _builtins.int
     """newly acknowledged"""
+    @_builtins.property
+    def removed(self) -> _containers.RepeatedCompositeFieldContainer[Global___StreamPosition]:
+        """Streams and origins of which entries above the position were removed together, up to this seq, before the caller
+        acknowledged them (see OriginHead.trimmed). A stream that this region does not remember is not among them.
+        """
+
     def __init__(
         self,
         *,
         entries: _builtins.int = ...,
+        removed: _abc.Iterable[Global___StreamPosition] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["entries", b"entries"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entries", b"entries", "removed", b"removed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

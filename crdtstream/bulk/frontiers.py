@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.bulk.errors import INVALID_ARGUMENT, NOT_FOUND, BulkError, require_writable
-from crdtstream.bulk.heads import heads_of, tree_of
+from crdtstream.bulk.heads import heads_of, removed_through, tree_of
 from crdtstream.clients.context import Context, shown
 from crdtstream.commands.lag import entries_read_after
 from crdtstream.core import effects as fx
@@ -73,9 +73,13 @@ def frontier_of(stream: Stream | None, group: Group, slot: int, head: int) -> in
 
 
 class Advancing:
-    """One call that acknowledges up to a position, in steps."""
+    """One call that acknowledges up to a position, in steps.
 
-    __slots__ = ("_consumer", "_group", "_left", "entries")
+    `removed` has the origins of which entries above the position were removed together, with their stream or by a trim:
+    the caller cannot read them any more. It holds the seq up to which they were removed.
+    """
+
+    __slots__ = ("_consumer", "_group", "_left", "entries", "removed")
 
     def __init__(self, group: bytes, consumer: bytes, positions: dict[Key, dict[int, int]]) -> None:
         if not group or not consumer:
@@ -85,6 +89,7 @@ class Advancing:
         wanted = [(key, slot, seq) for key, seqs in positions.items() for slot, seq in seqs.items()]
         self._left = sorted(wanted, reverse=True)
         self.entries = 0
+        self.removed: dict[Key, dict[int, int]] = {}
 
     def missing(self, context: Context) -> list[Key]:
         """Return the existing streams that lack the group."""
@@ -119,7 +124,13 @@ class Advancing:
             raise BulkError(NOT_FOUND, f"no such {names}: create it, or set `create`")
         if stream is None or group is None or not self._acknowledge(context, stream, group, key, slot, seq):
             self._left.pop()
+            self._note_removed(context, key, slot, seq)
         return bool(self._left)
+
+    def _note_removed(self, context: Context, key: Key, slot: int, seq: int) -> None:
+        removed = removed_through(context, key, slot)
+        if removed > seq:
+            self.removed.setdefault(key, {})[slot] = removed
 
     def _acknowledge(self, context: Context, stream: Stream, group: Group, key: Key, slot: int, seq: int) -> bool:
         """Acknowledge at most `STEP_ENTRIES` entries of one origin; False when none remains."""

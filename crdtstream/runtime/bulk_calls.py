@@ -277,7 +277,7 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
                     going_on = advance.step(region)
                 await self._port.pause()
             await self._port.await_settled()
-            return bulk.Advanced(entries=advance.entries)
+            return bulk.Advanced(entries=advance.entries, removed=position_messages(advance.removed))
 
     def _require(self, caller: Caller, request: list[bytes], names: Iterable[bytes]) -> None:
         with self._port.slice() as region:
@@ -384,6 +384,15 @@ def frontier_message(frontier: Frontier) -> bulk.GroupFrontier:
 def positions_of(request: bulk.AdvanceRequest) -> dict[Key, dict[int, int]]:
     database = require_database(request.database)
     return {(database, one.stream): seqs_of(one.seqs) for one in request.positions}
+
+
+def position_messages(positions: dict[Key, dict[int, int]]) -> list[bulk.StreamPosition]:
+    return [
+        bulk.StreamPosition(
+            stream=key[1], seqs=[bulk.VectorRow(origin=slot, seq=seq) for slot, seq in sorted(seqs.items())]
+        )
+        for key, seqs in sorted(positions.items())
+    ]
 
 
 def entries_message(number: int, portion: Portion) -> bulk.Entries:

@@ -20,6 +20,7 @@ from pyarrow import fs
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from crdtstream.spark.client import client_of
+from crdtstream.spark.losses import report
 from crdtstream.spark.offsets import Positions, from_json
 from crdtstream.spark.options import Options
 from crdtstream.spark.regions import BulkError
@@ -32,10 +33,16 @@ class NoCommit(LookupError):
 
 
 def advance(options: Mapping[str, str], positions: Positions) -> int:
-    """Advance the group, and create it if it does not exist; return how many entries were newly acknowledged."""
+    """Advance the group, and create it if it does not exist; return how many entries were newly acknowledged.
+
+    Raises DataLoss, with the group advanced, if entries after the positions were trimmed or deleted with their stream;
+    without `failOnDataLoss` it logs them.
+    """
     parsed = Options(options)
     parsed.need("endpoints")
-    return client_of(parsed).advance(parsed.need("ackGroup"), positions)
+    done = client_of(parsed).advance(parsed.need("ackGroup"), positions)
+    report(done.losses, parsed["failOnDataLoss"], had="acknowledged")
+    return done.entries
 
 
 def advance_from_checkpoint(checkpoint: str, options: Mapping[str, str], source: int = 0) -> int:
@@ -88,10 +95,10 @@ class AckListener(StreamingQueryListener):
 
     def advance(self, positions: Positions) -> None:
         """Advance the group, and log a failure: an exception would silence the listener, and the next batch advances it
-        as far.
+        as far. A loss is logged too: the query fails of it by itself, and may have read the entries by now.
         """
         try:
-            advance(self.options, positions)
+            advance({**self.options, "failOnDataLoss": "false"}, positions)
         except BulkError as error:
             log.warning("the group was not advanced, the next batch will retry: %s", error)
 

@@ -69,8 +69,9 @@ def own_errors() -> tuple[type[Exception], ...]:
     from crdtstream.spark.jobs.audited_regions import AuditError
     from crdtstream.spark.jobs.dataset import ForeignQuery
     from crdtstream.spark.jobs.replay import OwnArchive
+    from crdtstream.spark.losses import DataLoss
     from crdtstream.spark.options import OptionError
-    from crdtstream.spark.reader import DataLoss, MissingStream
+    from crdtstream.spark.reader import MissingStream
     from crdtstream.spark.regions import BulkError
 
     return (AuditError, BulkError, DataLoss, ForeignQuery, MissingStream, OptionError, OwnArchive)

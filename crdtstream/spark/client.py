@@ -18,6 +18,7 @@ import grpc
 
 from crdtstream.bulk import bulk_pb2
 from crdtstream.spark.access import Access
+from crdtstream.spark.losses import Loss
 from crdtstream.spark.offsets import Position, Positions, origin_text, stream_bytes, stream_text
 from crdtstream.spark.options import Options
 from crdtstream.spark.regions import ELSEWHERE, BulkError, Region, Stranded
@@ -67,6 +68,20 @@ class Unread:
         first.CopyFrom(left[0])
         first.after = self.seq
         return [*([first] if first.after < first.through else []), *left[1:]]
+
+
+class Advanced:
+    """How many entries a group newly acknowledged, and which ones above its new position it can never have."""
+
+    def __init__(self) -> None:
+        self.entries = 0
+        self.losses: list[Loss] = []
+
+    def add(self, positions: Positions, reply: bulk_pb2.Advanced) -> None:
+        self.entries += reply.entries
+        for each in reply.removed:
+            stream = stream_text(each.stream)
+            self.losses += [Loss(stream, row.origin, positions[stream][row.origin], row.seq) for row in each.seqs]
 
 
 class Client:
@@ -303,22 +318,23 @@ class Client:
             call.cancel()
         unread.finish(count)
 
-    def advance(self, group: str, positions: Positions, consumer: str = "spark") -> int:
-        """Advance the group; return how many entries were newly acknowledged. Each part is sent to a region that has
-        applied it.
-        """
+    def advance(self, group: str, positions: Positions, consumer: str = "spark") -> Advanced:
+        """Advance the group. Each part is sent to a region that has applied it."""
         return self.repeat(partial(self._advance, group, positions, consumer))
 
-    def _advance(self, group: str, positions: Positions, consumer: str) -> int:
+    def _advance(self, group: str, positions: Positions, consumer: str) -> Advanced:
         regions = self.live()
         parts: dict[int, Positions] = {}
         for stream, position in sorted(positions.items()):
             for origin, seq in sorted(position.items()):
                 place = furthest(regions, origin, seq)
                 parts.setdefault(place, {}).setdefault(stream, {})[origin] = seq
-        return sum(self._advance_in(regions[place], group, part, consumer) for place, part in sorted(parts.items()))
+        done = Advanced()
+        for place, part in sorted(parts.items()):
+            done.add(part, self._advance_in(regions[place], group, part, consumer))
+        return done
 
-    def _advance_in(self, region: Region, group: str, positions: Positions, consumer: str) -> int:
+    def _advance_in(self, region: Region, group: str, positions: Positions, consumer: str) -> bulk_pb2.Advanced:
         request = bulk_pb2.AdvanceRequest(
             database=self.database,
             group=stream_bytes(group),
@@ -327,7 +343,7 @@ class Client:
             create=True,
         )
         try:
-            return region.stub.Advance(request, **self.call()).entries
+            return region.stub.Advance(request, **self.call())
         except grpc.RpcError as error:
             region.note_failure(error)
             raise Stranded(f"{region.label} advanced no group: {error.code().name}: {error.details()}") from None

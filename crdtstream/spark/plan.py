@@ -17,7 +17,8 @@ from typing import Final
 from crdtstream.bulk import bulk_pb2
 from crdtstream.spark.client import Client
 from crdtstream.spark.heads import Head, Heads
-from crdtstream.spark.offsets import Positions, origin_text, stream_bytes, stream_text
+from crdtstream.spark.losses import Loss
+from crdtstream.spark.offsets import Positions, stream_bytes, stream_text
 
 # A task costs Spark 28 ms, the time to read 50,000 entries; repeating a task should not cost many seconds.
 ENTRIES_MIN: Final = 50_000
@@ -32,27 +33,6 @@ class Piece:
 
     interval: bulk_pb2.Interval
     weight: int
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """Entries that were removed together before they were read: after < seq <= through. With `unsure` no region
-    remembers whether there were any.
-    """
-
-    stream: str
-    origin: int
-    after: int
-    through: int
-    unsure: bool = False
-
-    def __str__(self) -> str:
-        where = f"stream {self.stream!r}, origin {origin_text(self.origin)}, seq {self.after + 1} to {self.through}"
-        return (
-            f"{where} (perhaps: it was deleted and written again, and no region remembers more)"
-            if self.unsure
-            else where
-        )
 
 
 def intervals(start: Positions, end: Positions) -> list[bulk_pb2.Interval]:

@@ -26,6 +26,7 @@ from crdtstream.spark.client import Client, Message, client_of
 from crdtstream.spark.columns import Decoder, columns_of
 from crdtstream.spark.entries import runs
 from crdtstream.spark.heads import Heads
+from crdtstream.spark.losses import LOSSES_SHOWN, DataLoss, Loss, report
 from crdtstream.spark.offsets import (
     OffsetJson,
     Position,
@@ -40,14 +41,9 @@ from crdtstream.spark.offsets import (
 from crdtstream.spark.options import EARLIEST, LATEST, Options
 from crdtstream.spark.regions import BulkError
 
-LOSSES_SHOWN: Final = 5
 # Discovery takes at most one part in this many of the time of an idle query, however many streams there are.
 KEPT_LONGER: Final = 5
 log = logging.getLogger(__name__)
-
-
-class DataLoss(RuntimeError):
-    """Entries that a query should have read were removed before, or are in no region any more."""
 
 
 class MissingStream(RuntimeError):
@@ -90,15 +86,8 @@ class Reading:
         least, most = self.options["minPartitions"] or 0, self.options["maxPartitions"] or 0
         return [Task(each) for each in plan.tasks(self.client, wanted, heads, least, most)] if wanted else []
 
-    def report(self, losses: Sequence[plan.Loss]) -> None:
-        if not losses:
-            return
-        shown = "; ".join(map(str, losses[:LOSSES_SHOWN]))
-        more = f"; and {len(losses) - LOSSES_SHOWN} more" if len(losses) > LOSSES_SHOWN else ""
-        what = f"entries were trimmed, or deleted with their stream, before they were read: {shown}{more}"
-        if self.options["failOnDataLoss"]:
-            raise DataLoss(f"{what}. Set failOnDataLoss to false to continue without them")
-        log.warning("%s", what)
+    def report(self, losses: Sequence[Loss]) -> None:
+        report(losses, self.options["failOnDataLoss"])
 
     def check_origins(self, positions: Positions) -> None:
         """Report positions in what no region has any more: all of them have lost their disks, or are other ones."""
@@ -149,7 +138,7 @@ class Reading:
         for region, interval, entries in messages:
             if entries.removed > interval.after:
                 stream = stream_text(interval.stream)
-                self.report([plan.Loss(stream, interval.origin, interval.after, entries.removed)])
+                self.report([Loss(stream, interval.origin, interval.after, entries.removed)])
             yield region, interval, entries
 
     def resolve(self, which: str, heads: Heads, default: str, unnamed: str) -> Positions:
@@ -288,16 +277,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.reading.batches(partition)
 
     def commit(self, end: OffsetJson) -> None:
-        """Advance the group. Spark calls this one batch late, and not for the last batch; see
-        `crdtstream.spark.ack`.
+        """Advance the group. Spark calls this one batch late, and not for the last batch; see `crdtstream.spark.ack`.
+        Nothing after the batch was read so far, so what was removed there is lost.
         """
-        if self.options["ackGroup"]:
-            try:
-                self.reading.client.advance(self.options["ackGroup"], from_json(end))
-            except BulkError as error:
-                log.warning(
-                    "group %s was not advanced, the next commit will retry: %s", self.options["ackGroup"], error
-                )
+        if not self.options["ackGroup"]:
+            return
+        try:
+            done = self.reading.client.advance(self.options["ackGroup"], from_json(end))
+        except BulkError as error:
+            log.warning("group %s was not advanced, the next commit will retry: %s", self.options["ackGroup"], error)
+        else:
+            self.reading.report(done.losses)
 
     def stop(self) -> None:
         """Nothing to do: the client lives as long as its process."""

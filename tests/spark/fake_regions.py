@@ -296,14 +296,18 @@ class FakeRegion(bulk_pb2_grpc.BulkServicer):
 
     def Advance(self, request: Any, context: Any) -> bulk_pb2.Advanced:
         self.enter("Advance", context)
-        entries = 0
+        entries, removed = 0, []
         assert len({position.stream for position in request.positions}) == len(request.positions)
         for position in request.positions:
             known = self.acknowledged.setdefault((position.stream, request.group), {})
             for row in position.seqs:
                 entries += len(self.seen(position.stream, row.origin, known.get(row.origin, 0), row.seq))
                 known[row.origin] = max(row.seq, known.get(row.origin, 0))
-        return bulk_pb2.Advanced(entries=entries)
+                trimmed = self.trimmed.get((position.stream, row.origin), 0)
+                if trimmed > row.seq:
+                    lost = bulk_pb2.VectorRow(origin=row.origin, seq=trimmed)
+                    removed.append(bulk_pb2.StreamPosition(stream=position.stream, seqs=[lost]))
+        return bulk_pb2.Advanced(entries=entries, removed=removed)
 
 
 def column(numbers: list[int], kind: str = "<u8") -> bytes:

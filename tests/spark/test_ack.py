@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from crdtstream.spark.ack import AckListener, NoCommit, advance, advance_from_checkpoint, committed
+from crdtstream.spark.losses import DataLoss
 from crdtstream.spark.options import OptionError
 from tests.spark.fake_regions import Regions
 from tests.spark.support import FAST
@@ -54,6 +55,20 @@ def test_group_and_endpoints_must_be_named(regions: Regions) -> None:
         advance({"endpoints": regions.endpoints}, {})
     with pytest.raises(OptionError, match="endpoints is missing"):
         advance({"ackGroup": "g"}, {})
+
+
+def test_what_was_removed_behind_the_positions_is_an_error_or_a_warning(
+    regions: Regions, caplog: pytest.LogCaptureFixture
+) -> None:
+    last = regions[1].add("s", b"1", b"2", b"3", b"4")
+    regions[1].trim("s", ORIGIN, last - 1)
+    with pytest.raises(DataLoss, match=r"before they were acknowledged: stream 's', origin 1\.ab01, seq 3 to 3\."):
+        advance(given(regions), {"s": {ORIGIN: 2}})
+    assert regions[1].acknowledged[b"s", b"g"] == {ORIGIN: 2}
+    assert advance({**given(regions), "failOnDataLoss": "false"}, {"s": {ORIGIN: 2}}) == 0
+    AckListener(given(regions), query_name="mine").onQueryProgress(progress("mine", 2))
+    assert [each.getMessage().count("seq 3 to 3") for each in caplog.records] == [1, 1]
+    assert advance(given(regions), {"s": {ORIGIN: 3}}) == 0
 
 
 def progress(name: str, seq: int) -> SimpleNamespace:

@@ -15,9 +15,10 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from crdtstream.processes.ports import free_port
 from crdtstream.spark import writer as writer_module
+from crdtstream.spark.losses import DataLoss
 from crdtstream.spark.offsets import origin_text
 from crdtstream.spark.options import Options
-from crdtstream.spark.reader import BatchReader, DataLoss, StreamReader
+from crdtstream.spark.reader import BatchReader, StreamReader
 from crdtstream.spark.regions import BulkError
 from crdtstream.spark.writer import BatchWriter
 from tests.running_region import config_of, running

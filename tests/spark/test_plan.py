@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from crdtstream.bulk.bulk_pb2 import Interval, SplitReply
 from crdtstream.spark.client import Client
 from crdtstream.spark.heads import Head
-from crdtstream.spark.plan import CUTS_MAX, Loss, Piece, count_of, estimate, intervals, losses, packed, shares, tasks
+from crdtstream.spark.losses import Loss
+from crdtstream.spark.plan import CUTS_MAX, Piece, count_of, estimate, intervals, losses, packed, shares, tasks
 
 counts = st.lists(st.integers(0, 50), max_size=100)
 

@@ -10,9 +10,10 @@ import grpc
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
+from crdtstream.spark.losses import DataLoss
 from crdtstream.spark.offsets import origin_text
 from crdtstream.spark.options import OptionError
-from crdtstream.spark.reader import DataLoss, MissingStream
+from crdtstream.spark.reader import MissingStream
 from crdtstream.spark.regions import BulkError
 from tests.spark.fake_regions import Regions
 from tests.spark.support import batch_reader, rows_of, stream_reader, values_of

@@ -15,8 +15,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from crdtstream.bulk import bulk_pb2 as bulk
 from crdtstream.config import Limits
 from crdtstream.spark.client import Client
+from crdtstream.spark.losses import DataLoss
 from crdtstream.spark.options import Options
-from crdtstream.spark.reader import BatchReader, DataLoss, StreamReader
+from crdtstream.spark.reader import BatchReader, StreamReader
 from tests.bulk.columns import entries_of, message_of
 from tests.running_region import until
 from tests.runtime.bulk_ports import SMALL, Port, rows, serving
@@ -227,3 +228,20 @@ async def test_a_read_says_what_was_removed_while_it_ran(tmp_path: Path) -> None
         await asyncio.to_thread(read, trim)
         assert max(removed) == written.last_seq - 1
         assert entries[-1][0] == written.last_seq and len(entries) < 3_000
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["gone", "made again"])
+async def test_a_commit_to_a_group_of_a_deleted_stream(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, again: bool
+) -> None:
+    async with reading(tmp_path, ackGroup="g") as (port, query):
+        await asyncio.to_thread(query.reader.commit, query.offset)
+        last = (await port.write(message_of(rows(70)))).last_seq
+        await ask(port, "DEL", "s")
+        if again:
+            await port.write(message_of(rows(5)))
+        with pytest.raises(DataLoss, match=rf"stream 's', origin .*, seq \d+ to {last}\."):
+            await asyncio.to_thread(query.reader.commit, query.offset)
+        lenient = Query(port, streams="s", ackGroup="g", failOnDataLoss="false")
+        await asyncio.to_thread(lenient.reader.commit, query.offset)
+        assert f"to {last}" in caplog.text

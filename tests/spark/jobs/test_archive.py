@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +14,8 @@ pytest.importorskip("pyspark")
 
 from crdtstream.spark.jobs.archive import Archive, Merging, archive
 from crdtstream.spark.jobs.dataset import ForeignQuery
+from tests.bulk.columns import message_of
+from tests.runtime.bulk_ports import rows, serving
 from tests.spark.fake_regions import START_MS, Regions
 from tests.spark.jobs.streams import filled, found, held, source
 
@@ -66,3 +69,24 @@ def test_small_files_are_merged(spark: Any, regions: Regions, tmp_path: Path) ->
     assert done.batches >= 5 and done.merged_files >= 4
     assert len(list(target.glob("stream_part=*/date=*/*.parquet"))) == 2
     assert found(target) == held(regions)
+
+
+async def test_a_stream_that_was_deleted_between_two_runs(spark: Any, tmp_path: Path) -> None:
+    target = tmp_path / "archive"
+
+    async def run(**options: str) -> int:
+        given = {"endpoints": port.region.loop._addresses["bulk"], "streams": "s", **options}
+        return (await asyncio.to_thread(archive, spark, given, str(target))).rows
+
+    async with serving(tmp_path / "region") as port:
+        await port.write(message_of(rows(30)))
+        assert await run() == 30
+        await port.write(message_of(rows(70)))
+        await (await port.region.connect()).ask("DEL", "s")
+        with pytest.raises(Exception, match=r"DataLoss: .* deleted with their stream, .* stream 's'"):
+            await run()
+        await port.write(message_of(rows(5)))
+        with pytest.raises(Exception, match=r"DataLoss"):
+            await run()
+        assert await run(failOnDataLoss="false") == 5
+    assert len(found(target)) == 35
