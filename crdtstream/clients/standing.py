@@ -61,8 +61,8 @@ class Standing:
         self.volume = Volume()
 
     def refusal(self, writes: bool, denies_oom: bool, reserved: bool = False) -> str:
-        """Why a command that writes, or needs more memory, is refused now; empty if it is not. `reserved`: the reserve
-        of a full disk takes what it writes.
+        """Why a command that writes, or needs more memory, is refused now; empty if it is not. `reserved`: it frees
+        room, and takes what it writes from the reserve of a full disk (commands/reserve.py).
         """
         if self.memory_short and denies_oom:
             return OOM

@@ -24,6 +24,7 @@ from crdtstream.clients.guard import hang_up, is_http
 from crdtstream.clients.standing import Standing
 from crdtstream.clients.transaction import Transaction
 from crdtstream.commands.foreign import foreign_kind
+from crdtstream.commands.reserve import frees_room, take_reserve
 from crdtstream.commands.table import TABLE
 from crdtstream.protocols import replies
 
@@ -46,9 +47,6 @@ WHILE_SUBSCRIBED: Final = frozenset(
     )
 )
 EXEC_REFUSED = "EXECABORT Transaction discarded because of:"
-# What a request that frees room may become in the log: a multiple of its size, and what comes with it.
-GROWTH: Final = 8
-OVERHEAD_BYTES: Final = 1 << 12
 
 
 def dispatch(context: Context, client: Client, argv: list[bytes]) -> Reply:
@@ -64,6 +62,8 @@ def dispatch(context: Context, client: Client, argv: list[bytes]) -> Reply:
             admit(context, client, command, argv)
             if standing.paused and is_stopped(context, client, command, argv):
                 return None
+            if not standing.writable:
+                take_reserve(context, client, command, argv)
     except CommandError as error:
         if command is None and is_http(argv):
             return hang_up(context, client)
@@ -152,7 +152,7 @@ def admit(context: Context, client: Client, command: Command, argv: list[bytes])
     if not client.unrestricted:
         require_rights(context, client, command, argv, TOP_LEVEL if transaction is None else IN_MULTI)
     standing = context.standing
-    reserved = writes and not standing.writable and takes_reserve(standing, transaction, command, argv)
+    reserved = frees_room(transaction, command)
     refused = standing.refusal(writes, denies_oom, reserved)
     if refused:
         raise CommandError(refused)
@@ -160,17 +160,6 @@ def admit(context: Context, client: Client, command: Command, argv: list[bytes])
         raise CommandError(f"ERR Can't execute '{command.name}': {ONLY_LISTENING}")
     if standing.loading and not command.loading_allowed:
         raise CommandError(f"LOADING {standing.loading}")
-
-
-def takes_reserve(standing: Standing, transaction: Transaction | None, command: Command, argv: list[bytes]) -> bool:
-    """True if a request, or a transaction as a whole, frees room, and the reserve takes what it writes."""
-    frees, byte_count = command.frees, sum(map(len, argv))
-    if transaction is not None and command.name == EXEC:
-        frees, byte_count = transaction.frees, transaction.byte_count
-    if not frees:
-        return False
-    byte_count = OVERHEAD_BYTES + GROWTH * byte_count
-    return standing.take_members(byte_count) if "admin" in command.flags else standing.take_removal(byte_count)
 
 
 def queue_request(context: Context, transaction: Transaction, command: Command, argv: list[bytes]) -> bytes:

@@ -11,14 +11,12 @@ Reference: `db.c` of Redis.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from hashlib import blake2b
 
 from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, help_row, keys_at, keys_from
 from crdtstream.clients.context import CommandError, Context, Reply
 from crdtstream.clients.glob import Token, matches, tokens_of
-from crdtstream.clients.standing import DISK_FULL
 from crdtstream.commands.integers import integer
 from crdtstream.core.entry_id import parse_u64
 from crdtstream.core.keyspace import DATABASES
@@ -37,8 +35,6 @@ NO_FREQUENCY = (
     " Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust."
 )
 ALL = b"*"
-# What the record of a DEL has besides the name of the key.
-DELETED_BYTES = 256
 
 
 def delete(context: Context, client: Client, argv: list[bytes]) -> Reply:
@@ -179,7 +175,6 @@ def object_frequency(context: Context, client: Client, argv: list[bytes]) -> Rep
 
 def flush_database(context: Context, client: Client, argv: list[bytes]) -> Reply:
     check_flush_option(argv)
-    require_reserve(context, [client.database])
     flush(context.replica, client.database)
     context.notifications.settle(quiet=True)
     return replies.OK
@@ -187,7 +182,6 @@ def flush_database(context: Context, client: Client, argv: list[bytes]) -> Reply
 
 def flush_all(context: Context, client: Client, argv: list[bytes]) -> Reply:
     check_flush_option(argv)
-    require_reserve(context, range(DATABASES))
     for database in range(DATABASES):
         flush(context.replica, database)
     context.notifications.settle(quiet=True)
@@ -198,16 +192,6 @@ def check_flush_option(argv: list[bytes]) -> None:
     """Accept ASYNC and SYNC, which in Redis select how memory is freed; they make no difference here."""
     if len(argv) > 2 or (len(argv) == 2 and argv[1].upper() not in (b"ASYNC", b"SYNC")):
         raise CommandError(SYNTAX_ERROR)
-
-
-def require_reserve(context: Context, databases: Iterable[int]) -> None:
-    """A flush is a few bytes, and its record names every key: raise if the reserve of a full disk does not take it."""
-    standing = context.standing
-    if standing.writable:
-        return
-    names = [name for database in databases for name in context.replica.keyspace.known_keys(database)]
-    if not standing.take_removal(sum(map(len, names)) + DELETED_BYTES * len(names)):
-        raise CommandError(f"{DISK_FULL}. A flush of {len(names)} keys needs more room than is left: use DEL first")
 
 
 def flush(replica: Replica, database: int) -> None:

@@ -223,9 +223,7 @@ def trim(context: Context, key: Key, options: TrimOptions) -> int:
     stream = context.replica.keyspace.find(key)
     if stream is None:
         return 0
-    surplus = surplus_of(stream, options)
-    if options.approximate:
-        surplus = whole_nodes(surplus, stream.length, options, context.limits.stream_node_entries_max)
+    surplus = surplus_to_remove(context, stream, options)
     if surplus <= 0:
         return 0
     if options.references == ACKED and stream.groups:
@@ -244,6 +242,14 @@ def trim_settled(context: Context, key: Key, stream: Stream, options: TrimOption
     highest = max([highest_of(stream.trees[slot], ranges[slot]) for slot in ranges])
     oldest = removed == sum([stream.trees[slot].count_in(ID_MIN, highest) for slot in stream.trees])
     return context.replica.remove_entries(key, ranges, oldest, None)
+
+
+def surplus_to_remove(context: Context, stream: Stream, options: TrimOptions) -> int:
+    """How many of the oldest entries a trim removes, or with ACKED may remove."""
+    surplus = surplus_of(stream, options)
+    if not options.approximate:
+        return surplus
+    return whole_nodes(surplus, stream.length, options, context.limits.stream_node_entries_max)
 
 
 def surplus_of(stream: Stream, options: TrimOptions) -> int:

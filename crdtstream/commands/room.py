@@ -109,18 +109,18 @@ def require_transaction_room(context: Context, client: Client, requests: list[Re
     if REPEATS * byte_count <= room.small_bytes and not any(command.name in MEASURES for command, _ in requests):
         room.ease()
         return
-    size = transaction_bytes(context, client.database, requests)
+    size = transaction_bytes(context, client.database, requests, MEASURES)
     if not room.make_room(size):
         text = excess(room, "the transaction", size, "split it")
         raise CommandError(f"EXECABORT Transaction discarded because {text}")
 
 
-def transaction_bytes(context: Context, database: int, requests: list[Request]) -> int:
+def transaction_bytes(context: Context, database: int, requests: list[Request], measures: dict[str, Measure]) -> int:
     size = 0
     for command, argv in requests:
         if command.name == "select" and argv[1].isdigit():
             database = min(int(argv[1]), DATABASES - 1)
-        measure = MEASURES.get(command.name)
+        measure = measures.get(command.name)
         if measure is not None:
             size += measure(context, database, argv)
         elif command.writes:
