@@ -21,8 +21,7 @@ from crdtstream.clients.calling import error_reply, serve
 from crdtstream.clients.client import Client, size_of
 from crdtstream.clients.context import CommandError, Context, Notices, Reply, Waiter
 from crdtstream.clients.outputs import Outputs
-from crdtstream.clients.pausing import Pause
-from crdtstream.clients.slicing import go_on
+from crdtstream.clients.slicing import go_on, is_due
 from crdtstream.commands.bursts import add_alike, add_burst, ahead_max, burst_end, burst_in
 from crdtstream.commands.dispatch import dispatch
 from crdtstream.commands.waiting import DurableWaiter
@@ -272,10 +271,15 @@ class Serving:
             self._serve(waiter)
 
     def expire_waiting(self) -> None:
-        """Answer the clients whose wait has ended, and serve again those that asked for it."""
+        """Answer the clients whose wait has ended, and serve again those that asked for it. The wait of a command that
+        a pause keeps from writing ends with the pause at the earliest.
+        """
         context = self._context
+        self._heed_pause()
         for waiter in context.parking.overdue(context.now_ms):
-            if waiter.has_ended(context.now_ms):
+            if not waiter.keys and context.standing.paused and self._is_held(waiter):
+                context.parking.postpone(waiter, context.pause.end_ms)
+            elif waiter.has_ended(context.now_ms):
                 self._finish(waiter, waiter.expired(context))
             else:
                 self._serve(waiter)
@@ -300,9 +304,7 @@ class Serving:
 
     def resume(self) -> None:
         """End the turn: run backlogs while something of the turn is left, and at least one share of each queue."""
-        pause = self._context.pause
-        if (pause.waiting or pause.held) and not self._context.standing.paused:
-            self._end_pause(pause)
+        self._heed_pause()
         for queue in (self._arrived, self._continuing):
             given = 0
             while queue and (self._open_share(queue[0]) or not given):
@@ -318,12 +320,20 @@ class Serving:
             self._wake_durable()
         self._turn.begin_turn()
 
-    def _end_pause(self, pause: Pause) -> None:
-        """Let the clients go on whose requests were stopped, and those that were not served meanwhile look again."""
+    def _heed_pause(self) -> None:
+        """At the end of a pause, let the clients go on whose requests were stopped, and those that were not served
+        meanwhile look again.
+        """
+        context, pause = self._context, self._context.pause
+        if context.standing.paused or not (pause.waiting or pause.held):
+            return
         self._arrived.extend(pause.take_waiting())
         if pause.held:
             pause.held = False
             self.wake_all()
+            for waiter in context.parking.all():
+                if waiter.has_ended(context.now_ms):
+                    context.parking.postpone(waiter, waiter.end_ms)
 
     def _wake_durable(self) -> None:
         """Serve the clients that wait for this region's own disk."""
@@ -333,7 +343,7 @@ class Serving:
 
     def is_behind(self) -> bool:
         """True if the next turn already has work: backlogs, or a command that takes several turns."""
-        return bool(self._arrived or self._continuing or self._context.works)
+        return bool(self._arrived or self._continuing) or is_due(self._context)
 
     def behind_bytes(self) -> int:
         """The size of the backlogs that the next turn will run."""

@@ -78,6 +78,14 @@ class Waiter(Parked, ABC):
 class Work(ABC):
     """What a command does in several turns (slicing.py); no method leaves anything half done."""
 
+    def is_alone(self) -> bool:
+        """True if it holds memory until its client is answered, so that one such work is under way at a time."""
+        return False
+
+    def has_begun(self) -> bool:
+        """False until its first slice, if it is such a work."""
+        return True
+
     @abstractmethod
     def step(self, context: Context) -> bool:
         """Do the next slice, if there is one; true once all is done."""

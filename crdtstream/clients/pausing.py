@@ -4,8 +4,9 @@ A request that is stopped goes back to the front of its client's backlog, and th
 the pause its requests run as if they had just arrived, and are checked again. Clients that waited in a blocking command
 before the pause are not served by one that is stopped; at its end they look again.
 
-While it lasts, no key is deleted because it has expired, so the data change by batches of peers only. As in Redis,
-several pauses at once are one: it stops what any of them stops, and ends with the last.
+While it lasts, no key is deleted because it has expired, and the upkeep of partitioned streams rests, so the data
+change by batches of peers only. As in Redis, several pauses at once are one: it stops what any of them stops, and ends
+with the last. The wait of a command for the admission of this region's origin does not end before.
 
 Reference: `pauseActions`, `blockPostponeClient` of Redis.
 """

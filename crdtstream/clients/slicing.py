@@ -1,8 +1,9 @@
 """Commands that take several turns: each turn does one slice of one of them, so that only their own clients wait.
 
 What fits into one slice is answered at once. The rest is done at the ends of turns, one work after the other, a slice
-of each. A work that no client waits for any more is abandoned. Inside EXEC, where nothing may wait, a work is done in
-one piece.
+of each. Of those that hold memory (`Work.is_alone`) one is under way at a time, until its client is answered; the
+others begin behind it, in the order of their arrival. A work that no client waits for any more is abandoned. Inside
+EXEC, where nothing may wait, a work is done in one piece.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ class WorkWaiter(Waiter):
 
 
 def begin(context: Context, client: Client, work: Work) -> Reply:
-    """Do the first slice, and answer at once if that is all."""
-    done = work.step(context)
+    """Do the first slice, unless another work comes first, and answer at once if that is all."""
+    done = not comes_behind(context, work) and work.step(context)
     if not done:
         context.works.append(work)
         return join(context, client, work)
@@ -66,17 +67,41 @@ def join(context: Context, client: Client, work: Work) -> Reply:
     return None
 
 
+def comes_behind(context: Context, work: Work) -> bool:
+    """True if this new work has to wait for another one."""
+    return work.is_alone() and (any(one.is_alone() for one in context.works) or holder(context) is not None)
+
+
+def holder(context: Context) -> Work | None:
+    """The work that holds memory, done or not, and that a client waits for."""
+    for waiter in context.parking.keyless():
+        if isinstance(waiter, WorkWaiter) and waiter.work.is_alone() and waiter.work.has_begun():
+            return waiter.work
+    return None
+
+
+def next_work(context: Context) -> Work | None:
+    """The work whose turn it is; those that wait for another one keep their places."""
+    held = holder(context)
+    for work in context.works:
+        if held is None or work is held or not work.is_alone():
+            return work
+    return None
+
+
+def is_due(context: Context) -> bool:
+    """True if a slice can be done now."""
+    return bool(context.works) and next_work(context) is not None
+
+
 def go_on(context: Context) -> bool:
     """Do a slice of the work whose turn it is; true if that finished it, so that its clients can be served."""
     waiters = [waiter for waiter in context.parking.keyless() if isinstance(waiter, WorkWaiter)]
-    wanted = [waiter.work for waiter in waiters]
-    for work in context.works[:]:
-        if work not in wanted:
-            work.release()
-            context.works.remove(work)
-    if not context.works:
+    abandon(context, {waiter.work for waiter in waiters})
+    first = next_work(context)
+    if first is None:
         return False
-    first = context.works.pop(0)
+    context.works.remove(first)
     fault: Exception | None = None
     try:
         done = first.step(context)
@@ -91,6 +116,17 @@ def go_on(context: Context) -> bool:
     return done
 
 
+def abandon(context: Context, wanted: set[Work]) -> None:
+    """Let go of the works that no client waits for."""
+    for work in context.works:
+        if work not in wanted:
+            work.release()
+    context.works = [work for work in context.works if work in wanted]
+
+
 def is_at_work(context: Context, client: Client) -> bool:
+    """True if the client waits for a work that is not done, or that a pause keeps from its end."""
     waiter = context.parking.waiters.get(client.id)
-    return isinstance(waiter, WorkWaiter) and not waiter.done
+    if not isinstance(waiter, WorkWaiter):
+        return False
+    return not waiter.done or (client.command is not None and context.pause.stops(client.command, client))

@@ -8,7 +8,8 @@ A group begins at the payload's last delivered ID, in all regions. Consumers, pe
 local, so they are restored in this region only. DUMP writes one entry for each ID, and what this region sees of groups.
 
 DUMP writes the stream as it was in its first turn. RESTORE reads the payload into blocks, which become visible in its
-last turn, all at once; what a payload may expand to is bounded before it is made.
+last turn, all at once; what a payload may expand to is bounded before it is made. One RESTORE is under way at a time,
+so that this bound holds for all of them together.
 
 Reference: `dumpCommand` and `restoreCommand` of Redis.
 """
@@ -16,14 +17,15 @@ Reference: `dumpCommand` and `restoreCommand` of Redis.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from crdtstream.clients.admission import must_wait
 from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, keys_at
 from crdtstream.clients.context import CommandError, Context, Reply, Work
 from crdtstream.clients.notifications import GENERIC
-from crdtstream.clients.slicing import begin
+from crdtstream.clients.slicing import begin, holder
+from crdtstream.clients.standing import OOM
 from crdtstream.commands.idempotence import duration_s_of, entries_max_of, since_ms_of
 from crdtstream.commands.integers import integer
 from crdtstream.commands.renaming import require_copyable
@@ -220,13 +222,26 @@ class Restoring(Work):
         self.ttl_ms = ttl_ms
         self.options = options
         self.filled = Filled(context.limits.copy_entries_max, context.limits.entry_bytes_max)
-        self.bytes_max = expansion_max(context)
-        self.steps = reading(payload, self.filled, self.bytes_max)
+        self.payload = payload
+        self.bytes_max = 0
+        # What reads the payload, once it has begun.
+        self.steps: Generator[int, None, StreamDump] | None = None
         self.stream: StreamDump | None = None
         # Why it cannot be done.
         self.error = ""
 
+    def is_alone(self) -> bool:
+        return True
+
+    def has_begun(self) -> bool:
+        return self.steps is not None
+
     def step(self, context: Context) -> bool:
+        if self.steps is None:
+            self.bytes_max = expansion_max(context)
+            self.steps = reading(self.payload, self.filled, self.bytes_max)
+        if context.standing.memory_short:
+            self.give_up(OOM)
         spent = 0
         while self.stream is None and not self.error and spent < context.limits.dump_slice_bytes:
             try:
@@ -243,7 +258,9 @@ class Restoring(Work):
         """Free what was read: this object lives until its client is served."""
         self.error = error
         self.filled.clear()
-        self.steps.close()
+        self.stream = None
+        if self.steps is not None:
+            self.steps.close()
 
     def finish(self, context: Context, client: Client) -> bytes | None:
         """Write what was read, if it still may be written: turns have passed. With groups it waits for the admission of
@@ -275,6 +292,8 @@ class Restoring(Work):
             return
         require_restore_room(context, key, self.filled.count, self.filled.byte_count(), stream)
         write(context, key, stream, self.filled)
+        # Until the process is measured again, for those that come behind.
+        context.about.memory_bytes += self.filled.byte_count()
         if expires_ms:
             context.replica.set_expiry(key, expires_ms)
         if self.options.idle_s >= 0:
@@ -294,10 +313,15 @@ def error_of(fault: DumpFault, bytes_max: int, bound: str) -> str:
 
 
 def expansion_max(context: Context) -> int:
-    """What a payload may become: a batch that every region takes, in memory that is free."""
+    """What a payload may become: a batch that every region takes, in memory that is free. If this one is inside EXEC,
+    another one may hold some of that.
+    """
     limits, batch_bytes = context.limits, context.replica.room.limit
-    free = limits.memory_bytes_max - context.about.memory_bytes if limits.memory_bytes_max else batch_bytes
-    return max(0, min(free, batch_bytes))
+    if not limits.memory_bytes_max:
+        return batch_bytes
+    other = holder(context)
+    held = other.filled.byte_count() if isinstance(other, Restoring) else 0
+    return max(0, min(limits.memory_bytes_max - context.about.memory_bytes - held, batch_bytes))
 
 
 class Filled(Sink):

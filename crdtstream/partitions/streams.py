@@ -402,14 +402,14 @@ class PartitionedStreams:
 
     def tick(self, now_ms: int) -> None:
         """At the home: number stale messages again, remove what is older than the retention, drop unused groups. While
-        the disk is full, only remove.
+        the disk is full, only remove; while clients are paused, nothing.
         """
         self._began_ms = min(self._began_ms or now_ms, now_ms)
         self._upkept_ms = min(self._upkept_ms, now_ms)
         if self.held:
             self._release()
         standing = self._context.standing
-        if not standing.may_remove() or standing.loading:
+        if not standing.may_remove() or standing.loading or standing.paused:
             return
         if now_ms - self._upkept_ms >= UPKEEP_MS:
             self._upkept_ms = now_ms

@@ -213,6 +213,66 @@ def test_blocked_readers_time_out(region: Paused) -> None:
     assert region.pass_time(50) == {3: b"*-1\r\n"}
 
 
+class Later:
+    """The admission of this region's origin, which comes when the test says so."""
+
+    def __init__(self) -> None:
+        self.admitted = self.is_new = False
+
+    def want(self) -> None:
+        """It is wanted all the time."""
+
+    def say_admitted(self) -> None:
+        """Nobody listens."""
+
+
+def stopped_at_admission(region: Paused, line: bytes) -> Later:
+    """Let client 3 wait for the admission with a RESTORE or another command, and pause all that write."""
+    payload = region.say("DUMP s")[2].partition(b"\r\n")[2][:-2]
+    later = Later()
+    region.node.context.cluster.admission = later
+    region.node.execute(3, [payload if word == b"payload" else word for word in line.split()], region.now_ms)
+    assert region.answers() == {}
+    assert region.say("CLIENT PAUSE 100000 WRITE") == {2: OK}
+    return later
+
+
+AT_ADMISSION = [(b"RESTORE t 0 payload", "t"), (b"XGROUP CREATE t h 0 MKSTREAM", "t")]
+
+
+@pytest.mark.parametrize(("line", "key"), AT_ADMISSION)
+@pytest.mark.parametrize("early", [True, False])
+def test_what_waits_for_the_admission_waits_for_the_end_too(region: Paused, line: bytes, key: str, early: bool) -> None:
+    later = stopped_at_admission(region, line)
+    later.admitted = early
+    wait_ms = region.node.settings.limits.admission_wait_ms
+    assert wait_ms < 99_000
+    assert region.pass_time(wait_ms) == region.pass_time(1) == {}
+    assert region.node.next_deadline_ms() == START_MS + 100_000, "nothing is to be done before"
+    later.admitted = True
+    assert region.say(f"EXISTS {key}") == {2: b":0\r\n"}
+    assert region.pass_time(99_999 - wait_ms) == {3: OK}
+    assert region.say(f"EXISTS {key}") == {2: ONE}
+
+
+@pytest.mark.parametrize(("line", "key"), AT_ADMISSION)
+def test_client_unblock_writes_nothing_for_what_waits(region: Paused, line: bytes, key: str) -> None:
+    stopped_at_admission(region, line).admitted = True
+    told = region.say("CLIENT UNBLOCK 3")
+    assert told == {2: b":0\r\n"} or told[3].startswith(b"-TRYAGAIN")
+    assert region.say(f"EXISTS {key}") == {2: b":0\r\n"}
+
+
+@pytest.mark.parametrize(("line", "key"), AT_ADMISSION)
+@pytest.mark.parametrize("resumed", [True, False])
+def test_what_is_not_admitted_by_the_end_is_refused(region: Paused, line: bytes, key: str, resumed: bool) -> None:
+    stopped_at_admission(region, line)
+    region.pass_time(region.node.settings.limits.admission_wait_ms)
+    told = {**region.say("CLIENT UNPAUSE"), **region.pass_time(0)} if resumed else region.pass_time(100_000)
+    assert told[3].startswith(b"-TRYAGAIN")
+    assert region.say(f"EXISTS {key}") == {2: b":0\r\n"}
+
+
 def test_unblock_and_kill(region: Paused) -> None:
     region.say("CLIENT PAUSE 100 WRITE")
     region.say("DEL s", 3)

@@ -7,13 +7,16 @@ import gc
 
 import pytest
 
+from crdtstream.clients.client import Client
+from crdtstream.clients.context import Context, Work
+from crdtstream.clients.slicing import WorkWaiter, begin, go_on
 from crdtstream.clients.standing import DISK_FULL, OOM
-from crdtstream.commands.dumping import Filled
+from crdtstream.commands.dumping import Filled, Restoring
 from crdtstream.config import Config, Limits
 from crdtstream.core.entry_id import STRICT
 from crdtstream.node import Node
-from crdtstream.protocols.dump_writing import id_bytes, node_bytes, string
-from crdtstream.protocols.stream_dump import KIND_2, Entry
+from crdtstream.protocols.dump_writing import id_bytes, length, node_bytes, string
+from crdtstream.protocols.stream_dump import KIND_1, KIND_2, Entry
 from simulations.machine import CLIENT, Machine
 from tests.protocols.payloads import sealed
 
@@ -163,6 +166,119 @@ def test_wait_counts_what_it_wrote(node: Node) -> None:
     payload = payload_of(node)
     assert call(node, b"RESTORE", b"t", b"0", payload, client_id=OTHER) == OK
     assert node.context.clients[OTHER].written_counter == node.replica.applied.counter() >= 2 * ENTRIES
+
+
+def large(count: int, name: bytes) -> bytes:
+    """A whole payload whose entries share a name, which is written once."""
+    entries: list[Entry] = [((1, at), [name, b"v"]) for at in range(1, count + 1)]
+    parts = [bytes([KIND_1]), length(1), string(id_bytes((1, 1))), string(node_bytes(entries))]
+    return sealed(b"".join([*parts, *map(length, (count, 1, count)), length(0)]), 9)
+
+
+def held_bytes(node: Node) -> int:
+    works = [waiter.work for waiter in node.context.parking.keyless() if isinstance(waiter, WorkWaiter)]
+    return sum([work.filled.byte_count() for work in works if isinstance(work, Restoring)])
+
+
+def answers_of(node: Node, clients: list[int]) -> tuple[dict[int, bytes], int]:
+    """What these clients are answered, in that order, and the most memory that their payloads took."""
+    found: dict[int, bytes] = {}
+    peak = 0
+    for _ in range(2_000):
+        found.update(turn(node))
+        peak = max(peak, held_bytes(node))
+        if len(found) == len(clients):
+            return found, peak
+    raise AssertionError(f"only {list(found)} are answered")
+
+
+@pytest.mark.parametrize("memory_bytes_max", [20_000_000, 0])
+def test_the_bound_is_one_for_all_that_are_under_way(memory_bytes_max: int) -> None:
+    """What the first one took is not free for the others."""
+    node = region_of(memory_bytes_max=memory_bytes_max, batch_bytes_max=15_000_000, dump_slice_bytes=1 << 18)
+    node.context.about.memory_bytes = 5_000_000
+    payload = large(140, b"n" * 100_000)
+    for client_id in (THIRD, CLIENT, OTHER):
+        ask(node, b"RESTORE", b"t%d" % client_id, b"0", payload, client_id=client_id)
+    found, peak = answers_of(node, [CLIENT, OTHER, THIRD])
+    assert list(found) == [THIRD, CLIENT, OTHER] and found[THIRD] == OK
+    assert peak <= 15_000_000
+    assert [found[one][:4] for one in (CLIENT, OTHER)] == [b"-ERR" if memory_bytes_max else b"+OK\r"] * 2
+
+
+def test_one_that_waits_for_another_does_not_keep_a_dump_waiting(node: Node) -> None:
+    payload = payload_of(node)
+    for client_id in (CLIENT, OTHER):
+        ask(node, b"RESTORE", b"t%d" % client_id, b"0", payload, client_id=client_id)
+    call(node, b"XADD", b"small", b"*", b"f", b"v", client_id=THIRD)
+    assert call(node, b"DUMP", b"small", client_id=THIRD).startswith(b"$")
+    assert answers_of(node, [CLIENT, OTHER])[0] == {CLIENT: OK, OTHER: OK}
+
+
+def test_one_that_was_given_up_lets_the_next_begin(node: Node) -> None:
+    payload = payload_of(node)
+    for client_id in (CLIENT, OTHER):
+        ask(node, b"RESTORE", b"t", b"0", payload, client_id=client_id)
+    turn(node)
+    node.disconnect(CLIENT)
+    assert answer(node, OTHER) == OK
+
+
+def test_within_a_transaction_the_bound_counts_what_another_holds() -> None:
+    node = region_of(memory_bytes_max=20_000_000, dump_slice_bytes=1 << 18)
+    node.context.about.memory_bytes = 5_000_000
+    payload = large(140, b"n" * 100_000)
+    ask(node, b"RESTORE", b"t", b"0", payload)
+    while held_bytes(node) < 5_000_000:
+        turn(node)
+    call(node, b"MULTI", client_id=OTHER)
+    call(node, b"RESTORE", b"u", b"0", payload, client_id=OTHER)
+    ask(node, b"EXEC", client_id=OTHER)
+    found, peak = answers_of(node, [CLIENT, OTHER])
+    assert found[CLIENT] == OK and found[OTHER].startswith(b"*1\r\n-ERR the payload expands to more than")
+    assert peak <= 15_000_000
+
+
+def test_one_ends_when_memory_is_short_meanwhile() -> None:
+    """Not when it has read everything."""
+    node = region_of(dump_slice_bytes=1 << 18)
+    ask(node, b"RESTORE", b"t", b"0", large(140, b"n" * 100_000))
+    turn(node)
+    node.context.standing.memory_short = True
+    assert turn(node) == {CLIENT: b"-%b\r\n" % OOM.encode()}
+    assert not held_bytes(node)
+
+
+class Compared(Work):
+    """A work without end, which counts how often it is compared with another one."""
+
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Compared.compared += self is not other
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def step(self, context: Context) -> bool:
+        return False
+
+    def finish(self, context: Context, client: Client) -> bytes:
+        raise AssertionError("it has no end")
+
+    def release(self) -> None:
+        """Nothing is registered."""
+
+
+def test_a_slice_is_done_without_comparing_all_works(node: Node) -> None:
+    count = 100
+    for client_id in range(10, 10 + count):
+        node.connect(client_id, "", START_MS)
+        begin(node.context, node.context.clients[client_id], Compared())
+    Compared.compared = 0
+    go_on(node.context)
+    assert Compared.compared < 2 * count
 
 
 def bomb(count: int, name: bytes) -> bytes:

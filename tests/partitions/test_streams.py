@@ -277,6 +277,22 @@ def test_refusals() -> None:
     assert raised.value.code == UNWRITABLE
 
 
+def test_the_upkeep_rests_while_clients_are_paused() -> None:
+    """Retention, and what a Redis client has put: the home does both when the pause is over."""
+    regions = Regions(1)
+    regions.put(1, b"a")
+    node = regions.node(1)
+    regions.now_ms += 25 * HOUR_MS
+    node.context.pause.begin(regions.now_ms + HOUR_MS, PAUSED_WRITES, regions.now_ms)
+    counter = node.replica.applied.counter()
+    regions.live(5_000)
+    assert node.replica.applied.counter() == counter
+    assert regions.values(1) == [(0, b"a")]
+    node.context.pause.end()
+    regions.live(5_000)
+    assert regions.values(1) == []
+
+
 def test_a_full_disk_takes_what_removes_messages() -> None:
     regions = Regions(1)
     regions.put(1, b"a")
