@@ -243,6 +243,13 @@ def batches(*payloads: bytes, restart: int = 0) -> wire.Message:
     return wire.Message(batches=wire.Batches(restart=restart, payloads=payloads))
 
 
+def bounded(version: int, **told: int) -> wire.Message:
+    made = hello(origin=STRANGER, protocol_version=version)
+    made.hello.bounds.CopyFrom(wire.Bounds(**told))
+    return made
+
+
+TINY: list[dict[str, int]] = [{"message_bytes_max": 1}, {"batch_bytes_max": 1}]
 FAR = (1 << 63, (1 << 64) - 1)
 ABSURD_HELLOS = [
     hello(region=0),
@@ -260,12 +267,15 @@ ABSURD_HELLOS = [
     *(hello(origin=far) for far in FAR),
     hello(origin=0),
     hello(origin=2),
+    *(hello(origin=STRANGER, births=[wire.BirthRow(slot=slot, batch_bytes_max=1)]) for slot in (STRANGER, 2)),
+    *(bounded(version, **told) for version in (4, PROTOCOL_VERSION) for told in TINY),
 ]
 GREETED = hello(origin=STRANGER)
 AFTER_HELLO = [
     GREETED,
     wire.Message(met=wire.Met(births=[wire.BirthRow(slot=258, count=(1 << 32) - 1)])),
     wire.Message(met=wire.Met(births=[wire.BirthRow(slot=FAR[1], count=1)])),
+    *(wire.Message(met=wire.Met(births=[wire.BirthRow(slot=slot, batch_bytes_max=1)])) for slot in (STRANGER, 2, 258)),
     wire.Message(met=wire.Met(neighbours=[wire.NeighbourRow(slot=STRANGER, regions=[1, 2, (1 << 32) - 1])])),
     wire.Message(deferred=wire.Deferred(other=1, told_by="somebody")),
     wire.Message(deferred=wire.Deferred(other=FAR[1])),

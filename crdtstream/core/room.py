@@ -22,6 +22,9 @@ from typing import Final
 BATCH_BYTES_MAX: Final = (2 << 30) - (16 << 20)
 # A batch below this limit could not hold the acknowledgements, names and versions of an ordinary turn.
 BATCH_BYTES_MIN: Final = 64 << 10
+# A region takes at least this, whatever is said of it: entries of 1 KiB can still be written. Simulated
+# regions have little more.
+LIMIT_MIN: Final = 4 << 10
 # A batch ends early at this size, whatever the limit: a larger one is applied later and holds up others.
 CUT_BYTES_MAX: Final = 4 << 20
 NAME_SHARE: Final = 8
@@ -65,11 +68,11 @@ class Room:
 
     def fit(self, limit: int, region: int, origins: int, name: str = BATCH_LIMIT) -> None:
         """From now on batches have at most `limit` bytes, because of this region, whose limit has this name; `origins`
-        may be in a context.
+        may be in a context. A limit below `LIMIT_MIN` would end all writes, and counts as that.
         """
         self.limit, self.region, self.name = limit, region, name
         reserved = HEADER_BYTES + CONTEXT_ROW_BYTES * origins
-        most = min(limit, BATCH_BYTES_MAX)
+        most = min(max(limit, LIMIT_MIN), BATCH_BYTES_MAX)
         self.bytes_max = max(most - reserved, most // 2)
         self.cut_bytes = min(self.bytes_max // 2, CUT_BYTES_MAX)
         # What is this small always fits between two commands, together with the names of its effects.

@@ -23,7 +23,7 @@ from crdtstream.protocols import codec
 from crdtstream.protocols.codec import CodecError
 from crdtstream.replication.arrivals import Arrivals
 from crdtstream.replication.audit.audit import Audit
-from crdtstream.replication.greeting import WireError, check_hello, check_names, make_hello, refusal
+from crdtstream.replication.greeting import WireError, check_hello, make_hello, refusal
 from crdtstream.replication.heard import Heard
 from crdtstream.replication.history import History
 from crdtstream.replication.membership.birth import Birth
@@ -138,7 +138,6 @@ class Exchange:
             self.forwarding.hear_answer(link_id, answer.number, answer.payload)
 
     def _hear_birth(self, row: BirthRow) -> None:
-        check_names([row.name])
         self.birth.hear(row.slot, row.count, self._turn, row.batch_bytes_max, row.name)
         if row.founder and self._may_found(row.slot):
             self.birth.found(row.slot, self._turn)

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from crdtstream.config import NAME_CHARACTERS_MAX, Config
+from crdtstream.config import LIMITS_MIN, NAME_CHARACTERS_MAX, Config
 from crdtstream.core.causality import REGION_MAX, VersionVector, no_origins, region_of
+from crdtstream.core.room import LIMIT_MIN
 from crdtstream.protocols.codec import FORMAT_VERSION, OLDEST_SENT
 from crdtstream.replication import wire_pb2 as wire
-from crdtstream.replication.bounds import own_bounds
+from crdtstream.replication.bounds import MESSAGE_PARTS, own_bounds
 from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.progress import GrownRow
 
@@ -33,6 +34,8 @@ PARTS_SINCE = 5
 SHARD = 0
 SLOTS_MAX = 1 << 16
 COUNT_MAX = (1 << 32) - 1
+# The least that holds what the smallest message aims at; regions of the configuration's minimum take more.
+MESSAGE_BYTES_MAX_MIN = MESSAGE_PARTS * LIMITS_MIN["message_bytes"]
 
 
 class WireError(ValueError):
@@ -164,12 +167,33 @@ def check_names(names: Iterable[str]) -> None:
             raise WireError(f"a name has {len(name)} characters, more than {NAME_CHARACTERS_MAX}")
 
 
+def check_bound(name: str, value: int, least: int) -> None:
+    """A limit that a peer tells; 0 if it does not tell it. Below the minimum nothing could be sent, or written."""
+    if 0 < value < least:
+        raise WireError(f"{name} = {value} is told, less than the minimum {least}")
+
+
+def check_bounds(bounds: wire.Bounds) -> None:
+    """A small window needs no minimum: it only holds up what its own region receives, and each batch may exceed it."""
+    check_bound("message_bytes_max", bounds.message_bytes_max, MESSAGE_BYTES_MAX_MIN)
+    check_bound("batch_bytes_max", bounds.batch_bytes_max, LIMIT_MIN)
+
+
+def check_birth(row: wire.BirthRow) -> None:
+    """What a Hello or a Met tells of an origin, besides its slot."""
+    check_names([row.name])
+    check_bound("batch_bytes_max", row.batch_bytes_max, LIMIT_MIN)
+
+
 def check_hello(hello: wire.Hello) -> None:
     """Raise WireError for a Hello that is malformed or contradicts itself."""
     check_names([hello.name, hello.cluster, hello.id_mode])
     _check_region(hello.region)
     to_slots(hello.direct_slots)
     to_slots(row.slot for row in hello.births)
+    check_bounds(hello.bounds)
+    for row in hello.births:
+        check_birth(row)
     for slot in [hello.origin, *to_slots(hello.predecessors)]:
         if region_of(to_slot(slot)) != hello.region:
             raise WireError(f"region {hello.region} greets with an origin of region {region_of(slot)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from crdtstream.protocols.codec import BatchHeader
 from crdtstream.replication import wire_pb2 as wire
-from crdtstream.replication.greeting import to_regions, to_slot
+from crdtstream.replication.greeting import check_birth, to_regions, to_slot
 from crdtstream.replication.progress import GrownRow
 
 
@@ -48,6 +48,7 @@ class Heard:
     def take_met(self, met: wire.Met) -> None:
         for birth in met.births:
             to_slot(birth.slot)
+            check_birth(birth)
             self.births.append(birth)
         for row in met.neighbours:
             self.neighbours.append((to_slot(row.slot), row.count, to_regions(row.regions)))

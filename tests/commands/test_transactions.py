@@ -280,7 +280,7 @@ def test_nothing_cuts_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_peer_sees_all_or_nothing(seed: int, message_bytes: int) -> None:
     """Message by message, cut and healed in between; small messages send the batch in parts."""
     rng = Random(seed)
-    limits = Limits(message_bytes=message_bytes, message_bytes_max=max(message_bytes, 1 << 10))
+    limits = Limits(message_bytes=message_bytes, message_bytes_max=max(message_bytes, 4 << 10))
     cluster = Cluster(2, STRICT, limits=limits)
     requests = prepared(cluster)
     before = view(cluster, 2)

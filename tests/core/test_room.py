@@ -7,7 +7,7 @@ import pytest
 from crdtstream.core.effects import Batch
 from crdtstream.core.removal_parts import parts_of
 from crdtstream.core.replica import Replica
-from crdtstream.core.room import BATCH_BYTES_MAX, BATCH_BYTES_MIN, Room
+from crdtstream.core.room import BATCH_BYTES_MAX, BATCH_BYTES_MIN, LIMIT_MIN, Room
 
 SLOT = 257
 
@@ -68,6 +68,15 @@ def test_bounds_leave_room_for_the_header_and_fit_a_record(limit: int) -> None:
     room.check()
     assert room.bytes_max < min(limit, BATCH_BYTES_MAX)
     assert room.bound() == f"batch_bytes_max = {limit} of region 3"
+
+
+@pytest.mark.parametrize("limit", [0, 1, LIMIT_MIN - 1])
+def test_a_limit_that_nobody_can_have_ends_no_writes(limit: int) -> None:
+    least, room = Room(), Room()
+    least.fit(LIMIT_MIN, 3, 100)
+    room.fit(limit, 3, 100)
+    room.check()
+    assert room.bytes_max == least.bytes_max
 
 
 def test_a_removal_in_parts_is_the_removal() -> None:

@@ -29,6 +29,7 @@ from crdtstream.replication.greeting import (
     to_vector,
     vector_rows,
 )
+from crdtstream.replication.heard import Heard
 from crdtstream.replication.history import History
 from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.turn import Turn
@@ -186,3 +187,25 @@ def test_an_origin_or_a_predecessor_of_another_region_is_refused() -> None:
     greeting.predecessors.extend([257, 258])
     with pytest.raises(WireError, match="region 1 greets with an origin of region 2"):
         check_hello(greeting)
+
+
+@pytest.mark.parametrize(("field", "least"), [("message_bytes_max", 4 << 10), ("batch_bytes_max", 4 << 10)])
+def test_bounds_in_which_nothing_fits_are_refused(field: str, least: int) -> None:
+    greeting = hello(1)
+    for value in (0, least, (1 << 64) - 1):
+        setattr(greeting.bounds, field, value)
+        check_hello(greeting)
+    for value in (1, least - 1):
+        setattr(greeting.bounds, field, value)
+        with pytest.raises(WireError, match=f"{field} = {value} is told, less than the minimum {least}"):
+            check_hello(greeting)
+
+
+def test_a_birth_that_tells_of_too_small_batches_is_refused() -> None:
+    row = wire.BirthRow(slot=258, count=1, batch_bytes_max=1)
+    greeting = hello(1)
+    greeting.births.append(row)
+    with pytest.raises(WireError, match="batch_bytes_max = 1 is told, less than the minimum 4096"):
+        check_hello(greeting)
+    with pytest.raises(WireError, match="batch_bytes_max = 1 is told, less than the minimum 4096"):
+        Heard().take_met(wire.Met(births=[row]))
