@@ -230,6 +230,26 @@ def test_another_peer_goes_on_with_parts_of_another_size() -> None:
     assert west.vector.get(1) == 1 and not west.view.assemblies.rows()
 
 
+def test_parts_that_the_receiver_dropped_are_sent_from_the_start_at_once() -> None:
+    """It was sent something else between two parts, and had no room for what it kept."""
+    east, west = Region(1), Region(2)
+    link = linked(east, west)
+    east.write(20_000)
+    for at in range(3):
+        link.say(0)
+        if at == 1:
+            west.view.assemblies.clear()
+            link.sessions[1].intake.interrupt()
+        link.hear(1)
+    link.sessions[1].intake.ask_again()
+    link.pump()
+    offsets = [message.part.offset_bytes for message in link.said(0, "part")]
+    assert offsets[offsets.index(0, 1) :] == [BYTES_MAX * at for at in range(5)]
+    assert len(offsets) <= 3 + 1 + 5, "at most one part is on its way when it is asked again"
+    assert [message.links.parts_dropped for message in link.said(1, "links") if message.links.restart] == [True]
+    assert west.vector.get(1) == 1
+
+
 def test_a_restart_between_parts_sends_no_byte_again() -> None:
     """Another link of the receiver was lost, so it asks its peer for all that it lacks."""
     east, west = Region(1), Region(2)
