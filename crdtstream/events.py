@@ -127,7 +127,12 @@ LINKS = (
     Event("peer-lacks-room", WARNING, "A peer lacks room: batches for it wait.", "detail"),
     Event("peer-has-room", INFO, "The peer has room again: it takes batches.", "detail"),
     Event("state-transfer-sent", INFO, "A peer takes the whole state of this region.", "detail"),
-    Event("progress-dropped", WARNING, "A peer tells more progress of members than is kept.", "detail"),
+    Event(
+        "progress-dropped",
+        WARNING,
+        "A peer tells more progress of members than is kept; repeated once a minute.",
+        "detail",
+    ),
     Event("state-transfer-begun", INFO, "This region takes the whole state of a peer.", "detail"),
     Event("state-transfer-joined", INFO, "The state of a peer was joined.", "detail"),
     Event("state-transfer-abandoned", INFO, "The state of a peer was not joined.", "detail"),

@@ -6,6 +6,7 @@ from crdtstream.clients.cluster import Peer, TransferShown
 from crdtstream.commands.regions import LINK_OPEN, LINK_TRANSFER
 from crdtstream.core.causality import VersionVector, region_of
 from crdtstream.replication.exchange import Exchange
+from crdtstream.replication.hearing import unheard_count
 from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.membership.contacts import LINKED, Contact, Contacts
 from crdtstream.replication.membership.lookout import Lookout
@@ -80,6 +81,9 @@ class Neighbours:
     def waits(self) -> tuple[str, int, int, int]:
         lack, now_ms = self._exchange.arrivals.holding.lack, self._exchange.view.replica.keyspace.now_ms
         return (lack.lacking, lack.waited_ms(now_ms), *self._exchange.waiting())
+
+    def unheard(self) -> int:
+        return unheard_count(self._exchange.sessions())
 
     def name_of(self, region: int) -> str:
         return self._birth.name_of(region)

@@ -344,7 +344,10 @@ LIMIT_GROUPS: Groups = (
                 "batch_bytes_max",
                 "Bytes of one batch that is taken from others; no region of the cluster writes a larger one.",
             ),
-            row("progress_rows_max", "Rows of progress that a peer may tell."),
+            row(
+                "progress_rows_max",
+                "Rows of progress of members that are kept; members beyond are not heard until there is room.",
+            ),
             row("heartbeat_ms", "How often a region gives a sign of life.", AT_ONCE),
             row(
                 "peer_timeout_ms", "A peer that is silent for so long counts as lost. At least two heartbeats.", AT_ONCE

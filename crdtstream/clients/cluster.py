@@ -172,6 +172,9 @@ class Neighbours(Protocol):
         many batches wait here, for that or for others, and their bytes.
         """
 
+    def unheard(self) -> int:
+        """How many members there are whose progress is dropped, because it exceeds `progress_rows_max`."""
+
     def name_of(self, region: int) -> str:
         """The name of a region, also of one that this process never met; empty if nobody told it."""
 

@@ -235,6 +235,7 @@ def replication_fields(context: Context) -> list[Field]:
 def waiting_fields(context: Context) -> list[Field]:
     """`inbound_lacking`: what there is no room in for batches of peers, `disk` or `memory`, empty if there is room;
     `inbound_lacking_ms`: for how long; `inbox_batches`: batches that wait for that, or for other batches.
+    `progress_dropped_members`: members whose progress exceeds `progress_rows_max` and is not heard.
     """
     lacking, lacking_ms, batches, byte_count = context.cluster.neighbours.waits()
     return [
@@ -242,6 +243,7 @@ def waiting_fields(context: Context) -> list[Field]:
         ("inbound_lacking_ms", lacking_ms),
         ("inbox_batches", batches),
         ("inbox_bytes", byte_count),
+        ("progress_dropped_members", context.cluster.neighbours.unheard()),
     ]
 
 

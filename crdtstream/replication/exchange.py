@@ -25,9 +25,9 @@ from crdtstream.replication.arrivals import Arrivals
 from crdtstream.replication.audit.audit import Audit
 from crdtstream.replication.greeting import WireError, check_hello, make_hello, refusal
 from crdtstream.replication.heard import Heard
+from crdtstream.replication.hearing import hear_progress, tick_unheard
 from crdtstream.replication.history import History
 from crdtstream.replication.membership.birth import Birth
-from crdtstream.replication.progress import GrownRow
 from crdtstream.replication.screening import screen_state
 from crdtstream.replication.session import Refusal, Session
 from crdtstream.replication.transfer.fetching import Fetching
@@ -123,7 +123,9 @@ class Exchange:
                 if not self.arrivals.accept(header, payload, link_id):
                     self._refuse_own()
         if heard.rows:
-            self._hear_progress(session, heard.rows, now_ms)
+            rows_max = self._settings.limits.progress_rows_max
+            dropped = hear_progress(session, self.progress, heard.rows, rows_max, now_ms)
+            self.notices += [] if dropped is None else [dropped]
         if heard.audit is not None:
             self.audit.hear(session.peer_origin, session.peer_name, heard.audit)
         if heard.leaving:
@@ -148,18 +150,6 @@ class Exchange:
         """
         known = {*self._applied.members.slots(), *self.birth.founders}
         return all(region_of(other) != region_of(slot) for other in known) or slot in self.birth.founding.origins()
-
-    def _hear_progress(self, session: Session, rows: list[GrownRow], now_ms: int) -> None:
-        """Keep the progress of members. Of one that takes too much nothing more is heard over this link, whose rows say
-        what has grown since the last ones: less than a member has done is safe, and batches go on.
-        """
-        rows_max, unheard = self._settings.limits.progress_rows_max, session.unheard
-        for row in rows:
-            is_unheard = unheard.slots and unheard.holds(row[0])
-            if not is_unheard and not self.progress.hear_row(row, rows_max, now_ms) and unheard.add(row[0]):
-                peer = f"region {session.peer_name} ({session.peer_region})"
-                text = f"{peer} sends more progress than progress_rows_max = {rows_max} rows allow: raise the limit"
-                self.notices.append(Notice("progress-dropped", text))
 
     def _hear_deferred(self, deferred: Deferred) -> None:
         """Record that a peer defers the admission of this region's origin, or no longer does."""
@@ -389,6 +379,8 @@ class Exchange:
         self._raise_life(now_ms)
         for session in self._links.values():
             session.tick(now_ms, self._settings.limits.peer_timeout_ms)
+        rows_max = self._settings.limits.progress_rows_max
+        self.notices += tick_unheard(self._links.values(), self.progress, rows_max, now_ms)
         self.arrivals.tick(now_ms)
         self.forwarding.tick(now_ms)
         self.view.direct = self.direct_slots()

@@ -77,6 +77,9 @@ class _Member:
         return settled
 
 
+NOBODY: Final = _Member()
+
+
 class ProgressTable:
     """The members' progress, by origin."""
 
@@ -121,6 +124,10 @@ class ProgressTable:
             self.awaiting[slot] = member
         self.row_count = row_count
         return True
+
+    def new_rows(self, row: GrownRow) -> int:
+        """How many rows more it takes to keep this."""
+        return self._members.get(row[0], NOBODY).new_rows(row[1], row[2])
 
     def hear_life(self, slot: int, life: int, now_ms: int) -> None:
         """Record a sign of life; call it after `hear`."""

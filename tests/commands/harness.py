@@ -113,6 +113,9 @@ class FakeNeighbours:
     def name_of(self, region: int) -> str:
         return self.names.get(region) or next((peer.name for peer in self.shown if peer.region == region), "")
 
+    def unheard(self) -> int:
+        return 0
+
     def count_of(self, slot: int) -> int:
         return self.counts.get(slot, -1)
 
