@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from typing import Any, Protocol
@@ -42,6 +43,9 @@ ADVANCE_BYTES = 64 << 10
 LEDGER_BYTES = 4 << 10
 ADMISSION_POLL_S = 0.02
 CONSUMER = b"bulk"
+# Why rows are left out: their batch, or a later one, was published before; their IDs are not above the last one.
+PUBLISHED = "published"
+LOWER_ID = "lower-id"
 
 ServicerContext = grpc.aio.ServicerContext[Any, Any]
 
@@ -87,6 +91,8 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
         self._port = port
         self._stages = stages
         self._turns = Turns()
+        # Rows that callers asked to leave out.
+        self.skipped = Counter({PUBLISHED: 0, LOWER_ID: 0})
 
     async def Describe(self, request: bulk.DescribeRequest, context: ServicerContext) -> bulk.Description:
         async with self._port.call(context):
@@ -180,6 +186,7 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
                 self._require(caller, ADDING, message.streams)
                 rows = await self._checked(message)
                 await self._add(rows, added)
+            self.skipped[LOWER_ID] += added.skipped
             await self._port.await_settled()
             return bulk.Written(
                 added=added.added, skipped=added.skipped, origin=self._origin(), last_seq=added.last_seq
@@ -237,6 +244,9 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
                 with self._port.slice(PUBLISH_BYTES) as region:
                     going_on = publishing.step(region, self._stages)
                 await self._port.pause()
+            self.skipped[LOWER_ID] += publishing.added.skipped
+            if request.skip_published:
+                self.skipped[PUBLISHED] += publishing.skipped
             await self._port.await_settled()
             return bulk.Published(
                 repeated=publishing.repeated,

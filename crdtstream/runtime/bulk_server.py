@@ -72,13 +72,13 @@ class BulkServer:
         self.calls = 0
         self.refusals: Counter[str] = Counter()
         self._callers: dict[ServicerContext, Caller] = {}
+        self._served = BulkCalls(self, self._node.stages)
         self._server: grpc.aio.Server | None = None
 
     async def start(self) -> str:
         """Listen; return the address. Raises TransportError."""
         self._server = grpc.aio.server(options=options_of(self._config))
-        calls = BulkCalls(self, self._node.stages)
-        self._server.add_generic_rpc_handlers((handlers_of(calls, self._admitted),))
+        self._server.add_generic_rpc_handlers((handlers_of(self._served, self._admitted),))
         address = join_address(self._config.bulk_bind, self._config.bulk_port or 0)
         try:
             port = self._listen(self._server, address)
@@ -92,6 +92,11 @@ class BulkServer:
         if self._certificates is None:
             return server.add_insecure_port(address)
         return server.add_secure_port(address, self._certificates.server())
+
+    @property
+    def skipped(self) -> Counter[str]:
+        """Rows that were left out, by the reason."""
+        return self._served.skipped
 
     async def stop(self) -> None:
         """Stop: calls end at their next slice, and those that wait for their client end after `STOP_S`."""

@@ -10,9 +10,11 @@ import pytest
 
 from crdtstream.bulk import bulk_pb2 as bulk
 from crdtstream.config import Limits
+from crdtstream.runtime.metrics.of_region import bulk_families
 from tests.bulk.columns import message_of
 from tests.running_region import until
 from tests.runtime.bulk_ports import refused, rows, serving
+from tests.runtime.metrics.scraped import scraped
 
 
 async def test_staged_rows_are_seen_once_they_are_published(tmp_path: Path) -> None:
@@ -117,3 +119,21 @@ async def test_what_is_published_survives_and_stages_do_not(tmp_path: Path) -> N
         assert (await port.publish([(await port.stage(0, rows(100))).stage])).repeated
         await refused(port.publish([second.stage], 2), grpc.StatusCode.ABORTED, "restarted")
         assert len(await port.read_all(b"s")) == 100
+
+
+async def test_rows_that_are_left_out_are_counted(tmp_path: Path) -> None:
+    async with serving(tmp_path, id_mode="liberal") as port:
+        await port.publish([(await port.stage(0, rows(5))).stage])
+        await port.publish([(await port.stage(0, rows(5))).stage])
+        server = port.region.loop.bulk
+        assert server is not None
+        found = scraped([*bulk_families(port.region.loop.node, server)])
+        assert found.value("bulk_rows_skipped_total", reason="published") == 0, "the same rows are in the stream"
+        other = await port.stage(0, rows(7, 9))
+        request = bulk.PublishRequest(application="app", batch=1, stages=[other.stage], skip_published=True)
+        assert (await port.stub.Publish(request)).skipped == 7
+        named = message_of(rows(2), [b"t"], ids=[(9, 1), (9, 2)], skip_lower_ids=True)
+        assert ((await port.write(named)).skipped, (await port.write(named)).skipped) == (0, 2)
+        found = scraped([*bulk_families(port.region.loop.node, server)])
+        assert found.value("bulk_rows_skipped_total", reason="published") == 7
+        assert found.value("bulk_rows_skipped_total", reason="lower-id") == 2

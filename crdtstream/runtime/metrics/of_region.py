@@ -167,6 +167,8 @@ def bulk_families(node: Node, bulk: BulkServer | None) -> Iterator[Metric]:
     yield counter("bulk_calls_total", "Calls of the bulk port.", bulk.calls)
     rows = [((code,), count) for code, count in sorted(bulk.refusals.items())]
     yield counters("bulk_calls_failed_total", "Calls that ended with an error.", ("code",), rows)
+    rows = [((reason,), count) for reason, count in sorted(bulk.skipped.items())]
+    yield counters("bulk_rows_skipped_total", "Rows that callers asked to leave out, by the reason.", ("reason",), rows)
     yield gauge("bulk_stage_bytes", "Rows that wait to be published.", node.stages.byte_count)
 
 
