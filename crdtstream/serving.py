@@ -304,7 +304,9 @@ class Serving:
 
     def resume(self) -> None:
         """End the turn: run backlogs while something of the turn is left, and at least one share of each queue."""
-        self._heed_pause()
+        pause = self._context.pause
+        if pause.waiting or pause.held:
+            self._heed_pause()
         for queue in (self._arrived, self._continuing):
             given = 0
             while queue and (self._open_share(queue[0]) or not given):
@@ -343,7 +345,8 @@ class Serving:
 
     def is_behind(self) -> bool:
         """True if the next turn already has work: backlogs, or a command that takes several turns."""
-        return bool(self._arrived or self._continuing) or is_due(self._context)
+        context = self._context
+        return bool(self._arrived or self._continuing or (context.works and is_due(context)))
 
     def behind_bytes(self) -> int:
         """The size of the backlogs that the next turn will run."""

@@ -91,7 +91,7 @@ def next_work(context: Context) -> Work | None:
 
 def is_due(context: Context) -> bool:
     """True if a slice can be done now."""
-    return bool(context.works) and next_work(context) is not None
+    return next_work(context) is not None
 
 
 def go_on(context: Context) -> bool:
