@@ -40,7 +40,7 @@ from crdtstream.runtime.newcomers import Newcomer, Newcomers
 from crdtstream.runtime.pace import Pace
 from crdtstream.runtime.probing import objection
 from crdtstream.runtime.repeats import Repeats
-from crdtstream.runtime.stirring import addresses_of, plain
+from crdtstream.runtime.stirring import Segments, addresses_of, plain
 from crdtstream.runtime.streams import Accepted, Dialled, grpc_options
 
 LINKS_MAX = 1024
@@ -165,8 +165,9 @@ class GrpcTransport:
         heartbeat_s, now_s = self._config.limits.heartbeat_ms / 1000, asyncio.get_running_loop().time()
         if now_s - self._looked_s >= heartbeat_s:
             self._looked_s = now_s
+            segments = Segments({one for link in self._links.values() for one in link.addresses})
             for link in self._links.values():
-                link.look_for_life(QUIET_HEARTBEATS * heartbeat_s)
+                link.look_for_life(QUIET_HEARTBEATS * heartbeat_s, segments)
 
     def linked_regions(self) -> list[int]:
         return sorted({link.region for link in self._peers.values() if not link.is_closed})
@@ -373,12 +374,22 @@ class GrpcTransport:
             self._unreached_s.pop(peer, None)
             self._settings.node.peer_met(peer, region)
             link = self._open(True, peer, region)
-            link.addresses = await addresses_of(*split_address(peer))
-            await self._run(link, Dialled(call))
+            await self._run_dialled(link, Dialled(call))
             call.cancel()
             if link.reason != SUPERSEDED:
                 self._settings.node.peer_failed(peer, link.reason)
             return link
+
+    async def _run_dialled(self, link: Link, stream: Dialled) -> None:
+        """Look its name up meanwhile: the peer waits for a greeting, and a resolver may take long."""
+        finding = asyncio.create_task(self._find(link))
+        try:
+            await self._run(link, stream)
+        finally:
+            finding.cancel()
+
+    async def _find(self, link: Link) -> None:
+        link.addresses = await addresses_of(*split_address(link.address))
 
     async def _explained(self, peer: str, reason: str) -> str:
         """The reason, or what is wrong with a certificate where gRPC does not tell; asked for once in a while."""

@@ -4,6 +4,9 @@ It answers GET and HEAD, ignores bodies, closes the connection after each answer
 redirect. A request has `REQUEST_S` and `REQUEST_BYTES_MAX`, and there are at most `CONNECTIONS_MAX` at once, so that
 who reaches the port costs little.
 
+A route is a path, or a path and the name of a parameter (`/readyz?writes`), whatever value that has and whatever stands
+beside it; other parameters are ignored.
+
 A token, if there is one, is asked for on every path but the `open_paths`: `Authorization: Bearer TOKEN`.
 """
 
@@ -16,6 +19,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from http import HTTPStatus
+from urllib.parse import parse_qsl
 
 import structlog
 
@@ -155,8 +159,8 @@ class HttpServer:
         if len(words) != 3 or not words[2].startswith("HTTP/1."):
             return said(HTTPStatus.BAD_REQUEST)
         method, target, _ = words
-        path = target.partition("?")[0]
-        route = self._routes.get(target) or self._routes.get(path)
+        path, _, query = target.partition("?")
+        route = self._route(path, query)
         if route is None:
             return said(HTTPStatus.NOT_FOUND, f"there are {', '.join(self._routes)}")
         if method not in ("GET", "HEAD"):
@@ -168,6 +172,13 @@ class HttpServer:
         except Exception:
             logger.exception("http-request-failed", path=path)
             return said(HTTPStatus.INTERNAL_SERVER_ERROR)
+
+    def _route(self, path: str, query: str) -> Route | None:
+        for name, _ in parse_qsl(query, keep_blank_values=True):
+            route = self._routes.get(f"{path}?{name}")
+            if route is not None:
+                return route
+        return self._routes.get(path)
 
     async def _admits(self, path: str, head: bytes, transport: asyncio.BaseTransport) -> bool:
         guard = self._guard

@@ -26,7 +26,7 @@ from crdtstream.replication.greeting import FRAMES_SINCE, OWN_VERSIONS, agreed, 
 from crdtstream.runtime.beat import Beat
 from crdtstream.runtime.envelope import EnvelopeError, Frames, Packer, Unpacker, size_of
 from crdtstream.runtime.pace import Pace
-from crdtstream.runtime.stirring import Address, Stirring
+from crdtstream.runtime.stirring import Address, Segments, Stirring
 
 LAST_WORDS_S = 1.0
 # Enough that a write may take longer than a beat, and a large turn goes out at once.
@@ -193,13 +193,13 @@ class Link:
         """The size that messages aim at now."""
         return self._pace.message_bytes
 
-    def look_for_life(self, quiet_s: float) -> None:
+    def look_for_life(self, quiet_s: float, segments: Segments) -> None:
         """If no message has come for this long, see whether bytes come all the same."""
         if not self.opened or self.is_closed or asyncio.get_running_loop().time() - self._heard_s < quiet_s:
             self._stirring = None
         elif self._stirring is None:
-            self._stirring = Stirring(self.addresses)
-        elif self._stirring.stirs():
+            self._stirring = Stirring(self.addresses, segments)
+        elif self._stirring.stirs(segments):
             self._settings.node.link_stirs(self.id, self._settings.now_ms())
 
     async def wait_closed(self) -> None:

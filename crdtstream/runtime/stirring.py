@@ -2,8 +2,9 @@
 
 TCP passes bytes on in order: after a loss on a saturated link nothing reaches gRPC for seconds, although packets come
 all the time. The kernel counts them (`tcpi_data_segs_in` of `TCP_INFO`, on Linux). gRPC does not give its sockets away,
-so those of this process are looked through for the peer's address, only for a link of which nothing has come for a
-while. Where the system does not tell, nothing stirs. A process that hangs sends no data, so its link ends as before.
+so those of this process are looked through for the addresses of peers: once for all links of which nothing has come
+for a while, and not at all if there are none. Where the system does not tell, nothing stirs. A process that hangs sends
+no data, so its link ends as before.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import socket
 import stat
 import struct
+from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Final
@@ -30,19 +32,42 @@ class Stirring:
 
     __slots__ = ("_addresses", "_segments")
 
-    def __init__(self, addresses: Collection[Address]) -> None:
+    def __init__(self, addresses: Collection[Address], segments: Segments) -> None:
         self._addresses = addresses
-        self._segments = segments_from(addresses)
+        self._segments = segments.of(addresses)
 
-    def stirs(self) -> bool:
+    def stirs(self, segments: Segments) -> bool:
         """True if data has come since this was asked last."""
-        before, self._segments = self._segments, segments_from(self._addresses)
+        before, self._segments = self._segments, segments.of(self._addresses)
         return self._segments > before
 
 
-def segments_from(addresses: Collection[Address]) -> int:
-    """How many segments with data have come over the connections of this process with these addresses."""
-    return sum([segments_of(one) for one in connections() if peer_of(one) in addresses])
+class Segments:
+    """How many segments with data have come over the connections of this process with each of these addresses: counted
+    when it is first asked.
+    """
+
+    __slots__ = ("_addresses", "_counts")
+
+    def __init__(self, addresses: Collection[Address]) -> None:
+        self._addresses = addresses
+        self._counts: Counter[Address] | None = None
+
+    def of(self, addresses: Collection[Address]) -> int:
+        """Those of some of the addresses together."""
+        if self._counts is None:
+            self._counts = counted(self._addresses)
+        counts = self._counts
+        return sum([counts[one] for one in addresses])
+
+
+def counted(addresses: Collection[Address]) -> Counter[Address]:
+    counts: Counter[Address] = Counter()
+    for one in connections():
+        peer = peer_of(one)
+        if peer in addresses:
+            counts[peer] += segments_of(one)
+    return counts
 
 
 def connections() -> Iterator[socket.socket]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from crdtstream.processes import waiting
 from crdtstream.processes.relay import Relay
 from tests.oci.sdk import DEADLINE_S, Clients, gateways, oci, unb64
 
@@ -40,9 +40,7 @@ def split(tmp_path: Path) -> Iterator[Split]:
 
 
 def until(done: Callable[[], object]) -> None:
-    end = time.monotonic() + DEADLINE_S
-    while not done():
-        assert time.monotonic() < end, "it does not come to that"
+    waiting.until(done, "what the test waits for", DEADLINE_S)
 
 
 def values(clients: Clients, stream: str) -> list[str]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from collections.abc import Iterator
 
 import pytest
 import structlog.testing
 
 from crdtstream.processes.ports import free_port
 from crdtstream.replication import wire_pb2 as wire
-from crdtstream.runtime import grpc_transport
+from crdtstream.runtime import grpc_transport, stirring
+from crdtstream.runtime.stirring import Address
 from tests.runtime.speakers import Speaker, Transports, config, until
 
 
@@ -77,3 +80,44 @@ async def test_a_peer_that_comes_back_is_dialled_by_one_dialler(transports: Tran
     dialling.follow((address,))
     await until(lambda: east.accepted >= 2, "another dial")
     await until(lambda: dialling.linked_regions() == [1] and len(west.open) == 1, "one link")
+
+
+async def test_a_resolver_that_hangs_keeps_no_peer_waiting(
+    transports: Transports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hanging(*_: object) -> frozenset[Address]:
+        await asyncio.Event().wait()
+        return frozenset()
+
+    monkeypatch.setattr(grpc_transport, "addresses_of", hanging)
+    east, west = Speaker(1), Speaker(2)
+    listening = await transports.start(config(1), east)
+    await transports.start(config(2, listening.port), west)
+    await until(lambda: east.greetings() == 1 == west.greetings(), "the greetings")
+
+
+async def test_connections_are_looked_through_once_for_all_quiet_links(
+    transports: Transports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walks: list[bool] = []
+
+    def connections() -> Iterator[socket.socket]:
+        walks.append(True)
+        return iter(())
+
+    monkeypatch.setattr(stirring, "connections", connections)
+    east = Speaker(1)
+    listening = await transports.start(config(1), east)
+    others = [Speaker(2), Speaker(3)]
+    for other in others:
+        await transports.start(config(other.region, listening.port), other)
+    await until(lambda: len(listening.linked_regions()) == 2 == east.greetings(), "the greetings")
+    for other in others:
+        other.say(b"something")
+    await until(lambda: len(east.payloads()) == 2, "what opens the links")
+    for heard_s, expected in ((None, 0), (-1e9, 1), (-1e9, 2)):
+        for link in listening._links.values():
+            link._heard_s = link._heard_s if heard_s is None else heard_s
+        listening._looked_s = -1e9
+        listening.look_for_life()
+        assert len(walks) == expected

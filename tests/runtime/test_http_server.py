@@ -18,13 +18,17 @@ async def greet() -> Answer:
     return said(HTTPStatus.OK, "hello")
 
 
+async def shout() -> Answer:
+    return said(HTTPStatus.OK, "HELLO")
+
+
 async def fail() -> Answer:
     raise ZeroDivisionError
 
 
 @pytest.fixture
 async def server() -> AsyncIterator[HttpServer]:
-    started = HttpServer("127.0.0.1", 0, {"/hello": greet, "/fails": fail})
+    started = HttpServer("127.0.0.1", 0, {"/hello": greet, "/fails": fail, "/hello?loud": shout})
     await started.start()
     yield started
     await started.stop()
@@ -49,8 +53,14 @@ async def exchange(server: HttpServer, request: bytes) -> bytes:
     [
         (b"GET /hello HTTP/1.1\r\nHost: x\r\n\r\n", b"200 OK", b"hello\n"),
         (b"GET /hello?a=b HTTP/1.0\r\n\r\n", b"200 OK", b"hello\n"),
+        (b"GET /hello?loud HTTP/1.1\r\n\r\n", b"200 OK", b"HELLO\n"),
+        (b"GET /hello?loud=1 HTTP/1.1\r\n\r\n", b"200 OK", b"HELLO\n"),
+        (b"GET /hello?loud&x HTTP/1.1\r\n\r\n", b"200 OK", b"HELLO\n"),
+        (b"GET /hello?x=loud&l%6fud= HTTP/1.1\r\n\r\n", b"200 OK", b"HELLO\n"),
+        (b"GET /hello?louder&x=loud HTTP/1.1\r\n\r\n", b"200 OK", b"hello\n"),
+        (b"GET /fails?loud HTTP/1.1\r\n\r\n", b"500 Internal Server Error", None),
         (b"HEAD /hello HTTP/1.1\r\n\r\n", b"200 OK", b""),
-        (b"GET / HTTP/1.1\r\n\r\n", b"404 Not Found", b"there are /hello, /fails\n"),
+        (b"GET / HTTP/1.1\r\n\r\n", b"404 Not Found", b"there are /hello, /fails, /hello?loud\n"),
         (b"POST /hello HTTP/1.1\r\nContent-Length: 9\r\n\r\nbody body", b"405 Method Not Allowed", None),
         (b"PING\r\n\r\n", b"400 Bad Request", None),
         (b"GET /hello HTTP/2\r\n\r\n", b"400 Bad Request", None),

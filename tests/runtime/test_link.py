@@ -136,7 +136,10 @@ async def test_a_link_that_is_lost_in_a_write_tells_how_long_it_waited() -> None
     link = linked(speaker, failures)
     running = asyncio.create_task(link.run(stream))
     await until(lambda: speaker.pulls == 1, "the greeting")
-    await asyncio.sleep(0.02)
+    clock = asyncio.get_running_loop().time
+    began_s = link._writing_s
+    assert began_s is not None, "the greeting is not being written"
+    await until(lambda: clock() - began_s > 0.002, "a time that is more than a rounding error")
     link.close("the end")
     await running
     assert link.write_ms > 0 and link.silent_ms == 0

@@ -71,6 +71,8 @@ async def test_who_writes_is_told_why_not_to_come(tmp_path: Path) -> None:
         assert (await get(region, path))[1].startswith("the process uses more memory than memory_bytes_max")
         node.writable(False)
         assert (await get(region, path))[1].startswith("The disk is full")
+        for asked in ("/readyz?writes=1", "/readyz?writes&x", "/readyz?x=1&writes"):
+            assert (await get(region, asked))[0] == 503
         assert await get(region, "/readyz") == (200, "ready\n"), "reads go on"
         standing.departing = "the region leaves"
         assert await get(region, path) == (503, "the region leaves\n")

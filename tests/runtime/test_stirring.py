@@ -5,29 +5,34 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from collections.abc import Collection
 
 import pytest
 
-from crdtstream.runtime.stirring import DESCRIPTORS, Stirring, addresses_of, segments_from
+from crdtstream.runtime.stirring import DESCRIPTORS, Address, Segments, Stirring, addresses_of
 
 HOST = "127.0.0.1"
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts the segments of a connection")
 
 
+def segments(addresses: Collection[Address]) -> int:
+    return Segments(addresses).of(addresses)
+
+
 def test_data_stirs_and_silence_does_not() -> None:
     with socket.create_server((HOST, 0)) as listener, socket.create_connection(listener.getsockname()) as near:
         far, address = listener.accept()
         with far:
-            stirring = Stirring({address})
-            assert not stirring.stirs()
+            stirring = Stirring({address}, Segments({address}))
+            assert not stirring.stirs(Segments({address}))
             near.sendall(b"x")
             assert far.recv(1) == b"x"
-            assert stirring.stirs()
-            assert not stirring.stirs()
+            assert stirring.stirs(Segments({address}))
+            assert not stirring.stirs(Segments({address}))
             far.sendall(b"y")
             assert near.recv(1) == b"y"
-            assert not stirring.stirs(), "what this side sent is no sign of the other"
+            assert not stirring.stirs(Segments({address})), "what this side sent is no sign of the other"
 
 
 def test_other_connections_do_not_count() -> None:
@@ -36,14 +41,14 @@ def test_other_connections_do_not_count() -> None:
         with far:
             near.sendall(b"x")
             assert far.recv(1) == b"x"
-            assert segments_from({(HOST, 1), ("192.0.2.1", near.getsockname()[1])}) == 0
-            assert segments_from(frozenset()) == 0
+            assert segments({(HOST, 1), ("192.0.2.1", near.getsockname()[1])}) == 0
+            assert segments(frozenset()) == 0
 
 
 def test_every_descriptor_stays_open() -> None:
     with socket.create_server((HOST, 0)) as listener, open(os.devnull, "rb"):
         before = set(os.listdir(DESCRIPTORS))
-        segments_from({(HOST, 1)})
+        segments({(HOST, 1)})
         assert set(os.listdir(DESCRIPTORS)) == before
         socket.create_connection(listener.getsockname()).close()
 
