@@ -12,6 +12,7 @@ from crdtstream.core.digest import digest_replica
 from crdtstream.core.entry_id import LIBERAL
 from simulations.cluster import Cluster
 from tests.test_bounds import KIB, WIDE, Closed, batch_sizes, settle
+from tests.test_bounds_transactions import expanding
 
 REGIONS = 3
 LINE = [(1, 2), (2, 3)]
@@ -20,6 +21,10 @@ GROUPS = st.sampled_from([b"g", b"h", b"n" * 5_000, b"n" * 40_000])
 # What two sizes of batches lie between.
 SIZES = st.sampled_from([1, 100, 2_000, 20_000, 50_000, 70_000, 200_000])
 IDS = st.lists(st.integers(1, 3_000), min_size=1, max_size=1_500)
+
+REFERENCES = st.sampled_from([b"KEEPREF", b"DELREF", b"ACKED"])
+# Payloads that expand to so many times the name of their fields.
+EXPANDED = st.sampled_from([1, 20, 60, 185, 400])
 
 Argv = list[bytes]
 
@@ -37,20 +42,21 @@ def removed(key: bytes, numbers: list[int], strategy: bytes) -> Argv:
     return [b"XDELEX", key, strategy, b"IDS", b"%d" % len(ids), *ids]
 
 
+def trimmed(command: bytes, key: bytes, keep: int, references: bytes) -> Argv:
+    trim = [b"MAXLEN", b"=", b"%d" % keep, references]
+    return [command, key, *trim, *([b"*", b"f", b"v"] if command == b"XADD" else [])]
+
+
 ONE = st.one_of(
     st.builds(added, KEYS, SIZES),
-    st.builds(removed, KEYS, IDS, st.sampled_from([b"KEEPREF", b"DELREF", b"ACKED"])),
+    st.builds(removed, KEYS, IDS, REFERENCES),
     st.builds(lambda a, b, word: [word, a, b], KEYS, KEYS, st.sampled_from([b"RENAME", b"RENAMENX", b"COPY"])),
     st.builds(lambda key, to: [b"MOVE", key, to], KEYS, st.sampled_from([b"1", b"2"])),
     st.just([b"SWAPDB", b"0", b"1"]),
     st.just([b"FLUSHALL"]),
     st.builds(lambda keys: [b"DEL", *keys], st.lists(KEYS, min_size=1, max_size=6)),
-    st.builds(
-        lambda key, keep, how: [b"XTRIM", key, b"MAXLEN", b"%d" % keep, how],
-        KEYS,
-        st.integers(0, 500),
-        st.just(b"DELREF"),
-    ),
+    st.builds(trimmed, st.sampled_from([b"XADD", b"XTRIM"]), KEYS, st.integers(0, 500), REFERENCES),
+    st.builds(lambda key, count: [b"RESTORE", key, b"0", expanding(count), b"REPLACE"], KEYS, EXPANDED),
     st.builds(lambda key, group: [b"XGROUP", b"CREATE", key, group, b"0", b"MKSTREAM"], KEYS, GROUPS),
     st.builds(lambda key, group: [b"XREADGROUP", b"GROUP", group, b"c", b"NOACK", b"STREAMS", key, b">"], KEYS, GROUPS),
     st.builds(lambda key, ms: [b"PEXPIRE", key, ms], KEYS, st.sampled_from([b"1", b"500", b"100000"])),

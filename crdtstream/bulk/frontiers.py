@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.bulk.errors import INVALID_ARGUMENT, NOT_FOUND, BulkError, require_writable
+from crdtstream.bulk.errors import INVALID_ARGUMENT, NOT_FOUND, BulkError, refused_as, require_writable
 from crdtstream.bulk.heads import heads_of, removed_through, tree_of
-from crdtstream.clients.context import Context, shown
+from crdtstream.clients.context import CommandError, Context, shown
 from crdtstream.commands.lag import entries_read_after
+from crdtstream.commands.room import require_name
 from crdtstream.core import effects as fx
 from crdtstream.core.delivery import Delivery
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Interval, Key, Position
@@ -101,6 +102,8 @@ class Advancing:
         """Create the missing groups, from the beginning; False while this region may not create any."""
         require_writable(context)
         keys = self.missing(context)
+        if keys:
+            self._require_names(context, keys)
         admission = context.cluster.admission
         if keys and admission is not None:
             if not admission.admitted:
@@ -108,8 +111,18 @@ class Advancing:
                 return False
             admission.say_admitted()
         for key in keys:
+            # Names within their bound fit into a batch that is not large.
+            context.replica.room.ease()
             context.replica.create_group(key, self._group, Position(ID_MIN), UNKNOWN_ENTRIES_READ)
         return True
+
+    def _require_names(self, context: Context, keys: list[Key]) -> None:
+        try:
+            require_name(context, "group", self._group)
+            for key in keys:
+                require_name(context, "key", key[1])
+        except CommandError as error:
+            raise refused_as(INVALID_ARGUMENT, error) from error
 
     def step(self, context: Context) -> bool:
         """Acknowledge the next entries; False when nothing remains."""

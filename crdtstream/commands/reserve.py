@@ -21,7 +21,16 @@ from crdtstream.clients.transaction import Transaction
 from crdtstream.commands.adding import TrimOptions, parse_trim
 from crdtstream.commands.arguments import ACKED, DELREF
 from crdtstream.commands.removing import surplus_to_remove
-from crdtstream.commands.room import REPEATS, Measure, Request, argument_bytes, flushed_bytes, transaction_bytes
+from crdtstream.commands.room import (
+    REPEATS,
+    Measure,
+    Request,
+    argument_bytes,
+    flushed_bytes,
+    left_bytes,
+    transaction_bytes,
+    unreferenced_bytes,
+)
 from crdtstream.core.copy_sizes import deletion_bytes
 from crdtstream.core.references import ids_of
 from crdtstream.core.sizes import INTERVAL_BYTES, RANGE_BYTES
@@ -94,25 +103,6 @@ def deleted_bytes(context: Context, database: int, argv: list[bytes]) -> int:
 def expired_bytes(context: Context, database: int, argv: list[bytes]) -> int:
     """A time in the past deletes the key."""
     return argument_bytes(context, argv) + deleted_bytes(context, database, argv[:2])
-
-
-def unreferenced_bytes(context: Context, database: int, argv: list[bytes]) -> int:
-    """XDELEX and XACKDEL: with DELREF, each ID may become an acknowledgement of each group."""
-    size = argument_bytes(context, argv)
-    stream = context.replica.keyspace.peek((database, argv[1]))
-    if stream is None or not any(word.upper() == b"DELREF" for word in argv):
-        return size
-    return size + INTERVAL_BYTES * len(stream.groups) * len(argv)
-
-
-def left_bytes(context: Context, database: int, argv: list[bytes]) -> int:
-    """XGROUP DELCONSUMER: what was pending for the consumer is acknowledged, each entry for itself where another
-    consumer has those beside it.
-    """
-    size = argument_bytes(context, argv)
-    stream = context.replica.keyspace.peek((database, argv[2]))
-    group = None if stream is None else stream.groups.get(argv[3])
-    return size if group is None else size + INTERVAL_BYTES * group.pending.count_of(argv[4])
 
 
 def trimmed_bytes(context: Context, database: int, argv: list[bytes]) -> int:

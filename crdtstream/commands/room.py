@@ -13,10 +13,14 @@ from typing import Final
 from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command
 from crdtstream.clients.context import CommandError, Context
+from crdtstream.commands.adding import TrimOptions, parse_add, parse_trim
+from crdtstream.commands.arguments import ACKED, DELREF
+from crdtstream.commands.removing import surplus_of
 from crdtstream.core.carrying import Carried
 from crdtstream.core.copy_sizes import blocks_bytes, copy_bytes, deletion_bytes, groups_bytes
 from crdtstream.core.effects import Key
 from crdtstream.core.keyspace import DATABASES
+from crdtstream.core.removal_parts import PIECE_BYTES
 from crdtstream.core.room import Room
 from crdtstream.core.sizes import (
     EFFECT_BYTES,
@@ -103,12 +107,11 @@ def swap_bytes(context: Context, one: int, other: int) -> int:
 # Transactions
 
 
-def require_transaction_room(context: Context, client: Client, requests: list[Request], byte_count: int) -> None:
+def require_transaction_room(context: Context, client: Client, requests: list[Request]) -> None:
     """Raise if what a transaction writes does not fit into one batch, which then holds nothing else."""
+    # What was acknowledged before belongs to earlier batches.
+    context.replica.acknowledge_all()
     room = context.replica.room
-    if REPEATS * byte_count <= room.small_bytes and not any(command.name in MEASURES for command, _ in requests):
-        room.ease()
-        return
     size = transaction_bytes(context, client.database, requests, MEASURES)
     if not room.make_room(size):
         text = excess(room, "the transaction", size, "split it")
@@ -120,12 +123,32 @@ def transaction_bytes(context: Context, database: int, requests: list[Request], 
     for command, argv in requests:
         if command.name == "select" and argv[1].isdigit():
             database = min(int(argv[1]), DATABASES - 1)
-        measure = measures.get(command.name)
-        if measure is not None:
-            size += measure(context, database, argv)
-        elif command.writes:
-            size += argument_bytes(context, argv)
+        if command.writes:
+            size += command_bytes(context, database, command, argv, measures)
     return size
+
+
+def required_share(context: Context, client: Client, command: Command, argv: list[bytes]) -> int:
+    """What a command of a transaction may write at most, measured when its turn comes; raise if there is no room."""
+    room = context.replica.room
+    size = command_bytes(context, client.database, command, argv, MEASURES)
+    if not room.make_room(size):
+        raise CommandError(f"ERR {excess(room, 'the transaction with this command', room.promised + size, 'split it')}")
+    return size
+
+
+def command_bytes(
+    context: Context, database: int, command: Command, argv: list[bytes], measures: dict[str, Measure]
+) -> int:
+    try:
+        return measures.get(command.name, written_bytes)(context, database, argv)
+    except CommandError:
+        # Its arguments are wrong, so it writes nothing.
+        return 0
+
+
+def written_bytes(context: Context, database: int, argv: list[bytes]) -> int:
+    return argument_bytes(context, argv)
 
 
 def argument_bytes(context: Context, argv: list[bytes]) -> int:
@@ -136,9 +159,20 @@ def argument_bytes(context: Context, argv: list[bytes]) -> int:
 
 def added_bytes(context: Context, database: int, argv: list[bytes]) -> int:
     size = entry_bytes(argv[1], argv[2:])
-    stream = context.replica.keyspace.peek((database, argv[1]))
-    # A trim names the entries that it removes, and with DELREF the pending ones.
-    return size if stream is None else size + EFFECT_BYTES + INTERVAL_BYTES * len(stream.trees)
+    if argv[2] == b"*":
+        return size
+    options = parse_add(argv)
+    # The surplus counts the entry, too.
+    return size + trim_bytes(context, (database, argv[1]), options.trim, 1) if options.trim.given() else size
+
+
+def imported_bytes(context: Context, database: int, argv: list[bytes]) -> int:
+    return entry_bytes(argv[1], argv[2:])
+
+
+def restored_bytes(context: Context, database: int, argv: list[bytes]) -> int:
+    """Less than a payload may expand to: what it restores asks for room itself when it is read."""
+    return argument_bytes(context, argv[:3]) + len(argv[3])
 
 
 def copied_bytes(context: Context, database: int, argv: list[bytes]) -> int:
@@ -171,18 +205,53 @@ def flushed_bytes(context: Context, database: int, argv: list[bytes]) -> int:
 
 
 def trimmed_bytes(context: Context, database: int, argv: list[bytes]) -> int:
-    """A trim that looks at groups may name each entry for itself."""
-    stream = context.replica.keyspace.peek((database, argv[1]))
+    return argument_bytes(context, argv) + trim_bytes(context, (database, argv[1]), parse_trim(argv), 0)
+
+
+def trim_bytes(context: Context, key: Key, options: TrimOptions, added: int) -> int:
+    """A trim names a range of each origin; one that looks at groups may name each entry for itself, and what is pending
+    of it, in as many effects as there are parts.
+    """
+    stream = context.replica.keyspace.peek(key)
     if stream is None:
-        return 0
-    apart = any(word.upper() in (b"ACKED", b"DELREF") for word in argv[4:])
-    return argument_bytes(context, argv) + (2 * INTERVAL_BYTES * stream.length if apart else 0)
+        return EFFECT_BYTES + len(key[1])
+    apart = options.given() and options.references in (ACKED, DELREF)
+    surplus = max(0, surplus_of(stream, options) + added) if apart else 0
+    parts = 1 + len(stream.trees) + 2 * surplus // (context.replica.room.cut_bytes // PIECE_BYTES)
+    size = INTERVAL_BYTES * (2 * surplus + len(stream.trees)) + parts * (EFFECT_BYTES + len(key[1]))
+    return size + settled_bytes(stream, key[1], surplus) if options.references == DELREF else size
+
+
+def settled_bytes(stream: Stream, name: bytes, entries: int) -> int:
+    """Acknowledgements of so many entries in each group."""
+    names = sum([EFFECT_BYTES + len(name) + len(group) for group in stream.groups])
+    return names + INTERVAL_BYTES * len(stream.groups) * entries
+
+
+def unreferenced_bytes(context: Context, database: int, argv: list[bytes]) -> int:
+    """XDELEX and XACKDEL: with DELREF, each ID may become an acknowledgement of each group."""
+    size = argument_bytes(context, argv)
+    stream = context.replica.keyspace.peek((database, argv[1]))
+    if stream is None or not any(word.upper() == b"DELREF" for word in argv):
+        return size
+    return size + settled_bytes(stream, argv[1], len(argv))
+
+
+def left_bytes(context: Context, database: int, argv: list[bytes]) -> int:
+    """XGROUP DELCONSUMER: what was pending for the consumer is acknowledged, each entry for itself where another
+    consumer has those beside it.
+    """
+    size = argument_bytes(context, argv)
+    stream = context.replica.keyspace.peek((database, argv[2]))
+    group = None if stream is None else stream.groups.get(argv[3])
+    return size if group is None else size + INTERVAL_BYTES * group.pending.count_of(argv[4])
 
 
 # Commands whose size is another one than that of their arguments.
 MEASURES: Final[dict[str, Measure]] = {
     "xadd": added_bytes,
-    "crdt.import": added_bytes,
+    "crdt.import": imported_bytes,
+    "restore": restored_bytes,
     "copy": copied_bytes,
     "rename": copied_bytes,
     "renamenx": copied_bytes,
@@ -191,4 +260,7 @@ MEASURES: Final[dict[str, Measure]] = {
     "flushall": flushed_bytes,
     "flushdb": flushed_bytes,
     "xtrim": trimmed_bytes,
+    "xdelex": unreferenced_bytes,
+    "xackdel": unreferenced_bytes,
+    "xgroup|delconsumer": left_bytes,
 }

@@ -6,7 +6,8 @@ applied elsewhere, and recovered here, as a whole. Clients waiting for a key are
 result. A command that would wait replies at once as it would at its deadline.
 
 A command that cannot run is rejected when it is queued, and the transaction fails. A command that fails during EXEC
-undoes nothing, as in Redis.
+undoes nothing, as in Redis. What the transaction may write is measured before it begins, and each command again before
+it runs: one for which the others have left no room in the batch fails.
 
 A watched key is changed by every effect on it, of this region or another, except acknowledgements. So XSETID and the
 creation and destruction of a group count too, which Redis ignores. Local facts do not count, as in Redis: reads of a
@@ -27,7 +28,7 @@ from crdtstream.clients.client import Client
 from crdtstream.clients.command import Command, keys_from
 from crdtstream.clients.context import CommandError, Context, Reply
 from crdtstream.clients.transaction import Transaction
-from crdtstream.commands.room import require_transaction_room
+from crdtstream.commands.room import require_transaction_room, required_share
 from crdtstream.protocols import replies
 
 NOPERM = (
@@ -71,13 +72,13 @@ def execute(context: Context, client: Client, argv: list[bytes]) -> Reply:
         raise CommandError(EXECABORT)
     if changed:
         return replies.null_array(client.protocol)
-    require_transaction_room(context, client, transaction.requests, transaction.byte_count)
+    require_transaction_room(context, client, transaction.requests)
     room = context.replica.room
-    room.whole = True
+    room.whole, room.promised = True, room.open_bytes
     try:
         answers = [answer(context, client, command, request) for command, request in transaction.requests]
     finally:
-        room.whole = False
+        room.whole, room.promised = False, 0
     return replies.array(answers)
 
 
@@ -97,9 +98,18 @@ def answer(context: Context, client: Client, command: Command, request: list[byt
         note_denial(context, client, command, request, denial, IN_MULTI)
         return error_reply(context, CommandError(NOPERM + REASONS[denial.kind]))
     if command.name in DENIED:
-        return deny(context, command)
-    reply = call(context, client, command, request)
-    if command.writes:
+        return deny(context, command, CommandError(DENIED[command.name]))
+    if not command.writes:
+        reply = call(context, client, command, request)
+    else:
+        try:
+            size = required_share(context, client, command, request)
+        except CommandError as error:
+            return deny(context, command, error)
+        room = context.replica.room
+        before = room.open_bytes
+        reply = call(context, client, command, request)
+        room.promised += max(size, room.open_bytes - before)
         # A WAIT later in the transaction asks for it.
         client.written_counter = context.replica.written()
     if reply is None:
@@ -109,11 +119,11 @@ def answer(context: Context, client: Client, command: Command, request: list[byt
     return reply
 
 
-def deny(context: Context, command: Command) -> bytes:
+def deny(context: Context, command: Command, error: CommandError) -> bytes:
     tally = context.statistics.tally(command.name)
     tally.calls += 1
     tally.failed += 1
-    return error_reply(context, CommandError(DENIED[command.name]))
+    return error_reply(context, error)
 
 
 def watch(context: Context, client: Client, argv: list[bytes]) -> Reply:

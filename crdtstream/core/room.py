@@ -9,6 +9,7 @@ limit when it is encoded.
 A batch ends early: `ease`, which is called between commands and between the parts of a large one, ends it once it has
 `cut_bytes`. A command that is one piece asks for room before it changes anything (`make_room`), and is refused if there
 is none. While `whole` is true the batch is not ended: a transaction runs, or something else that is recovered as one.
+Then `promised` is what its commands so far may have taken at most: acknowledgements are prepared after the command.
 
 Names take part of what each effect needs, so those that are longer than `name_bytes_max` are not created.
 """
@@ -51,6 +52,7 @@ class Room:
         "name",
         "name_bytes_max",
         "open_bytes",
+        "promised",
         "region",
         "small_bytes",
         "whole",
@@ -59,6 +61,7 @@ class Room:
     def __init__(self) -> None:
         self.open_bytes = 0
         self.whole = False
+        self.promised = 0
         self.cutter: Callable[[], None] = cut_nothing
         self.limit = 0
         self.name = BATCH_LIMIT
@@ -87,7 +90,7 @@ class Room:
         """True if effects of so many bytes, which belong together, fit into the batch, which is ended for that."""
         if self.open_bytes + byte_count > self.bytes_max and not self.whole:
             self.cutter()
-        return self.open_bytes + byte_count <= self.bytes_max
+        return max(self.open_bytes, self.promised) + byte_count <= self.bytes_max
 
     def bound(self) -> str:
         """The limit for people: its name, its value and the region that has it."""
