@@ -255,6 +255,18 @@ def test_what_waits_for_the_admission_waits_for_the_end_too(region: Paused, line
     assert region.say(f"EXISTS {key}") == {2: ONE}
 
 
+def test_a_restore_behind_one_that_waits_makes_no_turns(region: Paused) -> None:
+    """What the first one has read stays in memory until it is written."""
+    later = stopped_at_admission(region, b"RESTORE t 0 payload")
+    region.say("CLIENT UNPAUSE")
+    payload = region.say("DUMP s")[2].partition(b"\r\n")[2][:-2]
+    for client, key in ((4, b"u"), (5, b"v")):
+        region.node.execute(client, [b"RESTORE", key, b"0", payload], region.now_ms)
+    assert region.answers() == {} and not region.node.is_behind()
+    later.admitted = True
+    assert region.pass_time(region.node.settings.limits.admission_wait_ms) == {3: OK, 4: OK, 5: OK}
+
+
 @pytest.mark.parametrize(("line", "key"), AT_ADMISSION)
 def test_client_unblock_writes_nothing_for_what_waits(region: Paused, line: bytes, key: str) -> None:
     stopped_at_admission(region, line).admitted = True
