@@ -5,10 +5,10 @@ a slice is written on a thread, and the next slice waits for that. So a checkpoi
 memory, and a slow disk slows only the checkpoint.
 
 A checkpoint is due when a client asks for one, when the log behind the last one is long, or when the disk lacks room
-(storage/disk_room.py). A failed checkpoint is retried after `RETRY_S`, or when a client asks; for lack of room after
-`SHORT_RETRY_S`, and twice that each time that it freed too little. While room is short, the log is also shortened
-between checkpoints, as soon as peers need no more of it. A failure of the log itself ends the region; any other failure
-has no further effect.
+(storage/disk_room.py). A failed checkpoint is retried after `RETRY_S`, or when a client asks; for lack of room one
+follows the last after `SHORT_RETRY_S`, and twice that each time that room stayed tight. While room is low, the log is
+also shortened between checkpoints, as soon as peers need no more of it. A failure of the log itself ends the region;
+any other failure has no further effect.
 
 Backups follow a checkpoint (backups.py), and no other checkpoint begins before they are done.
 
@@ -150,12 +150,13 @@ class Saver:
         self._settle()
 
     def _space_out(self) -> None:
-        """Checkpoints for lack of room that free too little follow each other at growing distances."""
-        if self._room.is_tight():
-            self._short_retry_s = time.monotonic() + self._short_wait_s
-            self._short_wait_s = min(2 * self._short_wait_s, SHORT_RETRY_S_MAX)
-        else:
+        """Checkpoints for lack of room never follow each other at once; while room is tight the distances grow."""
+        tight = self._room.is_tight()
+        if not tight:
             self._short_wait_s = SHORT_RETRY_S
+        self._short_retry_s = time.monotonic() + self._short_wait_s
+        if tight:
+            self._short_wait_s = min(2 * self._short_wait_s, SHORT_RETRY_S_MAX)
 
     async def _take(self) -> None:
         checkpointer = self._checkpointer

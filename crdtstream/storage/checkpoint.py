@@ -270,8 +270,12 @@ class Checkpointer:
         """What a checkpoint writes at most, or what is left of it: what the log gained, all state files, and the blocks
         that the last one wrote incomplete (others grow too, but those that grew lately are the best guess).
         """
+        return max(0, self.log_bytes() + self.state_bytes() - self._written_bytes)
+
+    def state_bytes(self) -> int:
+        """What the next checkpoint writes, as the last one did, however little the log has gained."""
         state = 0 if self.manifest is None else sum(size for _, size in self.manifest.state_files)
-        return max(0, self.log_bytes() + state + self._tail_bytes - self._written_bytes)
+        return state + self._tail_bytes
 
     def is_owed(self) -> bool:
         """True if a checkpoint would save something, or rewrite a file that is little used."""

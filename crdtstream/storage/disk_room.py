@@ -2,8 +2,10 @@
 
 Writing goes on while two things remain possible: a checkpoint, which alone lets the log be shortened, and everything
 that frees room. So a new segment is begun for writing only if the reserve is whole, and the most that a checkpoint may
-write stays free (half of the reserve counts for that). When less than twice that is left, room is *short*: a checkpoint
-is due.
+write stays free (half of the reserve counts for that). When less than twice that is left, room is *tight*. Then a
+checkpoint is due as soon as the log that it covers is worth what it writes: an eighth of the state, or as much as may
+still be written before the disk is full. Otherwise a volume with less than twice the state free would be written to
+without end, for a little log each time.
 
 When there is no room for writing, the disk is *full*. Then the reserve is used, by what frees room and nothing else:
 
@@ -11,7 +13,7 @@ When there is no room for writing, the disk is *full*. Then the reserve is used,
     removals (XDEL, XTRIM, DEL, expiry ...)         a quarter, in the log
     members (evictions, admissions), the start      that quarter and the last one, in the log
 
-A checkpoint that begins while room is short covers whole segments: the log rolls over to a new one, so that the last
+A checkpoint that begins while room is tight covers whole segments: the log rolls over to a new one, so that the last
 one, too, is released. What has been freed fills the reserve first; then there is room for writing again.
 
 Invariant: while the disk is not full, the reserve is whole, or the next question for room makes it full.
@@ -29,6 +31,8 @@ from crdtstream.storage.segment import SEGMENT_BYTES_MIN
 
 # On a small volume the reserve would otherwise leave nothing to write.
 _RESERVES_A_VOLUME = 8
+# The share of the state that the log has to reach until it is worth a checkpoint for lack of room.
+_LOGS_A_STATE = 8
 
 
 class DiskRoom:
@@ -84,16 +88,22 @@ class DiskRoom:
     # Checkpoints
 
     def is_short(self) -> bool:
-        """True if a checkpoint should be taken now because of the room that is left, and would free some."""
+        """True if a checkpoint should be taken now because of the room that is left, and would free enough."""
         if self.full:
             return self._checkpointer.is_owed()
-        if self._checkpointer.log_bytes() < self._least_bytes:
+        log_bytes = self._checkpointer.log_bytes()
+        if log_bytes < self._least_bytes:
             return False
-        needed = 2 * self._checkpointer.needed_bytes() - self.reserve.held_bytes // 2
-        return self._disk.free_bytes() < needed
+        left, needed = self._left_bytes(), self._checkpointer.needed_bytes()
+        return left < needed and log_bytes >= min(left, self._checkpointer.state_bytes() // _LOGS_A_STATE)
 
     def is_tight(self) -> bool:
-        return self.full or self.is_short()
+        """True if there is hardly more room than a checkpoint needs."""
+        return self.full or self._left_bytes() < self._checkpointer.needed_bytes()
+
+    def _left_bytes(self) -> int:
+        """What is free besides the room for a checkpoint."""
+        return self._disk.free_bytes() + self.reserve.held_bytes // 2 - self._checkpointer.needed_bytes()
 
     def is_low(self) -> bool:
         """True if it pays to shorten the log as soon as possible: it takes more than is left."""

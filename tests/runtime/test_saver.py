@@ -265,6 +265,22 @@ async def test_checkpoints_that_free_too_little_follow_at_growing_distances(regi
     assert region.saver._short_wait_s == waits[0]
 
 
+async def test_checkpoints_for_lack_of_room_are_spaced_even_where_each_frees_all_it_can(
+    region: Region, volume: Volume, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saver_module, "SHORT_RETRY_S", 3_600.0)
+    region.saver._short_wait_s = 3_600.0
+    region.add(1_000)
+    volume.free_bytes = region.checkpointer.needed_bytes()
+    await region.until(lambda: region.node.context.saving.saved_ms == 1234)
+    volume.free_bytes = 1 << 30
+    region.add(1_000)
+    volume.free_bytes = region.checkpointer.needed_bytes()
+    assert region.space.is_short() and not region.saver._is_due()
+    region.saver._short_retry_s = 0.0
+    assert region.saver._is_due()
+
+
 async def test_while_space_is_low_the_log_is_shortened_without_a_checkpoint(
     region: Region, volume: Volume, monkeypatch: pytest.MonkeyPatch
 ) -> None:

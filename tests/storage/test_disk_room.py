@@ -66,6 +66,45 @@ def test_while_room_is_plenty_no_checkpoint_is_due() -> None:
     assert not machine.room.is_short() and not machine.room.is_low()
 
 
+def test_a_state_that_fits_less_than_twice_is_not_written_again_for_a_little_log() -> None:
+    machine = machine_on(None)
+    for number in range(1_500):
+        assert add(machine, [b"XADD", b"kept-%d" % number, b"*", b"f", b"v" * 40])
+    save(machine)
+    state_bytes = machine.checkpointer.state_bytes()
+    assert state_bytes > 10 * LIMITS.segment_bytes_max
+    machine.disk.capacity_bytes = machine.disk.used_bytes() + 8 * state_bytes // 5
+    assert machine.room.is_tight() and not machine.room.is_short()
+    saves = 0
+    before = machine.log.appended_bytes
+    for _ in range(1_000):
+        assert add(machine)
+        if machine.room.is_short():
+            assert machine.log.appended_bytes - before >= machine.checkpointer.state_bytes() // 8
+            save(machine)
+            before = machine.log.appended_bytes
+            saves += 1
+    assert saves > 3
+
+
+def test_a_checkpoint_is_due_before_a_tight_disk_is_full_however_large_the_state() -> None:
+    machine = machine_on(None)
+    for number in range(1_500):
+        assert add(machine, [b"XADD", b"kept-%d" % number, b"*", b"f", b"v" * 40])
+    save(machine)
+    state_bytes = machine.checkpointer.state_bytes()
+    machine.disk.capacity_bytes = machine.disk.used_bytes() + state_bytes + 2 * LIMITS.segment_bytes_max
+    logs: list[int] = []
+    before = machine.log.appended_bytes
+    for _ in range(500):
+        assert add(machine), "writing goes on"
+        if machine.room.is_short():
+            logs.append(machine.log.appended_bytes - before)
+            before = machine.log.appended_bytes
+            save(machine)
+    assert logs and max(logs) < state_bytes // 8
+
+
 def fill_up_to(machine: Machine, count: int) -> int:
     return sum(add(machine) for _ in range(count))
 
