@@ -117,6 +117,8 @@ def draw_limits(rng: Random, log_retention_bytes: int = 0) -> Limits:
         window_bytes=window_bytes,
         # No draw of its own, which would change every seed's world.
         window_messages={512: 1, 4096: 8}.get(window_bytes, 256),
+        # Below what the windows of several peers add up to, so that some of what waits is dropped.
+        inbox_bytes_max=2 * window_bytes,
         segment_bytes_max=1 << 12 if log_retention_bytes else rng.choice([1 << 12, 1 << 13, 1 << 16]),
         heartbeat_ms=rng.choice([200, 300]),
         peer_timeout_ms=1_000,
