@@ -4,7 +4,7 @@
 received, each fault. A `Story` is such a plan, or a part of it, as a text that can be run.
 
 A scenario cannot express everything. Left out are wrong clocks, the first greeting of a connection, which pages of an
-unsynced write survived, late regions, and logs shorter than members need.
+unsynced write survived, late regions, logs shorter than members need, and bounds and volumes that are small.
 """
 
 from __future__ import annotations

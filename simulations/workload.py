@@ -105,7 +105,7 @@ class Workload:
             return [argv]
         if bounds.random() < 0.5:
             return [[*argv[:-1], b"v" * bounds.choice(ADDED_BYTES)]]
-        return [[*argv[:-1], b"v" * MANY_BYTES]] * bounds.randrange(2, 8)
+        return [[*argv[:-1], b"v" * MANY_BYTES] for _ in range(bounds.randrange(2, 8))]
 
     def draw_rebirth(self) -> list[Argv]:
         """Destroy and create a group, whatever the profile."""
