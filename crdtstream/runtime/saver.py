@@ -75,6 +75,8 @@ class Saver:
         self._retry_s = 0.0
         self._short_retry_s = 0.0
         self._short_wait_s = SHORT_RETRY_S
+        # At the last checkpoint: one that was taken before the disk was full does not delay the one that ends that.
+        self._was_full = False
         self._rest_s = REST_S
         self._backups = Backups(node, log, checkpointer, self._settle_or_fail, on_thread, now_ms)
 
@@ -104,7 +106,8 @@ class Saver:
         return 0 < limit <= self._checkpointer.log_bytes() and time.monotonic() >= self._retry_s
 
     def _is_short(self) -> bool:
-        return time.monotonic() >= self._short_retry_s and self._room.is_short()
+        waited = time.monotonic() >= self._short_retry_s or (self._room.full and not self._was_full)
+        return waited and self._room.is_short()
 
     def _can_save(self) -> bool:
         # A region that does not serve yet may wait for batches which only room lets in.
@@ -152,6 +155,7 @@ class Saver:
     def _space_out(self) -> None:
         """Checkpoints for lack of room never follow each other at once; while room is tight the distances grow."""
         tight = self._room.is_tight()
+        self._was_full = self._room.full
         if not tight:
             self._short_wait_s = SHORT_RETRY_S
         self._short_retry_s = time.monotonic() + self._short_wait_s

@@ -281,6 +281,20 @@ async def test_checkpoints_for_lack_of_room_are_spaced_even_where_each_frees_all
     assert region.saver._is_due()
 
 
+async def test_a_disk_that_became_full_since_the_last_checkpoint_does_not_wait_and_then_it_does(
+    region: Region, volume: Volume
+) -> None:
+    region.saver._space_out()
+    region.saver._short_retry_s = float("inf")
+    region.add(3)
+    volume.free_bytes = 0
+    assert not region.space.has_room(1 << 20)
+    assert region.saver._is_due()
+    region.saver._space_out()
+    region.saver._short_retry_s = float("inf")
+    assert not region.saver._is_due()
+
+
 async def test_while_space_is_low_the_log_is_shortened_without_a_checkpoint(
     region: Region, volume: Volume, monkeypatch: pytest.MonkeyPatch
 ) -> None:
