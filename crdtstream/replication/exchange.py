@@ -25,7 +25,7 @@ from crdtstream.replication.arrivals import Arrivals
 from crdtstream.replication.audit.audit import Audit
 from crdtstream.replication.greeting import WireError, check_hello, make_hello, refusal
 from crdtstream.replication.heard import Heard
-from crdtstream.replication.hearing import hear_progress, tick_unheard
+from crdtstream.replication.hearing import progress_dropped, tick_unheard
 from crdtstream.replication.history import History
 from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.screening import screen_state
@@ -124,8 +124,8 @@ class Exchange:
                     self._refuse_own()
         if heard.rows:
             rows_max = self._settings.limits.progress_rows_max
-            dropped = hear_progress(session, self.progress, heard.rows, rows_max, now_ms)
-            self.notices += [] if dropped is None else [dropped]
+            if self.progress.hear_rows(heard.rows, session.unheard, rows_max, now_ms):
+                self.notices.append(progress_dropped(session, rows_max))
         if heard.audit is not None:
             self.audit.hear(session.peer_origin, session.peer_name, heard.audit)
         if heard.leaving:

@@ -11,26 +11,14 @@ from collections.abc import Iterable
 from typing import Final
 
 from crdtstream.events import Notice
-from crdtstream.replication.progress import GrownRow, ProgressTable
+from crdtstream.replication.progress import ProgressTable
 from crdtstream.replication.session import Session
 
 # How often a link is looked at whose progress was dropped, and the event repeated.
 REPEATED_MS: Final = 60_000
 
 
-def hear_progress(
-    session: Session, progress: ProgressTable, rows: list[GrownRow], rows_max: int, now_ms: int
-) -> Notice | None:
-    """Keep what a peer tells of members; returns what to report when the first one is dropped."""
-    unheard, first = session.unheard, False
-    for row in rows:
-        is_unheard = unheard.rows and unheard.holds(row[0])
-        if not is_unheard and not progress.hear_row(row, rows_max, now_ms):
-            first = unheard.add(row[0], progress.new_rows(row), now_ms) or first
-    return _dropped(session, rows_max) if first else None
-
-
-def _dropped(session: Session, rows_max: int) -> Notice:
+def progress_dropped(session: Session, rows_max: int) -> Notice:
     peer = f"region {session.peer_name} ({session.peer_region})"
     text = f"{peer} sends more progress than progress_rows_max = {rows_max} rows allow: raise the limit"
     return Notice("progress-dropped", text)
@@ -44,7 +32,7 @@ def tick_unheard(sessions: Iterable[Session], progress: ProgressTable, rows_max:
         if progress.row_count + session.unheard.row_count() <= rows_max:
             session.leave("there is room for the progress of members again, which a new link tells")
         else:
-            dropped.append(_dropped(session, rows_max))
+            dropped.append(progress_dropped(session, rows_max))
     return dropped
 
 

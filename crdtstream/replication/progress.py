@@ -80,6 +80,44 @@ class _Member:
 NOBODY: Final = _Member()
 
 
+# Beyond so many members whose progress was dropped on a link, nothing is heard over it.
+UNHEARD_MAX: Final = 1_024
+
+
+class Unheard:
+    """The members whose progress was dropped on a link, with the rows that it would have taken; all members, once they
+    are many.
+    """
+
+    __slots__ = ("_seen_ms", "rows")
+
+    def __init__(self) -> None:
+        self.rows: dict[int, int] = {}
+        self._seen_ms = 0
+
+    def holds(self, slot: int) -> bool:
+        return slot in self.rows or len(self.rows) >= UNHEARD_MAX
+
+    def add(self, slot: int, row_count: int, now_ms: int) -> bool:
+        """Hear nothing more of this member; true for the first one."""
+        self.rows[slot] = row_count
+        if len(self.rows) == 1:
+            self._seen_ms = now_ms
+        return len(self.rows) == 1
+
+    def row_count(self) -> int:
+        return sum(self.rows.values())
+
+    def is_due(self, now_ms: int, interval_ms: int) -> bool:
+        """True once in so long while a member is unheard."""
+        # The clock may have been set back.
+        self._seen_ms = min(self._seen_ms, now_ms)
+        if not self.rows or now_ms - self._seen_ms < interval_ms:
+            return False
+        self._seen_ms = now_ms
+        return True
+
+
 class ProgressTable:
     """The members' progress, by origin."""
 
@@ -95,6 +133,17 @@ class ProgressTable:
         # When this region last listened, and for how long in total it did not.
         self._listened_ms = 0
         self.stalled_ms = 0
+
+    def hear_rows(self, rows: list[GrownRow], unheard: Unheard, rows_max: int, now_ms: int) -> bool:
+        """Merge what a peer sent of members, without those of which it is not heard; True where the first of them takes
+        more than `rows_max`.
+        """
+        is_first = False
+        for row in rows:
+            is_unheard = unheard.rows and unheard.holds(row[0])
+            if not is_unheard and not self.hear_row(row, rows_max, now_ms):
+                is_first = unheard.add(row[0], self.new_rows(row), now_ms) or is_first
+        return is_first
 
     def hear_row(self, row: GrownRow, rows_max: int, now_ms: int) -> bool:
         """Merge what a peer sent of a member; False, and no change, if that takes more than `rows_max`."""

@@ -51,8 +51,8 @@ from crdtstream.replication.heard import Heard
 from crdtstream.replication.holding import LACK_CHARACTERS_MAX, NOTHING_LACKS, Lack
 from crdtstream.replication.intake import Intake
 from crdtstream.replication.membership.birth import Birth
-from crdtstream.replication.progress import ProgressRow
-from crdtstream.replication.shared import NOTHING, Shared, Unheard, rows_that_fit
+from crdtstream.replication.progress import ProgressRow, Unheard
+from crdtstream.replication.shared import NOTHING, Shared, rows_that_fit
 from crdtstream.replication.states import (
     ANSWERING,
     CLOSED,

@@ -30,41 +30,6 @@ class Shared:
 
 
 NOTHING: Final = Shared()
-UNHEARD_MAX: Final = 1_024
-
-
-class Unheard:
-    """The members whose progress was dropped on a link, with the rows that it would have taken; all members, once they
-    are many.
-    """
-
-    __slots__ = ("_seen_ms", "rows")
-
-    def __init__(self) -> None:
-        self.rows: dict[int, int] = {}
-        self._seen_ms = 0
-
-    def holds(self, slot: int) -> bool:
-        return slot in self.rows or len(self.rows) >= UNHEARD_MAX
-
-    def add(self, slot: int, row_count: int, now_ms: int) -> bool:
-        """Hear nothing more of this member; true for the first one."""
-        self.rows[slot] = row_count
-        if len(self.rows) == 1:
-            self._seen_ms = now_ms
-        return len(self.rows) == 1
-
-    def row_count(self) -> int:
-        return sum(self.rows.values())
-
-    def is_due(self, now_ms: int, interval_ms: int) -> bool:
-        """True once in so long while a member is unheard."""
-        # The clock may have been set back.
-        self._seen_ms = min(self._seen_ms, now_ms)
-        if not self.rows or now_ms - self._seen_ms < interval_ms:
-            return False
-        self._seen_ms = now_ms
-        return True
 
 
 def rows_that_fit(rows: list[ProgressRow], told_before: int, bytes_max: int) -> list[ProgressRow]:

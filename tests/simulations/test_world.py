@@ -141,7 +141,7 @@ def test_a_cluster_that_is_killed_while_it_is_new_comes_back(seed: int) -> None:
 
 def test_everything_is_drawn() -> None:
     drawn = [draw_world(seed).settings for seed in range(200)]
-    assert {fault for settings in drawn for fault in settings.faults} == set(FAULTS)
+    assert {fault for settings in drawn for fault in settings.faults} == {*FAULTS, "memory"}
     assert {settings.topology for settings in drawn} == set(TOPOLOGIES)
     assert {settings.profile for settings in drawn} == set(PROFILES)
     assert {settings.regions for settings in drawn} == set(range(2, 8))
@@ -152,7 +152,7 @@ def test_everything_is_drawn() -> None:
 def test_every_kind_of_fault_happens_and_leads_to_something() -> None:
     worlds = [checked(seed) for seed in range(100, 140)]
     traces = [line for world in worlds for line in world.trace]
-    assert {line.split()[2] for line in traces if line.split()[1] == "fault"} == set(FAULTS)
+    assert {line.split()[2] for line in traces if line.split()[1] == "fault"} == {*FAULTS, "memory"}
     text = "\n".join(traces)
     for outcome in (
         "refuses to start",
