@@ -78,6 +78,11 @@ def test_settings_are_written_and_read_again(region: Started, tmp_path: Path) ->
             "--check",
             "--data",
             str(tmp_path / "other"),
+            # Those of the file are in use.
+            "--port",
+            "0",
+            "--replication-port",
+            "0",
         ],
         cwd=ROOT,
         capture_output=True,

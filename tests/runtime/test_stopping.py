@@ -173,7 +173,7 @@ async def test_one_under_way_is_enough(tmp_path: Path, monkeypatch: pytest.Monke
     replace = RealDisk.replace
 
     def replace_later(disk: RealDisk, name: str, data: bytes) -> None:
-        assert stop_asked.wait(DEADLINE_S)
+        assert name != MANIFEST or stop_asked.wait(DEADLINE_S)
         replace(disk, name, data)
 
     monkeypatch.setattr(RealDisk, "replace", replace_later)
