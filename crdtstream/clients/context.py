@@ -75,6 +75,7 @@ class Waiter(Parked, ABC):
         return self.end_ms
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Work(ABC):
     """What a command does in several turns (slicing.py); no method leaves anything half done."""
 

@@ -26,6 +26,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from crdtstream.core.entry_id import ID_MIN, U64_MAX, EntryId
 from crdtstream.core.pending import RELEASED_MIN
 from crdtstream.protocols import listpack
@@ -139,6 +141,7 @@ class StreamDump:
         self.producers: ProducersDump | None = None
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Sink(ABC):
     """What takes the entries of a payload, in the order of their IDs."""
 

@@ -114,6 +114,7 @@ def test_a_home_that_cannot_number_again_refuses_in_the_end() -> None:
     assert caught.value.code == UNWRITABLE
 
 
+@pytest.mark.interpreted
 def test_a_home_with_much_to_number_again_does_it_in_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("crdtstream.partitions.renumbering.MESSAGES_MAX", 2)
     regions = Regions(2)
