@@ -77,11 +77,17 @@ def act_or_capture(cluster: Cluster, step: Step) -> bool:
 
 
 def act_both(cluster: Cluster, twin: Cluster, step: Step) -> None:
-    """A checkpoint syncs the log, which may admit somebody: the twin syncs as well."""
+    """A checkpoint begins a segment of the log, which decides what one read of it finds, and syncs the log at its end,
+    which may admit somebody: the twin does both as well.
+    """
+    begins = cluster.machines[step[1]].checkpointer.capture is None
     ended = act_or_capture(cluster, step)
     if step[0] != "checkpoint":
         act_or_capture(twin, step)
-    elif ended:
+        return
+    if begins:
+        twin.machines[step[1]].log.roll()
+    if ended:
         sync_both(cluster, twin, step[1])
 
 
