@@ -77,15 +77,12 @@ def act_or_capture(cluster: Cluster, step: Step) -> bool:
 
 
 def act_both(cluster: Cluster, twin: Cluster, step: Step) -> None:
-    """A checkpoint begins a segment of the log, which decides what one read of it finds, and syncs the log at its end,
-    which may admit somebody: the twin does both as well.
-    """
+    """A checkpoint begins a segment, where reads of the log end, and syncs, which may admit: so does the twin."""
     begins = cluster.machines[step[1]].checkpointer.capture is None
     ended = act_or_capture(cluster, step)
     if step[0] != "checkpoint":
         act_or_capture(twin, step)
-        return
-    if begins:
+    elif begins:
         twin.machines[step[1]].log.roll()
     if ended:
         sync_both(cluster, twin, step[1])
@@ -103,7 +100,7 @@ def cut_links(cluster: Cluster) -> None:
 
 def complete(cluster: Cluster) -> list[int]:
     """Whatever is under way; where something was."""
-    under_way = [number for number, region in cluster.machines.items() if region.checkpointer.capture is not None]
+    under_way = [number for number, one in cluster.machines.items() if one.checkpointer.capture is not None]
     for number in under_way:
         cluster.machines[number].checkpoint()
     return under_way
@@ -133,9 +130,8 @@ def test_a_start_from_a_checkpoint_is_a_start_from_the_log(history: list[Step], 
         cluster.restart(number)
         twin.restart(number)
     cluster.check()
-    after = portraits(cluster)
-    assert after == portraits(twin)
-    for one, other in zip(before, after, strict=True):
+    assert portraits(cluster) == portraits(twin)
+    for one, other in zip(before, portraits(cluster), strict=True):
         assert same(one, other)
     settle(cluster)
     assert_agreement(cluster)
