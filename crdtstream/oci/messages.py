@@ -205,7 +205,7 @@ def no_such_offset(details: CreateCursorDetails, offset: int, oldest: int, follo
 
 
 def epoch_headers(gateway: Gateway, stream_id: str) -> dict[str, str]:
-    """Names the epoch under which this region reads: whoever sees another one knows that the home has changed."""
+    """Names the epoch under which this region reads: a different epoch means that the home has changed."""
     return {EPOCH: epoch_name(gateway.engine.epoch(stream_id))}
 
 

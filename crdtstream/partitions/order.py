@@ -1,4 +1,4 @@
-"""What keeps the messages of one producer in order, whoever numbers them.
+"""What keeps the messages of one producer in order, whichever region numbers them.
 
 A producer puts through one region, and sends a message once the one before it was answered. The home may change in
 between, and what a former home numbered without knowing of that is numbered again. So, of each partition:

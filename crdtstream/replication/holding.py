@@ -144,7 +144,7 @@ class Holding:
         try:
             effects = codec.decode_effects(header, payload).effects
         except CodecError:
-            return MEMBERS  # it is as good as empty: whoever applies it refuses the peer
+            return MEMBERS  # it cannot be read, and applying it refuses the peer
         for kinds, judged in ((MemberEffect, MEMBERS), (_REMOVALS, REMOVALS), (_SMALL, SMALL)):
             if all(isinstance(effect, kinds) for effect in effects):
                 return judged
