@@ -141,7 +141,7 @@ def test_a_cluster_that_is_killed_while_it_is_new_comes_back(seed: int) -> None:
 
 def test_everything_is_drawn() -> None:
     drawn = [draw_world(seed).settings for seed in range(200)]
-    assert {fault for settings in drawn for fault in settings.faults} == {*FAULTS, "memory"}
+    assert {fault for settings in drawn for fault in settings.faults} == set(FAULTS)
     assert {settings.topology for settings in drawn} == set(TOPOLOGIES)
     assert {settings.profile for settings in drawn} == set(PROFILES)
     assert {settings.regions for settings in drawn} == set(range(2, 8))
