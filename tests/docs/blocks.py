@@ -139,4 +139,5 @@ def blocks_of(page: str, text: str) -> Iterator[Block]:
 
 
 def pages() -> list[Page]:
-    return [read_page(path) for path in sorted(PAGES.glob("*.md"))] + [read_page(ROOT / "README.md")]
+    notes = sorted((PAGES / "notes").glob("*.md"))
+    return [read_page(path) for path in [*sorted(PAGES.glob("*.md")), *notes, ROOT / "README.md"]]

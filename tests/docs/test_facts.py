@@ -36,6 +36,31 @@ def words_of(rows: list[list[str]]) -> list[str]:
     return [word for row in rows for word in re.findall(r"`([^`]+)`", row[0])]
 
 
+def test_the_figures_of_the_readme_are_those_of_the_performance_page() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## Figures\n")[2].partition("\n## ")[0]
+    told = [row[:4] for row in cells_of(lines) if len(row) == 4]
+    measured = [row[:4] for row in cells_of((PAGES / "performance.md").read_text(encoding="utf-8"))]
+    assert len(told) > 10
+    assert not [row for row in told if row not in measured]
+
+
+def cells_of(text: str) -> list[list[str]]:
+    """The rows of every table, without headings and rules."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:2] == "| "]
+    return [row for row in rows if row[0]]
+
+
+def test_performance_is_a_page_and_not_a_diary() -> None:
+    assert len((PAGES / "performance.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_every_note_is_linked_from_a_page() -> None:
+    pages = [path.read_text(encoding="utf-8") for path in PAGES.glob("*.md")]
+    notes = [path.name for path in (PAGES / "notes").glob("*.md")]
+    assert notes
+    assert not [note for note in notes if not any(f"(notes/{note}" in page for page in pages)]
+
+
 def test_checkers_of_the_simulator() -> None:
     assert sorted(words_of(rows_of("simulation.md", "## What is checked"))) == sorted(c.name for c in all_checkers())
 
