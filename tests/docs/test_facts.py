@@ -54,6 +54,13 @@ def test_performance_is_a_page_and_not_a_diary() -> None:
     assert len((PAGES / "performance.md").read_text(encoding="utf-8").splitlines()) <= 150
 
 
+def test_decisions_are_records() -> None:
+    _, *records = (PAGES / "decisions.md").read_text(encoding="utf-8").split("\n### ")
+    wanted = ["Context", "Decision", "Consequence"]
+    assert len(records) > 40
+    assert not [record for record in records if re.findall(r"\*\*(\w+)\.\*\*", record) != wanted]
+
+
 def test_every_note_is_linked_from_a_page() -> None:
     pages = [path.read_text(encoding="utf-8") for path in PAGES.glob("*.md")]
     notes = [path.name for path in (PAGES / "notes").glob("*.md")]
