@@ -17,4 +17,13 @@ noisy machine affects both. The columns of a row:
 
 Redis runs with `appendonly yes` and `appendfsync everysec` against `fsync = everysec`, without snapshots and without
 rewriting its log, which only spares it work.
+
+    rows/           what each row measures; `catalog` lists them by name
+    load/           the load on the servers, and the process that sends it
+    report/         results, the table, JSON and curves
+    bench           the servers of one row; `servers` starts them, `scale` says how much they process
+    two_passes      rows are timed, and then their instructions counted (`instructions`); or profiled (`profiler`)
+
+`restart_time`, `many_starts` and `stall` measure a region inside its own process, and `traces` counts the calls and
+files on the path of one XADD. Each is a program of its own too: `python -m benchmarks.traces`.
 """

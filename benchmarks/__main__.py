@@ -13,15 +13,16 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from benchmarks import plots
-from benchmarks.bench import COUNTED, FULL, QUICK, Bench, find_node
+from benchmarks.bench import Bench, find_node
 from benchmarks.instructions import Counter, find_counter
-from benchmarks.machine import describe
-from benchmarks.passes import Measured, measure
-from benchmarks.profiling import Profile
-from benchmarks.rows import ROWS, matching
+from benchmarks.profiler import Profile
+from benchmarks.report import plots
+from benchmarks.report.machine import describe
+from benchmarks.report.table import make_json, make_table
+from benchmarks.rows.catalog import ROWS, matching
+from benchmarks.scale import COUNTED, FULL, QUICK
 from benchmarks.servers import BenchmarkError, find_redis_server
-from benchmarks.table import make_json, make_table
+from benchmarks.two_passes import Measured, measure
 
 USAGE_ERROR = 2
 WIDTH = 200

@@ -10,15 +10,16 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from benchmarks.figures import Sample
 from benchmarks.instructions import Counter
-from benchmarks.profiling import Profile
+from benchmarks.load.wire import Connection
+from benchmarks.profiler import Profile
+from benchmarks.report.figures import Sample
+from benchmarks.scale import Scale
 from benchmarks.servers import EVERYSEC, NO_REDIS_SERVER, ROOT, BenchmarkError, Redis, Region, Server, region_in
-from benchmarks.wire import Connection
 from crdtstream.processes.clients import pairs
 from crdtstream.processes.launching import Launcher
 from crdtstream.processes.relay import Relay
@@ -34,140 +35,6 @@ from crdtstream import __version__
 from crdtstream.core import block
 print(json.dumps({"version": __version__, "python": platform.python_version(), "file": block.__file__}))
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """The amounts that rows process; the figures are rates, so a smaller scale is only noisier."""
-
-    repetitions: int
-    appends: dict[int, int]  # depth -> XADDs
-    read_entries: int
-    bulk_entries: int
-    range_pages: int
-    memory_entries: dict[str, int]  # shape -> entries
-    replicated_entries: int
-    missed_entries: int
-    lag_s: float
-    recovered_entries: int
-    stall_entries: int
-    stall_s: float
-    planned_entries: int
-    scanned_keys: int
-    ranged_entries: int
-    dead_keys: int
-    digested_entries: int
-    scan_s: float
-    started_entries: int
-    spark_rows: int
-    blocked_clients: int
-    gateway_messages: int
-    idle_s: float
-    kept_entries: int
-    small_streams: int
-    consumed_entries: int
-    tail_reads: int
-    longest_entries: int
-
-
-FULL = Scale(
-    repetitions=3,
-    appends={1: 100_000, 16: 500_000, 128: 1_000_000},
-    read_entries=480_000,
-    bulk_entries=2_000_000,
-    range_pages=60_000,
-    memory_entries={"16-byte": 1_000_000, "sensor": 500_000, "1-KiB": 100_000},
-    replicated_entries=1_000_000,
-    missed_entries=1_000_000,
-    lag_s=20.0,
-    recovered_entries=5_000_000,
-    stall_entries=2_000_000,
-    stall_s=10.0,
-    planned_entries=1_000_000,
-    scanned_keys=200_000,
-    scan_s=10.0,
-    ranged_entries=100_000,
-    dead_keys=322_000,
-    digested_entries=1_000_000,
-    started_entries=200_000,
-    spark_rows=1_000_000,
-    blocked_clients=10_000,
-    gateway_messages=50_000,
-    idle_s=5.0,
-    kept_entries=100_000,
-    small_streams=100_000,
-    consumed_entries=100_000,
-    tail_reads=20_000,
-    longest_entries=10_000_000,
-)
-QUICK = Scale(
-    repetitions=1,
-    appends={1: 20_000, 16: 100_000, 128: 200_000},
-    read_entries=96_000,
-    bulk_entries=500_000,
-    range_pages=9_600,
-    memory_entries={"16-byte": 100_000, "sensor": 50_000, "1-KiB": 10_000},
-    replicated_entries=160_000,
-    missed_entries=100_000,
-    lag_s=3.0,
-    recovered_entries=200_000,
-    stall_entries=200_000,
-    stall_s=3.0,
-    planned_entries=200_000,
-    scanned_keys=200_000,
-    scan_s=3.0,
-    ranged_entries=50_000,
-    dead_keys=100_000,
-    digested_entries=400_000,
-    started_entries=100_000,
-    spark_rows=200_000,
-    blocked_clients=10_000,
-    gateway_messages=10_000,
-    idle_s=2.0,
-    kept_entries=100_000,
-    small_streams=20_000,
-    consumed_entries=20_000,
-    tail_reads=4_000,
-    longest_entries=1_000_000,
-)
-SMALLEST = Scale(
-    repetitions=1,
-    appends={1: 500, 16: 1_000, 128: 2_000},
-    read_entries=4_800,
-    bulk_entries=20_000,
-    range_pages=480,
-    memory_entries={"16-byte": 2_000, "sensor": 2_000, "1-KiB": 2_000},
-    replicated_entries=2_000,
-    missed_entries=2_000,
-    lag_s=0.5,
-    recovered_entries=2_000,
-    stall_entries=2_000,
-    stall_s=0.5,
-    planned_entries=2_000,
-    scanned_keys=2_000,
-    scan_s=0.5,
-    ranged_entries=1_000,
-    dead_keys=2_000,
-    digested_entries=2_000,
-    started_entries=2_000,
-    spark_rows=2_000,
-    blocked_clients=100,
-    gateway_messages=500,
-    idle_s=0.2,
-    kept_entries=2_000,
-    small_streams=500,
-    consumed_entries=500,
-    tail_reads=40,
-    longest_entries=1_000,
-)
-# Under valgrind: at least ten rounds of 50 connections, so that what happens once weighs little.
-COUNTED = replace(
-    SMALLEST,
-    appends={1: 2_000, 16: 16_000, 128: 64_000},
-    read_entries=48_000,
-    range_pages=480,
-    consumed_entries=2_000,
-)
 
 
 @dataclass(frozen=True, slots=True)

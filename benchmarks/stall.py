@@ -29,8 +29,8 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.figures import percentile
-from benchmarks.restart import Region
+from benchmarks.report.figures import percentile
+from benchmarks.restart_time import Region
 from crdtstream.config import Config
 from crdtstream.processes.ports import free_port
 from crdtstream.runtime.logging import configure_logging

@@ -1,4 +1,5 @@
-"""Found by Spark, which looks for `DefaultSource` in every module whose name begins with `pyspark_`.
+"""A package of its own because of its name: Spark looks for `DefaultSource` in top-level modules that begin with
+`pyspark_`, and so finds the data source without being told.
 
 It must never raise: an error here would break every look-up of a data source, not only of this one.
 """

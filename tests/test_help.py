@@ -31,8 +31,8 @@ sys.argv[0] = "crdtstream"
 main()
 """
 MODULES = ["simulations", "fuzz", "nemesis", "nemesis.stories", "nemesis.instances", "nemesis.restarts"]
-MODULES += ["nemesis.spark_kills", "benchmarks", "benchmarks.restart", "benchmarks.restarts", "benchmarks.stall"]
-MODULES += ["benchmarks.traces"]
+MODULES += ["nemesis.spark_kills", "benchmarks", "benchmarks.restart_time", "benchmarks.many_starts"]
+MODULES += ["benchmarks.stall", "benchmarks.traces"]
 
 
 def commands_of(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

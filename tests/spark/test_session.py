@@ -38,7 +38,7 @@ def test_what_is_missing_is_said_with_what_to_install(monkeypatch: pytest.Monkey
 
 IDLE_WORKER = """
 import sys, time
-from benchmarks.generator import Generator
+from benchmarks.load.generator import Generator
 from crdtstream.spark.session import start_session
 
 spark = start_session()

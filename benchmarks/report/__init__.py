@@ -1,0 +1,1 @@
+"""What is shown of the measurements: results, the table, JSON and curves."""
