@@ -87,6 +87,14 @@ def test_unreleased_code_does_not_call_itself_a_release() -> None:
     assert not (found[1].strip() and ours == newest), "changes are unreleased: give __version__ the next one with .dev0"
 
 
+def test_a_change_is_a_line_or_two() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    unreleased = text.partition("\n## [Unreleased]\n")[2].partition("\n## [")[0]
+    changes = re.findall(r"^- .*(?:\n  .*)*", unreleased, re.MULTILINE)
+    assert not [change for change in changes if change.count("\n") > 1]
+    assert not [line for line in unreleased.splitlines() if len(line) > 120]
+
+
 def test_versions_of_formats() -> None:
     rows = rows_of("formats.md", "## Versions")
     assert all(read.split(", ")[-1] == written for _, written, read in rows), "what is written is read"
