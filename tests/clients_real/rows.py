@@ -38,7 +38,7 @@ WALRUS = Row("walrus", "walrus", "0.9.8", "RESP2", "group objects, batches of 10
 HIREDIS = Row("hiredis, in C", "", "0.14.1", "RESP2", "pipelines, batches of 10", 10)
 ROWS = [REDIS_PY, REDIS_PY_ASYNCIO, FASTSTREAM, TASKIQ, WALRUS, HIREDIS]
 
-HEAD = "| client | version | protocol | what was run | handled | again | asks in vain for |\n" + "|---" * 7 + "|\n"
+HEAD = "| client | version | protocol | what was run | handled | again | unsupported commands |\n" + "|---" * 7 + "|\n"
 
 
 def table() -> str:
