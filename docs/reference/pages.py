@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from docs.reference.command_line import command_line_page
 from docs.reference.commands import commands_page
 from docs.reference.differences import differences_page
 from docs.reference.events import events_page
@@ -15,6 +16,7 @@ from docs.reference.structure import structure_picture
 
 DOCS = Path(__file__).resolve().parent.parent
 PAGES: dict[str, Callable[[], str]] = {
+    "command-line.md": command_line_page,
     "commands.md": commands_page,
     "differences.md": differences_page,
     "events.md": events_page,
