@@ -17,6 +17,7 @@ from rich.text import Text
 
 from simulations import explore as exploring
 from simulations.adversary import draw_world
+from simulations.draw import named
 from simulations.mutations import chase_all
 from simulations.report import Drawing, model, page
 from simulations.settings import Settings, draw_settings
@@ -75,7 +76,7 @@ def print_shortest(seed: int, settings: Settings | None) -> None:
 
 def summary(world: World, failure: str) -> Table:
     settings = world.settings
-    table = Table(title=f"seed {world.seed}", title_justify="left", show_header=False)
+    table = Table(title=named(world.seed), title_justify="left", show_header=False)
     table.add_row("regions", f"{settings.regions}, {settings.topology}, {settings.id_mode}")
     table.add_row("kinds of fault", ", ".join(settings.faults) or "none")
     for name, value in world.statistics.items():
@@ -105,7 +106,7 @@ def sweep(
         for outcome in progress.track(outcomes, total=seeds, description="seeds"):
             swept.count(outcome)
             if outcome.violation:
-                console.print(f"seed {outcome.seed}: {outcome.violation[:500]}", markup=False, soft_wrap=True)
+                console.print(f"{named(outcome.seed)}: {outcome.violation[:500]}", markup=False, soft_wrap=True)
     took_s = time.monotonic() - began_s
     console.print(by_fault(swept.faults))
     counted = ", ".join(f"{value:,} {name}" for name, value in swept.totals.items())

@@ -26,7 +26,6 @@ disk or on an empty one.
 from __future__ import annotations
 
 from dataclasses import replace
-from random import Random
 
 from crdtstream.config import FSYNC_POLICIES
 from crdtstream.core.causality import origin_name, region_of
@@ -34,12 +33,12 @@ from crdtstream.storage.disk import DiskError
 from crdtstream.storage.recovery import LogDamaged, LogError
 from crdtstream.storage.segment import FormatUnknown
 from simulations.disk import PowerLost
-from simulations.flapping import FLAPPING_ODDS, Flapping
+from simulations.flapping import Flapping
 from simulations.history import Violation
 from simulations.machine import Machine
 from simulations.network import Stop, Watcher
-from simulations.settings import COPY, FAULTS_OF_LINKS, Settings
-from simulations.short_memory import MEMORY_ODDS, ShortMemory
+from simulations.settings import COPY, FAULTS_OF_LINKS, FLAPPING, MEMORY, Settings
+from simulations.short_memory import ShortMemory
 from simulations.world import World
 
 SKEWS_MS = (0, -5_000, 5_000, -(2**33), 2**32, 2**53, 2**60)
@@ -55,15 +54,12 @@ def draw_world(
 ) -> World:
     """The world of a seed, with its adversary; `partitioned` takes the place of what the seed says of that."""
     world = World(seed, Adversary, settings, recorder, partitioned)
-    # From a source of its own: what else a seed draws stays as it was before links flapped.
-    flaps = Random(f"flapping {seed}")
-    if flaps.random() < FLAPPING_ODDS and world.settings.faults:
-        world.watch(Flapping(world, flaps))
+    if world.settings.flapping:
+        world.watch(Flapping(world, world.draw.of(FLAPPING)))
     if world.workload.has_large:
         world.enlarge_volumes()
-    memory = Random(f"memory {seed}")
-    if memory.random() < MEMORY_ODDS and world.settings.faults and not world.settings.twin:
-        world.memory = ShortMemory(world, memory)
+    if world.settings.short_memory:
+        world.memory = ShortMemory(world, world.draw.of(MEMORY))
     return world
 
 

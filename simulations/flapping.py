@@ -11,7 +11,6 @@ from simulations.network import Connection, Network, Watcher
 from simulations.world import World
 
 FLAP = "flap"
-FLAPPING_ODDS = 0.2
 MESSAGES_MAX = 6
 
 

@@ -20,6 +20,7 @@ from crdtstream.core.entry_id import format_id
 from crdtstream.protocols import codec
 from crdtstream.replication.wire_pb2 import Message
 from crdtstream.scenarios.reply import ReplyError, Value, show
+from simulations.draw import named
 from simulations.network import START_MS, Connection, Network, Watcher
 from simulations.world import World
 
@@ -251,6 +252,7 @@ def model(world: World, drawing: Drawing, violation: str) -> Row:
     settings = world.settings
     return {
         "seed": world.seed,
+        "world": named(world.seed),
         "settings": f"{settings.regions} regions, {settings.topology}, {settings.id_mode}",
         "faultKinds": list(settings.faults),
         "statistics": world.statistics,
@@ -297,7 +299,7 @@ def page(shown: Row) -> str:
     parts = {
         "{{style}}": "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in STYLES),
         "{{script}}": "\n".join((FOLDER / name).read_text(encoding="utf-8") for name in SCRIPTS),
-        "{{seed}}": str(shown["seed"]),
+        "{{world}}": str(shown["world"]),
         "{{run}}": embedded(shown),
     }
     pieces = re.split(r"(\{\{\w+\}\})", template)

@@ -6,11 +6,14 @@ every few hundred milliseconds of virtual time, and timeouts and files so small 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from random import Random
+from typing import Any, Final
 
 from crdtstream.config import Limits
 from crdtstream.core.entry_id import ID_MODES, STRICT
+from simulations.draw import Draw
 from simulations.workload import PROFILES
 
 TOPOLOGIES = ("mesh", "ring", "line", "hub")
@@ -37,21 +40,35 @@ TWIN_ODDS = 0.15
 COPY = "copy"
 NEWCOMER = "newcomer"
 SHORT_LOGS_ODDS = 0.3
-PARTITIONED_ODDS = 0.25
 RESERVE_BYTES = 1 << 14
 YIELD_MS = 5_000
-SMALL_ODDS = 0.25
 LARGE_VOLUMES = 3
+# The sources of what only some worlds have: those that settings leave open are drawn from them.
+PARTITIONED, PACKING, BOUNDS, REFERENCES, VOLUMES = "partitioned", "cold", "bounds", "references", "volumes"
+SERVING_AT_ONCE, FLAPPING, MEMORY = "serves at once", "flapping", "memory"
+# Setting -> its source, and how many worlds have it.
+EXTRAS: Final[Mapping[str, tuple[str, float]]] = {
+    "partitioned": (PARTITIONED, 0.25),
+    "serving_at_once": (SERVING_AT_ONCE, 0.2),
+    "packing": (PACKING, 0.5),
+    "bounded": (BOUNDS, 0.25),
+    "references": (REFERENCES, 0.2),
+    "small_volumes": (VOLUMES, 0.25),
+    "flapping": (FLAPPING, 0.2),
+    "short_memory": (MEMORY, 0.25),
+}
 
 
 @dataclass(frozen=True)
 class Settings:
     """The settings of a run; `profile` names what the clients do most. With `late` the last region joins while the
     others are running. A `twin` is an additional process with the number of region 1, on a copy of its disk or an empty
-    one. A `log_retention_bytes` of 0 keeps everything that members need. `partitioned` says whether there is a
-    partitioned stream too; None lets the world draw that. With `bounded` the regions have small bounds that
-    differ; other worlds draw that. With `small_volumes` volumes may be too small for the log that peers need; other
-    worlds draw that too.
+    one. A `log_retention_bytes` of 0 keeps everything that members need.
+
+    What only some worlds have is drawn where it is None: a partitioned stream beside the others; regions that serve
+    before they have met a peer; blocks that are packed soon; small bounds that differ by region; removals that say what
+    happens to references; volumes that may be too small for the log that peers need; links that flap, and memory that
+    fills, which are faults.
     """
 
     regions: int
@@ -70,8 +87,13 @@ class Settings:
     log_retention_bytes: int = 0
     twin: str = ""
     partitioned: bool | None = False
-    bounded: bool = False
-    small_volumes: bool = False
+    serving_at_once: bool | None = None
+    packing: bool | None = None
+    bounded: bool | None = None
+    references: bool | None = None
+    small_volumes: bool | None = None
+    flapping: bool | None = None
+    short_memory: bool | None = None
 
     def spares(self, number: int) -> bool:
         """Return whether this region must be spared: with evictions, one region is never evicted and loses nothing, so
@@ -106,6 +128,14 @@ def draw_settings(rng: Random, duration_ms: int = 3_000) -> Settings:
         twin=rng.choice([COPY, COPY, NEWCOMER]) if rng.random() < TWIN_ODDS else "",
         partitioned=None,
     )
+
+
+def complete(settings: Settings, draw: Draw) -> Settings:
+    """Draw what the settings leave open. Each source is asked first whether its part is there, whatever they say."""
+    found: dict[str, Any] = {name: draw.of(part).random() < odds for name, (part, odds) in EXTRAS.items()}
+    found["flapping"] = found["flapping"] and bool(settings.faults)
+    found["short_memory"] = found["short_memory"] and bool(settings.faults) and not settings.twin
+    return replace(settings, **{name: value for name, value in found.items() if getattr(settings, name) is None})
 
 
 def draw_limits(rng: Random, log_retention_bytes: int = 0) -> Limits:
@@ -147,17 +177,13 @@ def enlarged(volume_bytes: int | None) -> int | None:
     return None if volume_bytes is None else LARGE_VOLUMES * volume_bytes
 
 
-def draw_forwarding(rng: Random | None, limits: Limits) -> Limits:
-    """Draw how long a region waits for the home of a partitioned stream, if there is one."""
-    if rng is None:
-        return limits
+def draw_forwarding(rng: Random, limits: Limits) -> Limits:
+    """Draw how long a region waits for the home of a partitioned stream."""
     return replace(limits, forward_timeout_ms=rng.choice([100, 1_000]), takeover_ms=rng.choice([0, 300, 2_000]))
 
 
-def draw_bounds(rng: Random | None, limits: Limits) -> Limits:
-    """Draw what a region takes of others, which may be less than what they take."""
-    if rng is None:
-        return limits
+def draw_bounds(rng: Random, limits: Limits) -> Limits:
+    """Draw how large the messages and batches are that a region accepts; others may accept larger ones."""
     message_bytes_max = rng.choice([1 << 12, 1 << 14])
     return replace(
         limits,
@@ -167,7 +193,7 @@ def draw_bounds(rng: Random | None, limits: Limits) -> Limits:
     )
 
 
-def draw_cold(rng: Random, limits: Limits) -> Limits:
+def draw_packing(rng: Random, limits: Limits) -> Limits:
     """Draw how soon blocks are packed that nobody reads, and how much of them may be open."""
     return replace(
         limits, cold_after_ms=rng.choice([1, 50, 400]), open_blocks_bytes_max=rng.choice([0, 2_000, 1 << 20])

@@ -10,10 +10,9 @@ from __future__ import annotations
 from random import Random
 
 from simulations.machine import Machine
+from simulations.settings import MEMORY
 from simulations.world import World
 
-MEMORY = "memory"
-MEMORY_ODDS = 0.25
 SHARES = (1.0, 0.9, 0.5, 0.0)
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from simulations.adversary import draw_world
 from simulations.checkers import run_checked
+from simulations.draw import named
 from simulations.history import Violation
 from simulations.settings import Settings
 from simulations.story import CLOCK, CRASH, Step, Story, Told, crash_name
@@ -229,7 +230,7 @@ def shrink(seed: int, settings: Settings | None = None, runs_max: int = RUNS_MAX
         return None
     steps = told.plan()
     check = "" if wanted.startswith(CRASH) else wanted
-    story = Story(world.settings, steps, f"Seed {seed}: {wanted}", check, told.fsync())
+    story = Story(world.settings, steps, f"{named(seed).capitalize()}: {wanted}", check, told.fsync())
     shrinker = Shrinker(story, wanted, runs_max)
     found = shrinker.shrink()
     if not found:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from random import Random
 from typing import Protocol
 
 from crdtstream.config import ALWAYS, FSYNC_POLICIES, Config, Limits
@@ -22,18 +21,23 @@ from crdtstream.core.effects import Key
 from crdtstream.storage.disk import DiskError
 from crdtstream.storage.recovery import LogDamaged, LogError
 from simulations.disk import PowerLost
+from simulations.draw import Draw, named
 from simulations.machine import Machine
 from simulations.network import START_MS, Connection, Network, Pair, Watcher, address_of
 from simulations.oracle import Expected
 from simulations.partitioned import Partitioned
 from simulations.settings import (
-    PARTITIONED_ODDS,
-    SMALL_ODDS,
+    BOUNDS,
+    PACKING,
+    PARTITIONED,
+    REFERENCES,
+    VOLUMES,
     Settings,
+    complete,
     draw_bounds,
-    draw_cold,
     draw_forwarding,
     draw_limits,
+    draw_packing,
     draw_settings,
     draw_volume,
     enlarged,
@@ -47,10 +51,6 @@ QUIET_BOUND_MS = 300_000
 CHECKPOINT_STEP_MS = 5
 WRITES_BOUND_MS = 30_000
 SHORT_MS = 200
-SERVES_AT_ONCE_ODDS = 0.2
-REFERENCES_ODDS = 0.2
-COLD_ODDS = 0.5
-BOUNDS_ODDS = 0.25
 
 
 class Faults(Protocol):
@@ -92,12 +92,12 @@ class World(Network):
         recorder: Watcher | None = None,
         partitioned: bool | None = None,
     ) -> None:
-        self.rng = rng = Random(seed)
-        settings = settings or draw_settings(rng)
-        streams = Random(f"partitioned {seed}")
-        drawn = streams.random() < PARTITIONED_ODDS
-        if partitioned is not None or settings.partitioned is None:
-            settings = replace(settings, partitioned=drawn if partitioned is None else partitioned)
+        self.draw = draw = Draw(seed)
+        self.rng = draw.common
+        settings = settings or draw_settings(self.rng)
+        if partitioned is not None:
+            settings = replace(settings, partitioned=partitioned)
+        settings = complete(settings, draw)
         pairs = pairs_of(settings.topology, settings.regions)
         super().__init__(settings, START_MS, pairs, seed)
         if recorder is not None:
@@ -107,26 +107,17 @@ class World(Network):
         self.slow: set[Pair] = set()
         self._dialling: set[Pair] = set()
         self.adversary = adversary(self)
-        # From a source of its own: what else a seed draws stays as it was before there was this setting.
-        self._serves_at_once = Random(f"serves at once {seed}").random() < SERVES_AT_ONCE_ODDS
-        cold = Random(f"cold {seed}")
-        self._cold = cold if cold.random() < COLD_ODDS else None
-        bounds = Random(f"bounds {seed}")
-        self._bounds = bounds if bounds.random() < BOUNDS_ODDS or self.settings.bounded else None
-        references = Random(f"references {seed}")
         self.workload = Workload(
-            rng,
-            self.settings.profile,
-            self.settings.id_mode,
-            references if references.random() < REFERENCES_ODDS else None,
-            self._bounds,
+            self.rng,
+            settings.profile,
+            settings.id_mode,
+            references=draw.of(REFERENCES) if settings.references else None,
+            bounds=draw.of(BOUNDS) if settings.bounded else None,
         )
-        self._forwarding = streams if self.settings.partitioned else None
         self.machines = {number: self._machine(number) for number in range(1, self.settings.regions + 1)}
-        volumes = Random(f"volumes {seed}")
-        if volumes.random() < SMALL_ODDS or self.settings.small_volumes:
+        if settings.small_volumes:
             for machine in self.machines.values():
-                machine.volume_bytes = machine.disk.capacity_bytes = draw_volume(volumes)
+                machine.volume_bytes = machine.disk.capacity_bytes = draw_volume(draw.of(VOLUMES))
         self._short_from_ms = dict.fromkeys(self.machines, 0)
         if self.settings.twin:
             self._add_twin(self.settings.regions + 1)
@@ -134,7 +125,7 @@ class World(Network):
         self._expected: dict[Key, Expected] | None = None
         self._clients: Partitioned | None = None
         if self.settings.partitioned:
-            self.partitioned = self._clients = Partitioned(self, streams, lambda: self.adversary.healing)
+            self.partitioned = self._clients = Partitioned(self, draw.of(PARTITIONED), lambda: self.adversary.healing)
 
     def enlarge_volumes(self) -> None:
         """Let small volumes hold whole states with large entries."""
@@ -151,7 +142,7 @@ class World(Network):
             id_mode=self.settings.id_mode,
             fsync=ALWAYS if self.settings.spares(number) else self.rng.choice(FSYNC_POLICIES),
             peers=peers,
-            incarnation=0 if self._serves_at_once else None,
+            incarnation=0 if self.settings.serving_at_once else None,
             limits=self._limits(),
         )
         wait_ms, interval_ms = self.rng.choice([0, 5, 20]), self.rng.choice([200, 1000])
@@ -160,9 +151,14 @@ class World(Network):
         )
 
     def _limits(self) -> Limits:
-        limits = draw_forwarding(self._forwarding, draw_limits(self.rng, self.settings.log_retention_bytes))
-        limits = draw_bounds(self._bounds, limits)
-        return limits if self._cold is None else draw_cold(self._cold, limits)
+        """Draw the limits of a region; those of a part come from its source."""
+        settings = self.settings
+        limits = draw_limits(self.rng, settings.log_retention_bytes)
+        if settings.partitioned:
+            limits = draw_forwarding(self.draw.of(PARTITIONED), limits)
+        if settings.bounded:
+            limits = draw_bounds(self.draw.of(BOUNDS), limits)
+        return draw_packing(self.draw.of(PACKING), limits) if settings.packing else limits
 
     def _add_twin(self, number: int) -> None:
         """Add a process with the number of region 1, linked to some of its neighbours, that does not run yet."""
@@ -180,6 +176,7 @@ class World(Network):
 
     def run(self) -> None:
         """Run both phases."""
+        self.note(named(self.seed))
         for number in self.machines:
             self.plan(self.rng.randrange(TICK_MS), self.tick, number)
             self.plan(self.rng.randrange(self.machines[number].sync_interval_ms), self._sync, number)
@@ -271,8 +268,8 @@ class World(Network):
     def tick_one(self, number: int) -> None:
         self.machines[number].look_for_room()
         self._free_room(number)
-        if self._cold is not None:
-            self.machines[number].rest(self._cold)
+        if self.settings.packing:
+            self.machines[number].rest(self.draw.of(PACKING))
         super().tick_one(number)
         for connection in self.connections_of(number):
             self._obey_verdict(connection, number)

@@ -10,8 +10,8 @@ from crdtstream.core.entry_id import STRICT
 from simulations.adversary import Adversary
 from simulations.checkers import run_checked
 from simulations.history import Violation
-from simulations.settings import Settings
-from simulations.short_memory import MEMORY, ShortMemory
+from simulations.settings import MEMORY, Settings
+from simulations.short_memory import ShortMemory
 from simulations.world import World
 
 SHORT = Settings(3, "line", STRICT, 4_000, ("slow",), 1_000_000, 40)

@@ -25,15 +25,23 @@ from simulations.world import World
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SETTINGS = Settings(
-    3, "mesh", "strict", 2_000, (), fault_interval_ms=100, command_interval_ms=60, profile="deletes", partitioned=False
+    3,
+    "mesh",
+    "strict",
+    2_000,
+    (),
+    fault_interval_ms=100,
+    command_interval_ms=60,
+    profile="deletes",
+    partitioned=False,
+    bounded=False,
 )
 FAULTS = ("cut", "kill", "power", "disk-full", "pause", "slow")
 
 
 @pytest.fixture(autouse=True)
-def usual_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A scenario does not tell small bounds and windows, under which messages and batches end elsewhere."""
-    monkeypatch.setattr("simulations.world.BOUNDS_ODDS", 0)
+def wide_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scenario has neither small windows nor small bounds, under which messages and batches end elsewhere."""
     monkeypatch.setattr("simulations.world.draw_limits", wide_limits)
 
 
@@ -174,12 +182,10 @@ def test_no_more_runs_than_allowed() -> None:
 BROKEN = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from simulations import world
 from simulations.settings import Settings
 from simulations.shrink import shrink
-world.BOUNDS_ODDS = 0
 for seed in range(int(sys.argv[3]), 90):
-    settings = Settings(3, "mesh", "strict", 2_000, (), 100, 40, sys.argv[2])
+    settings = Settings(3, "mesh", "strict", 2_000, (), 100, 40, sys.argv[2], bounded=False)
     found = shrink(seed, settings)
     if found is not None and found.story is not None:
         steps = len(found.story.steps)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
+from hashlib import sha256
 
 import pytest
 
@@ -16,7 +17,8 @@ from crdtstream.core.effects import ExpirySet, Key, StreamDeleted
 from crdtstream.core.entry_id import STRICT
 from simulations.adversary import draw_world
 from simulations.checkers import run_checked
-from simulations.settings import FAULTS, TOPOLOGIES, Settings
+from simulations.draw import DRAW_VERSION
+from simulations.settings import EXTRAS, FAULTS, TOPOLOGIES, Settings
 from simulations.workload import PROFILES
 from simulations.world import TICK_MS, World
 
@@ -147,6 +149,19 @@ def test_everything_is_drawn() -> None:
     assert {settings.regions for settings in drawn} == set(range(2, 8))
     assert {settings.late for settings in drawn} == {False, True}
     assert {settings.log_retention_bytes > 0 for settings in drawn} == {False, True}
+    for name in EXTRAS:
+        assert {getattr(settings, name) for settings in drawn} == {False, True}, name
+
+
+def test_a_trace_names_its_seed_with_the_version_of_the_draw() -> None:
+    assert traced(2)[0].endswith(f"seed 2 of draw {DRAW_VERSION}")
+
+
+# When this fails, either what is drawn has changed by accident, or DRAW_VERSION goes up and every pinned seed is chosen
+# anew.
+def test_a_version_always_draws_the_same() -> None:
+    drawn = "\n".join(repr(draw_world(seed).settings) for seed in range(50))
+    assert (DRAW_VERSION, sha256(drawn.encode()).hexdigest()[:16]) == (1, "689cdfcca8d523e0")
 
 
 def test_every_kind_of_fault_happens_and_leads_to_something() -> None:

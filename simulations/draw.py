@@ -1,0 +1,31 @@
+"""Where the chance of one world comes from: a source for each part, made of the seed and the name of the part.
+
+What one part draws shifts nothing in another, so a part can be added, or draw more, while all others stay as they were.
+A seed names a world only together with the version: whatever changes what the seeds draw that there are makes a new
+version, and the seeds that tests pin are chosen anew.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+DRAW_VERSION = 1
+
+
+class Draw:
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        # Times, faults, commands, and what settings there are always.
+        self.common = Random(seed)
+        self._parts: dict[str, Random] = {}
+
+    def of(self, part: str) -> Random:
+        """Return the source of a part; it goes on where it was left."""
+        if part not in self._parts:
+            self._parts[part] = Random(f"{part} {self.seed}")
+        return self._parts[part]
+
+
+def named(seed: int) -> str:
+    """The name of a world in what people read."""
+    return f"seed {seed} of draw {DRAW_VERSION}"
