@@ -82,7 +82,7 @@ def grow(region: Region, starts: int, entries: int) -> None:
     for number in range(starts):
         region.turn()
         # 10,007 is prime, so every number occurs once.
-        region.node.replica.applied.slot = REGION + 256 * (1 + number * 7_919 % 10_007)
+        region.node.replica.applied.origin = REGION + 256 * (1 + number * 7_919 % 10_007)
         for added in range(entries // starts):
             region.execute([b"XADD", FULL, b"*", b"field", VALUE])
             add(region, trimmed_add(entries), added)

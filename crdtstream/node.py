@@ -125,7 +125,7 @@ class Node:
         if kind == codec.BATCH:
             batch = codec.decode_batch(payload)
             self.replica.apply_batch(batch, position)
-            self.history.note(position, batch.slot, batch.last, self.replica.applied.vector)
+            self.history.note(position, batch.origin, batch.last, self.replica.applied.vector)
         elif kind == codec.LOCAL:
             facts, through = codec.decode_facts(payload)
             self.replica.applied.replay_facts(facts, through, position)
@@ -196,7 +196,7 @@ class Node:
         begun = self.turn.last_position
         manifest = Manifest(begun, self.replica.applied.vector.copy())
         self.saving.describe(self.replica.applied.changes())
-        manifest.contexts = {slot: context.copy() for slot, context in self.replica.applied.contexts.items()}
+        manifest.contexts = {origin: context.copy() for origin, context in self.replica.applied.contexts.items()}
         manifest.members = self.replica.applied.members.rows()
         manifest.records = self.birth.records()
         manifest.records += [(codec.GAP, codec.encode_gap(position, gap)) for position, gap in self.history.gaps()]

@@ -55,7 +55,7 @@ class Neighbours:
         return shown_peers(self._exchange, self.contacts, now_ms)
 
     def linked(self) -> list[int]:
-        return self._exchange.direct_slots()
+        return self._exchange.direct_origins()
 
     def near(self) -> VersionVector:
         """What this region and all that are linked, or were within `log_yield_ms`, have on their disks. What the others
@@ -63,10 +63,10 @@ class Neighbours:
         """
         exchange = self._exchange
         near = exchange.view.durable_vector.copy()
-        slots = [session.peer_origin for session in exchange.sessions() if session.is_open]
-        slots += [slot for slot in exchange.unlinked() if not self._is_long_away(region_of(slot))]
-        for slot in slots:
-            near = near.meet(exchange.progress.told_of(slot))
+        origins = [session.peer_origin for session in exchange.sessions() if session.is_open]
+        origins += [origin for origin in exchange.unlinked() if not self._is_long_away(region_of(origin))]
+        for origin in origins:
+            near = near.meet(exchange.progress.told_of(origin))
         return near
 
     def _is_long_away(self, region: int) -> bool:
@@ -88,12 +88,12 @@ class Neighbours:
     def name_of(self, region: int) -> str:
         return self._birth.name_of(region)
 
-    def count_of(self, slot: int) -> int:
-        return self._birth.counts.get(slot, UNKNOWN_COUNT)
+    def count_of(self, origin: int) -> int:
+        return self._birth.counts.get(origin, UNKNOWN_COUNT)
 
-    def held_back(self, slot: int) -> int:
+    def held_back(self, origin: int) -> int:
         """The bytes of the log that are kept for this origin: from what it does not have on disk on."""
-        history, durable = self._exchange.history, self._exchange.progress.told_of(slot)
+        history, durable = self._exchange.history, self._exchange.progress.told_of(origin)
         if history.log is None or durable.descends(self._exchange.view.durable_vector):
             return 0
         return history.log.bytes_from(history.position_for(durable) or history.first_position())
@@ -102,7 +102,7 @@ class Neighbours:
 def shown_peers(exchange: Exchange, contacts: Contacts, now_ms: int) -> list[Peer]:
     """All peers by region number; addresses that never answered come last."""
     shown = [linked_peer(session, exchange.view, now_ms) for session in exchange.sessions()]
-    shown += [unlinked_peer(slot, exchange, contacts, now_ms) for slot in exchange.unlinked()]
+    shown += [unlinked_peer(origin, exchange, contacts, now_ms) for origin in exchange.unlinked()]
     shown.sort(key=lambda peer: peer.region)
     for peer in shown:
         excuse(peer, contacts.of(peer.region), now_ms)
@@ -114,16 +114,16 @@ def shown_peers(exchange: Exchange, contacts: Contacts, now_ms: int) -> list[Pee
     return shown
 
 
-def unlinked_peer(slot: int, exchange: Exchange, contacts: Contacts, now_ms: int) -> Peer:
+def unlinked_peer(origin: int, exchange: Exchange, contacts: Contacts, now_ms: int) -> Peer:
     """A member without a link: it is silent since its last sign of life, over whatever regions that came."""
-    region = region_of(slot)
-    sign_ms = exchange.progress.sign_ms(slot) or contacts.began_ms
-    return Peer(region, exchange.name_of(region), "", NOT_LINKED, max(0, now_ms - sign_ms), slot)
+    region = region_of(origin)
+    sign_ms = exchange.progress.sign_ms(origin) or contacts.began_ms
+    return Peer(region, exchange.name_of(region), "", NOT_LINKED, max(0, now_ms - sign_ms), origin)
 
 
 def note_eviction(peer: Peer, exchange: Exchange) -> None:
     """The address of a region that was evicted stays among the peers until it is removed: nothing is owed to it."""
-    evicted = {region_of(slot) for slot in exchange.view.replica.applied.members.evicted()}
+    evicted = {region_of(origin) for origin in exchange.view.replica.applied.members.evicted()}
     if peer.region in evicted:
         peer.evicted = True
         peer.reason = f"{EVICTED}: {peer.reason}"

@@ -73,7 +73,7 @@ class Story:
     def _prepare(self) -> None:
         """The other region writes at the same time, so its IDs may lie between."""
         self._add()
-        far = Region(slot=2)
+        far = Region(origin=2)
         for line in FAR_REGION:
             far.line(line)
         batch = far.replica.take().batch

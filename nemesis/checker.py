@@ -335,8 +335,8 @@ def _holes(record: Record) -> Iterator[Anomaly]:
     for each in record.done(RANGE):
         shown = {at for at, _ in each.entries}
         last = {lane_of(at): at for at, _ in each.entries}
-        for slot, at in last.items():
-            ids = lasting[slot]
+        for origin, at in last.items():
+            ids = lasting[origin]
             for expected in ids[bisect_left(ids, each.low) : bisect_left(ids, at)]:
                 if expected not in shown:
                     yield record.anomaly(REORDERED, each.region, expected, f"{text_of(at)} of its origin came first")

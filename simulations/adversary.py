@@ -156,11 +156,11 @@ class Adversary:
         if all were new again, and had met what others did, none could found a cluster.
         """
         machines = self.world.machines
-        slot = machines[number].node.replica.applied.slot
+        origin = machines[number].node.replica.applied.origin
         region = machines[number].config.region
         others = [machine for machine in machines.values() if machine.config.region != region]
         sound = not self.world.settings.spares(number) and all(other == number for other in self.rotten)
-        return sound and all(m.up and knows(m, slot) and is_established(m) for m in others)
+        return sound and all(m.up and knows(m, origin) and is_established(m) for m in others)
 
     # Links
 
@@ -244,11 +244,11 @@ class Adversary:
     def _expel(self, number: int, evictor: int) -> None:
         world = self.world
         machine = world.machines[evictor]
-        slot = world.machines[number].node.replica.applied.slot
+        origin = world.machines[number].node.replica.applied.origin
         # Documented as unsafe where two processes have one number: each side may hold the other for gone.
         may = not self.healing and not world.settings.twin
         if may and world.runs(evictor) and machine.node.membership.serving():
-            word = world.rng.choice([b"%d" % number, origin_name(slot).encode()])
+            word = world.rng.choice([b"%d" % number, origin_name(origin).encode()])
             world.act(evictor, lambda: world.execute(evictor, [b"CRDT.EVICT", word, b"FORCE"]))
 
     def _make_groups(self, number: int) -> None:
@@ -366,15 +366,15 @@ class Adversary:
                 self.start(number)
 
 
-def knows(machine: Machine, slot: int) -> bool:
+def knows(machine: Machine, origin: int) -> bool:
     """Return whether the region counts that origin as a member."""
-    return machine.node.replica.applied.members.is_joined(slot) or slot in machine.node.birth.founders
+    return machine.node.replica.applied.members.is_joined(origin) or origin in machine.node.birth.founders
 
 
 def is_in_cluster(machine: Machine) -> bool:
     """Return whether the region serves, and knows of a cluster: one may serve at once, before there is any."""
     node = machine.node
-    known = node.replica.applied.members.slots() or node.birth.founders
+    known = node.replica.applied.members.origins() or node.birth.founders
     return node.membership.serving() and bool(known)
 
 
@@ -382,6 +382,6 @@ def is_established(machine: Machine) -> bool:
     """Return whether the region serves and has on its disk that an origin of its region was a member."""
     node = machine.node
     durable, members = node.exchange.view.durable_vector, node.replica.applied.members
-    own = [slot for slot in members.joined() if region_of(slot) == machine.config.region]
-    joins = [join for slot in own for join in members.joins_of(slot)]
+    own = [origin for origin in members.joined() if region_of(origin) == machine.config.region]
+    joins = [join for origin in own for join in members.joins_of(origin)]
     return node.membership.serving() and any(durable.contains(*join) for join in joins)

@@ -39,21 +39,21 @@ MUTATIONS = (
     Mutation(
         "the ack frontier ignores pending entries",
         "core/group.py",
-        "        first = self.pending.first(slot)\n        if first is None:\n            return ID_MAX\n",
-        "        return ID_MAX\n        first = self.pending.first(slot)\n",
+        "        first = self.pending.first(origin)\n        if first is None:\n            return ID_MAX\n",
+        "        return ID_MAX\n        first = self.pending.first(origin)\n",
         "ack frontier",
     ),
     Mutation(
         "a destroy leaves no tombstone",
         "core/stream.py",
-        "        tombstones[slot] = counter\n        self",
+        "        tombstones[origin] = counter\n        self",
         "        self",
         "audit",
     ),
     Mutation(
         "a DEL leaves no tombstone",
         "core/stream.py",
-        "        self.deleted = {**self.deleted, slot: counter}\n",
+        "        self.deleted = {**self.deleted, origin: counter}\n",
         "",
         "convergence",
     ),
@@ -110,15 +110,15 @@ MUTATIONS = (
     Mutation(
         "DELCONSUMER keeps what it lost as delivered",
         "core/group.py",
-        "                self.delivered[slot] = delivered.minus(lost)\n",
+        "                self.delivered[origin] = delivered.minus(lost)\n",
         "",
         "ack frontier",
     ),
     Mutation(
         "facts are replayed after their whole batch",
         "core/applying.py",
-        "            if self._waiting_facts and batch.slot == self.slot:\n                self._release_facts()\n",
-        "        if self._waiting_facts and batch.slot == self.slot:\n            self._release_facts()\n",
+        "            if self._waiting_facts and batch.origin == self.origin:\n                self._release_facts()\n",
+        "        if self._waiting_facts and batch.origin == self.origin:\n            self._release_facts()\n",
         "crash",
     ),
     Mutation(
@@ -131,8 +131,8 @@ MUTATIONS = (
     Mutation(
         "an XDEL names one counter too many",
         "commands/removing.py",
-        "        ranges[slot] = ranges_of(counters[slot])",
-        "        ranges[slot] = [(low, high + 1) for low, high in ranges_of(counters[slot])]",
+        "        ranges[origin] = ranges_of(counters[origin])",
+        "        ranges[origin] = [(low, high + 1) for low, high in ranges_of(counters[origin])]",
         "convergence",
     ),
     Mutation(
@@ -145,15 +145,15 @@ MUTATIONS = (
     Mutation(
         "no gate for dependencies",
         "replication/inbox.py",
-        "if vector.admits(slot, header.first, header.context) and",
-        "if header.first == vector.get(slot) + 1 and",
+        "if vector.admits(origin, header.first, header.context) and",
+        "if header.first == vector.get(origin) + 1 and",
         "crash",
     ),
     Mutation(
         "only own batches are sent",
         "replication/feed.py",
-        "if slot in self.direct and slot != own_slot:",
-        "if slot != own_slot:",
+        "if origin in self.direct and origin != own_origin:",
+        "if origin != own_origin:",
         "convergence",
     ),
     Mutation(
@@ -238,8 +238,8 @@ MUTATIONS = (
     Mutation(
         "an expiry is never taken over",
         "core/replica.py",
-        "self.applied.members.is_evicted(slot) or expires_ms + takeover_ms < self.keyspace.now_ms",
-        "self.applied.members.is_evicted(slot)",
+        "self.applied.members.is_evicted(origin) or expires_ms + takeover_ms < self.keyspace.now_ms",
+        "self.applied.members.is_evicted(origin)",
         "expiry",
     ),
     Mutation(
@@ -267,7 +267,7 @@ MUTATIONS = (
     Mutation(
         "a create beyond an eviction counts",
         "core/members.py",
-        "        return counter > self._ends.get(slot, NEVER)",
+        "        return counter > self._ends.get(origin, NEVER)",
         "        return False",
         "convergence",
     ),
@@ -318,8 +318,8 @@ MUTATIONS = (
     Mutation(
         "a gap counts what is missing",
         "replication/turn.py",
-        "VersionVector({slot: count for slot, count in state.vector.items() if",
-        "VersionVector({slot: count - own.get(slot) for slot, count in state.vector.items() if",
+        "VersionVector({origin: count for origin, count in state.vector.items() if",
+        "VersionVector({origin: count - own.get(origin) for origin, count in state.vector.items() if",
         "origin order",
     ),
     Mutation(
@@ -372,7 +372,7 @@ MUTATIONS = (
     Mutation(
         "an admission by all waits for nobody",
         "replication/membership/membership.py",
-        "        elif all(self._holds_join(replaced.get(slot, slot)) for slot in counted)"
+        "        elif all(self._holds_join(replaced.get(origin, origin)) for origin in counted)"
         " and self._evictors_hold_join():",
         "        elif self._applied.members.joins_of(own):",
         "convergence",
@@ -380,8 +380,8 @@ MUTATIONS = (
     Mutation(
         "a sponsor evicts before it holds the predecessor's tail",
         "replication/membership/membership.py",
-        "        return self._applied.vector.contains(slot, max([",
-        "        return True or self._applied.vector.contains(slot, max([",
+        "        return self._applied.vector.contains(origin, max(known))",
+        "        return True",
         "lost group",
         focus={
             "faults": ("kill", "clog", "slow"),
@@ -395,14 +395,14 @@ MUTATIONS = (
     Mutation(
         "a batch names nothing of its context",
         "core/applying.py",
-        "        known.merge(news)\n        known.advance(self.slot, self.counter())\n        return news",
-        "        known.merge(news)\n        known.advance(self.slot, self.counter())\n        return VersionVector()",
+        "        known.merge(news)\n        known.advance(self.origin, self.counter())\n        return news",
+        "        known.merge(news)\n        known.advance(self.origin, self.counter())\n        return VersionVector()",
         "convergence",
     ),
     Mutation(
         "what a joined state brought is no news",
         "core/applying.py",
-        "                self._news[slot] = None\n                self.contexts.pop",
+        "                self._news[origin] = None\n                self.contexts.pop",
         "                self.contexts.pop",
         "convergence",
     ),
@@ -417,7 +417,7 @@ MUTATIONS = (
         "the tail of an evicted origin is dropped",
         "replication/arrivals.py",
         "        own = self._applied\n",
-        "        own = self._applied\n        if own.members.is_evicted(header.slot):\n            return True\n",
+        "        own = self._applied\n        if own.members.is_evicted(header.origin):\n            return True\n",
         "convergence",
     ),
     Mutation(
@@ -430,8 +430,8 @@ MUTATIONS = (
     Mutation(
         "contexts of ended origins are kept",
         "core/applying.py",
-        "            if stable.contains(slot, self.vector.get(slot)):\n                del",
-        "            if stable.contains(slot, self.vector.get(slot) + 1):\n                del",
+        "            if stable.contains(origin, self.vector.get(origin)):\n                del",
+        "            if stable.contains(origin, self.vector.get(origin) + 1):\n                del",
         "bounded memory",
     ),
     Mutation(
@@ -451,7 +451,7 @@ MUTATIONS = (
     Mutation(
         "a batch is applied whose context was forgotten",
         "replication/screening.py",
-        "    if batch.first != 1 and batch.slot not in replica.applied.contexts:",
+        "    if batch.first != 1 and batch.origin not in replica.applied.contexts:",
         "    if False:",
         "crash",
     ),

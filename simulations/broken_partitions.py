@@ -134,7 +134,7 @@ PARTITIONED = (
     Mutation(
         "messages are numbered again although a region does not know the epoch",
         "partitions/renumbering.py",
-        "        return slot in self._heard and replica.applied.vector.descends(self._heard[slot])\n",
+        "        return origin in self._heard and replica.applied.vector.descends(self._heard[origin])\n",
         "        return True\n",
         "order by key",
         alone=True,
@@ -152,8 +152,8 @@ PARTITIONED = (
     Mutation(
         "stale messages are numbered again in any order",
         "partitions/partition.py",
-        "    return number, slot, offset\n",
-        "    return -number, slot, offset\n",
+        "    return number, origin, offset\n",
+        "    return -number, origin, offset\n",
         "order by key",
         alone=True,
         focus=DIVIDED,

@@ -88,16 +88,16 @@ def lacks(world: Network, number: int, other: int, dot: Dot) -> bool:
     if other in world.disks_lost or not machine.node.membership.admitted:
         return False
     applied, members = machine.node.replica.applied, world.machines[number].node.replica.applied.members
-    held = machine.node.exchange.view.durable_vector if members.is_joined(applied.slot) else applied.vector
-    is_founder = applied.slot in machine.node.birth.founders
-    return not held.contains(*dot) and not is_void(applied.slot, is_founder, members, applied.members)
+    held = machine.node.exchange.view.durable_vector if members.is_joined(applied.origin) else applied.vector
+    is_founder = applied.origin in machine.node.birth.founders
+    return not held.contains(*dot) and not is_void(applied.origin, is_founder, members, applied.members)
 
 
-def is_void(slot: int, is_founder: bool, members: Members, known: Members) -> bool:
+def is_void(origin: int, is_founder: bool, members: Members, known: Members) -> bool:
     """Return whether the origin counts for nothing, by an eviction that either region knows: it has ended, or the Join
     that would admit it is void. If it has not recorded its admission yet, no Join that could admit it may count.
     """
     both = Members.of_rows(members.rows())
     both.join(known, VersionVector(), VersionVector())
-    unsaid = not is_founder and not both.is_admitted(slot)
-    return both.has_ended(slot) or (unsaid and both.sponsor_of(slot) is None)
+    unsaid = not is_founder and not both.is_admitted(origin)
+    return both.has_ended(origin) or (unsaid and both.sponsor_of(origin) is None)

@@ -22,15 +22,17 @@ class DeletionsAreTold(Sampled):
     def look(self, world: Network, number: int) -> None:
         node = world.machines[number].node
         rows = world.oracle.effects(node.replica.applied.vector)
-        for (key, slot), counter in removed_together(rows).items():
-            told = max(noted(node, key, slot), noted(node, (key[0], FORGOTTEN), slot))
+        for (key, origin), counter in removed_together(rows).items():
+            told = max(noted(node, key, origin), noted(node, (key[0], FORGOTTEN), origin))
             if told < counter:
-                self.fail(f"region {number}, {key[1]!r}: entry {slot}:{counter} is gone, but {told} is the last noted")
+                self.fail(
+                    f"region {number}, {key[1]!r}: entry {origin}:{counter} is gone, but {told} is the last noted"
+                )
 
 
-def noted(node: Node, key: Key, slot: int) -> int:
+def noted(node: Node, key: Key, origin: int) -> int:
     stream = node.replica.keyspace.databases[key[0]].get(key[1])
-    meta = None if stream is None else stream.metas.get(slot)
+    meta = None if stream is None else stream.metas.get(origin)
     return 0 if meta is None else meta.trimmed_to
 
 
@@ -41,16 +43,16 @@ def removed_together(rows: list[Row]) -> dict[tuple[Key, int], int]:
     added: dict[Key, list[Dot]] = {}
     alone: set[tuple[Key, Dot]] = set()
     found: dict[tuple[Key, int], int] = {}
-    for (slot, counter), _, effect in rows:
+    for (origin, counter), _, effect in rows:
         if isinstance(effect, fx.EntriesAdded):
-            added.setdefault(effect.key, []).extend((slot, counter + at) for at in range(effect.width))
+            added.setdefault(effect.key, []).extend((origin, counter + at) for at in range(effect.width))
         elif isinstance(effect, fx.EntriesRemoved):
-            for origin, ranges in effect.ranges.items():
-                alone.update((effect.key, (origin, at)) for low, high in ranges for at in range(low, high + 1))
+            for holder, ranges in effect.ranges.items():
+                alone.update((effect.key, (holder, at)) for low, high in ranges for at in range(low, high + 1))
     for _, context, effect in rows:
         if isinstance(effect, fx.StreamDeleted):
-            for slot, counter in added.get(effect.key, []):
-                if context.contains(slot, counter) and (effect.key, (slot, counter)) not in alone:
-                    place = (effect.key, slot)
+            for origin, counter in added.get(effect.key, []):
+                if context.contains(origin, counter) and (effect.key, (origin, counter)) not in alone:
+                    place = (effect.key, origin)
                     found[place] = max(counter, found.get(place, 0))
     return found

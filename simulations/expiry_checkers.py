@@ -48,7 +48,7 @@ class ExpiresInTime(Checker):
 
     def _look(self, world: Network, number: int, key: tuple[int, bytes]) -> None:
         context = world.machines[number].node.context
-        expires_ms, slot, _ = context.replica.keyspace.databases[key[0]][key[1]].expiries()[-1]
-        patience_ms = 0 if region_of(slot) == number else context.limits.expiry_takeover_ms
+        expires_ms, origin, _ = context.replica.keyspace.databases[key[0]][key[1]].expiries()[-1]
+        patience_ms = 0 if region_of(origin) == number else context.limits.expiry_takeover_ms
         if expires_ms + patience_ms < context.now_ms:
-            self.fail(f"region {number}, {key}: expired at {expires_ms} by {slot}, still there at {context.now_ms}")
+            self.fail(f"region {number}, {key}: expired at {expires_ms} by {origin}, still there at {context.now_ms}")

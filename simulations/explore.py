@@ -201,7 +201,7 @@ class Explored:
         if expected is None:
             return
         held = actual(replica.keyspace.databases[0].get(KEY[1]) or Stream())
-        runs = {dot: {slot: run for slot, run in known.items() if run} for dot, known in expected.runs.items()}
+        runs = {dot: {origin: run for origin, run in known.items() if run} for dot, known in expected.runs.items()}
         for what, mine, wanted in (
             ("entries", held.entries, expected.entries),
             ("groups", held.groups, expected.groups),
@@ -232,7 +232,7 @@ def check_rebuilt(machine: Machine) -> None:
 def whole(replica: Replica) -> list[object]:
     """Return everything that a replica knows about the key, including local parts."""
     stream = replica.keyspace.databases[0].get(KEY[1])
-    return [replica.applied.slot, replica.applied.vector.as_dict(), digest_replica(replica), plain(stream)]
+    return [replica.applied.origin, replica.applied.vector.as_dict(), digest_replica(replica), plain(stream)]
 
 
 # Commands
@@ -271,7 +271,7 @@ def words_of(replica: Replica, action: int) -> list[bytes]:
     """
     name, stream = KEY[1], replica.keyspace.known(KEY)
     if action == ADD:
-        entry_id = mint(NOW_MS, ID_MIN if stream is None else stream.top, replica.applied.slot)
+        entry_id = mint(NOW_MS, ID_MIN if stream is None else stream.top, replica.applied.origin)
         assert entry_id is not None
         return [b"XADD", name, format_id(entry_id), b"f", b"v"]
     if action in (CREATE, CREATE_NEW):

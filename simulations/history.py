@@ -45,9 +45,9 @@ class Created:
 
 @dataclass
 class Lost:
-    """A region came back with `counter` of its slot: what it had written above that is lost there."""
+    """A region came back with `counter` of its origin: what it had written above that is lost there."""
 
-    slot: int
+    origin: int
     counter: int
     fault: str
     policy: str
@@ -122,8 +122,8 @@ class History:
         if len(creates) > 1 and set(creates) not in self._together.setdefault(group, []):
             self._together[group] = merged([*self._together[group], set(creates)])
 
-    def note_lost(self, slot: int, counter: int, fault: str, policy: str) -> None:
-        self.lost.append(Lost(slot, counter, fault, policy))
+    def note_lost(self, origin: int, counter: int, fault: str, policy: str) -> None:
+        self.lost.append(Lost(origin, counter, fault, policy))
 
     def _note_removal(self, argv: list[bytes], seen: VersionVector) -> None:
         self.removals.append(((0, argv[1]), seen))

@@ -27,7 +27,7 @@ class NoLostWrite(Checker):
     def at_end(self, world: Network) -> None:
         held: dict[Key, set[Dot]] = {}
         for key, expected in world.expected().items():
-            held[key] = {(slot, counter) for _, slot, counter in expected.entries}
+            held[key] = {(origin, counter) for _, origin, counter in expected.entries}
         for added in world.history.added:
             if added.dot in held.get(added.key, set()):
                 continue
@@ -41,7 +41,7 @@ def may_be_lost(world: Network, dot: Dot) -> bool:
     """Return whether a loss is permitted: with a disk, or with power if the policy was not `always`."""
     if world.vector().contains(*dot):
         return False
-    losses = [lost for lost in world.history.lost if lost.slot == dot[0] and lost.counter < dot[1]]
+    losses = [lost for lost in world.history.lost if lost.origin == dot[0] and lost.counter < dot[1]]
     return any(
         lost.fault in ("disk-loss", "put-back") or (lost.loses_unsynced and lost.policy != "always") for lost in losses
     )
@@ -59,13 +59,13 @@ class NoLostGroup(Checker):
             return
         known = world.oracle.effects(world.vector())
         ends = ends_of(known)
-        evicted = {row.slot for _, _, row in known if isinstance(row, MemberEvicted) and not row.successor}
+        evicted = {row.origin for _, _, row in known if isinstance(row, MemberEvicted) and not row.successor}
         for created in world.history.created:
-            slot, counter = created.dot
+            origin, counter = created.dot
             # An end at 0 voids an admission, which only an operator's eviction can do.
-            replaced = 0 < ends.get(slot, 0) < counter and slot not in evicted
-            if replaced and not any(lost.slot == slot and lost.counter < counter for lost in world.history.lost):
-                self.fail(f"{created.group} {created.dot}: answered, and void behind {ends[slot]}")
+            replaced = 0 < ends.get(origin, 0) < counter and origin not in evicted
+            if replaced and not any(lost.origin == origin and lost.counter < counter for lost in world.history.lost):
+                self.fail(f"{created.group} {created.dot}: answered, and void behind {ends[origin]}")
 
 
 class UniqueIds(Checker):
@@ -141,9 +141,9 @@ class AcknowledgedOnly(Sampled):
                 if ((0, name), group_name) in world.history.maybe_read:
                     continue  # a NOACK read whose reply was lost
                 acknowledged = self._acknowledged(world, ((0, name), group_name), group)
-                for slot, runs in group.acked.items():
-                    for low, high in runs.pairs() if slot in stream.trees else []:
-                        stray = set(ids_between(stream.trees[slot], low, high)) - acknowledged
+                for origin, runs in group.acked.items():
+                    for low, high in runs.pairs() if origin in stream.trees else []:
+                        stray = set(ids_between(stream.trees[origin], low, high)) - acknowledged
                         if stray:
                             self.fail(f"region {number}, {name!r} {group_name!r}: runs cover {sorted(stray)}")
 
@@ -177,10 +177,10 @@ class DeliveredAtLeastOnce(Checker):
         world.machines[number].sync()
         world.turned(number)
         group = stream.groups[name]  # nothing expires when a world is quiet
-        for slot, ids in above_start(stream, group).items():
-            left = {entry_id for entry_id in ids if not passes(group, slot, entry_id)}
+        for origin, ids in above_start(stream, group).items():
+            left = {entry_id for entry_id in ids if not passes(group, origin, entry_id)}
             if left:
-                self.fail(f"region {number} {key!r} {name!r}: leaves out {sorted(left)} of region {region_of(slot)}")
+                self.fail(f"region {number} {key!r} {name!r}: leaves out {sorted(left)} of region {region_of(origin)}")
 
     def _compare(self, world: Network, key: bytes, name: bytes) -> None:
         stream = world.machines[1].node.replica.keyspace.find((0, key))
@@ -193,26 +193,26 @@ class DeliveredAtLeastOnce(Checker):
             delivered.update(*(by_create.get(dot, set()) for dot in group.creates))
         for number in world.machines:
             delivered |= pending_in(world, number, (0, key), name)
-        for slot, ids in above_start(stream, group).items():
+        for origin, ids in above_start(stream, group).items():
             if ids - delivered:
-                self.fail(f"{key!r} {name!r}: never delivered {sorted(ids - delivered)} of region {region_of(slot)}")
+                self.fail(f"{key!r} {name!r}: never delivered {sorted(ids - delivered)} of region {region_of(origin)}")
 
 
 def above_start(stream: Stream, group: Group) -> dict[int, set[EntryId]]:
     """Return for each origin the live entries that the group must deliver."""
     start = group.start()
     wanted: dict[int, set[EntryId]] = {}
-    for slot, tree in stream.trees.items():
+    for origin, tree in stream.trees.items():
         last = tree.last_id()
-        floor = next_id(start.get(slot))
+        floor = next_id(start.get(origin))
         if last is not None and floor is not None:
-            wanted[slot] = {entry_id for part in tree.slices(floor, last, -1, False) for entry_id in part.ids()}
+            wanted[origin] = {entry_id for part in tree.slices(floor, last, -1, False) for entry_id in part.ids()}
     return wanted
 
 
-def passes(group: Group, slot: int, entry_id: EntryId) -> bool:
+def passes(group: Group, origin: int, entry_id: EntryId) -> bool:
     """Return whether the entry was delivered to a consumer of this region, or acknowledged anywhere."""
-    passed = (group.delivered.get(slot), group.acked.get(slot))
+    passed = (group.delivered.get(origin), group.acked.get(origin))
     return any(known is not None and known.contains(entry_id) for known in passed)
 
 
@@ -222,7 +222,7 @@ def pending_in(world: Network, number: int, key: Key, name: bytes) -> set[EntryI
     group = None if stream is None else stream.groups.get(name)
     if stream is None or group is None:
         return set()
-    return {entry_id for slot in stream.trees for entry_id in group.pending.ids(slot, None)}
+    return {entry_id for origin in stream.trees for entry_id in group.pending.ids(origin, None)}
 
 
 def ids_between(tree: EntryTree, low: EntryId, high: EntryId) -> list[EntryId]:

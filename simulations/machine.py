@@ -180,7 +180,7 @@ class Machine:
             elif kind == codec.BATCH:
                 batch = batch_of(payload)
                 self.logged.append(batch)
-                if region_of(batch.slot) == self.config.region:
+                if region_of(batch.origin) == self.config.region:
                     oracle.note(batch, self.node.context.now_ms)
         expired_keys = self.node.replica.expired_keys
         if expired_keys > self._expired_keys:
@@ -214,9 +214,9 @@ class Machine:
         """Return the own origin's last dot; after an XADD that of its entry, which a trim may follow."""
         applied = self.node.replica.applied
         stream = self.node.replica.keyspace.known((0, argv[1])) if argv[0] == b"XADD" else None
-        tree = None if stream is None else stream.trees.get(applied.slot)
+        tree = None if stream is None else stream.trees.get(applied.origin)
         last_id = None if tree is None else tree.last_id()
-        return (applied.slot, applied.counter() if tree is None or last_id is None else tree.counter_of(last_id))
+        return (applied.origin, applied.counter() if tree is None or last_id is None else tree.counter_of(last_id))
 
     def creates_of(self, argv: list[bytes]) -> list[Dot]:
         """Return the create dots under which a read or acknowledgement is made, unless its key is due to expire."""

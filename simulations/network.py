@@ -69,11 +69,11 @@ class Connection:
 
 @dataclass
 class Stop:
-    """Why a process is down, and its previous fsync policy, its slot, and the slots of its region in its vector."""
+    """Why a process is down, and its previous fsync policy, its origin, and the origins of its region in its vector."""
 
     fault: str
     policy: str
-    slot: int
+    origin: int
     written: list[int]
 
 
@@ -302,14 +302,14 @@ class Network:
         machine = self.machines[number]
         machine.up = machine.paused = False
         applied = machine.node.replica.applied
-        written = [slot for slot in applied.vector.as_dict() if region_of(slot) == machine.config.region]
-        self.stops[number] = Stop(fault, machine.config.fsync, applied.slot, written)
+        written = [origin for origin in applied.vector.as_dict() if region_of(origin) == machine.config.region]
+        self.stops[number] = Stop(fault, machine.config.fsync, applied.origin, written)
 
     def started(self, number: int) -> None:
         """A process has recovered from its disk."""
         stop, recovered = self.stops.pop(number), self.machines[number].node.replica.applied.vector
-        for slot in stop.written:
-            self.history.note_lost(slot, recovered.get(slot), stop.fault, stop.policy)
+        for origin in stop.written:
+            self.history.note_lost(origin, recovered.get(origin), stop.fault, stop.policy)
         self.tell("started", number, stop.fault)
 
     # Clients
@@ -370,7 +370,7 @@ class Network:
     def _is_settled(self, machine: Machine) -> bool:
         """Return whether a region is settled; of two processes with one region number, one must be a member."""
         node = machine.node
-        ended = node.replica.applied.members.has_ended(node.replica.applied.slot)
+        ended = node.replica.applied.members.has_ended(node.replica.applied.origin)
         others = [one for one in self.machines.values() if one.config.region == machine.config.region]
         admitted = any(one.up and one.node.membership.admitted for one in others)
         belongs = machine.up and not ended and admitted

@@ -33,7 +33,7 @@ Row = tuple[Dot, VersionVector, Effect]
 
 @dataclass
 class Expected:
-    """What one key must hold: entries as (ID, slot, counter), the creates of each group, the runs of each create, and
+    """What one key must hold: entries as (ID, origin, counter), the creates of each group, the runs of each create, and
     its expiry.
     """
 
@@ -53,18 +53,18 @@ class Oracle:
 
     def note(self, batch: Batch, now_ms: int = 0) -> None:
         """Record a batch, unless it is known: a region may receive its own earlier batches from peers."""
-        batches = self._batches.setdefault(batch.slot, {})
+        batches = self._batches.setdefault(batch.origin, {})
         if batch.first not in batches:
             batches[batch.first] = self._whole(batch)
-            self._made_ms[(batch.slot, batch.first)] = now_ms
+            self._made_ms[(batch.origin, batch.first)] = now_ms
 
     def _whole(self, batch: Batch) -> Batch:
         """Return the batch with its full context."""
-        context = self._contexts.get(batch.slot, VersionVector()).copy()
+        context = self._contexts.get(batch.origin, VersionVector()).copy()
         context.merge(batch.context)
-        context.advance(batch.slot, batch.first - 1)
-        self._contexts[batch.slot] = context
-        return Batch(batch.slot, batch.first, batch.last, context, batch.effects)
+        context.advance(batch.origin, batch.first - 1)
+        self._contexts[batch.origin] = context
+        return Batch(batch.origin, batch.first, batch.last, context, batch.effects)
 
     def expected(self, vector: VersionVector) -> dict[Key, Expected]:
         """Return for each key the meaning of the effects that the vector covers."""
@@ -83,12 +83,12 @@ class Oracle:
         ends = ends_of(known)
         rows: list[MemberRow] = []
         for dot, _, effect in known:
-            if isinstance(effect, fx.MemberJoined) and effect.slot not in ends:
-                rows.append((JOINED, effect.slot, *dot, 0))
+            if isinstance(effect, fx.MemberJoined) and effect.origin not in ends:
+                rows.append((JOINED, effect.origin, *dot, 0))
             elif isinstance(effect, fx.MemberAdmitted):
                 kind = ADMITTED_BY_ALL if effect.by_all else ADMITTED
-                rows.append((kind, dot[0], effect.slot, effect.counter, dot[1]))
-        return sorted(rows + [(PAST, slot, 0, 0, end) for slot, end in ends.items()])
+                rows.append((kind, dot[0], effect.origin, effect.counter, dot[1]))
+        return sorted(rows + [(PAST, origin, 0, 0, end) for origin, end in ends.items()])
 
     def late_effects(self, vector: VersionVector) -> list[Row]:
         """Return the effects under the vector on keys that had expired by the clock of their origin."""
@@ -104,23 +104,23 @@ class Oracle:
         return bool(expiring) and expiry_of([one for one in expiring if context.contains(*one[0])]) < self.clock_of(dot)
 
     def clock_of(self, dot: Dot) -> int:
-        slot, counter = dot
-        return self._made_ms[(slot, max(first for first in self._batches[slot] if first <= counter))]
+        origin, counter = dot
+        return self._made_ms[(origin, max(first for first in self._batches[origin] if first <= counter))]
 
     def vector(self) -> VersionVector:
         """Everything that any region has made."""
         vector = VersionVector()
-        for slot, batches in self._batches.items():
-            vector.advance(slot, max(batch.last for batch in batches.values()))
+        for origin, batches in self._batches.items():
+            vector.advance(origin, max(batch.last for batch in batches.values()))
         return vector
 
     def effects(self, vector: VersionVector) -> list[Row]:
         """Return the effects that the vector covers."""
         rows: list[Row] = []
-        for slot in sorted(self._batches):
-            for first in sorted(self._batches[slot]):
-                batch = self._batches[slot][first]
-                if vector.contains(slot, batch.last):
+        for origin in sorted(self._batches):
+            for first in sorted(self._batches[origin]):
+                batch = self._batches[origin][first]
+                if vector.contains(origin, batch.last):
                     rows += unfold(batch)
         return rows
 
@@ -131,21 +131,21 @@ def ends_of(rows: list[Row]) -> dict[int, int]:
     admissions = [row for row in rows if isinstance(row[2], fx.MemberAdmitted)]
     for _, _, effect in rows:
         if isinstance(effect, fx.MemberEvicted):
-            ends[effect.slot] = min(effect.through, ends.get(effect.slot, effect.through))
+            ends[effect.origin] = min(effect.through, ends.get(effect.origin, effect.through))
     ends.update({row[0][0]: 0 for row in admissions if is_unaware(row, rows) or is_rival(row, rows)})
     for _ in admissions:
         for dot, _, effect in admissions:
             assert isinstance(effect, fx.MemberAdmitted)
-            if not effect.by_all and effect.counter > ends.get(effect.slot, effect.counter):
+            if not effect.by_all and effect.counter > ends.get(effect.origin, effect.counter):
                 ends[dot[0]] = 0
     return ends
 
 
 def is_unaware(admission: Row, rows: list[Row]) -> bool:
     """Return whether an admission by all and an operator's eviction did not know of each other's beginnings."""
-    (slot, _), context, effect = admission
+    (origin, _), context, effect = admission
     assert isinstance(effect, fx.MemberAdmitted)
-    joins = [dot for dot, _, one in rows if isinstance(one, fx.MemberJoined) and one.slot == slot]
+    joins = [dot for dot, _, one in rows if isinstance(one, fx.MemberJoined) and one.origin == origin]
     evictions = [row for row in rows if isinstance(row[2], fx.MemberEvicted) and not row[2].successor]
     unknown = [seen for dot, seen, _ in evictions if not context.contains(*dot)]
     return effect.by_all and any(not any(seen.contains(*join) for join in joins) for seen in unknown)
@@ -155,13 +155,13 @@ def is_rival(admission: Row, rows: list[Row]) -> bool:
     """Return whether this origin and another one, both admitted by all, evicted the same origin in favour of
     themselves.
     """
-    (slot, _), _, _ = admission
+    (origin, _), _, _ = admission
     by_all = {dot[0]: dot[1] for dot, _, effect in rows if isinstance(effect, fx.MemberAdmitted) and effect.by_all}
     taken: dict[int, set[int]] = {}
     for (at, counter), _, effect in rows:
         if isinstance(effect, fx.MemberEvicted) and effect.successor == at and by_all.get(at, counter) < counter:
-            taken.setdefault(effect.slot, set()).add(at)
-    return any(slot in rivals and len(rivals) > 1 for rivals in taken.values())
+            taken.setdefault(effect.origin, set()).add(at)
+    return any(origin in rivals and len(rivals) > 1 for rivals in taken.values())
 
 
 def unfold(batch: Batch) -> list[Row]:
@@ -170,8 +170,8 @@ def unfold(batch: Batch) -> list[Row]:
     counter = batch.first
     for effect in batch.effects:
         context = batch.context.copy()
-        context.advance(batch.slot, counter - 1)
-        rows.append(((batch.slot, counter), context, effect))
+        context.advance(batch.origin, counter - 1)
+        rows.append(((batch.origin, counter), context, effect))
         counter += effect.width
     return rows
 
@@ -183,16 +183,16 @@ def evaluate(rows: list[Row]) -> Expected:
     deletes: list[tuple[Dot, VersionVector]] = []
     for dot, context, effect in rows:
         if isinstance(effect, fx.EntriesRemoved):
-            for slot, pieces in effect.ranges.items():
-                removed.update((slot, counter) for low, high in pieces for counter in range(low, high + 1))
+            for origin, pieces in effect.ranges.items():
+                removed.update((origin, counter) for low, high in pieces for counter in range(low, high + 1))
         elif isinstance(effect, fx.StreamDeleted):
             deletes.append((dot, context))
     for dot, _, effect in rows:
         if isinstance(effect, fx.EntriesAdded):
             for index in range(effect.low, effect.high):
-                slot, counter = dot[0], dot[1] + index - effect.low
-                if (slot, counter) not in removed and not any(seen.contains(slot, counter) for _, seen in deletes):
-                    expected.entries.add((effect.block.id_at(index), slot, counter))
+                origin, counter = dot[0], dot[1] + index - effect.low
+                if (origin, counter) not in removed and not any(seen.contains(origin, counter) for _, seen in deletes):
+                    expected.entries.add((effect.block.id_at(index), origin, counter))
     _evaluate_groups(rows, [dot for dot, _ in deletes], expected)
     expected.expires_ms = expiry_of(rows)
     return expected
@@ -228,8 +228,8 @@ def _evaluate_groups(rows: list[Row], deletes: list[Dot], expected: Expected) ->
 
 
 def _join_runs(runs: dict[int, IntervalSet], fresh: dict[int, list[fx.Interval]]) -> None:
-    for slot, pieces in fresh.items():
-        known = runs.setdefault(slot, IntervalSet())
+    for origin, pieces in fresh.items():
+        known = runs.setdefault(origin, IntervalSet())
         for low, high in pieces:
             known.add(low, high)
 
@@ -237,14 +237,14 @@ def _join_runs(runs: dict[int, IntervalSet], fresh: dict[int, list[fx.Interval]]
 def actual(stream: Stream) -> Expected:
     """Return what a replica holds of a key, in the oracle's terms."""
     held = Expected(expires_ms=stream.expires_ms)
-    for slot, tree in stream.trees.items():
+    for origin, tree in stream.trees.items():
         for low, high in tree.counter_ranges():
             for counter in range(low, high + 1):
                 entry_id = tree.id_of(counter)
                 assert entry_id is not None
-                held.entries.add((entry_id, slot, counter))
+                held.entries.add((entry_id, origin, counter))
     for name, group in stream.groups.items():
         held.groups[name] = set(group.creates)
         for dot, create in group.creates.items():
-            held.runs[dot] = {slot: runs for slot, runs in create.runs.items() if runs}
+            held.runs[dot] = {origin: runs for origin, runs in create.runs.items() if runs}
     return held

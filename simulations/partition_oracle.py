@@ -87,18 +87,18 @@ def known_of(oracle: Oracle, spec: StreamSpec, vector: VersionVector | None = No
     return known
 
 
-def note_messages(known: Known, partition: int, slot: int, effect: fx.EntriesAdded) -> None:
+def note_messages(known: Known, partition: int, origin: int, effect: fx.EntriesAdded) -> None:
     for entry_id, counter, fields in entries_of(effect):
         one = Numbered(partition, entry_id, fields[b"value"], int(fields.get(b"time", b"0")))
-        known.numbered[(slot, counter)] = one
-        known.dots.setdefault(one.value, []).append((slot, counter))
+        known.numbered[(origin, counter)] = one
+        known.dots.setdefault(one.value, []).append((origin, counter))
 
 
 def note_removal(known: Known, partition: int, removal: Removal, effect: fx.EntriesRemoved) -> None:
     """A range of counters also has those of entries of other keys."""
-    for slot, ranges in effect.ranges.items():
+    for origin, ranges in effect.ranges.items():
         for low, high in ranges:
-            for dot in [(slot, counter) for counter in range(low, high + 1)]:
+            for dot in [(origin, counter) for counter in range(low, high + 1)]:
                 if dot in known.numbered and known.numbered[dot].partition == partition:
                     known.removals.setdefault(dot, []).append(removal)
 

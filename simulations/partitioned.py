@@ -160,7 +160,7 @@ class Partitioned(StreamClients, Watcher):
         _, origin = self.streams_of(head).epoch(STREAM)
         region = self.streams_of(head).home(STREAM)
         meant = [number for number, machine in world.machines.items() if machine.config.region == region]
-        homes = [number for number in serving if world.machines[number].node.replica.applied.slot == origin]
+        homes = [number for number in serving if world.machines[number].node.replica.applied.origin == origin]
         if not homes or len(meant) > 1:
             return homes or [number for number in serving if number in meant]
         linked = [one.other(homes[0]) for one in world.connections_of(homes[0]) if len(one.joined) == 2]

@@ -29,8 +29,8 @@ def portrait(node: Node) -> dict[str, Any]:
     assert node.replica.is_settled()
     return {
         "vector": node.replica.applied.vector.as_dict(),
-        "slot": node.replica.applied.slot,
-        "contexts": {slot: context.as_dict() for slot, context in node.replica.applied.contexts.items()},
+        "origin": node.replica.applied.origin,
+        "contexts": {origin: context.as_dict() for origin, context in node.replica.applied.contexts.items()},
         "founders": dict(node.birth.founders),
         "members": node.replica.applied.members.lasting_rows(),
         "databases": [
@@ -48,7 +48,7 @@ def lasting(node: Node) -> dict[str, Any]:
     held = portrait(node)
     ended = node.replica.applied.members.is_evicted
     for part in ("contexts", "founders"):
-        held[part] = {slot: known for slot, known in held[part].items() if not ended(slot)}
+        held[part] = {origin: known for origin, known in held[part].items() if not ended(origin)}
     for index, database in enumerate(held["databases"]):
         names = node.replica.keyspace.known_keys(index)
         held["databases"][index] = {name: uncollected(database[name]) for name in names}
@@ -61,12 +61,12 @@ def uncollected(stream: dict[str, Any]) -> dict[str, Any]:
     lost = {"trimmed_to": 0, "dropped_counter": 0}
     gone = {**lost, "first": 0, "added": 0, "voided": 0}
     metas = {
-        slot: {**meta, **gone} if meta["added"] == meta["voided"] else {**meta, **lost}
-        for slot, meta in stream["metas"].items()
+        origin: {**meta, **gone} if meta["added"] == meta["voided"] else {**meta, **lost}
+        for origin, meta in stream["metas"].items()
     }
     registers = ("add_counter", "set_counter", "removed_counter", "offset_counter", "expiry_counter")
-    kept["trees"] = {slot: entries for slot, entries in stream["trees"].items() if entries}
-    kept["metas"] = {slot: meta for slot, meta in metas.items() if any(meta[name] for name in registers)}
+    kept["trees"] = {origin: entries for origin, entries in stream["trees"].items() if entries}
+    kept["metas"] = {origin: meta for origin, meta in metas.items() if any(meta[name] for name in registers)}
     return kept
 
 
@@ -75,7 +75,7 @@ def plain(value: Any) -> Any:
         return entries_of(value)
     if isinstance(value, PendingEntries):
         rows = value.rows(ID_MIN, ID_MAX, -1, None)
-        return [(row.entry_id, row.slot, row.consumer, row.delivered_ms, row.deliveries) for row in rows]
+        return [(row.entry_id, row.origin, row.consumer, row.delivered_ms, row.deliveries) for row in rows]
     if isinstance(value, IntervalSet):
         return value.pairs()
     if isinstance(value, Consumer):

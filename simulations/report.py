@@ -189,7 +189,7 @@ def key_of(words: list[str]) -> str | None:
 
 def vector_of(world: Network, number: int) -> str:
     rows = world.machines[number].node.replica.applied.vector.as_dict()
-    return " ".join(f"{slot}:{counter}" for slot, counter in sorted(rows.items()))
+    return " ".join(f"{origin}:{counter}" for origin, counter in sorted(rows.items()))
 
 
 def state_of(world: Network, number: int, key: bytes) -> str:
@@ -223,10 +223,10 @@ def described(data: bytes) -> Row:
 
 
 def batch_text(batch: Batch) -> str:
-    context = " ".join(f"{slot}:{counter}" for slot, counter in sorted(batch.context.as_dict().items()))
+    context = " ".join(f"{origin}:{counter}" for origin, counter in sorted(batch.context.as_dict().items()))
     what = "; ".join(effect_text(effect) for effect in batch.effects)
     last = "" if batch.first == batch.last else f"-{batch.last}"
-    return short(f"{batch.slot}:{batch.first}{last} {what} (saw {context or 'nothing'})")
+    return short(f"{batch.origin}:{batch.first}{last} {what} (saw {context or 'nothing'})")
 
 
 def effect_text(effect: Effect) -> str:

@@ -22,12 +22,12 @@ class WaitsForRoom(Checker):
         lacking = machine.node.exchange.arrivals.holding.lacking
         if not lacking:
             return
-        own = machine.node.replica.applied.slot
+        own = machine.node.replica.applied.origin
         for batch in machine.logged:
             if isinstance(batch, VersionVector):
                 self.fail(f"region {number} lacks {lacking} and joins a state")
-            elif batch.slot != own and any(isinstance(each, EntriesAdded | AddCounted) for each in batch.effects):
-                self.fail(f"region {number} lacks {lacking} and applies {batch.slot}:{batch.first}")
+            elif batch.origin != own and any(isinstance(each, EntriesAdded | AddCounted) for each in batch.effects):
+                self.fail(f"region {number} lacks {lacking} and applies {batch.origin}:{batch.first}")
 
     def sent(self, world: Network, connection: Connection, sender: int, message: Message, data: bytes) -> None:
         lacking = world.machines[sender].node.exchange.arrivals.holding.lacking

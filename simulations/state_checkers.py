@@ -114,7 +114,9 @@ class UnionOfRuns(Checker):
 
     def at_end(self, world: Network) -> None:
         for key, expected in sorted(world.expected().items()):
-            wanted = {dot: {slot: run for slot, run in known.items() if run} for dot, known in expected.runs.items()}
+            wanted = {
+                dot: {origin: run for origin, run in known.items() if run} for dot, known in expected.runs.items()
+            }
             for number in world.machines:
                 held = held_of(world, number, key)
                 if held.runs != wanted:
@@ -135,17 +137,17 @@ class NoResurrection(Sampled):
         live = live_dots(machine.node.replica.keyspace.databases[0])
         starts, vector, before = self._before.get(number, (0, VersionVector(), set()))
         if starts == machine.starts:
-            for key, slot, counter in sorted(live - before):
-                if vector.contains(slot, counter):
-                    self.fail(f"region {number}, {key}: {(slot, counter)} was gone and lives again")
+            for key, origin, counter in sorted(live - before):
+                if vector.contains(origin, counter):
+                    self.fail(f"region {number}, {key}: {(origin, counter)} was gone and lives again")
         self._before[number] = (machine.starts, machine.node.replica.applied.vector.copy(), live)
 
 
 def live_dots(streams: dict[bytes, Stream]) -> set[tuple[Key, int, int]]:
     return {
-        ((0, name), slot, counter)
+        ((0, name), origin, counter)
         for name, stream in streams.items()
-        for slot, tree in stream.trees.items()
+        for origin, tree in stream.trees.items()
         for low, high in tree.counter_ranges()
         for counter in range(low, high + 1)
     }

@@ -28,8 +28,8 @@ class OriginOrder(Checker):
         recovered = machine.node.replica.applied.vector.as_dict()
         for batch in reversed(machine.logged):
             if not isinstance(batch, VersionVector):
-                recovered[batch.slot] = batch.first - 1
-        self._applied[number] = VersionVector({slot: counter for slot, counter in recovered.items() if counter})
+                recovered[batch.origin] = batch.first - 1
+        self._applied[number] = VersionVector({origin: counter for origin, counter in recovered.items() if counter})
 
     def turned(self, world: Network, number: int) -> None:
         applied = self._applied.setdefault(number, VersionVector())
@@ -37,11 +37,11 @@ class OriginOrder(Checker):
             if isinstance(batch, VersionVector):
                 applied.merge(batch)
                 continue
-            if batch.first != applied.get(batch.slot) + 1:
-                self.fail(f"region {number}: {batch.slot}:{batch.first} after {applied.get(batch.slot)}")
+            if batch.first != applied.get(batch.origin) + 1:
+                self.fail(f"region {number}: {batch.origin}:{batch.first} after {applied.get(batch.origin)}")
             if not applied.descends(batch.context):
-                self.fail(f"region {number}: {batch.slot}:{batch.first} before {batch.context.as_dict()}")
-            applied.advance(batch.slot, batch.last)
+                self.fail(f"region {number}: {batch.origin}:{batch.first} before {batch.context.as_dict()}")
+            applied.advance(batch.origin, batch.last)
 
 
 class NoEcho(Checker):
@@ -69,7 +69,7 @@ class NoEcho(Checker):
 
     def _complain(self, payload: bytes, how: str) -> None:
         header = codec.decode_header(payload)
-        self.fail(f"{how}: {header.slot}:{header.first}")
+        self.fail(f"{how}: {header.origin}:{header.first}")
 
 
 class SyncedFirst(Checker):
@@ -104,9 +104,9 @@ class SyncedFirst(Checker):
         durable = machine.node.exchange.view.durable_vector
         for payload in message.batches.payloads:
             header = codec.decode_header(payload)
-            if not durable.contains(header.slot, header.last):
+            if not durable.contains(header.origin, header.last):
                 self.fail(
-                    f"region {sender} sends {header.slot}:{header.last}, and has {durable.get(header.slot)} on disk"
+                    f"region {sender} sends {header.origin}:{header.last}, and has {durable.get(header.origin)} on disk"
                 )
 
 
@@ -198,7 +198,7 @@ class Fitting(Checker):
         known = max(limit, self._limits.get(number, limit))
         self._limits[number] = limit
         for batch in machine.logged:
-            if not isinstance(batch, VersionVector) and region_of(batch.slot) == machine.config.region:
+            if not isinstance(batch, VersionVector) and region_of(batch.origin) == machine.config.region:
                 size = len(codec.encode_batch(batch))
                 if size > known:
                     self.fail(f"region {number} writes a batch of {size} bytes, and knows of the limit {known}")
@@ -215,7 +215,7 @@ def has_larger(machine: Machine, known: VersionVector, bytes_max: int) -> bool:
             position = number + 1
             if kind == codec.BATCH and len(payload) > bytes_max:
                 header = codec.decode_header(payload)
-                if not known.contains(header.slot, header.last):
+                if not known.contains(header.origin, header.last):
                     return True
     return False
 
@@ -235,10 +235,10 @@ def missing_in_log(machine: Machine) -> VersionVector:
             position = number + 1
             if kind == codec.BATCH:
                 header = codec.decode_header(payload)
-                if header.first != told.get(header.slot) + 1:
-                    missing.advance(header.slot, header.first - 1)
-                told.advance(header.slot, header.last)
-    for slot, counter in machine.node.replica.applied.vector.items():
-        if told.get(slot) < counter:
-            missing.advance(slot, counter)
+                if header.first != told.get(header.origin) + 1:
+                    missing.advance(header.origin, header.first - 1)
+                told.advance(header.origin, header.last)
+    for origin, counter in machine.node.replica.applied.vector.items():
+        if told.get(origin) < counter:
+            missing.advance(origin, counter)
     return missing

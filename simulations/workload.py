@@ -197,21 +197,21 @@ def on_stream(rng: Random, kind: str, key: bytes, group: bytes, stream: Stream) 
 
 
 def some_ids(rng: Random, stream: Stream, most: int) -> list[bytes]:
-    ids = [entry_id for slot in sorted(stream.trees) for part in all_slices(stream, slot) for entry_id in part]
+    ids = [entry_id for origin in sorted(stream.trees) for part in all_slices(stream, origin) for entry_id in part]
     chosen = rng.sample(ids, min(len(ids), rng.randrange(1, most + 1)))
     return [format_id(entry_id) for entry_id in chosen] or [b"1-1"]
 
 
-def all_slices(stream: Stream, slot: int) -> list[list[tuple[int, int]]]:
-    top = stream.trees[slot].last_id()
-    return [] if top is None else [part.ids() for part in stream.trees[slot].slices((0, 0), top, -1, False)]
+def all_slices(stream: Stream, origin: int) -> list[list[tuple[int, int]]]:
+    top = stream.trees[origin].last_id()
+    return [] if top is None else [part.ids() for part in stream.trees[origin].slices((0, 0), top, -1, False)]
 
 
 def pending_ids(rng: Random, stream: Stream, group: bytes) -> list[bytes]:
     known = stream.groups.get(group)
     if known is None:
         return [b"1-1"]
-    ids = [entry_id for slot in sorted(stream.trees) for entry_id in known.pending.ids(slot, None)]
+    ids = [entry_id for origin in sorted(stream.trees) for entry_id in known.pending.ids(origin, None)]
     in_order = rng.random() < 0.5
     chosen = sorted(ids)[: rng.randrange(1, 5)] if in_order else rng.sample(ids, min(len(ids), 3))
     return [format_id(entry_id) for entry_id in chosen] or [b"1-1"]

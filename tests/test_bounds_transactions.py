@@ -141,7 +141,7 @@ def test_groups_that_are_made_before_an_advance() -> None:
     for _, name in keys:
         run(cluster, b"XADD", name, b"*", b"f", b"v")
     node = cluster.node(1)
-    positions = {key: {node.replica.applied.slot: 1} for key in keys}
+    positions = {key: {node.replica.applied.origin: 1} for key in keys}
     try:
         Advancing(b"g" * 100_000, b"c", positions).create(node.context)
         raise AssertionError("the name is longer than a share of a batch")

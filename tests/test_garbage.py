@@ -257,8 +257,8 @@ ABSURD_HELLOS = [
     hello(region=1),
     hello(name="n" * 100_000),
     hello(cluster="c" * 1_000_000),
-    hello(origin=STRANGER, direct_slots=[FAR[1]]),
-    hello(origin=STRANGER, direct_slots=[STRANGER] * 500_000),
+    hello(origin=STRANGER, direct_origins=[FAR[1]]),
+    hello(origin=STRANGER, direct_origins=[STRANGER] * 500_000),
     hello(origin=STRANGER, vector=[wire.VectorRow(slot=0, counter=1)]),
     hello(origin=STRANGER, vector=[wire.VectorRow(slot=FAR[1], counter=1)]),
     hello(origin=STRANGER, births=[wire.BirthRow(slot=256, count=1)]),
@@ -267,7 +267,7 @@ ABSURD_HELLOS = [
     *(hello(origin=far) for far in FAR),
     hello(origin=0),
     hello(origin=2),
-    *(hello(origin=STRANGER, births=[wire.BirthRow(slot=slot, batch_bytes_max=1)]) for slot in (STRANGER, 2)),
+    *(hello(origin=STRANGER, births=[wire.BirthRow(slot=origin, batch_bytes_max=1)]) for origin in (STRANGER, 2)),
     *(bounded(version, **told) for version in (4, PROTOCOL_VERSION) for told in TINY),
 ]
 GREETED = hello(origin=STRANGER)
@@ -275,7 +275,10 @@ AFTER_HELLO = [
     GREETED,
     wire.Message(met=wire.Met(births=[wire.BirthRow(slot=258, count=(1 << 32) - 1)])),
     wire.Message(met=wire.Met(births=[wire.BirthRow(slot=FAR[1], count=1)])),
-    *(wire.Message(met=wire.Met(births=[wire.BirthRow(slot=slot, batch_bytes_max=1)])) for slot in (STRANGER, 2, 258)),
+    *(
+        wire.Message(met=wire.Met(births=[wire.BirthRow(slot=origin, batch_bytes_max=1)]))
+        for origin in (STRANGER, 2, 258)
+    ),
     wire.Message(met=wire.Met(neighbours=[wire.NeighbourRow(slot=STRANGER, regions=[1, 2, (1 << 32) - 1])])),
     wire.Message(deferred=wire.Deferred(other=1, told_by="somebody")),
     wire.Message(deferred=wire.Deferred(other=FAR[1])),
@@ -284,7 +287,9 @@ AFTER_HELLO = [
     wire.Message(progress=wire.Progress(consumed_bytes=FAR[1])),
     wire.Message(
         progress=wire.Progress(
-            rows=[wire.ProgressRow(slot=slot, durable=[wire.VectorRow(slot=1, counter=FAR[1])]) for slot in (1, 2, 9)]
+            rows=[
+                wire.ProgressRow(slot=origin, durable=[wire.VectorRow(slot=1, counter=FAR[1])]) for origin in (1, 2, 9)
+            ]
         )
     ),
     wire.Message(progress=wire.Progress(rows=[wire.ProgressRow(slot=1 << 20)])),
@@ -319,8 +324,8 @@ def batch_at(first: int, effects: bytes = b"") -> bytes:
     return bytes(msgpack.packb((STRANGER, first, first, b""))) + effects
 
 
-def numbered(slots: range) -> list[wire.VectorRow]:
-    return [wire.VectorRow(slot=slot, counter=1 << 40) for slot in slots if slot % 256]
+def numbered(origins: range) -> list[wire.VectorRow]:
+    return [wire.VectorRow(slot=origin, counter=1 << 40) for origin in origins if origin % 256]
 
 
 def parts() -> Iterator[wire.Message]:
@@ -341,8 +346,8 @@ def repeats() -> Iterator[wire.Message]:
 
 def progress() -> Iterator[wire.Message]:
     vector = numbered(range(1, 10_000))
-    for slot in range(1, 150):
-        yield wire.Message(progress=wire.Progress(rows=[wire.ProgressRow(slot=slot, durable=vector, applied=vector)]))
+    for origin in range(1, 150):
+        yield wire.Message(progress=wire.Progress(rows=[wire.ProgressRow(slot=origin, durable=vector, applied=vector)]))
 
 
 FLOODS = [

@@ -196,7 +196,7 @@ def check_start(directory: str, description: Description) -> None:
         raise BackupError(f"no region can start from {directory}: {error}; {taken_by}") from error
     except (LogError, DiskError, ConfigError, CodecError) as error:
         raise BackupError(f"no region can start from {directory}: {error}") from error
-    vector = {origin_name(slot): counter for slot, counter in node.replica.applied.vector.items()}
+    vector = {origin_name(origin): counter for origin, counter in node.replica.applied.vector.items()}
     found = (log.last_position, vector, digest_replica(node.replica).hex())
     if found != (description.position, description.vector, description.digest):
         raise BackupError(

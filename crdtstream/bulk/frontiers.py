@@ -51,13 +51,13 @@ def frontiers_of(context: Context, key: Key) -> list[Frontier]:
     return [Frontier(context, key, name, groups[name]) for name in sorted(groups)]
 
 
-def frontier_of(stream: Stream | None, group: Group, slot: int, head: int) -> int:
+def frontier_of(stream: Stream | None, group: Group, origin: int, head: int) -> int:
     """Return the seq before the first live entry after the group's start that is in no run, or the head if there is
     none.
     """
-    tree = tree_of(stream, slot)
-    acked = group.acked.get(slot)
-    entry_id = group.start().get(slot)
+    tree = tree_of(stream, origin)
+    acked = group.acked.get(origin)
+    entry_id = group.start().get(origin)
     while True:
         # The next live entry after the start, or after the run that was stepped over.
         above = tree.slices(next_id(entry_id) or ID_MAX, ID_MAX, 1, False)
@@ -87,7 +87,7 @@ class Advancing:
             raise BulkError(INVALID_ARGUMENT, "group or consumer is empty: name both")
         self._group = group
         self._consumer = consumer
-        wanted = [(key, slot, seq) for key, seqs in positions.items() for slot, seq in seqs.items()]
+        wanted = [(key, origin, seq) for key, seqs in positions.items() for origin, seq in seqs.items()]
         self._left = sorted(wanted, reverse=True)
         self.entries = 0
         self.removed: dict[Key, dict[int, int]] = {}
@@ -129,56 +129,56 @@ class Advancing:
         require_writable(context)
         if not self._left:
             return False
-        key, slot, seq = self._left[-1]
+        key, origin, seq = self._left[-1]
         stream = context.replica.keyspace.find(key)
         group = None if stream is None else stream.groups.get(self._group)
         if stream is not None and group is None:
             names = f"consumer group '{shown(self._group)}' for key name '{shown(key[1])}'"
             raise BulkError(NOT_FOUND, f"no such {names}: create it, or set `create`")
-        if stream is None or group is None or not self._acknowledge(context, stream, group, key, slot, seq):
+        if stream is None or group is None or not self._acknowledge(context, stream, group, key, origin, seq):
             self._left.pop()
-            self._note_removed(context, key, slot, seq)
+            self._note_removed(context, key, origin, seq)
         return bool(self._left)
 
-    def _note_removed(self, context: Context, key: Key, slot: int, seq: int) -> None:
-        removed = removed_through(context, key, slot)
+    def _note_removed(self, context: Context, key: Key, origin: int, seq: int) -> None:
+        removed = removed_through(context, key, origin)
         if removed > seq:
-            self.removed.setdefault(key, {})[slot] = removed
+            self.removed.setdefault(key, {})[origin] = removed
 
-    def _acknowledge(self, context: Context, stream: Stream, group: Group, key: Key, slot: int, seq: int) -> bool:
+    def _acknowledge(self, context: Context, stream: Stream, group: Group, key: Key, origin: int, seq: int) -> bool:
         """Acknowledge at most `STEP_ENTRIES` entries of one origin; False when none remains."""
-        tree = tree_of(stream, slot)
-        low = first_left(tree, group, slot)
+        tree = tree_of(stream, origin)
+        low = first_left(tree, group, origin)
         parts = tree.slices_between(tree.counter_of(low), seq, STEP_ENTRIES) if low is not None else []
         if not parts:
-            self._drop(context, group, key, slot, settled_id(stream, slot, seq))
+            self._drop(context, group, key, origin, settled_id(stream, origin, seq))
             return False
         high = parts[-1].block.id_at(parts[-1].high - 1)
-        self._deliver(context, stream, group, key, slot, high)
-        self._drop(context, group, key, slot, high)
+        self._deliver(context, stream, group, key, origin, high)
+        self._drop(context, group, key, origin, high)
         return True
 
-    def _deliver(self, context: Context, stream: Stream, group: Group, key: Key, slot: int, high: EntryId) -> None:
+    def _deliver(self, context: Context, stream: Stream, group: Group, key: Key, origin: int, high: EntryId) -> None:
         """Deliver to the consumer, as acknowledged, entries that were neither acknowledged nor delivered here."""
-        tree = stream.trees[slot]
-        pieces = [piece for piece in left_of(group, slot, high) if tree.count_in(above(piece), piece[1])]
+        tree = stream.trees[origin]
+        pieces = [piece for piece in left_of(group, origin, high) if tree.count_in(above(piece), piece[1])]
         if not pieces:
             return
         count = sum([tree.count_in(above(piece), piece[1]) for piece in pieces])
-        intervals = Pieces.of({slot: pieces})
-        read = entries_read_after(stream, group, Delivery(wanted_in(tree, group, slot, pieces), [], intervals, []))
+        intervals = Pieces.of({origin: pieces})
+        read = entries_read_after(stream, group, Delivery(wanted_in(tree, group, origin, pieces), [], intervals, []))
         now_ms = context.now_ms
         fact = fx.EntriesDelivered(key, self._group, self._consumer, now_ms, intervals, True, read)
         context.replica.record(fact)
         self.entries += count
 
-    def _drop(self, context: Context, group: Group, key: Key, slot: int, high: EntryId) -> None:
+    def _drop(self, context: Context, group: Group, key: Key, origin: int, high: EntryId) -> None:
         """Remove pending entries of any consumer up to this ID."""
-        first, last = group.pending.first(slot), group.pending.last(slot)
+        first, last = group.pending.first(origin), group.pending.last(origin)
         if first is None or last is None or first > high:
             return
         before = group.pending.count
-        piece = Pieces(slot, previous_id(first) or ID_MIN, min(last, high))
+        piece = Pieces(origin, previous_id(first) or ID_MIN, min(last, high))
         context.replica.record(fx.PendingDropped(key, self._group, piece))
         self.entries += before - group.pending.count
 
@@ -187,53 +187,53 @@ def above(piece: Interval) -> EntryId:
     return next_id(piece[0]) or ID_MAX
 
 
-def settled_id(stream: Stream, slot: int, seq: int) -> EntryId:
+def settled_id(stream: Stream, origin: int, seq: int) -> EntryId:
     """Return an ID such that pending entries of this origin at or below it, including deleted ones, are at or below the
     seq.
     """
-    meta = stream.metas.get(slot)
+    meta = stream.metas.get(origin)
     if meta is not None and 0 < meta.add_counter <= seq:
         return meta.add_id
-    tree = tree_of(stream, slot)
+    tree = tree_of(stream, origin)
     beyond = tree.first_above(seq)
     below = tree.slices(ID_MIN, ID_MAX if beyond is None else previous_id(beyond) or ID_MIN, 1, True)
     return below[0].block.id_at(below[0].low) if below else ID_MIN
 
 
-def left_of(group: Group, slot: int, high: EntryId) -> list[Interval]:
+def left_of(group: Group, origin: int, high: EntryId) -> list[Interval]:
     """Return the parts of an origin, after the group's start and up to an ID, that are covered by no delivery here and
     by no run that counts here. Entries that were skipped without an acknowledgement (by SETID, or because their
     consumer was deleted) are included.
     """
     covered = IntervalSet()
-    delivered, acked, replay = group.delivered.get(slot), group.acked.get(slot), group.replay.get(slot)
+    delivered, acked, replay = group.delivered.get(origin), group.acked.get(origin), group.replay.get(origin)
     if delivered is not None:
         covered.union(delivered)
     if acked is not None:
         covered.union(acked if replay is None else acked.minus(replay))
-    low = min(group.floor.get(slot), group.start().get(slot))
+    low = min(group.floor.get(origin), group.start().get(origin))
     return covered.gaps(low, high) if low < high else []
 
 
-def wanted_in(tree: EntryTree, group: Group, slot: int, pieces: list[Interval]) -> int:
+def wanted_in(tree: EntryTree, group: Group, origin: int, pieces: list[Interval]) -> int:
     """Count the entries of these pieces that a reader would still receive: entries-read already counts the others."""
-    passed, floor = group.passed.get(slot) or IntervalSet(), group.floor.get(slot)
+    passed, floor = group.passed.get(origin) or IntervalSet(), group.floor.get(origin)
     wanted = [gap for low, high in pieces for gap in passed.gaps(max(low, floor), high)]
     return sum([tree.count_in(above(gap), gap[1]) for gap in wanted])
 
 
-def first_left(tree: EntryTree, group: Group, slot: int) -> EntryId | None:
+def first_left(tree: EntryTree, group: Group, origin: int) -> EntryId | None:
     """Return the first live entry that is pending, or neither acknowledged nor delivered here."""
     last = tree.last_id()
     if last is None:
         return None
     found: list[EntryId] = []
-    for piece in left_of(group, slot, last):
+    for piece in left_of(group, origin, last):
         first = tree.slices(above(piece), piece[1], 1, False)
         if first:
             found.append(first[0].block.id_at(first[0].low))
             break
-    pending = group.pending.first(slot)
+    pending = group.pending.first(origin)
     if pending is not None:
         first = tree.slices(pending, ID_MAX, 1, False)
         if first:

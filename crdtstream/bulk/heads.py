@@ -83,13 +83,13 @@ def heads_of(
     if stream is None:
         return []
     heads: list[OriginHead] = []
-    for slot in sorted({*stream.metas, *stream.trees}):
-        tree = stream.trees.get(slot) or _NOTHING
-        head = OriginHead(slot, tree, stream.metas.get(slot) or _UNKNOWN)
+    for origin in sorted({*stream.metas, *stream.trees}):
+        tree = stream.trees.get(origin) or _NOTHING
+        head = OriginHead(origin, tree, stream.metas.get(origin) or _UNKNOWN)
         if before_ms is not None:
             head.at = max(last_seq_below(tree, (before_ms, 0)), head.trimmed)
         if position is not None:
-            head.waiting = tree.count - tree.count_through(position.get(slot, 0))
+            head.waiting = tree.count - tree.count_through(position.get(origin, 0))
         if head.head:
             heads.append(head)
     return heads
@@ -116,25 +116,25 @@ def heads_with_deleted(
 
 def deleted_heads(context: Context, key: Key) -> list[OriginHead]:
     stream = context.replica.keyspace.databases[key[0]].get(key[1])
-    slots = [] if stream is None else sorted({*stream.metas, *stream.trees})
+    origins = [] if stream is None else sorted({*stream.metas, *stream.trees})
     heads = []
-    for slot in slots:
-        removed = removed_through(context, key, slot)
+    for origin in origins:
+        removed = removed_through(context, key, origin)
         if removed:
-            head = OriginHead(slot, _NOTHING, _UNKNOWN)
+            head = OriginHead(origin, _NOTHING, _UNKNOWN)
             head.head = head.trimmed = head.at = removed
             heads.append(head)
     return heads
 
 
-def removed_through(context: Context, key: Key, slot: int) -> int:
+def removed_through(context: Context, key: Key, origin: int) -> int:
     """Return the seq up to which entries of this origin were removed together, also by an expiry that has passed."""
     stream = context.replica.keyspace.databases[key[0]].get(key[1])
     if stream is None:
         return 0
-    removed = (stream.metas.get(slot) or _UNKNOWN).trimmed_to
+    removed = (stream.metas.get(origin) or _UNKNOWN).trimmed_to
     if stream.is_hidden(context.replica.keyspace.now_ms):
-        removed = max(removed, (stream.trees.get(slot) or _NOTHING).last_counter())
+        removed = max(removed, (stream.trees.get(origin) or _NOTHING).last_counter())
     return removed
 
 
@@ -149,8 +149,8 @@ def last_seq_below(tree: EntryTree, entry_id: EntryId) -> int:
     return below[-1][1] if below else 0
 
 
-def tree_of(stream: Stream | None, slot: int) -> EntryTree:
-    return _NOTHING if stream is None else stream.trees.get(slot) or _NOTHING
+def tree_of(stream: Stream | None, origin: int) -> EntryTree:
+    return _NOTHING if stream is None else stream.trees.get(origin) or _NOTHING
 
 
 class Pieces:
@@ -158,13 +158,13 @@ class Pieces:
     step.
     """
 
-    __slots__ = ("_after", "_counted", "_entries", "_key", "_pieces_max", "_slot", "_through", "counts", "ends")
+    __slots__ = ("_after", "_counted", "_entries", "_key", "_origin", "_pieces_max", "_through", "counts", "ends")
 
-    def __init__(self, key: Key, slot: int, after: int, through: int, entries: int, pieces_max: int) -> None:
+    def __init__(self, key: Key, origin: int, after: int, through: int, entries: int, pieces_max: int) -> None:
         if entries == 0:
             raise BulkError(INVALID_ARGUMENT, "entries is 0: use at least 1 entry for each piece")
         self._key = key
-        self._slot = slot
+        self._origin = origin
         self._after = after
         self._through = through
         self._entries = entries
@@ -175,7 +175,7 @@ class Pieces:
 
     def step(self, context: Context) -> bool:
         """Do the next part; False when everything is split."""
-        tree = tree_of(context.replica.keyspace.peek(self._key), self._slot)
+        tree = tree_of(context.replica.keyspace.peek(self._key), self._origin)
         if self._pieces_max and len(self.ends) + 1 >= self._pieces_max:
             self._counted += tree.count_through(self._through) - tree.count_through(self._after)
             return self._end()

@@ -26,13 +26,13 @@ ENTRIES_MAX: Final = 16_384
 class Interval:
     """The entries of one origin with `after < seq <= through`."""
 
-    __slots__ = ("after", "key", "slot", "through")
+    __slots__ = ("after", "key", "origin", "through")
 
-    def __init__(self, key: Key, slot: int, after: int, through: int) -> None:
+    def __init__(self, key: Key, origin: int, after: int, through: int) -> None:
         if after > through:
             raise BulkError(INVALID_ARGUMENT, f"an interval begins after {after}, but ends before that, at {through}")
         self.key = key
-        self.slot = slot
+        self.origin = origin
         self.after = after
         self.through = through
 
@@ -69,9 +69,9 @@ def require_applied(context: Context, interval: Interval) -> None:
     """Reject an interval that this region has not fully applied: entries not received yet would look like
     removed ones.
     """
-    applied = context.replica.applied.vector.get(interval.slot)
+    applied = context.replica.applied.vector.get(interval.origin)
     if applied < interval.through:
-        name = origin_name(interval.slot)
+        name = origin_name(interval.origin)
         raise BulkError(
             FAILED_PRECONDITION,
             f"this region has applied origin {name} up to seq {applied}, but the interval ends at {interval.through}:"
@@ -81,7 +81,7 @@ def require_applied(context: Context, interval: Interval) -> None:
 
 def portion_after(context: Context, interval: Interval, after: int, bytes_max: int) -> Portion | None:
     """Return the next entries of the interval, about `bytes_max` bytes; None if there are no more."""
-    tree = tree_of(context.replica.keyspace.find(interval.key), interval.slot)
+    tree = tree_of(context.replica.keyspace.find(interval.key), interval.origin)
     parts: list[Slice] = []
     size = 0
     for part in tree.slices_between(after + 1, interval.through, ENTRIES_MAX):

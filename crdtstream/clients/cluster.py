@@ -15,23 +15,23 @@ from crdtstream.core.causality import VersionVector
 class Progress(Protocol):
     """What other members reported about themselves: the port to `replication`, for WAIT and for operators."""
 
-    def holders(self, slot: int, counter: int) -> Iterable[int]:
+    def holders(self, origin: int, counter: int) -> Iterable[int]:
         """The regions that hold this origin's effects up to the counter (inclusive) durably."""
 
-    def holds_all(self, slot: int, vector: VersionVector) -> bool:
+    def holds_all(self, origin: int, vector: VersionVector) -> bool:
         """Return whether that origin has reported all of this as durable."""
 
-    def applied_of(self, slot: int) -> VersionVector: ...
+    def applied_of(self, origin: int) -> VersionVector: ...
 
-    def durable_of(self, slot: int) -> VersionVector: ...
-    def told_of(self, slot: int) -> VersionVector:
+    def durable_of(self, origin: int) -> VersionVector: ...
+    def told_of(self, origin: int) -> VersionVector:
         """All that this origin is known to have on its disk, also what this region has not applied."""
 
 
 class Retention(Protocol):
     """How far back the log reaches, and which members need it: the port to `replication`, for operators."""
 
-    def held_back(self, slot: int) -> int:
+    def held_back(self, origin: int) -> int:
         """The number of bytes of the log that are retained because this origin lacks them."""
 
 
@@ -66,10 +66,10 @@ class TransferShown:
 
 
 class Peer:
-    """A link to another region, as INFO and CRDT.REGIONS show it; slot 0 until its origin is known. `sent_bytes` counts
-    bytes of batches since the link opened. A peer without a link has been in that state for `unlinked_ms`, because of
-    `reason`; if its region was `evicted`, nothing is owed to it. `lacking`: what a linked peer says to have no room in,
-    and for how long; batches for it wait.
+    """A link to another region, as INFO and CRDT.REGIONS show it; origin 0 until its origin is known. `sent_bytes`
+    counts bytes of batches since the link opened. A peer without a link has been in that state for `unlinked_ms`,
+    because of `reason`; if its region was `evicted`, nothing is owed to it. `lacking`: what a linked peer says to have
+    no room in, and for how long; batches for it wait.
     """
 
     __slots__ = (
@@ -79,22 +79,22 @@ class Peer:
         "lacking_ms",
         "link",
         "name",
+        "origin",
         "reason",
         "region",
         "sent_bytes",
         "silent_ms",
-        "slot",
         "transfer",
         "unlinked_ms",
     )
 
-    def __init__(self, region: int, name: str, address: str, link: str, silent_ms: int, slot: int = 0) -> None:
+    def __init__(self, region: int, name: str, address: str, link: str, silent_ms: int, origin: int = 0) -> None:
         self.region = region
         self.name = name
         self.address = address
         self.link = link
         self.silent_ms = silent_ms
-        self.slot = slot
+        self.origin = origin
         self.evicted = False
         self.sent_bytes = 0
         self.lacking = ""
@@ -178,7 +178,7 @@ class Neighbours(Protocol):
     def name_of(self, region: int) -> str:
         """The name of a region, also of one that this process never met; empty if nobody told it."""
 
-    def count_of(self, slot: int) -> int:
+    def count_of(self, origin: int) -> int:
         """How many earlier origins the region of this one had; -1 if that is not known."""
 
 

@@ -28,7 +28,7 @@ def disk_fields(context: Context) -> list[tuple[str, object]]:
 
 def holders(context: Context) -> list[tuple[int, Peer]]:
     """The peers for which the log is kept, each with the bytes, those with most first."""
-    found = [(held_back(context, peer.slot), peer) for peer in context.cluster.neighbours.peers()]
+    found = [(held_back(context, peer.origin), peer) for peer in context.cluster.neighbours.peers()]
     return sorted([row for row in found if row[0]], key=_held, reverse=True)
 
 

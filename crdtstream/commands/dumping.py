@@ -416,8 +416,8 @@ def write_group(replica: Replica, key: Key, group: GroupDump, entries_added: int
     those that were deleted stay pending, as in Redis.
     """
     replica.create_group(key, group.name, Position(group.last_id), min(group.entries_read, entries_added))
-    slot = replica.applied.slot
-    pending = [Row(row.entry_id, slot, row.consumer, row.delivered_ms, row.deliveries) for row in group.pending]
+    origin = replica.applied.origin
+    pending = [Row(row.entry_id, origin, row.consumer, row.delivered_ms, row.deliveries) for row in group.pending]
     put_consumers(replica, key, group.name, group.consumers, pending)
 
 

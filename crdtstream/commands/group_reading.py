@@ -129,7 +129,7 @@ class GroupReader(Waiter):
         chunks: list[bytes] = []
         claimed: list[tuple[int, EntryId, int, int]] = []
         for row in rows:
-            entry = live_entry(stream, row.slot, row.entry_id)
+            entry = live_entry(stream, row.origin, row.entry_id)
             assert entry is not None
             shown_entry = with_history(entry, idle_of(context, row), row.deliveries)
             if not room.fits(len(shown_entry)):
@@ -137,7 +137,7 @@ class GroupReader(Waiter):
                 break
             room.take(1, len(shown_entry))
             chunks.append(shown_entry)
-            claimed.append((row.slot, row.entry_id, context.now_ms, more_deliveries(row.deliveries)))
+            claimed.append((row.origin, row.entry_id, context.now_ms, more_deliveries(row.deliveries)))
         if claimed:
             attend(context, key, options.group, options.consumer)
             context.replica.record(fx.PendingClaimed(key, options.group, options.consumer, claimed))
@@ -157,7 +157,7 @@ class GroupReader(Waiter):
         chunks: list[bytes] = []
         delivered: list[tuple[int, EntryId, int, int]] = []
         for row in group.pending.rows(start, ID_MAX, room.limit(options.count), options.consumer):
-            entry = live_entry(stream, row.slot, row.entry_id)
+            entry = live_entry(stream, row.origin, row.entry_id)
             chunk = deleted_entry(row.entry_id, self.client.protocol) if entry is None else entry
             if not room.fits(len(chunk)):
                 room.close()
@@ -165,7 +165,7 @@ class GroupReader(Waiter):
             room.take(1, len(chunk))
             chunks.append(chunk)
             if entry is not None:
-                delivered.append((row.slot, row.entry_id, context.now_ms, more_deliveries(row.deliveries)))
+                delivered.append((row.origin, row.entry_id, context.now_ms, more_deliveries(row.deliveries)))
         if delivered:
             # As in Redis, a read of the history is no change since the last save.
             context.replica.record_unchanged(fx.PendingClaimed(key, options.group, options.consumer, delivered))

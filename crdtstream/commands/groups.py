@@ -40,8 +40,8 @@ def group_of(context: Context, key: Key, name: bytes) -> Group | None:
     return None if stream is None else stream.groups.get(name)
 
 
-def live_entry(stream: Stream, slot: int, entry_id: EntryId) -> bytes | None:
-    tree = stream.trees.get(slot)
+def live_entry(stream: Stream, origin: int, entry_id: EntryId) -> bytes | None:
+    tree = stream.trees.get(origin)
     return None if tree is None else tree.find(entry_id)
 
 
@@ -117,7 +117,7 @@ def seen_now(context: Context, stream: Stream | None) -> Position:
     position = stream.seen_position()
     if stream.top == ID_MIN:
         return position
-    ids = {**position.ids, context.replica.applied.slot: stream.top}
+    ids = {**position.ids, context.replica.applied.origin: stream.top}
     return Position(position.default, dict(sorted(ids.items())))
 
 

@@ -152,7 +152,7 @@ def xidmprecord(context: Context, client: Client, argv: list[bytes]) -> Reply:
     stream = context.replica.keyspace.find(key)
     if stream is None:
         raise CommandError(NO_KEY)
-    if not stream.slots_holding(entry_id):
+    if not stream.origins_holding(entry_id):
         raise CommandError("ERR No such message in stream")
     known = added_before(context, stream, producer, name)
     if known is not None and known != entry_id:

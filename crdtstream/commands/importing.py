@@ -47,7 +47,7 @@ def imported_id(text: bytes) -> EntryId:
 def last_written(context: Context, key: Key) -> EntryId:
     """The last ID that this region's current origin has in the key."""
     stream = context.replica.keyspace.find(key)
-    tree = None if stream is None else stream.trees.get(context.replica.applied.slot)
+    tree = None if stream is None else stream.trees.get(context.replica.applied.origin)
     return (tree.last_id() if tree is not None else None) or ID_MIN
 
 

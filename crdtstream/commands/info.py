@@ -218,7 +218,7 @@ def replication_fields(context: Context) -> list[Field]:
         ("origin", origin_text(context)),
         ("admitted", int(admission is None or admission.admitted)),
         ("id_mode", config.id_mode),
-        ("vector_origins", replica.applied.vector.slot_count()),
+        ("vector_origins", replica.applied.vector.origin_count()),
         ("vector", vector_text(replica.applied.vector)),
         ("durable_vector", vector_text(context.cluster.neighbours.durable())),
         ("peers", max(len(config.peers), len(peers))),
@@ -284,7 +284,7 @@ def peer_fields(context: Context, peers: list[Peer]) -> list[Field]:
         text = (
             f"region={peer.region},name={peer.name},address={peer.address},link={peer.link},"
             f"silent_ms={peer.silent_ms},lag={lag},durable_lag={durable_lag},"
-            f"held_back_bytes={held_back(context, peer.slot)},sent_bytes={peer.sent_bytes}"
+            f"held_back_bytes={held_back(context, peer.origin)},sent_bytes={peer.sent_bytes}"
         )
         shown = peer.transfer
         if shown is not None:

@@ -128,7 +128,7 @@ def random_key(context: Context, client: Client, argv: list[bytes]) -> Reply:
 def draw(context: Context, count: int) -> int:
     """The next pseudo-random number in [0, count)."""
     context.draws += 1
-    seed = b"%d %d" % (context.replica.applied.slot, context.draws)
+    seed = b"%d %d" % (context.replica.applied.origin, context.draws)
     return int.from_bytes(blake2b(seed, digest_size=8).digest(), "big") % count
 
 

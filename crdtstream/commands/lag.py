@@ -75,18 +75,18 @@ def follows_rule(stream: Stream, group: Group) -> bool:
         return False
     if not stream.writers:
         return True
-    slot = stream.only_writer()
-    passed = group.passed.get(slot)
+    origin = stream.only_writer()
+    passed = group.passed.get(origin)
     if passed is None:
         return True
-    if not passed.covers(group.floor.get(slot), group.position_of(slot)):
+    if not passed.covers(group.floor.get(origin), group.position_of(origin)):
         return False
-    acked = group.acked.get(slot)
-    delivered = group.delivered.get(slot)
+    acked = group.acked.get(origin)
+    delivered = group.delivered.get(origin)
     if acked is None or (delivered is not None and delivered.covers_all(acked)):
         return True
     foreign = acked
-    for known in (group.delivered.get(slot), group.replay.get(slot), group.skipped.get(slot)):
+    for known in (group.delivered.get(origin), group.replay.get(origin), group.skipped.get(origin)):
         if known is not None:
             foreign = foreign.minus(known)
     return not foreign

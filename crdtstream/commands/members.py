@@ -32,68 +32,70 @@ UNLINKED = "none"
 
 def members(context: Context, client: Client, argv: list[bytes]) -> Reply:
     peers = context.cluster.neighbours.peers()
-    return replies.array([member_row(context, slot, peers, client.protocol) for slot in known_slots(context, peers)])
+    return replies.array(
+        [member_row(context, origin, peers, client.protocol) for origin in known_origins(context, peers)]
+    )
 
 
-def known_slots(context: Context, peers: list[Peer]) -> list[int]:
+def known_origins(context: Context, peers: list[Peer]) -> list[int]:
     """The members, the evicted origins, this region's origin, and the origins that this region has linked to."""
-    met = [peer.slot for peer in peers if peer.slot]
+    met = [peer.origin for peer in peers if peer.origin]
     applied = context.replica.applied
-    own = [applied.slot] if applied.slot else []
-    return sorted({*applied.members.slots(), *met, *own}, key=lambda slot: (region_of(slot), slot))
+    own = [applied.origin] if applied.origin else []
+    return sorted({*applied.members.origins(), *met, *own}, key=lambda origin: (region_of(origin), origin))
 
 
-def state_of(context: Context, slot: int) -> str:
+def state_of(context: Context, origin: int) -> str:
     table = context.replica.applied.members
-    if table.is_evicted(slot):
-        return "followed" if table.is_succeeded(slot) else "evicted"
-    return "member" if slot in table.joined() else "newcomer"
+    if table.is_evicted(origin):
+        return "followed" if table.is_succeeded(origin) else "evicted"
+    return "member" if origin in table.joined() else "newcomer"
 
 
-def member_row(context: Context, slot: int, peers: list[Peer], protocol: int) -> bytes:
+def member_row(context: Context, origin: int, peers: list[Peer], protocol: int) -> bytes:
     cluster, table, own = context.cluster, context.replica.applied.members, context.replica.applied.vector
-    itself = slot == context.replica.applied.slot
-    durable = cluster.neighbours.durable() if itself else cluster.progress.durable_of(slot)
-    applied = own if itself else cluster.progress.applied_of(slot)
+    itself = origin == context.replica.applied.origin
+    durable = cluster.neighbours.durable() if itself else cluster.progress.durable_of(origin)
+    applied = own if itself else cluster.progress.applied_of(origin)
     items = [
         replies.bulk(b"origin"),
-        replies.bulk(origin_name(slot).encode()),
+        replies.bulk(origin_name(origin).encode()),
         replies.bulk(b"region"),
-        replies.integer(region_of(slot)),
+        replies.integer(region_of(origin)),
         replies.bulk(b"name"),
-        replies.bulk(cluster.neighbours.name_of(region_of(slot)).encode()),
+        replies.bulk(cluster.neighbours.name_of(region_of(origin)).encode()),
         replies.bulk(b"incarnation"),
-        replies.integer(cluster.neighbours.count_of(slot)),
+        replies.integer(cluster.neighbours.count_of(origin)),
         replies.bulk(b"slot"),
-        replies.integer(slot),
+        replies.integer(origin),
         replies.bulk(b"state"),
-        replies.bulk(state_of(context, slot).encode()),
+        replies.bulk(state_of(context, origin).encode()),
         replies.bulk(b"through"),
-        replies.integer(table.end_of(slot) if table.has_ended(slot) else NOT_ENDED),
+        replies.integer(table.end_of(origin) if table.has_ended(origin) else NOT_ENDED),
         replies.bulk(b"link"),
-        replies.bulk(link_of(context, slot, peers).encode()),
+        replies.bulk(link_of(context, origin, peers).encode()),
         replies.bulk(b"lag"),
         replies.integer(lacking(own, applied)),
         replies.bulk(b"durable-lag"),
         replies.integer(lacking(own, durable)),
         replies.bulk(b"held-back-bytes"),
-        replies.integer(held_back(context, slot)),
+        replies.integer(held_back(context, origin)),
     ]
     return replies.mapping(items, protocol)
 
 
-def link_of(context: Context, slot: int, peers: list[Peer]) -> str:
-    if slot == context.replica.applied.slot:
+def link_of(context: Context, origin: int, peers: list[Peer]) -> str:
+    if origin == context.replica.applied.origin:
         return LINK_SELF
-    return next((peer.link for peer in peers if peer.slot == slot), UNLINKED)
+    return next((peer.link for peer in peers if peer.origin == origin), UNLINKED)
 
 
-def held_back(context: Context, slot: int) -> int:
+def held_back(context: Context, origin: int) -> int:
     """Bytes of the log retained for an origin; 0 for this region's own and for ended origins."""
     applied, retention = context.replica.applied, context.cluster.retention
-    if slot in (0, applied.slot) or applied.members.is_evicted(slot) or retention is None:
+    if origin in (0, applied.origin) or applied.members.is_evicted(origin) or retention is None:
         return 0
-    return retention.held_back(slot)
+    return retention.held_back(origin)
 
 
 def evict(context: Context, client: Client, argv: list[bytes]) -> Reply:
@@ -104,30 +106,32 @@ def evict(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if len(argv) > 3 or (len(argv) == 3 and not forced):
         raise CommandError("ERR syntax error: CRDT.EVICT region|origin [FORCE]")
     admission, peers = context.cluster.admission, context.cluster.neighbours.peers()
-    slots = named_slots(context, peers, argv[1])
+    origins = named_origins(context, peers, argv[1])
     if admission is not None and admission.is_new:
         # The others would take its eviction for a sign of a cluster, and found none.
         raise CommandError(
             "ERR this region belongs to no cluster yet, so it cannot evict: wait until it is admitted (INFO"
             " replication, admitted:1), or ask a region that is"
         )
-    own, table = context.replica.applied.slot, context.replica.applied.members
-    leaving = [slot for slot in slots if not table.is_evicted(slot)]
+    own, table = context.replica.applied.origin, context.replica.applied.members
+    leaving = [origin for origin in origins if not table.is_evicted(origin)]
     if forced and not leaving:
         # Two regions evicted each other: FORCE adds this region's own eviction of that region (membership.py).
-        leaving = [slot for slot in slots if not table.is_succeeded(slot) and own not in table.evictors_of(slot)]
+        leaving = [
+            origin for origin in origins if not table.is_succeeded(origin) and own not in table.evictors_of(origin)
+        ]
     if not leaving:
         raise CommandError(f"ERR {shown(argv[1])} is already evicted")
-    linked = [peer.name for peer in peers if peer.slot in leaving and peer.link in (LINK_OPEN, LINK_TRANSFER)]
+    linked = [peer.name for peer in peers if peer.origin in leaving and peer.link in (LINK_OPEN, LINK_TRANSFER)]
     if linked and not forced:
         raise CommandError(
             f"ERR region {linked[0]} is linked now: evicting it loses the groups that it created and this region has"
             " not received, and it comes back as a new origin; add FORCE to evict it nevertheless"
         )
     items: list[bytes] = []
-    for slot in leaving:
-        context.replica.evict_member(slot)
-        items += [replies.bulk(origin_name(slot).encode()), replies.integer(table.end_of(slot))]
+    for origin in leaving:
+        context.replica.evict_member(origin)
+        items += [replies.bulk(origin_name(origin).encode()), replies.integer(table.end_of(origin))]
     return replies.mapping(items, client.protocol)
 
 
@@ -150,33 +154,33 @@ def replace_state(context: Context, client: Client, argv: list[bytes]) -> Reply:
     return replies.OK
 
 
-def named_slots(context: Context, peers: list[Peer], word: bytes) -> list[int]:
+def named_origins(context: Context, peers: list[Peer], word: bytes) -> list[int]:
     """The origins of a region given by number or name, or the one origin with this name."""
     number, dot, _ = word.partition(b".")
     own = context.settings.config
     if dot and number.isdigit() and len(number) <= 3:
         region = int(number)
-        slots = [slot for slot in known_slots(context, peers) if origin_name(slot).encode() == word]
+        origins = [origin for origin in known_origins(context, peers) if origin_name(origin).encode() == word]
     else:
         region = region_named(context, peers, word)
-        slots = [slot for slot in known_slots(context, peers) if region_of(slot) == region]
+        origins = [origin for origin in known_origins(context, peers) if region_of(origin) == region]
     if region == own.region:
         raise CommandError(
             f"ERR region {own.name} ({own.region}) cannot evict itself: ask another region to do it, or restart this"
             " one with --replace if another process of it is gone for good"
         )
-    if not slots:
+    if not origins:
         raise CommandError(
             f"ERR unknown member {shown(word)}: give a region's name or number (1 to {REGION_MAX}), or an origin as"
             f" listed by CRDT.MEMBERS{nameless(context, peers)}"
         )
-    return slots
+    return origins
 
 
 def nameless(context: Context, peers: list[Peer]) -> str:
     """What to give for members whose name nobody told this region."""
     names = context.cluster.neighbours
-    regions = sorted({region_of(slot) for slot in known_slots(context, peers)} - {context.settings.config.region})
+    regions = sorted({region_of(origin) for origin in known_origins(context, peers)} - {context.settings.config.region})
     unnamed = ", ".join([str(region) for region in regions if not names.name_of(region)])
     return f"; the name is not known here of region {unnamed}: give its number" if unnamed else ""
 
@@ -184,7 +188,7 @@ def nameless(context: Context, peers: list[Peer]) -> str:
 def region_named(context: Context, peers: list[Peer], word: bytes) -> int:
     """The number of the region with this name or number; 0 for a name that is not known."""
     own, neighbours = context.settings.config, context.cluster.neighbours
-    regions = {region_of(slot) for slot in known_slots(context, peers)} | {peer.region for peer in peers}
+    regions = {region_of(origin) for origin in known_origins(context, peers)} | {peer.region for peer in peers}
     named = sorted(region for region in regions if region and neighbours.name_of(region).encode() == word)
     if own.name.encode() == word:
         named = [own.region, *[region for region in named if region != own.region]]

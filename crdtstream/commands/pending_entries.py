@@ -192,31 +192,31 @@ class Claims:
         self.retries: int | None = None
         self.chunks: list[bytes] = []
 
-    def state_of(self, slot: int, entry_id: EntryId) -> tuple[int, int] | None:
+    def state_of(self, origin: int, entry_id: EntryId) -> tuple[int, int] | None:
         """Delivery time and delivery count of a pending entry; None if it is not pending."""
-        known = self._claimed.get((slot, entry_id))
+        known = self._claimed.get((origin, entry_id))
         if known is not None:
             return known
-        pending = self._group.pending.get(slot, entry_id)
+        pending = self._group.pending.get(origin, entry_id)
         return None if pending is None else (pending.delivered_ms, pending.deliveries)
 
-    def drop(self, slot: int, entry_id: EntryId) -> None:
-        self._dropped.setdefault(slot, {})[entry_id] = None
+    def drop(self, origin: int, entry_id: EntryId) -> None:
+        self._dropped.setdefault(origin, {})[entry_id] = None
 
-    def claim(self, slot: int, entry_id: EntryId, entry: bytes, deliveries: int) -> None:
+    def claim(self, origin: int, entry_id: EntryId, entry: bytes, deliveries: int) -> None:
         if self.retries is not None:
             deliveries = self.retries
         elif not self.just_id:
             deliveries = min(deliveries + 1, I64_MAX)
-        self._claimed[(slot, entry_id)] = (self.delivered_ms, deliveries)
+        self._claimed[(origin, entry_id)] = (self.delivered_ms, deliveries)
         self.chunks.append(replies.bulk(format_id(entry_id)) if self.just_id else entry)
 
-    def take(self, slot: int, entry_id: EntryId, idle_ms: int, entry: bytes) -> bool:
+    def take(self, origin: int, entry_id: EntryId, idle_ms: int, entry: bytes) -> bool:
         """Claim a pending entry if it was idle long enough; returns whether it was."""
-        state = self.state_of(slot, entry_id)
+        state = self.state_of(origin, entry_id)
         if state is None or self._context.clock.idle_ms(state[0]) < idle_ms:
             return False
-        self.claim(slot, entry_id, entry, state[1])
+        self.claim(origin, entry_id, entry, state[1])
         return True
 
     def reply(self) -> bytes:
@@ -226,10 +226,10 @@ class Claims:
         attend(context, key, name, self.consumer)
         if self._dropped:
             pending = self._group.pending
-            pieces = {slot: pending.pieces_of(slot, sorted(ids)) for slot, ids in sorted(self._dropped.items())}
+            pieces = {origin: pending.pieces_of(origin, sorted(ids)) for origin, ids in sorted(self._dropped.items())}
             context.replica.record(fx.PendingDropped(key, name, Pieces.of(pieces)))
         if self._claimed:
-            rows = [(slot, entry_id, *state) for (slot, entry_id), state in self._claimed.items()]
+            rows = [(origin, entry_id, *state) for (origin, entry_id), state in self._claimed.items()]
             context.replica.record(fx.PendingClaimed(key, name, self.consumer, rows))
             self._group.deliveries += len(rows)
             self._group.touch(self.consumer, context.now_ms).active_ms = context.now_ms
@@ -321,19 +321,19 @@ def xclaim(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 
 def claim_id(stream: Stream, group: Group, claims: Claims, entry_id: EntryId, idle_ms: int, force: bool) -> None:
-    pending = group.pending.slots_of(entry_id)
-    live = stream.slots_holding(entry_id)
-    for slot in sorted({*pending, *live}):
-        if slot not in live:
-            claims.drop(slot, entry_id)
+    pending = group.pending.origins_of(entry_id)
+    live = stream.origins_holding(entry_id)
+    for origin in sorted({*pending, *live}):
+        if origin not in live:
+            claims.drop(origin, entry_id)
             continue
-        entry = live_entry(stream, slot, entry_id)
+        entry = live_entry(stream, origin, entry_id)
         assert entry is not None
-        if claims.state_of(slot, entry_id) is not None:
-            claims.take(slot, entry_id, idle_ms, entry)
+        if claims.state_of(origin, entry_id) is not None:
+            claims.take(origin, entry_id, idle_ms, entry)
         elif force:
             # As in Redis, FORCE creates a pending entry with one delivery, to which the claim adds another.
-            claims.claim(slot, entry_id, entry, 1)
+            claims.claim(origin, entry_id, entry, 1)
 
 
 # XAUTOCLAIM
@@ -400,10 +400,10 @@ def claim_rows(stream: Stream, claims: Claims, rows: list[Row], idle_ms: int) ->
     """Claim all rows of one ID; returns TAKEN if any was claimed, else LEFT if any stays, else GONE."""
     fate = GONE
     for row in rows:
-        entry = live_entry(stream, row.slot, row.entry_id)
+        entry = live_entry(stream, row.origin, row.entry_id)
         if entry is None:
-            claims.drop(row.slot, row.entry_id)
-        elif claims.take(row.slot, row.entry_id, idle_ms, entry):
+            claims.drop(row.origin, row.entry_id)
+        elif claims.take(row.origin, row.entry_id, idle_ms, entry):
             fate = TAKEN
         else:
             fate = max(fate, LEFT)

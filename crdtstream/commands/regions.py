@@ -28,13 +28,13 @@ LINK_TRANSFER = "transfer"
 
 
 def vector_text(vector: VersionVector) -> str:
-    return ",".join(f"{origin_name(slot)}={counter}" for slot, counter in vector.items())
+    return ",".join(f"{origin_name(origin)}={counter}" for origin, counter in vector.items())
 
 
 def origin_text(context: Context) -> str:
     """The name of this region's origin; empty until it has one."""
-    slot = context.replica.applied.slot
-    return origin_name(slot) if slot else ""
+    origin = context.replica.applied.origin
+    return origin_name(origin) if origin else ""
 
 
 def lags_of(context: Context, peer: Peer) -> tuple[int, int]:
@@ -42,20 +42,20 @@ def lags_of(context: Context, peer: Peer) -> tuple[int, int]:
     own = context.replica.applied.vector
     if peer.evicted:
         return 0, 0
-    if peer.slot == 0:
+    if peer.origin == 0:
         return own.total(), own.total()
     progress = context.cluster.progress
-    return lacking(own, progress.applied_of(peer.slot)), lacking(own, progress.told_of(peer.slot))
+    return lacking(own, progress.applied_of(peer.origin)), lacking(own, progress.told_of(peer.origin))
 
 
 def lacking(own: VersionVector, other: VersionVector) -> int:
-    return sum(max(0, counter - other.get(slot)) for slot, counter in own.items())
+    return sum(max(0, counter - other.get(origin)) for origin, counter in own.items())
 
 
 def regions(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """CRDT.REGIONS: one map for each region, this one first."""
     config, applied, neighbours = context.settings.config, context.replica.applied, context.cluster.neighbours
-    itself = Peer(config.region, config.name, "", LINK_SELF, 0, applied.slot)
+    itself = Peer(config.region, config.name, "", LINK_SELF, 0, applied.origin)
     itself.lacking, itself.lacking_ms, _, _ = neighbours.waits()
     rows = [region_row(itself, (0, lacking(applied.vector, neighbours.durable())), client.protocol)]
     rows += [region_row(peer, lags_of(context, peer), client.protocol) for peer in neighbours.peers()]
@@ -69,7 +69,7 @@ def region_row(peer: Peer, lags: tuple[int, int], protocol: int) -> bytes:
         replies.bulk(b"name"),
         replies.bulk(peer.name.encode()),
         replies.bulk(b"origin"),
-        replies.bulk(origin_name(peer.slot).encode() if peer.slot else b""),
+        replies.bulk(origin_name(peer.origin).encode() if peer.origin else b""),
         replies.bulk(b"address"),
         replies.bulk(peer.address.encode()),
         replies.bulk(b"link"),
@@ -108,8 +108,8 @@ def vectors(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 def vector_map(vector: VersionVector, protocol: int) -> bytes:
     items: list[bytes] = []
-    for slot, counter in vector.items():
-        items += [replies.bulk(origin_name(slot).encode()), replies.integer(counter)]
+    for origin, counter in vector.items():
+        items += [replies.bulk(origin_name(origin).encode()), replies.integer(counter)]
     return replies.mapping(items, protocol)
 
 

@@ -86,14 +86,14 @@ def release(context: Context, key: Key, name: bytes, stream: Stream, group: Grou
     released: dict[EntryId, None] = {}
     order = group.pending.next_released()
     for entry_id in options.ids:
-        slots = group.pending.slots_of(entry_id)
-        if not slots and options.force:
-            slots = stream.slots_holding(entry_id)
-        for slot in slots:
-            known = rows.get((slot, entry_id))
-            pending = group.pending.get(slot, entry_id)
+        origins = group.pending.origins_of(entry_id)
+        if not origins and options.force:
+            origins = stream.origins_holding(entry_id)
+        for origin in origins:
+            known = rows.get((origin, entry_id))
+            pending = group.pending.get(origin, entry_id)
             before = known[1] if known is not None else 0 if pending is None else pending.deliveries
-            rows[(slot, entry_id)] = (order, options.deliveries(before))
+            rows[(origin, entry_id)] = (order, options.deliveries(before))
             order += 1
             released[entry_id] = None
     if rows:

@@ -22,7 +22,7 @@ from crdtstream.core.effects import CounterRange, Key, PendingDropped
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, previous_id
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.intervals import IntervalSet
-from crdtstream.core.references import ids_of, is_needed, oldest_settled, slots_referring
+from crdtstream.core.references import ids_of, is_needed, oldest_settled, origins_referring
 from crdtstream.core.strands import count_through
 from crdtstream.core.stream import Stream
 from crdtstream.protocols import replies
@@ -48,7 +48,7 @@ def remove_ids(context: Context, key: Key, stream: Stream, ids: list[EntryId]) -
     and which IDs lived.
     """
     counters, live = stream.counters_of(ids)
-    ranges = {slot: ranges_of(counters[slot]) for slot in sorted(counters)}
+    ranges = {origin: ranges_of(counters[origin]) for origin in sorted(counters)}
     return context.replica.remove_entries(key, ranges, False, max(live, default=None)), live
 
 
@@ -83,27 +83,29 @@ class Removal:
             self._refer(entry_id, dots or [])
         if dots is None:
             return NOT_FOUND
-        if self._strategy == ACKED and any(is_needed(self._stream, slot, entry_id, self._alone) for slot, _ in dots):
+        if self._strategy == ACKED and any(
+            is_needed(self._stream, origin, entry_id, self._alone) for origin, _ in dots
+        ):
             return STILL_NEEDED
         del self._dots[entry_id]
         self._taken.append(entry_id)
-        for slot, counter in dots:
-            self._counters.setdefault(slot, []).append(counter)
+        for origin, counter in dots:
+            self._counters.setdefault(origin, []).append(counter)
         return REMOVED
 
     def _refer(self, entry_id: EntryId, dots: list[Dot]) -> None:
         """Name the pending entries of this ID. Where it lives, other regions may have some that this one does not."""
         below = previous_id(entry_id) or ID_MIN
-        for slot in sorted({*[slot for slot, _ in dots], *slots_referring(self._stream, entry_id)}):
-            self._references.setdefault(slot, IntervalSet()).add(below, entry_id)
+        for origin in sorted({*[origin for origin, _ in dots], *origins_referring(self._stream, entry_id)}):
+            self._references.setdefault(origin, IntervalSet()).add(below, entry_id)
 
     def commit(self, key: Key) -> int:
         """Prepare the removal; returns how many entries were removed."""
         counters = self._counters
         ranges: dict[int, list[CounterRange]] = {}
-        for slot in sorted(counters):
-            ranges[slot] = ranges_of(counters[slot])
-        references = {slot: self._references[slot].pairs() for slot in sorted(self._references)}
+        for origin in sorted(counters):
+            ranges[origin] = ranges_of(counters[origin])
+        references = {origin: self._references[origin].pairs() for origin in sorted(self._references)}
         highest = max(self._taken, default=None)
         return self._context.replica.remove_entries(key, ranges, False, highest, references)
 
@@ -207,7 +209,7 @@ def xackdel(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 def fate_of_removed(stream: Stream, entry_id: EntryId, strategy: int | None) -> int:
     """An entry that was pending and was removed before counts as removed, or, for ACKED, as held by another group."""
-    return STILL_NEEDED if strategy == ACKED and slots_referring(stream, entry_id) else REMOVED
+    return STILL_NEEDED if strategy == ACKED and origins_referring(stream, entry_id) else REMOVED
 
 
 # XTRIM
@@ -239,8 +241,8 @@ def trim_settled(context: Context, key: Key, stream: Stream, options: TrimOption
     ranges, removed = oldest_settled(stream, end or ID_MIN, surplus, context.replica.is_alone())
     if not removed:
         return 0
-    highest = max([highest_of(stream.trees[slot], ranges[slot]) for slot in ranges])
-    oldest = removed == sum([stream.trees[slot].count_in(ID_MIN, highest) for slot in stream.trees])
+    highest = max([highest_of(stream.trees[origin], ranges[origin]) for origin in ranges])
+    oldest = removed == sum([stream.trees[origin].count_in(ID_MIN, highest) for origin in stream.trees])
     return context.replica.remove_entries(key, ranges, oldest, None)
 
 

@@ -137,9 +137,9 @@ def pending_count(stream: Stream, surplus: int) -> int:
     """How often the oldest entries are pending: each may become an acknowledgement of its own."""
     named = ids_of(stream, stream.trimmable(stream.length - surplus))
     return sum(
-        len(group.pending.columns_within(slot, low, high)[0])
+        len(group.pending.columns_within(origin, low, high)[0])
         for group in stream.groups.values()
-        for slot, intervals in named.items()
+        for origin, intervals in named.items()
         for low, high in intervals
     )
 

@@ -153,7 +153,7 @@ def written_bytes(context: Context, database: int, argv: list[bytes]) -> int:
 
 def argument_bytes(context: Context, argv: list[bytes]) -> int:
     """What a command writes that only names keys, groups and IDs: each may be in several effects."""
-    origins = context.replica.applied.vector.slot_count()
+    origins = context.replica.applied.vector.origin_count()
     return REPEATS * (sum(map(len, argv)) + EFFECT_BYTES) + (ARGUMENT_BYTES + START_BYTES * origins) * len(argv)
 
 

@@ -47,13 +47,13 @@ class HoldersWaiter(Waiter):
 
     def holder_count(self, context: Context) -> int:
         """How many other regions hold it."""
-        own = context.replica.applied.slot
+        own = context.replica.applied.origin
         progress = context.cluster.progress
         if self.counter:
             holders = set(progress.holders(own, self.counter))
         else:
             linked = context.cluster.neighbours.linked()
-            holders = {region_of(slot) for slot in linked if progress.holds_all(slot, self.vector)}
+            holders = {region_of(origin) for origin in linked if progress.holds_all(origin, self.vector)}
         return len(holders - {region_of(own)})
 
 
@@ -75,7 +75,7 @@ class DurableWaiter(HoldersWaiter):
     def durable_here(self, context: Context) -> int:
         durable = context.cluster.neighbours.durable()
         if self.counter:
-            return int(durable.contains(context.replica.applied.slot, self.counter))
+            return int(durable.contains(context.replica.applied.origin, self.counter))
         return int(durable.descends(self.vector))
 
 

@@ -68,7 +68,7 @@ class Changed:
 
 class Applied:
     """What was applied: all effects up to `vector`, those on keys to the keyspace that it is given, the others to
-    `members`. `slot` is this region's origin.
+    `members`. `origin` is this region's origin.
     """
 
     __slots__ = (
@@ -80,12 +80,12 @@ class Applied:
         "contexts",
         "keyspace",
         "members",
-        "slot",
+        "origin",
         "vector",
     )
 
-    def __init__(self, slot: int, keyspace: Keyspace, changed: Changed) -> None:
-        self.slot = slot
+    def __init__(self, origin: int, keyspace: Keyspace, changed: Changed) -> None:
+        self.origin = origin
         self.keyspace = keyspace
         self.changed = changed
         self.vector = VersionVector()
@@ -109,56 +109,56 @@ class Applied:
 
     def counter(self) -> int:
         """The last counter of this region's origin."""
-        return self.vector.get(self.slot)
+        return self.vector.get(self.origin)
 
-    def become(self, slot: int) -> None:
+    def become(self, origin: int) -> None:
         """Go on as another origin, whose first context names everything."""
-        self.slot = slot
+        self.origin = origin
         self._news.clear()
 
     def take_news(self) -> VersionVector:
         """What the context gained since the last local batch; nothing was applied since the current batch was
         opened.
         """
-        known = self.contexts.get(self.slot)
+        known = self.contexts.get(self.origin)
         if known is None:
-            known = self.contexts[self.slot] = VersionVector()
+            known = self.contexts[self.origin] = VersionVector()
             news = self.vector.copy()
-            news.drop(self.slot)
+            news.drop(self.origin)
         else:
-            news = VersionVector({slot: self.vector.get(slot) for slot in self._news})
+            news = VersionVector({origin: self.vector.get(origin) for origin in self._news})
         self._news.clear()
         known.merge(news)
-        known.advance(self.slot, self.counter())
+        known.advance(self.origin, self.counter())
         return news
 
     # Batches and facts
 
     def apply_batch(self, batch: Batch, position: int = 0) -> None:
         """Apply a batch that passed both gates of the inbox, or one read from the local log at this log position."""
-        assert self.vector.admits(batch.slot, batch.first, batch.context), (
-            f"batch {batch.first}..{batch.last} of slot {batch.slot} was applied before its predecessors"
+        assert self.vector.admits(batch.origin, batch.first, batch.context), (
+            f"batch {batch.first}..{batch.last} of origin {batch.origin} was applied before its predecessors"
         )
         context = self._begin_context(batch)
         counter = batch.first
-        self._news[batch.slot] = None
-        if self._waiting_facts and batch.slot == self.slot:
+        self._news[batch.origin] = None
+        if self._waiting_facts and batch.origin == self.origin:
             self._release_facts()
         for effect in batch.effects:
             if not self._captured or self._captured.get(effect.key, 0) < position:
-                self.apply(batch.slot, counter, context, effect)
+                self.apply(batch.origin, counter, context, effect)
             counter += effect.width
-            context.advance(batch.slot, counter - 1)
-            self.vector.advance(batch.slot, counter - 1)
-            if self._waiting_facts and batch.slot == self.slot:
+            context.advance(batch.origin, counter - 1)
+            self.vector.advance(batch.origin, counter - 1)
+            if self._waiting_facts and batch.origin == self.origin:
                 self._release_facts()
 
     def _begin_context(self, batch: Batch) -> VersionVector:
         """The context of the batch in full; it advances as the effects of the batch are applied."""
-        context = self.contexts.get(batch.slot)
+        context = self.contexts.get(batch.origin)
         if context is None:
-            assert batch.first == 1, f"the context of origin {batch.slot} before counter {batch.first} is not known"
-            context = self.contexts[batch.slot] = VersionVector()
+            assert batch.first == 1, f"the context of origin {batch.origin} before counter {batch.first} is not known"
+            context = self.contexts[batch.origin] = VersionVector()
         # It names what came before it of its own origin too.
         context.merge(batch.context)
         return context
@@ -169,9 +169,9 @@ class Applied:
         A directory that was away may still bring another batch of such an origin. Its context is then unknown, so the
         peer that sends it is asked for a full state transfer (replication/transfer/handover.py).
         """
-        for slot in [slot for slot in self.contexts if self.members.is_evicted(slot)]:
-            if stable.contains(slot, self.vector.get(slot)):
-                del self.contexts[slot]
+        for origin in [origin for origin in self.contexts if self.members.is_evicted(origin)]:
+            if stable.contains(origin, self.vector.get(origin)):
+                del self.contexts[origin]
 
     def replay_facts(self, facts: list[StampedFact], through: int, position: int = 0) -> None:
         """Queue local facts read from the log at this log position.
@@ -213,19 +213,19 @@ class Applied:
         self.vector.merge(state.vector)
 
     def _join_streams(self, streams: dict[Key, Stream], vector: VersionVector, position: int) -> None:
-        fresh = not any(self.vector.get(slot) for slot, _ in vector.items())
+        fresh = not any(self.vector.get(origin) for origin, _ in vector.items())
         for key in sorted({*self.keyspace.remembered_keys(), *streams}):
             if not self._captured or self._captured.get(key, 0) < position:
                 self._join_key(key, streams.get(key) or Stream(), vector, fresh)
 
     def _join_contexts(self, contexts: dict[int, VersionVector], vector: VersionVector) -> None:
         """For each origin, take the last context from the side that has applied more of its batches."""
-        for slot, counter in vector.items():
-            if counter > self.vector.get(slot):
-                self._news[slot] = None
-                self.contexts.pop(slot, None)
-                if slot in contexts:
-                    self.contexts[slot] = contexts[slot]
+        for origin, counter in vector.items():
+            if counter > self.vector.get(origin):
+                self._news[origin] = None
+                self.contexts.pop(origin, None)
+                if origin in contexts:
+                    self.contexts[origin] = contexts[origin]
 
     def _join_key(self, key: Key, theirs: Stream, vector: VersionVector, fresh: bool) -> None:
         """Join one key. With `fresh`, nothing of that state was ever seen here: a key without groups that does not
@@ -251,9 +251,9 @@ class Applied:
         ends = self.members.ends()
         self._void_ended(list(ends))
         for stream in state.streams.values():
-            for slot, end in ends.items():
-                for name in stream.groups_made_by(slot, end) if stream.groups else ():
-                    stream.void_creates(name, slot, end)
+            for origin, end in ends.items():
+                for name in stream.groups_made_by(origin, end) if stream.groups else ():
+                    stream.void_creates(name, origin, end)
 
     # Starting over
 
@@ -300,10 +300,10 @@ class Applied:
 
     # One effect, one fact
 
-    def apply(self, slot: int, counter: int, context: VersionVector, effect: Effect) -> None:
+    def apply(self, origin: int, counter: int, context: VersionVector, effect: Effect) -> None:
         """Apply one effect; the caller advances the vector."""
         if isinstance(effect, fx.MemberEffect):
-            self._apply_to_members((slot, counter), effect, context)
+            self._apply_to_members((origin, counter), effect, context)
             return
         key, keyspace, changed = effect.key, self.keyspace, self.changed
         if keyspace.observers:
@@ -313,38 +313,38 @@ class Applied:
             stream = keyspace.place(key, Stream())
         if isinstance(effect, fx.EntriesAdded):
             block, low, high = effect.block, effect.low, effect.high
-            stream.apply_added(slot, counter, effect.first, effect.before, block, low, high)
+            stream.apply_added(origin, counter, effect.first, effect.before, block, low, high)
             if not (stream.deleted or stream.destroyed):
                 # It exists now and has no tombstones, so nothing remains to be collected.
                 changed.touched[key] = None
                 return
         elif isinstance(effect, fx.EntriesRemoved):
-            stream.apply_removed(slot, counter, effect.ranges, effect.trimmed, effect.max_deleted)
+            stream.apply_removed(origin, counter, effect.ranges, effect.trimmed, effect.max_deleted)
             if effect.references:
-                stream.drop_references(slot, counter, effect.references)
+                stream.drop_references(origin, counter, effect.references)
             changed.dirty_all(key, stream)
         elif isinstance(effect, fx.Acknowledged):
             group = stream.groups.get(effect.group)
-            if group is not None and group.apply_runs(effect.creates, effect.runs, slot == self.slot):
+            if group is not None and group.apply_runs(effect.creates, effect.runs, origin == self.origin):
                 changed.dirty[(key, effect.group)] = None
             keyspace.note_remains(key, stream)
             # No reader finds anything new after an acknowledgement, so the key is not touched.
             return
         elif isinstance(effect, fx.GroupCreated):
-            if not self.members.voids(slot, counter):
-                stream.apply_group_created((slot, counter), context, effect.group, effect.start, effect.entries_read)
+            if not self.members.voids(origin, counter):
+                stream.apply_group_created((origin, counter), context, effect.group, effect.start, effect.entries_read)
         elif isinstance(effect, fx.GroupDestroyed):
-            stream.apply_group_destroyed(slot, counter, context, effect.group)
+            stream.apply_group_destroyed(origin, counter, context, effect.group)
         elif isinstance(effect, fx.StreamDeleted):
-            stream.apply_deleted(slot, counter, context, effect.counts)
+            stream.apply_deleted(origin, counter, context, effect.counts)
             keyspace.deadlines.schedule(key, stream.expires_ms)
         elif isinstance(effect, fx.StreamIdSet):
-            stream.apply_id_set(slot, counter, effect.last_id, effect.max_deleted, effect.offset, effect.weight)
+            stream.apply_id_set(origin, counter, effect.last_id, effect.max_deleted, effect.offset, effect.weight)
         elif isinstance(effect, fx.ExpirySet):
-            stream.apply_expiry_set(slot, counter, context, effect.expires_ms)
+            stream.apply_expiry_set(origin, counter, context, effect.expires_ms)
             keyspace.deadlines.schedule(key, stream.expires_ms)
         elif isinstance(effect, fx.AddCounted):
-            stream.apply_add_counted(slot, counter, effect.first, effect.before)
+            stream.apply_add_counted(origin, counter, effect.first, effect.before)
         else:
             raise AssertionError(f"no rule applies {type(effect).__name__}")
         changed.touched[key] = None
@@ -353,18 +353,18 @@ class Applied:
     def _apply_to_members(self, dot: Dot, effect: fx.MemberEffect, context: VersionVector) -> None:
         members = self.members
         if isinstance(effect, fx.MemberEvicted):
-            self._void_ended(members.apply_evicted(dot, effect.slot, effect.through, effect.successor, context))
+            self._void_ended(members.apply_evicted(dot, effect.origin, effect.through, effect.successor, context))
         elif isinstance(effect, fx.MemberAdmitted):
-            self._void_ended(members.apply_admitted(dot, (effect.slot, effect.counter), effect.by_all, context))
+            self._void_ended(members.apply_admitted(dot, (effect.origin, effect.counter), effect.by_all, context))
         else:
-            members.apply_joined(dot, effect.slot)
+            members.apply_joined(dot, effect.origin)
 
-    def _void_ended(self, slots: list[int]) -> None:
+    def _void_ended(self, origins: list[int]) -> None:
         """Void the group creates of origins that have ended, or that ended earlier than was known."""
-        for slot in slots:
-            end = self.members.end_of(slot)
-            if self.vector.get(slot) > end:
-                for key, group in self.keyspace.void_creates(slot, end):
+        for origin in origins:
+            end = self.members.end_of(origin)
+            if self.vector.get(origin) > end:
+                for key, group in self.keyspace.void_creates(origin, end):
                     self.changed.touched[key] = None
                     self.changed.dirty[(key, group)] = None
 
@@ -385,8 +385,8 @@ class Applied:
     def check(self) -> None:
         self.vector.check()
         self.members.check()
-        for slot, context in self.contexts.items():
-            assert self.vector.descends(context), f"the context of origin {slot} exceeds what was applied"
+        for origin, context in self.contexts.items():
+            assert self.vector.descends(context), f"the context of origin {origin} exceeds what was applied"
 
 
 def _apply_to_group(stream: Stream, group: Group, fact: LocalFact) -> bool:

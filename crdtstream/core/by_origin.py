@@ -1,4 +1,4 @@
-"""What a stream has of each origin, by slot.
+"""What a stream has of each origin, by origin.
 
 Most streams have one origin, and a dictionary of one takes four times the memory of this: the first origin is kept
 beside the dictionary of the others, which is made with the second one. Iteration keeps the order of insertion, as a
@@ -10,95 +10,95 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
-from crdtstream.core.causality import NO_SLOT
+from crdtstream.core.causality import NO_ORIGIN
 
 T = TypeVar("T")
 
 
 class ByOrigin(Generic[T]):
-    """A dictionary slot -> part that is small while it has one; `make` makes the part of an origin that has none."""
+    """A dictionary origin -> part that is small while it has one; `make` makes the part of an origin that has none."""
 
-    __slots__ = ("_first", "_make", "_others", "_slot")
+    __slots__ = ("_first", "_make", "_origin", "_others")
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
         # Of the first origin; there are others only if there is a first one.
-        self._slot = NO_SLOT
+        self._origin = NO_ORIGIN
         self._first: T | None = None
         self._others: dict[int, T] | None = None
 
     @staticmethod
     def of_dict(make: Callable[[], T], parts: dict[int, T]) -> ByOrigin[T]:
         made = ByOrigin(make)
-        for slot, part in parts.items():
-            made[slot] = part
+        for origin, part in parts.items():
+            made[origin] = part
         return made
 
     def as_dict(self) -> dict[int, T]:
         return dict(self.items())
 
-    def get(self, slot: int) -> T | None:
-        if slot == self._slot:
+    def get(self, origin: int) -> T | None:
+        if origin == self._origin:
             return self._first
         others = self._others
-        return None if others is None else others.get(slot)
+        return None if others is None else others.get(origin)
 
-    def of(self, slot: int) -> T:
+    def of(self, origin: int) -> T:
         """The part of this origin, made if necessary."""
         first = self._first
-        if slot == self._slot and first is not None:
+        if origin == self._origin and first is not None:
             return first
         others = self._others
-        found = None if others is None else others.get(slot)
+        found = None if others is None else others.get(origin)
         if found is None:
             found = self._make()
-            self[slot] = found
+            self[origin] = found
         return found
 
-    def __getitem__(self, slot: int) -> T:
-        found = self.get(slot)
+    def __getitem__(self, origin: int) -> T:
+        found = self.get(origin)
         if found is None:
-            raise KeyError(slot)
+            raise KeyError(origin)
         return found
 
-    def __setitem__(self, slot: int, part: T) -> None:
-        if slot == self._slot or self._slot == NO_SLOT:
-            self._slot, self._first = slot, part
+    def __setitem__(self, origin: int, part: T) -> None:
+        if origin == self._origin or self._origin == NO_ORIGIN:
+            self._origin, self._first = origin, part
             return
         others = self._others
         if others is None:
             others = {}
             self._others = others
-        others[slot] = part
+        others[origin] = part
 
-    def __delitem__(self, slot: int) -> None:
+    def __delitem__(self, origin: int) -> None:
         others = self._others
-        if slot != self._slot:
+        if origin != self._origin:
             if others is None:
-                raise KeyError(slot)
-            del others[slot]
+                raise KeyError(origin)
+            del others[origin]
         elif others:
-            self._slot = next(iter(others))
-            self._first = others.pop(self._slot)
+            self._origin = next(iter(others))
+            self._first = others.pop(self._origin)
         else:
-            self._slot, self._first = NO_SLOT, None
+            self._origin, self._first = NO_ORIGIN, None
 
-    def __contains__(self, slot: int) -> bool:
-        return self.get(slot) is not None
+    def __contains__(self, origin: int) -> bool:
+        return self.get(origin) is not None
 
     def __len__(self) -> int:
         others = self._others
-        return 0 if self._slot == NO_SLOT else 1 if others is None else 1 + len(others)
+        return 0 if self._origin == NO_ORIGIN else 1 if others is None else 1 + len(others)
 
     def __iter__(self) -> Iterator[int]:
-        return iter([slot for slot, _ in self.items()])
+        return iter([origin for origin, _ in self.items()])
 
     def items(self) -> list[tuple[int, T]]:
-        """The slots and their parts, as of now."""
+        """The origins and their parts, as of now."""
         first, others = self._first, self._others
         if first is None:
             return []
-        return [(self._slot, first)] if others is None else [(self._slot, first), *others.items()]
+        return [(self._origin, first)] if others is None else [(self._origin, first), *others.items()]
 
     def values(self) -> list[T]:
         """The parts, as of now."""

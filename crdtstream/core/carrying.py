@@ -33,10 +33,10 @@ Sets = dict[int, IntervalSet]
 class Piece:
     """Consecutive entries of one origin: its first and last ID, and the last ID before it (0-0: none)."""
 
-    __slots__ = ("before", "first", "last", "slot")
+    __slots__ = ("before", "first", "last", "origin")
 
-    def __init__(self, slot: int, before: EntryId, first: EntryId, last: EntryId) -> None:
-        self.slot = slot
+    def __init__(self, origin: int, before: EntryId, first: EntryId, last: EntryId) -> None:
+        self.origin = origin
         self.before = before
         self.first = first
         self.last = last
@@ -102,7 +102,7 @@ def pieces_of(stream: Stream) -> list[Piece]:
         last = run.block.id_at(run.high - 1)
         # Of duplicates the first counts, as for the copy.
         if last > before:
-            pieces.append(Piece(run.slot, before, run.block.id_at(run.low), last))
+            pieces.append(Piece(run.origin, before, run.block.id_at(run.low), last))
             before = last
     return pieces
 
@@ -113,7 +113,7 @@ def gathered(pieces: list[Piece], sets: Sets) -> IntervalSet:
     for piece in pieces:
         below = previous_id(piece.first) or ID_MIN
         add_between(found, sets, piece.before, below)
-        known = sets.get(piece.slot)
+        known = sets.get(piece.origin)
         for low, high in [] if known is None else known.pieces(below, piece.last):
             found.add(piece.before if low == below else low, high)
     add_between(found, sets, pieces[-1].last if pieces else ID_MIN, ID_MAX)
@@ -131,7 +131,7 @@ def position_in(pieces: list[Piece], position: Position) -> EntryId:
     """The highest ID of the position such that no entry up to there lies above its origin's ID."""
     highest = max([position.default, *position.ids.values()])
     for piece in pieces:
-        reached = position.get(piece.slot)
+        reached = position.get(piece.origin)
         if reached < piece.last:
             return min(highest, max(reached, previous_id(piece.first) or ID_MIN))
     return highest
@@ -139,14 +139,14 @@ def position_in(pieces: list[Piece], position: Position) -> EntryId:
 
 def through(pieces: list[Piece], position: Position) -> Sets:
     """What lies at or below the position, of the origins that have entries."""
-    return {piece.slot: IntervalSet.of([(ID_MIN, position.get(piece.slot))]) for piece in pieces}
+    return {piece.origin: IntervalSet.of([(ID_MIN, position.get(piece.origin))]) for piece in pieces}
 
 
 def settled_above(start: EntryId, pieces: list[Piece], position: Position, group: Group) -> IntervalSet:
     """What no region has to deliver any more, above the start and up to the last entry."""
     sets = through(pieces, position)
-    for slot, known in sets.items():
-        known.union(group.acked.get(slot, IntervalSet()))
+    for origin, known in sets.items():
+        known.union(group.acked.get(origin, IntervalSet()))
     last = pieces[-1].last if pieces else ID_MIN
     return IntervalSet.of(gathered(pieces, sets).pieces(start, last))
 
@@ -188,18 +188,18 @@ def put(replica: Replica, key: Key, carried: Carried) -> None:
 
 
 def put_group(replica: Replica, key: Key, carried: CarriedGroup) -> None:
-    slot = replica.applied.slot
-    start = Position(carried.start_default, {slot: carried.start})
+    origin = replica.applied.origin
+    start = Position(carried.start_default, {origin: carried.start})
     replica.create_group(key, carried.name, start, carried.entries_read)
-    replica.settle(key, carried.name, of_slot(slot, carried.settled))
-    floor = Position(carried.floor_default, {slot: carried.floor})
-    sets = [of_slot(slot, known) for known in (carried.delivered, carried.skipped, carried.replay)]
+    replica.settle(key, carried.name, of_origin(origin, carried.settled))
+    floor = Position(carried.floor_default, {origin: carried.floor})
+    sets = [of_origin(origin, known) for known in (carried.delivered, carried.skipped, carried.replay)]
     replica.record(fx.PlaceSet(key, carried.name, floor, sets[0], sets[1], sets[2], carried.entries_read))
     put_consumers(replica, key, carried.name, carried.consumers, carried.pending)
 
 
-def of_slot(slot: int, known: IntervalSet) -> dict[int, list[Interval]]:
-    return {slot: known.pairs()} if known else {}
+def of_origin(origin: int, known: IntervalSet) -> dict[int, list[Interval]]:
+    return {origin: known.pairs()} if known else {}
 
 
 def put_consumers(
@@ -208,7 +208,7 @@ def put_consumers(
     """Give a group consumers, each with when it was seen and active (-1: never), and pending entries of this origin."""
     stream = replica.keyspace.known(key)
     assert stream is not None, "consumers for a key that does not exist"
-    entries_read, slot = stream.groups[name].entries_read, replica.applied.slot
+    entries_read, origin = stream.groups[name].entries_read, replica.applied.origin
     for consumer, seen_ms, active_ms in consumers:
         if active_ms >= 0:
             # A delivery of nothing says when the consumer was active.
@@ -216,7 +216,7 @@ def put_consumers(
         replica.record(fx.ConsumerCreated(key, name, consumer, seen_ms))
     held: dict[bytes, list[tuple[int, EntryId, int, int]]] = {}
     for row in pending:
-        held.setdefault(row.consumer, []).append((slot, row.entry_id, row.delivered_ms, row.deliveries))
+        held.setdefault(row.consumer, []).append((origin, row.entry_id, row.delivered_ms, row.deliveries))
     for consumer, rows in held.items():
         replica.record(fx.PendingClaimed(key, name, consumer, rows))
 

@@ -5,7 +5,7 @@ region number in the lowest byte, and 53 random bits above it. So it is unique w
 directories are copied or restored, or a region number is mistyped, every dot has exactly one author.
 
 A *dot* `(origin, counter)` names one entry or one other effect. An origin's counters are contiguous from 1 and never
-reused. The code often calls the origin of a dot its *slot*: its index in vectors and columns.
+reused.
 
 A *version vector* maps origin -> highest contiguous counter, **inclusive**: `vector.get(origin) == 5` covers counters 1
 to 5, and an absent origin stands for 0. Counters are 64-bit.
@@ -25,8 +25,8 @@ REGION_MAX: Final = 255
 RANDOM_BITS: Final = 53
 ORIGIN_MAX: Final = (1 << (RANDOM_BITS + 8)) - 1
 
-# The slot of no origin.
-NO_SLOT: Final = -1
+# The origin of no origin.
+NO_ORIGIN: Final = -1
 
 Dot = tuple[int, int]
 
@@ -38,8 +38,8 @@ def origin_of(region: int, random_bits: int) -> int:
     return region + 256 * (random_bits % (1 << RANDOM_BITS))
 
 
-def region_of(slot: int) -> int:
-    return slot % 256
+def region_of(origin: int) -> int:
+    return origin % 256
 
 
 def is_origin(number: int) -> bool:
@@ -51,9 +51,9 @@ def no_origins(numbers: Iterable[int]) -> list[int]:
     return [number for number in numbers if not is_origin(number)]
 
 
-def origin_name(slot: int) -> str:
+def origin_name(origin: int) -> str:
     """The form for people and logs, `region.random`: the region number, then the random bits in hexadecimal."""
-    return f"{region_of(slot)}.{slot >> 8:x}"
+    return f"{region_of(origin)}.{origin >> 8:x}"
 
 
 class VersionVector:
@@ -63,66 +63,66 @@ class VersionVector:
     each step would box two numbers, hash one and compare. A copy keeps nothing outside, so another thread may read it.
     """
 
-    __slots__ = ("_ahead", "_counter", "_counters", "_slot")
+    __slots__ = ("_ahead", "_counter", "_counters", "_origin")
 
     def __init__(self, counters: dict[int, int] | None = None) -> None:
-        # Use `_all()`: the component of `_slot` may have been raised to `_counter`.
+        # Use `_all()`: the component of `_origin` may have been raised to `_counter`.
         self._counters: dict[int, int] = {} if counters is None else {s: c for s, c in counters.items() if c > 0}
-        self._slot = NO_SLOT
+        self._origin = NO_ORIGIN
         self._counter = 0
         self._ahead = False
 
     def _all(self) -> dict[int, int]:
         if self._ahead:
-            self._counters[self._slot] = self._counter
+            self._counters[self._origin] = self._counter
             self._ahead = False
         return self._counters
 
-    def get(self, slot: int) -> int:
-        return self._counter if slot == self._slot else self._counters.get(slot, 0)
+    def get(self, origin: int) -> int:
+        return self._counter if origin == self._origin else self._counters.get(origin, 0)
 
-    def contains(self, slot: int, counter: int) -> bool:
-        return counter <= self.get(slot)
+    def contains(self, origin: int, counter: int) -> bool:
+        return counter <= self.get(origin)
 
-    def advance(self, slot: int, counter: int) -> None:
+    def advance(self, origin: int, counter: int) -> None:
         """Raise one component; a lower counter changes nothing."""
-        if counter > self.get(slot):
-            self._raise(slot, counter)
+        if counter > self.get(origin):
+            self._raise(origin, counter)
 
-    def next(self, slot: int) -> int:
+    def next(self, origin: int) -> int:
         """Take and return the next counter of this origin."""
-        counter = self.get(slot) + 1
-        self._raise(slot, counter)
+        counter = self.get(origin) + 1
+        self._raise(origin, counter)
         return counter
 
-    def _raise(self, slot: int, counter: int) -> None:
-        if slot != self._slot:
+    def _raise(self, origin: int, counter: int) -> None:
+        if origin != self._origin:
             self._all()
-            self._slot = slot
+            self._origin = origin
         self._counter = counter
         self._ahead = True
 
-    def drop(self, slot: int) -> None:
-        self._all().pop(slot, None)
-        self._slot, self._counter = NO_SLOT, 0
+    def drop(self, origin: int) -> None:
+        self._all().pop(origin, None)
+        self._origin, self._counter = NO_ORIGIN, 0
 
     def descends(self, other: VersionVector) -> bool:
         """True if this vector covers everything that `other` covers (>=)."""
         mine = self._all()
-        for slot, counter in other._all().items():  # noqa: SIM110 (a generator takes three times as long)
-            if mine.get(slot, 0) < counter:
+        for origin, counter in other._all().items():  # noqa: SIM110 (a generator takes three times as long)
+            if mine.get(origin, 0) < counter:
                 return False
         return True
 
-    def admits(self, slot: int, first: int, context: VersionVector) -> bool:
+    def admits(self, origin: int, first: int, context: VersionVector) -> bool:
         """True if a batch that starts at this counter is the origin's next one and its context is covered."""
-        return first == self.get(slot) + 1 and self.descends(context)
+        return first == self.get(origin) + 1 and self.descends(context)
 
     def merge(self, other: VersionVector) -> None:
         """Become the least upper bound of both vectors."""
-        for slot, counter in other._all().items():
-            if counter > self.get(slot):
-                self._raise(slot, counter)
+        for origin, counter in other._all().items():
+            if counter > self.get(origin):
+                self._raise(origin, counter)
 
     def meet(self, other: VersionVector) -> VersionVector:
         """The greatest lower bound of both vectors."""
@@ -142,10 +142,10 @@ class VersionVector:
         """(origin, counter) with origins ascending, so that nothing built from a vector depends on arrival order."""
         return iter(sorted(self._all().items()))
 
-    def slot_count(self) -> int:
+    def origin_count(self) -> int:
         return len(self._all())
 
-    def slots_beyond(self, other: VersionVector) -> int:
+    def origins_beyond(self, other: VersionVector) -> int:
         """How many origins this vector names and `other` does not."""
         return len(self._all().keys() - other._all().keys())
 
@@ -166,7 +166,7 @@ class VersionVector:
         return f"VersionVector({self.as_dict()})"
 
     def check(self) -> None:
-        assert self._slot == NO_SLOT or self._all()[self._slot] == self._counter, "the kept component is stale"
-        for slot, counter in self._all().items():
-            assert is_origin(slot), f"{slot} is not an origin"
-            assert counter > 0, f"origin {slot} holds counter {counter}"
+        assert self._origin == NO_ORIGIN or self._all()[self._origin] == self._counter, "the kept component is stale"
+        for origin, counter in self._all().items():
+            assert is_origin(origin), f"{origin} is not an origin"
+            assert counter > 0, f"origin {origin} holds counter {counter}"

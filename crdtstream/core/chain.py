@@ -20,18 +20,18 @@ from bisect import bisect_right
 from operator import attrgetter
 from typing import Generic, TypeVar
 
-from crdtstream.core.causality import NO_SLOT, region_of
+from crdtstream.core.causality import NO_ORIGIN, region_of
 from crdtstream.core.entry_id import ID_MIN, EntryId
 
 
 class Extent:
     """What one origin holds, between two IDs; a base class, but no ABC, which would make each extent larger."""
 
-    __slots__ = ("slot", "tip")
+    __slots__ = ("origin", "tip")
 
     def __init__(self) -> None:
         # Both are set when the extent is placed in a chain.
-        self.slot = NO_SLOT
+        self.origin = NO_ORIGIN
         self.tip = False
 
     def first_id(self) -> EntryId | None:
@@ -104,12 +104,12 @@ class Chains(Generic[T]):
         self.cut = 0
         self._numbers = 0
 
-    def note_grown(self, slot: int, extent: T) -> None:
+    def note_grown(self, origin: int, extent: T) -> None:
         """Place an extent that grew upwards without being a tip, or is no longer empty: it becomes a chain's tip."""
-        if extent.slot == slot:
+        if extent.origin == origin:
             self._take_out(extent)
         self.placed += 1
-        self._place(slot, extent)
+        self._place(origin, extent)
 
     def note_shrunk(self, extent: T, last: EntryId) -> None:
         """Note that something was removed from an extent that ended at `last`."""
@@ -131,31 +131,31 @@ class Chains(Generic[T]):
         self.placed += 1
         self.cut += 1
         found: list[tuple[EntryId, int]] = []
-        for slot, extent in extents.items():
-            extent.slot, extent.tip = NO_SLOT, False
+        for origin, extent in extents.items():
+            extent.origin, extent.tip = NO_ORIGIN, False
             first = extent.first_id()
             if first is not None:
-                found.append((first, slot))
+                found.append((first, origin))
         piles: list[list[T]] = []
-        for first, slot in sorted(found):
-            extent = extents[slot]
-            extent.slot = slot
-            _pile_ending_below(piles, first, region_of(slot)).append(extent)
+        for first, origin in sorted(found):
+            extent = extents[origin]
+            extent.origin = origin
+            _pile_ending_below(piles, first, region_of(origin)).append(extent)
         self.all = tuple([self._chain_of(pile) for pile in piles])
 
     def _chain_of(self, pile: list[T]) -> Chain[T]:
         self._numbers += 1
-        chain: Chain[T] = Chain(self._numbers, region_of(pile[0].slot))
+        chain: Chain[T] = Chain(self._numbers, region_of(pile[0].origin))
         chain.extents = tuple(pile)
         chain.lows = tuple([extent.first_id() or ID_MIN for extent in pile[1:]])
         pile[-1].tip = True
         return chain
 
-    def _place(self, slot: int, extent: T) -> None:
+    def _place(self, origin: int, extent: T) -> None:
         first = extent.first_id()
-        assert first is not None, f"slot {slot} holds nothing"
-        extent.slot = slot
-        self._chain_ending_below(first, region_of(slot)).push(extent, first)
+        assert first is not None, f"origin {origin} holds nothing"
+        extent.origin = origin
+        self._chain_ending_below(first, region_of(origin)).push(extent, first)
 
     def _chain_ending_below(self, first: EntryId, region: int) -> Chain[T]:
         for chain in self.all:
@@ -170,14 +170,14 @@ class Chains(Generic[T]):
         for chain in self.all:
             # The extent to take out is usually the oldest of its chain, or its only one: test that before searching.
             at = 0 if chain.extents[0] is extent else -1
-            if at < 0 and chain.region == region_of(extent.slot) and extent in chain.extents:
+            if at < 0 and chain.region == region_of(extent.origin) and extent in chain.extents:
                 at = chain.extents.index(extent)
             if at >= 0:
                 chain.pop(at)
                 if not chain.extents:
                     self.all = without(self.all, self.all.index(chain))
                 break
-        extent.slot = NO_SLOT
+        extent.origin = NO_ORIGIN
 
     def holding(self, entry_id: EntryId) -> list[T]:
         """The extents whose first and last ID enclose this ID, ordered by origin."""
@@ -189,30 +189,32 @@ class Chains(Generic[T]):
                 if first is not None and first <= entry_id:
                     found.append(chain.extents[at])
         if len(found) > 1:
-            found.sort(key=attrgetter("slot"))
+            found.sort(key=attrgetter("origin"))
         return found
 
     def check(self, extents: dict[int, T]) -> None:
         """Check the invariants; `extents` are all that exist."""
-        chained = {extent.slot: extent for chain in self.all for extent in chain.extents}
+        chained = {extent.origin: extent for chain in self.all for extent in chain.extents}
         assert len(chained) == sum(len(chain.extents) for chain in self.all), "an extent is in two chains"
-        assert chained == {slot: one for slot, one in extents.items() if one.last_id() is not None}, "chains lack some"
+        assert chained == {origin: one for origin, one in extents.items() if one.last_id() is not None}, (
+            "chains lack some"
+        )
         numbers = [chain.number for chain in self.all]
         assert len({*numbers}) == len(numbers) and max(numbers, default=0) <= self._numbers, "a number is used twice"
         for chain in self.all:
             assert chain.extents, "an empty chain"
             for extent in chain.extents:
-                assert region_of(extent.slot) == chain.region, f"slot {extent.slot} in a chain of {chain.region}"
-                assert extent.tip == (extent is chain.extents[-1]), f"slot {extent.slot}: the tip flag is wrong"
+                assert region_of(extent.origin) == chain.region, f"origin {extent.origin} in a chain of {chain.region}"
+                assert extent.tip == (extent is chain.extents[-1]), f"origin {extent.origin}: the tip flag is wrong"
             for low, extent in zip(chain.lows, chain.extents[1:], strict=True):
-                assert low <= (extent.first_id() or ID_MIN), f"slot {extent.slot} begins below its lower bound"
+                assert low <= (extent.first_id() or ID_MIN), f"origin {extent.origin} begins below its lower bound"
             for extent, low in zip(chain.extents, chain.lows, strict=False):
-                assert (extent.last_id() or ID_MIN) < low, f"slot {extent.slot} overlaps the next extent"
+                assert (extent.last_id() or ID_MIN) < low, f"origin {extent.origin} overlaps the next extent"
 
 
 def _pile_ending_below(piles: list[list[T]], first: EntryId, region: int) -> list[T]:
     for pile in piles:
-        if region_of(pile[0].slot) == region and (pile[-1].last_id() or ID_MIN) < first:
+        if region_of(pile[0].origin) == region and (pile[-1].last_id() or ID_MIN) < first:
             return pile
     piles.append([])
     return piles[-1]

@@ -1,6 +1,6 @@
 """Garbage collection: forgetting tombstones that are causally stable, and streams of which nothing is left.
 
-A tombstone `(slot, counter)` voids every group create whose context does not cover it. The tombstone is *stable* once
+A tombstone `(origin, counter)` voids every group create whose context does not cover it. The tombstone is *stable* once
 every member has it on disk, according to progress reports that passed the second gate of the inbox. Then every such
 create has arrived here and was voided, and whatever a member prepares later covers the tombstone, even after that
 member lost unsynced effects. (What an evicted origin prepared beyond its end is void, and a new member's context covers

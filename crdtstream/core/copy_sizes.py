@@ -10,8 +10,8 @@ from crdtstream.core.sizes import (
     EFFECT_BYTES,
     ENTRY_BYTES,
     INTERVAL_BYTES,
+    ORIGIN_BYTES,
     OTHER_EFFECTS,
-    SLOT_BYTES,
     START_BYTES,
 )
 from crdtstream.core.stream import Stream
@@ -38,7 +38,7 @@ def groups_bytes(carried: Carried, name: bytes) -> int:
     size = 0
     for group in carried.groups:
         pieces = len(group.settled.pairs())
-        size += 2 * (EFFECT_BYTES + len(name) + len(group.name) + SLOT_BYTES) + START_BYTES + INTERVAL_BYTES * pieces
+        size += 2 * (EFFECT_BYTES + len(name) + len(group.name) + ORIGIN_BYTES) + START_BYTES + INTERVAL_BYTES * pieces
     return size
 
 

@@ -63,9 +63,9 @@ class DeletedStreams:
 def last_words(stream: Stream) -> Stream:
     """A stream with the `trimmed_to` of this one and nothing else."""
     kept = Stream()
-    for slot, meta in stream.metas.items():
+    for origin, meta in stream.metas.items():
         if meta.trimmed_to:
-            kept.metas.of(slot).note_removed(meta.trimmed_to)
+            kept.metas.of(origin).note_removed(meta.trimmed_to)
     return kept
 
 
@@ -75,8 +75,8 @@ def forget(databases: list[dict[bytes, Stream]], orders: list[KeyOrder], databas
     if FORGOTTEN not in streams:
         streams[FORGOTTEN] = Stream()
         orders[database].add(FORGOTTEN)
-    for slot, meta in stream.metas.items():
-        streams[FORGOTTEN].metas.of(slot).note_removed(meta.trimmed_to)
+    for origin, meta in stream.metas.items():
+        streams[FORGOTTEN].metas.of(origin).note_removed(meta.trimmed_to)
 
 
 def drop(databases: list[dict[bytes, Stream]], orders: list[KeyOrder], key: Key) -> None:

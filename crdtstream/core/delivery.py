@@ -70,12 +70,12 @@ def deliver(wanted: dict[int, list[Candidate]], runs: list[Run]) -> Delivery:
     """
     chunks: list[bytes] = []
     count = 0
-    last_of: dict[int, dict[int, Run]] = {slot: {} for slot in sorted(wanted)}
+    last_of: dict[int, dict[int, Run]] = {origin: {} for origin in sorted(wanted)}
     for run in runs:
         chunks.append(run.block.entry_slice(run.low, run.high))
         count += run.high - run.low
-        last_of[run.slot][run.source] = run
-    intervals = {slot: _delivered(wanted[slot], last) for slot, last in last_of.items() if last}
+        last_of[run.origin][run.source] = run
+    intervals = {origin: _delivered(wanted[origin], last) for origin, last in last_of.items() if last}
     return Delivery(count, chunks, Pieces.of(intervals), runs)
 
 
@@ -88,12 +88,12 @@ def _delivered(candidates: list[Candidate], last: dict[int, Run]) -> list[Interv
 
 
 def joined(runs: list[Run]) -> dict[int, list[Slice]]:
-    """The runs of each slot, ascending; those that only entries of other slots interrupted are one slice."""
+    """The runs of each origin, ascending; those that only entries of other origins interrupted are one slice."""
     slices: dict[int, list[Slice]] = {}
     for run in runs:
-        mine = slices.get(run.slot)
+        mine = slices.get(run.origin)
         if mine is None:
-            slices[run.slot] = [Slice(run.block, run.low, run.high)]
+            slices[run.origin] = [Slice(run.block, run.low, run.high)]
         elif mine[-1].block is run.block and mine[-1].high == run.low:
             mine[-1].high = run.high
         else:
@@ -102,10 +102,10 @@ def joined(runs: list[Run]) -> dict[int, list[Slice]]:
 
 
 def runs_within(trees: ByOrigin[EntryTree], intervals: Pieces) -> list[Run]:
-    """The live entries in these (low, high] intervals of each slot."""
+    """The live entries in these (low, high] intervals of each origin."""
     runs: list[Run] = []
-    for slot, pieces in intervals.as_dict().items():
+    for origin, pieces in intervals.as_dict().items():
         for low, high in pieces:
-            parts = trees[slot].slices(next_id(low) or ID_MAX, high, -1, False)
-            runs += [Run(slot, 0, part.block, part.low, part.high) for part in parts]
+            parts = trees[origin].slices(next_id(low) or ID_MAX, high, -1, False)
+            runs += [Run(origin, 0, part.block, part.low, part.high) for part in parts]
     return runs

@@ -142,11 +142,11 @@ def digest_replica(replica: Replica) -> bytes:
 
 
 def digest_stream(stream: Stream) -> bytes:
-    live = [slot for slot in sorted(stream.trees) if stream.trees[slot].count]
+    live = [origin for origin in sorted(stream.trees) if stream.trees[origin].count]
     numbers = [*stream.top, *stream.max_deleted(), stream.entries_added(), len(stream.groups), len(live)]
-    for slot in live:
-        tree = stream.trees[slot]
-        numbers += (slot, tree.checksum(), tree.count)
+    for origin in live:
+        tree = stream.trees[origin]
+        numbers += (origin, tree.checksum(), tree.count)
     expiries = stream.expiries()
     numbers.append(len(expiries))
     for expiry in expiries:
@@ -164,11 +164,11 @@ def numbers_of(group: Group) -> list[int]:
         create = group.creates[dot]
         numbers += dot
         numbers += numbers_of_position(create.start)
-        slots = [slot for slot in sorted(create.runs) if create.runs[slot]]
-        numbers.append(len(slots))
-        for slot in slots:
-            pairs = create.runs[slot].pairs()
-            numbers += (slot, len(pairs))
+        origins = [origin for origin in sorted(create.runs) if create.runs[origin]]
+        numbers.append(len(origins))
+        for origin in origins:
+            pairs = create.runs[origin].pairs()
+            numbers += (origin, len(pairs))
             for low, high in pairs:
                 numbers += (*low, *high)
     return numbers
@@ -176,10 +176,10 @@ def numbers_of(group: Group) -> list[int]:
 
 def numbers_of_position(position: Position) -> list[int]:
     """A position as numbers; origins at the default are left out, because they say nothing more."""
-    named = [slot for slot in sorted(position.ids) if position.ids[slot] != position.default]
+    named = [origin for origin in sorted(position.ids) if position.ids[origin] != position.default]
     numbers = [*position.default, len(named)]
-    for slot in named:
-        numbers += (slot, *position.ids[slot])
+    for origin in named:
+        numbers += (origin, *position.ids[origin])
     return numbers
 
 

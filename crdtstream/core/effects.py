@@ -42,13 +42,13 @@ class Position:
         self.default = default
         self.ids: dict[int, EntryId] = {} if ids is None else ids
 
-    def get(self, slot: int) -> EntryId:
-        return self.ids.get(slot, self.default)
+    def get(self, origin: int) -> EntryId:
+        return self.ids.get(origin, self.default)
 
     def meet(self, other: Position) -> Position:
         """The pointwise minimum."""
-        slots = sorted({*self.ids, *other.ids})
-        ids = {slot: min(self.get(slot), other.get(slot)) for slot in slots}
+        origins = sorted({*self.ids, *other.ids})
+        ids = {origin: min(self.get(origin), other.get(origin)) for origin in origins}
         return Position(min(self.default, other.default), ids)
 
     def __eq__(self, other: object) -> bool:
@@ -130,7 +130,7 @@ class EntriesRemoved(Effect):
 
 
 class StreamDeleted(Effect):
-    """DEL: removes everything its context covers, and every group; `counts` is the adds it saw: slot -> (first,
+    """DEL: removes everything its context covers, and every group; `counts` is the adds it saw: origin -> (first,
     added).
     """
 
@@ -205,41 +205,41 @@ class Acknowledged(Effect):
 class MemberEffect(Effect):
     """A change of the table of members (core/members.py)."""
 
-    __slots__ = ("slot",)
+    __slots__ = ("origin",)
 
-    def __init__(self, slot: int) -> None:
+    def __init__(self, origin: int) -> None:
         super().__init__(NO_KEY)
-        self.slot = slot
+        self.origin = origin
 
 
 class MemberJoined(MemberEffect):
-    """This effect's origin sponsors the origin `slot`, which from now on counts for stability."""
+    """This effect's origin sponsors the origin `origin`, which from now on counts for stability."""
 
     __slots__ = ()
 
 
 class MemberAdmitted(MemberEffect):
-    """This effect's origin was admitted by the Join with the dot (`slot`, `counter`), zeros for a founder. With
+    """This effect's origin was admitted by the Join with the dot (`origin`, `counter`), zeros for a founder. With
     `by_all` it was admitted because every counted origin holds that Join.
     """
 
     __slots__ = ("by_all", "counter")
 
-    def __init__(self, slot: int, counter: int, by_all: bool) -> None:
-        super().__init__(slot)
+    def __init__(self, origin: int, counter: int, by_all: bool) -> None:
+        super().__init__(origin)
         self.counter = counter
         self.by_all = by_all
 
 
 class MemberEvicted(MemberEffect):
-    """The membership of origin `slot` has ended; its group creates above the counter `through` are void. `successor` is
-    the new origin of the same region, or 0 if an operator evicted it.
+    """The membership of origin `origin` has ended; its group creates above the counter `through` are void. `successor`
+    is the new origin of the same region, or 0 if an operator evicted it.
     """
 
     __slots__ = ("successor", "through")
 
-    def __init__(self, slot: int, through: int, successor: int) -> None:
-        super().__init__(slot)
+    def __init__(self, origin: int, through: int, successor: int) -> None:
+        super().__init__(origin)
         self.through = through
         self.successor = successor
 
@@ -249,10 +249,10 @@ class Batch:
     context gained since the origin's previous batch.
     """
 
-    __slots__ = ("context", "effects", "first", "last", "slot")
+    __slots__ = ("context", "effects", "first", "last", "origin")
 
-    def __init__(self, slot: int, first: int, last: int, context: VersionVector, effects: list[Effect]) -> None:
-        self.slot = slot
+    def __init__(self, origin: int, first: int, last: int, context: VersionVector, effects: list[Effect]) -> None:
+        self.origin = origin
         self.first = first
         self.last = last
         self.context = context
@@ -260,7 +260,7 @@ class Batch:
 
     def check(self) -> None:
         assert self.effects, "an empty batch"
-        assert self.context.get(self.slot) in (0, self.first - 1), "the context's own component is not first - 1"
+        assert self.context.get(self.origin) in (0, self.first - 1), "the context's own component is not first - 1"
         assert sum(effect.width for effect in self.effects) == self.last - self.first + 1, "widths do not add up"
 
 
@@ -315,7 +315,7 @@ class EntriesDelivered(LocalFact):
 
 
 class PendingClaimed(LocalFact):
-    """Pending entries change owner, delivery time and delivery count; rows are (slot, ID, delivered_ms, deliveries)."""
+    """Pending entries change owner, delivery time and count; rows are (origin, ID, delivered_ms, deliveries)."""
 
     __slots__ = ("consumer", "rows")
 

@@ -23,7 +23,7 @@ Held = tuple[Key, bytes]
 
 def forks(mine: Streams, vector: VersionVector, theirs: Streams, other: VersionVector) -> dict[int, int]:
     """Each origin under which the two states hold different entries, with the counter of one such entry."""
-    through = {slot: min(counter, other.get(slot)) for slot, counter in vector.items() if other.get(slot)}
+    through = {origin: min(counter, other.get(origin)) for origin, counter in vector.items() if other.get(origin)}
     here = last_held(mine, through)
     found: dict[int, int] = {}
     for dot, held in last_held(theirs, through).items():
@@ -36,12 +36,12 @@ def last_held(streams: Streams, through: dict[int, int]) -> dict[tuple[int, int]
     """The entries under the last `WINDOW` counters of each origin, up to `through`, inclusive."""
     found: dict[tuple[int, int], Held] = {}
     for key, stream in streams:
-        for slot, tree in stream.trees.items():
-            last = through.get(slot, 0)
+        for origin, tree in stream.trees.items():
+            last = through.get(origin, 0)
             if last and tree.last_counter() > last - WINDOW:
                 for counter in tree.counters_between(last - WINDOW + 1, last):
                     entry_id = tree.id_of(counter)
                     entry = None if entry_id is None else tree.find(entry_id)
                     if entry is not None:
-                        found[(slot, counter)] = (key, entry)
+                        found[(origin, counter)] = (key, entry)
     return found

@@ -28,7 +28,7 @@ the origins that may have new runs: caches that can be dropped at any time.
 from __future__ import annotations
 
 from crdtstream.core.by_origin import ByOrigin
-from crdtstream.core.causality import NO_SLOT, Dot
+from crdtstream.core.causality import NO_ORIGIN, Dot
 from crdtstream.core.chain import Chain, Chains
 from crdtstream.core.consumer import Consumer
 from crdtstream.core.delivery import Candidate, Delivery, deliver, left_of, runs_within
@@ -89,15 +89,15 @@ class Group:
         self._place = Place()
         self._unsettled: dict[int, None] = {}
         # The last one of them, which is mostly the next one too.
-        self._last_unsettled = NO_SLOT
+        self._last_unsettled = NO_ORIGIN
 
     # The place
 
-    def unsettle(self, slot: int) -> None:
+    def unsettle(self, origin: int) -> None:
         """Note that this origin may have new runs."""
-        if slot != self._last_unsettled and slot in self.delivered:
-            self._unsettled[slot] = None
-            self._last_unsettled = slot
+        if origin != self._last_unsettled and origin in self.delivered:
+            self._unsettled[origin] = None
+            self._last_unsettled = origin
 
     def lose_place(self) -> None:
         """Drop what the last read noted of blocks, because blocks leave their trees."""
@@ -105,7 +105,7 @@ class Group:
 
     def forget_place(self) -> None:
         self._place.forget()
-        self._unsettled, self._last_unsettled = dict.fromkeys(self.delivered), NO_SLOT
+        self._unsettled, self._last_unsettled = dict.fromkeys(self.delivered), NO_ORIGIN
 
     # Replicated part
 
@@ -124,20 +124,20 @@ class Group:
         alive = [self.creates[dot] for dot in creates if dot in self.creates]
         if not alive:
             return False
-        for slot, pieces in runs.items():
+        for origin, pieces in runs.items():
             for create in alive:
-                mine = create.runs.setdefault(slot, IntervalSet())
+                mine = create.runs.setdefault(origin, IntervalSet())
                 for low, high in pieces:
                     mine.add(low, high)
-            self._pass_runs(slot, pieces, own)
+            self._pass_runs(origin, pieces, own)
         return True
 
-    def _pass_runs(self, slot: int, pieces: list[Interval], own: bool) -> None:
-        acked = self.acked.setdefault(slot, IntervalSet())
+    def _pass_runs(self, origin: int, pieces: list[Interval], own: bool) -> None:
+        acked = self.acked.setdefault(origin, IntervalSet())
         for low, high in pieces:
             acked.add(low, high)
-        passed = self.passed.of(slot)
-        replay = self.replay.get(slot)
+        passed = self.passed.of(origin)
+        replay = self.replay.get(origin)
         if own and replay is None:
             for low, high in pieces:
                 # All of it was delivered here, so it usually is passed.
@@ -151,19 +151,19 @@ class Group:
         passed.union(fresh)
         if not own:
             self._place.lose()
-            self.pending.remove_intervals(slot, fresh)
-            self.unsettle(slot)
+            self.pending.remove_intervals(origin, fresh)
+            self.unsettle(origin)
 
-    def drop_passed(self, slot: int, acked: IntervalSet) -> None:
+    def drop_passed(self, origin: int, acked: IntervalSet) -> None:
         """Remove the pending entries inside runs that another region recorded."""
-        self.unsettle(slot)
-        replay = self.replay.get(slot)
-        self.pending.remove_intervals(slot, acked if replay is None else acked.minus(replay))
+        self.unsettle(origin)
+        replay = self.replay.get(origin)
+        self.pending.remove_intervals(origin, acked if replay is None else acked.minus(replay))
 
-    def frontier(self, slot: int) -> EntryId:
+    def frontier(self, origin: int) -> EntryId:
         """The ack frontier: the end of the run that starts at the group's start, or the start if there is none."""
-        start = self.start().get(slot)
-        acked = self.acked.get(slot)
+        start = self.start().get(origin)
+        acked = self.acked.get(origin)
         if acked is None:
             return start
         beyond = acked.next_absent(next_id(start) or ID_MAX)
@@ -179,20 +179,20 @@ class Group:
     def new_runs(self, trees: ByOrigin[EntryTree]) -> dict[int, list[Interval]]:
         """The intervals that became runs and are in no known run yet; the caller applies and sends them."""
         runs: dict[int, list[Interval]] = {}
-        for slot in sorted(self._unsettled):
-            pieces = self._new_runs_of(slot, trees.get(slot))
+        for origin in sorted(self._unsettled):
+            pieces = self._new_runs_of(origin, trees.get(origin))
             if pieces:
-                runs[slot] = pieces
+                runs[origin] = pieces
         self._unsettled = {}
-        self._last_unsettled = NO_SLOT
+        self._last_unsettled = NO_ORIGIN
         return runs
 
-    def _new_runs_of(self, slot: int, tree: EntryTree | None) -> list[Interval]:
-        delivered = self.delivered.get(slot)
+    def _new_runs_of(self, origin: int, tree: EntryTree | None) -> list[Interval]:
+        delivered = self.delivered.get(origin)
         if tree is None or tree.count == 0 or delivered is None:
             return []
-        limit = self._acknowledged_limit(slot, tree)
-        acked = self.acked.get(slot)
+        limit = self._acknowledged_limit(origin, tree)
+        acked = self.acked.get(origin)
         pieces: list[Interval] = []
         for low, high in delivered.pairs():
             if low >= limit:
@@ -208,14 +208,14 @@ class Group:
                 pieces.extend(acked.gaps(low, end))
         return pieces
 
-    def _acknowledged_limit(self, slot: int, tree: EntryTree) -> EntryId:
+    def _acknowledged_limit(self, origin: int, tree: EntryTree) -> EntryId:
         """The highest ID that a new run may include: just below the first pending entry that is still in the tree."""
-        first = self.pending.first(slot)
+        first = self.pending.first(origin)
         if first is None:
             return ID_MAX
         if tree.counter_of(first):
             return previous_id(first) or ID_MIN
-        for entry_id in self.pending.ids(slot, None):
+        for entry_id in self.pending.ids(origin, None):
             if tree.counter_of(entry_id):
                 return previous_id(entry_id) or ID_MIN
         return ID_MAX
@@ -247,8 +247,8 @@ class Group:
             tree = chain.extents[at]
             found = self._wanted_of(tree, count)
             if found:
-                wanted[tree.slot] = found
-                strand.append(Part(tree.slot, [one.taken for one in found]))
+                wanted[tree.origin] = found
+                strand.append(Part(tree.origin, [one.taken for one in found]))
                 count = left_of(count, found)
             elif not strand:
                 self._place.pass_tree(chain, tree, chain_count)
@@ -285,24 +285,24 @@ class Group:
     def _gaps_in(self, tree: EntryTree) -> list[Interval]:
         """The wanted intervals of a tree, as (from, to]."""
         last = tree.last_id()
-        floor = self.floor.get(tree.slot)
+        floor = self.floor.get(tree.origin)
         if last is None or last <= floor:
             return []
-        passed = self.passed.get(tree.slot)
+        passed = self.passed.get(tree.origin)
         return [(floor, last)] if passed is None else passed.gaps(floor, last)
 
-    def position_of(self, slot: int) -> EntryId:
+    def position_of(self, origin: int) -> EntryId:
         """The last-delivered ID of one origin: the highest ID that readers have passed."""
-        passed = self.passed.get(slot)
+        passed = self.passed.get(origin)
         highest = passed.max() if passed is not None else None
-        floor = self.floor.get(slot)
+        floor = self.floor.get(origin)
         return floor if highest is None or at_most(highest, floor) else highest
 
     def last_delivered(self) -> EntryId:
         if len(self.passed) == 1 and not self.floor.ids:
             return self.position_of(next(iter(self.passed)))
-        slots = sorted({*self.passed, *self.floor.ids})
-        return max([self.position_of(slot) for slot in slots], default=self.floor.default)
+        origins = sorted({*self.passed, *self.floor.ids})
+        return max([self.position_of(origin) for origin in origins], default=self.floor.default)
 
     # Local facts
 
@@ -316,19 +316,19 @@ class Group:
     ) -> None:
         runs = self._place.accept(intervals)
         if intervals.one:
-            self._pass_delivered(intervals.slot, intervals.low, intervals.high)
+            self._pass_delivered(intervals.origin, intervals.low, intervals.high)
         else:
-            for slot, pieces in intervals.as_dict().items():
+            for origin, pieces in intervals.as_dict().items():
                 for low, high in pieces:
-                    self._pass_delivered(slot, low, high)
+                    self._pass_delivered(origin, low, high)
         if runs:
-            self._put_end(runs[-1], intervals.high_of(runs[-1].slot))
+            self._put_end(runs[-1], intervals.high_of(runs[-1].origin))
         if not noack:
             if runs is None:
                 self.pending.deliver_runs(runs_within(trees, intervals), consumer, now_ms)
             elif intervals.one and len(runs) == 1 and runs[0].high - runs[0].low == 1:
                 # What was offered ends with its last entry, here the only one.
-                self.pending.deliver_one(intervals.slot, intervals.high, consumer, now_ms)
+                self.pending.deliver_one(intervals.origin, intervals.high, consumer, now_ms)
             else:
                 self.pending.deliver_runs(runs, consumer, now_ms)
         known = self.touch(consumer, now_ms)
@@ -338,17 +338,17 @@ class Group:
 
     def _put_end(self, run: Run, last: EntryId) -> None:
         """Nothing up to the last entry of a read is wanted any more; all above it is, if nothing there was passed."""
-        if self._place.end_behind(run, last) and not self.passed[run.slot].ends_at(last):
+        if self._place.end_behind(run, last) and not self.passed[run.origin].ends_at(last):
             self._place.lose()
 
-    def _pass_delivered(self, slot: int, low: EntryId, high: EntryId) -> None:
+    def _pass_delivered(self, origin: int, low: EntryId, high: EntryId) -> None:
         if self.skipped:
-            skipped = self.skipped.get(slot)
+            skipped = self.skipped.get(origin)
             if skipped is not None:
                 skipped.remove(low, high)
-        self.delivered.of(slot).add(low, high)
-        self.passed.of(slot).add(low, high)
-        self.unsettle(slot)
+        self.delivered.of(origin).add(low, high)
+        self.passed.of(origin).add(low, high)
+        self.unsettle(origin)
 
     def touch(self, consumer: bytes, now_ms: int) -> Consumer:
         """Note a request of this consumer now; the consumer is created if necessary."""
@@ -360,17 +360,17 @@ class Group:
         return known
 
     def apply_claimed(self, consumer: bytes, rows: list[tuple[int, EntryId, int, int]]) -> None:
-        for slot, entry_id, delivered_ms, deliveries in rows:
-            self.pending.set(slot, entry_id, consumer, delivered_ms, deliveries)
+        for origin, entry_id, delivered_ms, deliveries in rows:
+            self.pending.set(origin, entry_id, consumer, delivered_ms, deliveries)
 
     def apply_dropped(self, intervals: Pieces) -> None:
         if intervals.one:
-            self.pending.remove_piece(intervals.slot, intervals.low, intervals.high)
-            self.unsettle(intervals.slot)
+            self.pending.remove_piece(intervals.origin, intervals.low, intervals.high)
+            self.unsettle(intervals.origin)
             return
-        for slot, pieces in intervals.as_dict().items():
-            self.pending.remove_pieces(slot, pieces)
-            self.unsettle(slot)
+        for origin, pieces in intervals.as_dict().items():
+            self.pending.remove_pieces(origin, pieces)
+            self.unsettle(origin)
 
     def apply_consumer_deleted(self, trees: ByOrigin[EntryTree], consumer: bytes) -> None:
         """Delete a consumer. Its pending entries are lost, as in Redis: no reader here gets them again, and no run of
@@ -379,60 +379,60 @@ class Group:
         Entries that it only claimed (FORCE), or that SETID made wanted again, were not delivered and remain wanted.
         """
         held: dict[int, list[EntryId]] = {}
-        for slot, entry_id in self.pending.remove_consumer(consumer):
-            held.setdefault(slot, []).append(entry_id)
-        for slot, ids in held.items():
-            delivered = self.delivered.get(slot)
-            self.unsettle(slot)
+        for origin, entry_id in self.pending.remove_consumer(consumer):
+            held.setdefault(origin, []).append(entry_id)
+        for origin, ids in held.items():
+            delivered = self.delivered.get(origin)
+            self.unsettle(origin)
             if delivered is not None:
-                lost = stretches(trees.get(slot), ids).intersection(delivered)
-                self.delivered[slot] = delivered.minus(lost)
-                self.skipped.setdefault(slot, IntervalSet()).union(lost)
+                lost = stretches(trees.get(origin), ids).intersection(delivered)
+                self.delivered[origin] = delivered.minus(lost)
+                self.skipped.setdefault(origin, IntervalSet()).union(lost)
         self.consumers.pop(consumer, None)
 
     def apply_position_set(self, trees: ByOrigin[EntryTree], position: Position, entries_read: int) -> None:
         """SETID: nothing at or below the position is wanted, everything above it is, even entries inside runs."""
-        slots = sorted({*trees, *self.passed, *position.ids, *self.floor.ids})
-        for slot in slots:
-            self._set_position_of(slot, trees.get(slot), position.get(slot))
-        floor = {slot: min(self.floor.get(slot), position.get(slot)) for slot in slots}
+        origins = sorted({*trees, *self.passed, *position.ids, *self.floor.ids})
+        for origin in origins:
+            self._set_position_of(origin, trees.get(origin), position.get(origin))
+        floor = {origin: min(self.floor.get(origin), position.get(origin)) for origin in origins}
         self.floor = Position(position.default, floor)
         self.entries_read = entries_read
         self._rebuild_passed()
 
-    def _set_position_of(self, slot: int, tree: EntryTree | None, target: EntryId) -> None:
-        floor = self.floor.get(slot)
+    def _set_position_of(self, origin: int, tree: EntryTree | None, target: EntryId) -> None:
+        floor = self.floor.get(origin)
         # Backwards: readers here want again what runs of any region cover, up to the highest ID seen so far.
-        if target <= self.position_of(slot):
-            seen = self._highest_seen(slot, tree)
+        if target <= self.position_of(origin):
+            seen = self._highest_seen(origin, tree)
             if seen > target:
-                self.replay.setdefault(slot, IntervalSet()).add(target, seen)
-        for known in (self.delivered.get(slot), self.skipped.get(slot)):
+                self.replay.setdefault(origin, IntervalSet()).add(target, seen)
+        for known in (self.delivered.get(origin), self.skipped.get(origin)):
             if known is not None:
                 known.remove(target, ID_MAX)
         # Forwards: what was not delivered up to the target is not wanted any more.
         if target > floor:
-            self.skipped.setdefault(slot, IntervalSet()).add(floor, target)
-            delivered = self.delivered.get(slot)
+            self.skipped.setdefault(origin, IntervalSet()).add(floor, target)
+            delivered = self.delivered.get(origin)
             if delivered is not None:
-                self.skipped[slot] = self.skipped[slot].minus(delivered)
+                self.skipped[origin] = self.skipped[origin].minus(delivered)
 
-    def _highest_seen(self, slot: int, tree: EntryTree | None) -> EntryId:
+    def _highest_seen(self, origin: int, tree: EntryTree | None) -> EntryId:
         """The last entry's ID, or the end of the last run if that is higher (its entries may be deleted by now)."""
         last = None if tree is None else tree.last_id()
-        acked = self.acked.get(slot)
+        acked = self.acked.get(origin)
         return max(last or ID_MIN, (None if acked is None else acked.max()) or ID_MIN)
 
     def apply_position_raised(self, trees: ByOrigin[EntryTree], entry_id: EntryId) -> None:
-        slots = {*trees, *self.passed, *self.floor.ids}
-        for slot in sorted(slots):
-            floor = self.floor.get(slot)
-            if floor < entry_id and self.position_of(slot) < entry_id:
-                passed = self.passed.get(slot) or IntervalSet()
+        origins = {*trees, *self.passed, *self.floor.ids}
+        for origin in sorted(origins):
+            floor = self.floor.get(origin)
+            if floor < entry_id and self.position_of(origin) < entry_id:
+                passed = self.passed.get(origin) or IntervalSet()
                 for low, high in passed.gaps(floor, entry_id):
-                    self.skipped.setdefault(slot, IntervalSet()).add(low, high)
+                    self.skipped.setdefault(origin, IntervalSet()).add(low, high)
         if self.floor.default < entry_id:
-            ids = {slot: self.floor.get(slot) for slot in sorted(slots)}
+            ids = {origin: self.floor.get(origin) for origin in sorted(origins)}
             self.floor = Position(entry_id, ids)
         self._rebuild_passed()
 
@@ -445,25 +445,25 @@ class Group:
     ) -> None:
         """Replace what this region has delivered, skipped and wants again."""
         self.floor = floor
-        pieces_of = {slot: IntervalSet.of(pieces) for slot, pieces in delivered.items()}
+        pieces_of = {origin: IntervalSet.of(pieces) for origin, pieces in delivered.items()}
         self.delivered = ByOrigin.of_dict(IntervalSet, pieces_of)
-        self.skipped = {slot: IntervalSet.of(pieces) for slot, pieces in skipped.items()}
-        self.replay = {slot: IntervalSet.of(pieces) for slot, pieces in replay.items()}
+        self.skipped = {origin: IntervalSet.of(pieces) for origin, pieces in skipped.items()}
+        self.replay = {origin: IntervalSet.of(pieces) for origin, pieces in replay.items()}
         self._rebuild_passed()
 
     def _rebuild_passed(self) -> None:
-        slots = sorted({*self.delivered, *self.skipped, *self.acked})
-        self.passed = ByOrigin.of_dict(IntervalSet, {slot: self._passed_of(slot) for slot in slots})
+        origins = sorted({*self.delivered, *self.skipped, *self.acked})
+        self.passed = ByOrigin.of_dict(IntervalSet, {origin: self._passed_of(origin) for origin in origins})
         self.forget_place()
 
-    def _passed_of(self, slot: int) -> IntervalSet:
+    def _passed_of(self, origin: int) -> IntervalSet:
         passed = IntervalSet()
-        for known in (self.delivered.get(slot), self.skipped.get(slot)):
+        for known in (self.delivered.get(origin), self.skipped.get(origin)):
             if known is not None:
                 passed.union(known)
-        acked = self.acked.get(slot)
+        acked = self.acked.get(origin)
         if acked is not None:
-            replay = self.replay.get(slot)
+            replay = self.replay.get(origin)
             passed.union(acked if replay is None else acked.minus(replay))
         return passed
 
@@ -471,30 +471,30 @@ class Group:
         """Recompute `acked` and `passed` from the creates and the local parts, after these were replaced."""
         self.acked = {}
         for create in self.creates.values():
-            for slot, runs in create.runs.items():
-                self.acked.setdefault(slot, IntervalSet()).union(runs)
+            for origin, runs in create.runs.items():
+                self.acked.setdefault(origin, IntervalSet()).union(runs)
         self._rebuild_passed()
 
     def check(self) -> None:
         assert self.creates, "a group without a create dot"
         self.pending.check()
-        for slot, passed in self.passed.items():
+        for origin, passed in self.passed.items():
             passed.check()
-            assert passed == self._passed_of(slot), f"passed of slot {slot} is stale"
-        for slot, acked in self.acked.items():
+            assert passed == self._passed_of(origin), f"passed of origin {origin} is stale"
+        for origin, acked in self.acked.items():
             union = IntervalSet()
             for create in self.creates.values():
-                union.union(create.runs.get(slot, IntervalSet()))
-            assert acked == union, f"acked of slot {slot} is not the union of its creates' runs"
-        for slot, delivered in self.delivered.items():
+                union.union(create.runs.get(origin, IntervalSet()))
+            assert acked == union, f"acked of origin {origin} is not the union of its creates' runs"
+        for origin, delivered in self.delivered.items():
             delivered.check()
-            assert not delivered.intersection(self.skipped.get(slot, IntervalSet())), "delivered and skipped overlap"
+            assert not delivered.intersection(self.skipped.get(origin, IntervalSet())), "delivered and skipped overlap"
 
     def check_place(self, chains: Chains[EntryTree], trees: ByOrigin[EntryTree]) -> None:
         """Nothing below the place is wanted, and no origin outside `_unsettled` has new runs."""
         for chain in chains.all:
             for tree in chain.extents[: self._place.first_of(chain)]:
-                assert not self._wanted_of(tree, 1), f"entries of slot {tree.slot} are wanted below the place"
-        for slot in self.delivered:
-            if slot not in self._unsettled:
-                assert not self._new_runs_of(slot, trees.get(slot)), f"slot {slot} has new runs and is not unsettled"
+                assert not self._wanted_of(tree, 1), f"entries of origin {tree.origin} are wanted below the place"
+        for origin in self.delivered:
+            if origin not in self._unsettled:
+                assert not self._new_runs_of(origin, trees.get(origin)), f"origin {origin} has new runs, and is settled"

@@ -79,27 +79,27 @@ def join_stream(mine: Stream, vector: VersionVector, theirs: Stream, their_vecto
     join_groups(mine, vector, theirs, their_vector)
     join_tombstones(mine, vector, theirs, their_vector)
     dropping = dropped_since(theirs, vector)
-    slots = sorted({*mine.metas, *theirs.metas})
+    origins = sorted({*mine.metas, *theirs.metas})
     forgotten: dict[int, int] = {}
-    for slot in slots:
-        here = forgotten_adds(theirs, slot, mine, vector.get(slot))
-        there = forgotten_adds(mine, slot, theirs, their_vector.get(slot))
-        forgotten[slot] = max(here, there)
-    for slot in sorted({*mine.trees, *theirs.trees}):
-        note_deleted(mine, vector.get(slot), theirs, their_vector.get(slot), slot)
-        other = theirs.trees.get(slot) or _NO_TREE
-        removed = join_tree(mine.trees.of(slot), vector.get(slot), other, their_vector.get(slot))
+    for origin in origins:
+        here = forgotten_adds(theirs, origin, mine, vector.get(origin))
+        there = forgotten_adds(mine, origin, theirs, their_vector.get(origin))
+        forgotten[origin] = max(here, there)
+    for origin in sorted({*mine.trees, *theirs.trees}):
+        note_deleted(mine, vector.get(origin), theirs, their_vector.get(origin), origin)
+        other = theirs.trees.get(origin) or _NO_TREE
+        removed = join_tree(mine.trees.of(origin), vector.get(origin), other, their_vector.get(origin))
         if dropping:
-            drop_references(mine, slot, removed)
-    for slot in slots:
-        meta = theirs.metas.get(slot) or _NO_META
-        join_meta(mine.metas.of(slot), vector.get(slot), meta, their_vector.get(slot), forgotten[slot])
+            drop_references(mine, origin, removed)
+    for origin in origins:
+        meta = theirs.metas.get(origin) or _NO_META
+        join_meta(mine.metas.of(origin), vector.get(origin), meta, their_vector.get(origin), forgotten[origin])
     mine.derive()
 
 
 def dropped_since(theirs: Stream, vector: VersionVector) -> bool:
     """True if a removal that my vector does not cover dropped references."""
-    return any(meta.dropped_counter > vector.get(slot) for slot, meta in theirs.metas.items())
+    return any(meta.dropped_counter > vector.get(origin) for origin, meta in theirs.metas.items())
 
 
 def stands(theirs: int, known: int, mine: int, their_known: int) -> bool:
@@ -109,23 +109,23 @@ def stands(theirs: int, known: int, mine: int, their_known: int) -> bool:
     return theirs > known if theirs > mine else their_known >= mine > theirs
 
 
-def note_deleted(mine: Stream, known: int, theirs: Stream, their_known: int, slot: int) -> None:
+def note_deleted(mine: Stream, known: int, theirs: Stream, their_known: int, origin: int) -> None:
     """Note up to where one side removed entries of the other in a DEL that it may have forgotten: it has another count
     of adds, or none. Before the trees are joined.
     """
-    own, foreign = mine.metas.get(slot) or _NO_META, theirs.metas.get(slot) or _NO_META
+    own, foreign = mine.metas.get(origin) or _NO_META, theirs.metas.get(origin) or _NO_META
     if own.first == foreign.first:
         return
-    lost_there = (mine.trees.get(slot) or _NO_TREE).last_counter_through(their_known)
-    lost_here = (theirs.trees.get(slot) or _NO_TREE).last_counter_through(known)
+    lost_there = (mine.trees.get(origin) or _NO_TREE).last_counter_through(their_known)
+    lost_here = (theirs.trees.get(origin) or _NO_TREE).last_counter_through(known)
     if lost_there or lost_here:
-        mine.metas.of(slot).note_removed(max(lost_there, lost_here))
+        mine.metas.of(origin).note_removed(max(lost_there, lost_here))
 
 
 # Metadata
 
 
-def forgotten_adds(holder: Stream, slot: int, other: Stream, other_known: int) -> int:
+def forgotten_adds(holder: Stream, origin: int, other: Stream, other_known: int) -> int:
     """How many adds of the holder's count the other side, whose counter of the origin is `other_known`, has voided and
     then forgotten; 0 if it has not.
 
@@ -133,10 +133,10 @@ def forgotten_adds(holder: Stream, slot: int, other: Stream, other_known: int) -
     it exist if the origin was evicted before they were seen there. The state does not say how many adds are that late,
     but holds their entries, except those that were removed since. A holder that knows of a DEL has the number.
     """
-    count = holder.metas.get(slot) or _NO_META
-    if count.voided or not (other.metas.get(slot) or _NO_META).first < count.first <= other_known:
+    count = holder.metas.get(origin) or _NO_META
+    if count.voided or not (other.metas.get(origin) or _NO_META).first < count.first <= other_known:
         return 0
-    tree = holder.trees.get(slot) or _NO_TREE
+    tree = holder.trees.get(origin) or _NO_TREE
     late = tree.count - tree.count_through(other_known)
     return min(count.added - late, count.added - 1)
 
@@ -193,11 +193,11 @@ def joined_tombstones(
     mine: dict[int, int], vector: VersionVector, theirs: dict[int, int], their_vector: VersionVector
 ) -> dict[int, int]:
     joined: dict[int, int] = {}
-    for slot in sorted({*mine, *theirs}):
-        own, foreign = mine.get(slot, 0), theirs.get(slot, 0)
-        counter = foreign if stands(foreign, vector.get(slot), own, their_vector.get(slot)) else own
+    for origin in sorted({*mine, *theirs}):
+        own, foreign = mine.get(origin, 0), theirs.get(origin, 0)
+        counter = foreign if stands(foreign, vector.get(origin), own, their_vector.get(origin)) else own
         if counter:
-            joined[slot] = counter
+            joined[origin] = counter
     return joined
 
 
@@ -326,20 +326,20 @@ def join_group(group: Group, creates: dict[Dot, Create]) -> None:
         if dot not in group.creates:
             group.add_create(dot, create.start)
         runs = group.creates[dot].runs
-        for slot, pieces in create.runs.items():
-            runs.setdefault(slot, IntervalSet()).union(pieces)
+        for origin, pieces in create.runs.items():
+            runs.setdefault(origin, IntervalSet()).union(pieces)
     before = group.acked
     group.derive()
-    for slot, acked in group.acked.items():
-        group.drop_passed(slot, acked.minus(before.get(slot, IntervalSet())))
+    for origin, acked in group.acked.items():
+        group.drop_passed(origin, acked.minus(before.get(origin, IntervalSet())))
 
 
-def drop_references(mine: Stream, slot: int, removed: list[EntryId]) -> None:
+def drop_references(mine: Stream, origin: int, removed: list[EntryId]) -> None:
     """Remove the pending entries of these removed entries from all groups."""
     for group in mine.groups.values():
-        pieces = group.pending.pieces_of(slot, removed) if removed else []
+        pieces = group.pending.pieces_of(origin, removed) if removed else []
         if pieces:
-            group.apply_dropped(Pieces.of({slot: pieces}))
+            group.apply_dropped(Pieces.of({origin: pieces}))
 
 
 def group_of(creates: dict[Dot, Create]) -> Group:

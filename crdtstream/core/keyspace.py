@@ -127,15 +127,15 @@ class Keyspace:
         if stream.deleted or stream.destroyed or not stream.exists():
             self.collection.note(key)
 
-    def void_creates(self, slot: int, through: int) -> list[tuple[Key, bytes]]:
+    def void_creates(self, origin: int, through: int) -> list[tuple[Key, bytes]]:
         """Void an evicted origin's group creates above this counter. Returns the groups that changed."""
         changed: list[tuple[Key, bytes]] = []
         for number, database in enumerate(self.databases):
             for name, stream in database.items():
-                groups = stream.groups_made_by(slot, through) if stream.groups else []
+                groups = stream.groups_made_by(origin, through) if stream.groups else []
                 for group in groups:
                     self.announce((number, name))
-                    stream.void_creates(group, slot, through)
+                    stream.void_creates(group, origin, through)
                     self.note_remains((number, name), stream)
                     changed.append(((number, name), group))
         return changed

@@ -136,8 +136,8 @@ class Members:
 
     # Changing: each method returns the origins that it ends, or whose end it lowers.
 
-    def apply_joined(self, dot: Dot, slot: int) -> list[int]:
-        joins = self._joins.setdefault(slot, {})
+    def apply_joined(self, dot: Dot, origin: int) -> list[int]:
+        joins = self._joins.setdefault(origin, {})
         if dot not in joins:
             joins[dot] = None
             self.changes += 1
@@ -145,44 +145,44 @@ class Members:
 
     def apply_admitted(self, dot: Dot, join: Dot, by_all: bool, context: VersionVector) -> list[int]:
         """Record that the origin of this dot was admitted; an origin is admitted only once."""
-        slot, counter = dot
-        if slot in self._admissions:
+        origin, counter = dot
+        if origin in self._admissions:
             return []
         self.changes += 1
-        self._admissions[slot] = Admission(join, counter, by_all)
+        self._admissions[origin] = Admission(join, counter, by_all)
         if not by_all:
-            self._admitted_by.setdefault(join[0], []).append(slot)
-            return [] if self.counts(join) else self._end(slot, 0)
+            self._admitted_by.setdefault(join[0], []).append(origin)
+            return [] if self.counts(join) else self._end(origin, 0)
         evictions = [one for known in self._evictions.values() for one in known.items()]
         unknown = [made for at, made in evictions if not context.contains(at[0], at[1])]
-        return self._void_if_unaware(slot, unknown)
+        return self._void_if_unaware(origin, unknown)
 
-    def apply_evicted(self, dot: Dot, slot: int, through: int, successor: int, context: VersionVector) -> list[int]:
-        evictions = self._evictions.setdefault(slot, {})
+    def apply_evicted(self, dot: Dot, origin: int, through: int, successor: int, context: VersionVector) -> list[int]:
+        evictions = self._evictions.setdefault(origin, {})
         if dot in evictions:
             return []
         self.changes += 1
         made = evictions[dot] = Eviction(through, successor)
-        ended = self._end(slot, through)
+        ended = self._end(origin, through)
         if not successor:
             known = [one for one, joins in self._joins.items() if any(context.contains(at, n) for at, n in joins)]
             made.knew = dict.fromkeys(known)
             # An eviction applied after an admission was unknown to it, or causal delivery would have brought it first.
             for one in [one for one, admission in self._admissions.items() if admission.by_all]:
                 ended += self._void_if_unaware(one, [made])
-        for one in self._rivals(slot):
+        for one in self._rivals(origin):
             ended += self._make_void(one)
         return ended
 
-    def _void_if_unaware(self, slot: int, evictions: Iterable[Eviction]) -> list[int]:
+    def _void_if_unaware(self, origin: int, evictions: Iterable[Eviction]) -> list[int]:
         """Void an admission by all if one of these evictions, which it did not know, did not know its Join either."""
-        if not any(not made.successor and slot not in made.knew for made in evictions):
+        if not any(not made.successor and origin not in made.knew for made in evictions):
             return []
-        return self._make_void(slot)
+        return self._make_void(origin)
 
-    def _rivals(self, slot: int) -> list[int]:
+    def _rivals(self, origin: int) -> list[int]:
         """The origins admitted by all that took this origin's place, if there are at least two."""
-        known = self._evictions.get(slot, {})
+        known = self._evictions.get(origin, {})
         rivals = {dot[0] for dot, made in known.items() if self._takes_place_by_all(dot, made)}
         return sorted(rivals) if len(rivals) > 1 else []
 
@@ -190,17 +190,17 @@ class Members:
         admission = self._admissions.get(dot[0])
         return made.successor == dot[0] and admission is not None and admission.by_all and admission.counter < dot[1]
 
-    def _make_void(self, slot: int) -> list[int]:
-        self._void[slot] = None
-        return self._end(slot, 0)
+    def _make_void(self, origin: int) -> list[int]:
+        self._void[origin] = None
+        return self._end(origin, 0)
 
-    def _end(self, slot: int, through: int) -> list[int]:
+    def _end(self, origin: int, through: int) -> list[int]:
         """End an origin, or lower its end; this also ends the origins that its Joins above `through` admitted."""
-        if through >= self._ends.get(slot, NEVER):
+        if through >= self._ends.get(origin, NEVER):
             return []
-        self._ends[slot] = through
-        ended = [slot]
-        for one in self._admitted_by.get(slot, []):
+        self._ends[origin] = through
+        ended = [origin]
+        for one in self._admitted_by.get(origin, []):
             if self._admissions[one].join[1] > through:
                 ended += self._end(one, 0)
         return ended
@@ -210,52 +210,52 @@ class Members:
         before, ends = self.rows(), self._ends.copy()
         self._void_across(other, other_vector)
         other._void_across(self, vector)
-        for slot, joins in sorted(other._joins.items()):
-            self._joins.setdefault(slot, {}).update(joins)
-        for slot, admission in sorted(other._admissions.items()):
-            self._admissions.setdefault(slot, admission)
-        for slot, evictions in sorted(other._evictions.items()):
+        for origin, joins in sorted(other._joins.items()):
+            self._joins.setdefault(origin, {}).update(joins)
+        for origin, admission in sorted(other._admissions.items()):
+            self._admissions.setdefault(origin, admission)
+        for origin, evictions in sorted(other._evictions.items()):
             for dot, made in sorted(evictions.items()):
-                self._evictions.setdefault(slot, {}).setdefault(dot, made)
-        for slot, through in sorted(other._past.items()):
-            self._past[slot] = min(through, self._past.get(slot, through))
+                self._evictions.setdefault(origin, {}).setdefault(dot, made)
+        for origin, through in sorted(other._past.items()):
+            self._past[origin] = min(through, self._past.get(origin, through))
         self._void.update(other._void)
-        for slot in self._evictions:
-            self._void.update(dict.fromkeys(self._rivals(slot)))
+        for origin in self._evictions:
+            self._void.update(dict.fromkeys(self._rivals(origin)))
         if self.rows() == before:
             return []
         self.changes += 1
         self._find_ends()
-        return [slot for slot, end in sorted(self._ends.items()) if end < ends.get(slot, NEVER)]
+        return [origin for origin, end in sorted(self._ends.items()) if end < ends.get(origin, NEVER)]
 
     def _void_across(self, other: Members, other_vector: VersionVector) -> None:
         """Void admissions by all in this table that neither knew nor were known to an eviction in the other table."""
         own = {dot for evictions in self._evictions.values() for dot in evictions}
         theirs = [one for evictions in other._evictions.values() for one in evictions.items()]
         fresh = [made for dot, made in theirs if dot not in own]
-        for slot, admission in self._admissions.items():
-            if admission.by_all and not other_vector.contains(slot, admission.counter):
-                self._void_if_unaware(slot, fresh)
+        for origin, admission in self._admissions.items():
+            if admission.by_all and not other_vector.contains(origin, admission.counter):
+                self._void_if_unaware(origin, fresh)
 
     def _find_ends(self) -> None:
         """Recompute all ends from the rows."""
         self._admitted_by = {}
-        for slot, admission in self._admissions.items():
+        for origin, admission in self._admissions.items():
             if not admission.by_all:
-                self._admitted_by.setdefault(admission.join[0], []).append(slot)
+                self._admitted_by.setdefault(admission.join[0], []).append(origin)
         self._ends = {}
-        for slot, through in self._past.items():
-            self._end(slot, through)
-        for slot, evictions in self._evictions.items():
-            self._end(slot, min([made.through for made in evictions.values()]))
-        for slot in self._void:
-            self._end(slot, 0)
+        for origin, through in self._past.items():
+            self._end(origin, through)
+        for origin, evictions in self._evictions.items():
+            self._end(origin, min([made.through for made in evictions.values()]))
+        for origin in self._void:
+            self._end(origin, 0)
 
     def forget(self, stable: VersionVector) -> None:
         """Reduce stable evictions to the past end of their origin, and forget its evictors."""
-        for slot in [slot for slot, known in self._evictions.items() if self._is_over(known, stable)]:
-            through = min([made.through for made in self._evictions.pop(slot).values()])
-            self._past[slot] = min(through, self._past.get(slot, through))
+        for origin in [origin for origin, known in self._evictions.items() if self._is_over(known, stable)]:
+            through = min([made.through for made in self._evictions.pop(origin).values()])
+            self._past[origin] = min(through, self._past.get(origin, through))
 
     def _is_over(self, evictions: dict[Dot, Eviction], stable: VersionVector) -> bool:
         return all(
@@ -269,50 +269,50 @@ class Members:
         """True if a Join counts: its sponsor had not ended when it was made."""
         return join[1] <= self._ends.get(join[0], NEVER)
 
-    def is_joined(self, slot: int) -> bool:
-        return slot in self._joins
+    def is_joined(self, origin: int) -> bool:
+        return origin in self._joins
 
-    def joins_of(self, slot: int) -> list[Dot]:
+    def joins_of(self, origin: int) -> list[Dot]:
         """The Joins of that origin that count, from any sponsor."""
-        return [join for join in sorted(self._joins.get(slot, {})) if self.counts(join)]
+        return [join for join in sorted(self._joins.get(origin, {})) if self.counts(join)]
 
-    def sponsor_of(self, slot: int) -> Dot | None:
+    def sponsor_of(self, origin: int) -> Dot | None:
         """The lowest Join of that origin that counts and was made by an admitted origin; None if there is none."""
-        return next((join for join in self.joins_of(slot) if self._is_sponsored(join)), None)
+        return next((join for join in self.joins_of(origin) if self._is_sponsored(join)), None)
 
     def _is_sponsored(self, join: Dot) -> bool:
         admission = self._admissions.get(join[0])
         return admission is not None and admission.counter < join[1]
 
-    def has_sponsored(self, sponsor: int, slot: int) -> bool:
+    def has_sponsored(self, sponsor: int, origin: int) -> bool:
         """True if that sponsor joined that origin; if the sponsor was admitted, the Join must be later than that."""
         admission = self._admissions.get(sponsor)
         since = 0 if admission is None else admission.counter
-        return any(dot[0] == sponsor and dot[1] > since for dot in self._joins.get(slot, {}))
+        return any(dot[0] == sponsor and dot[1] > since for dot in self._joins.get(origin, {}))
 
-    def is_admitted(self, slot: int) -> bool:
+    def is_admitted(self, origin: int) -> bool:
         """True if the origin has stated its admission and has not ended."""
-        return slot in self._admissions and slot not in self._ends
+        return origin in self._admissions and origin not in self._ends
 
-    def is_evicted(self, slot: int) -> bool:
+    def is_evicted(self, origin: int) -> bool:
         """True if the origin no longer counts: another one took its place, or an operator evicted it."""
-        return slot in self._evictions or slot in self._past
+        return origin in self._evictions or origin in self._past
 
-    def has_ended(self, slot: int) -> bool:
+    def has_ended(self, origin: int) -> bool:
         """True if its later group creates are void: it was evicted, or its admission is void."""
-        return slot in self._ends
+        return origin in self._ends
 
-    def is_succeeded(self, slot: int) -> bool:
+    def is_succeeded(self, origin: int) -> bool:
         """True if the origin ended because its region came back as another origin."""
-        return slot in self._past or any(made.successor for made in self._evictions.get(slot, {}).values())
+        return origin in self._past or any(made.successor for made in self._evictions.get(origin, {}).values())
 
-    def evictors_of(self, slot: int) -> list[int]:
+    def evictors_of(self, origin: int) -> list[int]:
         """The origins whose operators evicted that origin."""
-        return sorted({at for (at, _), made in self._evictions.get(slot, {}).items() if not made.successor})
+        return sorted({at for (at, _), made in self._evictions.get(origin, {}).items() if not made.successor})
 
-    def end_of(self, slot: int) -> int:
+    def end_of(self, origin: int) -> int:
         """The last counter at which a group create of this origin is valid; `NEVER` while it has not ended."""
-        return self._ends.get(slot, NEVER)
+        return self._ends.get(origin, NEVER)
 
     def ends(self) -> dict[int, int]:
         """Origin -> end, for every origin that has ended."""
@@ -322,53 +322,57 @@ class Members:
         """The origins that were evicted, ascending."""
         return sorted({*self._evictions, *self._past})
 
-    def voids(self, slot: int, counter: int) -> bool:
+    def voids(self, origin: int, counter: int) -> bool:
         """True if a group create with this dot is void."""
-        return counter > self._ends.get(slot, NEVER)
+        return counter > self._ends.get(origin, NEVER)
 
     def joined(self) -> list[int]:
         """All current members, ascending: origins with a Join that counts, or admitted, that were not evicted."""
         if self._joined_at != self.changes:
-            joined = [slot for slot, joins in self._joins.items() if any(self.counts(join) for join in joins)]
-            self._joined = [slot for slot in sorted({*joined, *self._admissions}) if not self.is_evicted(slot)]
+            joined = [origin for origin, joins in self._joins.items() if any(self.counts(join) for join in joins)]
+            self._joined = [origin for origin in sorted({*joined, *self._admissions}) if not self.is_evicted(origin)]
             self._joined_at = self.changes
         return self._joined[:]
 
-    def slots(self) -> list[int]:
+    def origins(self) -> list[int]:
         """Every origin that the table names, ascending."""
         return sorted({*self._joins, *self._admissions, *self._evictions, *self._past})
 
     # Stability
 
     def stable(
-        self, own_slot: int, own_durable: VersionVector, founders: list[int], durable_of: Callable[[int], VersionVector]
+        self,
+        own_origin: int,
+        own_durable: VersionVector,
+        founders: list[int],
+        durable_of: Callable[[int], VersionVector],
     ) -> VersionVector:
         """The meet of what every counted origin holds durably. `founders`, known by their births, count too.
         It is stable if `durable_of` gives vectors that passed the second gate of progress.
         """
         stable = own_durable.copy()
-        for slot in self.counted(own_slot, founders):
-            stable = stable.meet(durable_of(slot))
+        for origin in self.counted(own_origin, founders):
+            stable = stable.meet(durable_of(origin))
         return stable
 
-    def counted(self, own_slot: int, founders: list[int]) -> list[int]:
+    def counted(self, own_origin: int, founders: list[int]) -> list[int]:
         """The other origins that count for stability."""
-        born = [slot for slot in founders if not self.is_evicted(slot)]
-        return [slot for slot in sorted({*self.joined(), *born}) if slot != own_slot]
+        born = [origin for origin in founders if not self.is_evicted(origin)]
+        return [origin for origin in sorted({*self.joined(), *born}) if origin != own_origin]
 
     # Rows
 
     def rows(self) -> list[MemberRow]:
         """The whole table as sorted rows."""
-        rows: list[MemberRow] = [(JOINED, slot, *dot, 0) for slot, joins in self._joins.items() for dot in joins]
-        rows += [_admission_row(slot, admission) for slot, admission in self._admissions.items()]
-        rows += [(VOID, slot, 0, 0, 0) for slot in self._void]
-        rows += [(PAST, slot, 0, 0, through) for slot, through in self._past.items()]
-        for slot, evictions in self._evictions.items():
+        rows: list[MemberRow] = [(JOINED, origin, *dot, 0) for origin, joins in self._joins.items() for dot in joins]
+        rows += [_admission_row(origin, admission) for origin, admission in self._admissions.items()]
+        rows += [(VOID, origin, 0, 0, 0) for origin in self._void]
+        rows += [(PAST, origin, 0, 0, through) for origin, through in self._past.items()]
+        for origin, evictions in self._evictions.items():
             for dot, made in evictions.items():
-                rows.append((EVICTED, slot, *dot, made.through))
+                rows.append((EVICTED, origin, *dot, made.through))
                 if made.successor:
-                    rows.append((SUCCEEDED, slot, *dot, made.successor))
+                    rows.append((SUCCEEDED, origin, *dot, made.successor))
                 rows += [(KNEW, known, *dot, 0) for known in made.knew]
         return sorted(rows)
 
@@ -377,51 +381,54 @@ class Members:
         ended.
         """
         rows: list[MemberRow] = [
-            (JOINED, slot, *dot, 0) for slot, joins in self._joins.items() for dot in joins if slot not in self._ends
+            (JOINED, origin, *dot, 0)
+            for origin, joins in self._joins.items()
+            for dot in joins
+            if origin not in self._ends
         ]
-        rows += [_admission_row(slot, admission) for slot, admission in self._admissions.items()]
-        rows += [(PAST, slot, 0, 0, end) for slot, end in self._ends.items()]
+        rows += [_admission_row(origin, admission) for origin, admission in self._admissions.items()]
+        rows += [(PAST, origin, 0, 0, end) for origin, end in self._ends.items()]
         return sorted(rows)
 
     @staticmethod
     def of_rows(rows: list[MemberRow]) -> Members:
         members = Members()
         made: dict[Dot, Eviction] = {}
-        for kind, slot, other, counter, value in sorted(rows):
+        for kind, origin, other, counter, value in sorted(rows):
             dot = (other, counter)
             if kind == JOINED:
-                members._joins.setdefault(slot, {})[dot] = None
+                members._joins.setdefault(origin, {})[dot] = None
             elif kind in (ADMITTED, ADMITTED_BY_ALL):
-                members._admissions[slot] = Admission(dot, value, kind == ADMITTED_BY_ALL)
+                members._admissions[origin] = Admission(dot, value, kind == ADMITTED_BY_ALL)
             elif kind == VOID:
-                members._void[slot] = None
+                members._void[origin] = None
             elif kind == PAST:
-                members._past[slot] = value
+                members._past[origin] = value
             elif kind == EVICTED:
-                made[dot] = members._evictions.setdefault(slot, {})[dot] = Eviction(value, 0)
+                made[dot] = members._evictions.setdefault(origin, {})[dot] = Eviction(value, 0)
             elif kind == SUCCEEDED and dot in made:
                 made[dot].successor = value
             elif kind == KNEW and dot in made:
-                made[dot].knew[slot] = None
+                made[dot].knew[origin] = None
         members.changes += 1
         members._find_ends()
         return members
 
     def check(self) -> None:
-        for slot, joins in self._joins.items():
-            assert is_origin(slot), f"{slot} joined and is not an origin"
-            assert joins, f"origin {slot} joined without a sponsor"
+        for origin, joins in self._joins.items():
+            assert is_origin(origin), f"{origin} joined and is not an origin"
+            assert joins, f"origin {origin} joined without a sponsor"
             for sponsor, counter in joins:
-                assert is_origin(sponsor) and counter > 0, f"origin {slot} joined by {(sponsor, counter)}"
-        for slot, evictions in self._evictions.items():
-            assert is_origin(slot) and evictions, f"origin {slot} has an empty list of evictions"
+                assert is_origin(sponsor) and counter > 0, f"origin {origin} joined by {(sponsor, counter)}"
+        for origin, evictions in self._evictions.items():
+            assert is_origin(origin) and evictions, f"origin {origin} has an empty list of evictions"
             for made in evictions.values():
-                assert made.through >= 0, f"origin {slot} evicted through {made.through}"
-                assert not made.successor or region_of(made.successor) == region_of(slot), "a foreign successor"
-        for slot, admission in self._admissions.items():
-            assert admission.counter > 0, f"origin {slot} was admitted at counter {admission.counter}"
+                assert made.through >= 0, f"origin {origin} evicted through {made.through}"
+                assert not made.successor or region_of(made.successor) == region_of(origin), "a foreign successor"
+        for origin, admission in self._admissions.items():
+            assert admission.counter > 0, f"origin {origin} was admitted at counter {admission.counter}"
 
 
-def _admission_row(slot: int, admission: Admission) -> MemberRow:
+def _admission_row(origin: int, admission: Admission) -> MemberRow:
     kind = ADMITTED_BY_ALL if admission.by_all else ADMITTED
-    return (kind, slot, admission.join[0], admission.join[1], admission.counter)
+    return (kind, origin, admission.join[0], admission.join[1], admission.counter)

@@ -27,10 +27,10 @@ from crdtstream.core.slices import Slice
 class Part:
     """What one tree contributes to a range: its slices in reading order, at least one."""
 
-    __slots__ = ("slices", "slot")
+    __slots__ = ("origin", "slices")
 
-    def __init__(self, slot: int, slices: list[Slice]) -> None:
-        self.slot = slot
+    def __init__(self, origin: int, slices: list[Slice]) -> None:
+        self.origin = origin
         self.slices = slices
 
 
@@ -41,23 +41,23 @@ _ALL: Final = 2**61
 
 
 class Run(Slice):
-    """A slice of a block of this slot; `source` is the index of the slice that it is part of, among the slot's."""
+    """A slice of a block of this origin; `source` is the index of the slice that it is part of, among the origin's."""
 
-    __slots__ = ("slot", "source")
+    __slots__ = ("origin", "source")
 
-    def __init__(self, slot: int, source: int, block: Block, low: int, high: int) -> None:
+    def __init__(self, origin: int, source: int, block: Block, low: int, high: int) -> None:
         super().__init__(block, low, high)
-        self.slot = slot
+        self.origin = origin
         self.source = source
 
 
 class Piece:
     """A slice that the merge has come to, and how its entries are compared and read; see Run."""
 
-    __slots__ = ("_texts", "block", "high", "ids", "low", "slot", "source")
+    __slots__ = ("_texts", "block", "high", "ids", "low", "origin", "source")
 
-    def __init__(self, slot: int, source: int, part: Slice) -> None:
-        self.slot = slot
+    def __init__(self, origin: int, source: int, part: Slice) -> None:
+        self.origin = origin
         self.source = source
         self.block: Block = part.block
         self.low: i64 = part.low
@@ -91,7 +91,7 @@ class _Cursor:
 
     def _enter(self, source: int) -> None:
         part = self._strand[self._part]
-        piece = self.piece = Piece(part.slot, source, part.slices[source])
+        piece = self.piece = Piece(part.origin, source, part.slices[source])
         self.stop: i64 = piece.high if self.step > 0 else piece.low - 1
         self._look(piece.low if self.step > 0 else piece.high - 1)
 
@@ -107,7 +107,7 @@ class _Cursor:
             return (self.ms < other.ms) == (self.step > 0)
         if self.seq != other.seq:
             return (self.seq < other.seq) == (self.step > 0)
-        return (self.piece.slot < other.piece.slot) == (self.step > 0)
+        return (self.piece.origin < other.piece.origin) == (self.step > 0)
 
     def end(self, bound: _Cursor | None, left: i64) -> i64:
         """The index just after the entries before `bound` (the nearest of the other cursors): at least one entry, at
@@ -127,8 +127,8 @@ class _Cursor:
     def _bisected(self, bound: _Cursor) -> i64:
         """The index of the first entry of the slice, in reading order, that does not come before `bound`."""
         piece = self.piece
-        # Of two entries with this ID, that of the lower slot is read first; in reverse, last.
-        if piece.slot < bound.piece.slot:
+        # Of two entries with this ID, that of the lower origin is read first; in reverse, last.
+        if piece.origin < bound.piece.origin:
             high = piece.ids.upper_bound(bound.ms, bound.seq, piece.low, piece.high)
         else:
             high = piece.ids.lower_bound(bound.ms, bound.seq, piece.low, piece.high)
@@ -190,7 +190,7 @@ def merge(strands: list[Strand], count: int, reverse: bool = False) -> list[Run]
         piece = merging.step()
         if piece is None:
             return runs
-        runs.append(Run(piece.slot, piece.source, piece.block, merging.low, merging.high))
+        runs.append(Run(piece.origin, piece.source, piece.block, merging.low, merging.high))
 
 
 def _leaders(cursors: list[_Cursor]) -> tuple[_Cursor, _Cursor | None]:

@@ -1,15 +1,15 @@
 """Pending entries: what one group in one region has delivered and nobody has acknowledged (the PEL).
 
-Entries are kept for each origin slot in ID order, in *spans*: rows in columns of plain numbers, at most `SPAN_ENTRIES`
-long. So a pending entry costs 36 bytes however entries were read, acknowledged and claimed; none is an object that the
-garbage collector has to visit; and a change moves at most one span. IDs are stored rather than looked up in the stream,
-because a pending ID outlives its deleted entry. In the columns a consumer is a number, which is assigned when the
-consumer begins to hold something and freed some time after it holds nothing, so columns stay narrow however many come
-and go.
+Entries are kept for each origin in ID order, in *spans*: rows in columns of plain numbers, at most
+`SPAN_ENTRIES` long. So a pending entry costs 36 bytes however entries were read, acknowledged and claimed; none is an
+object that the garbage collector has to visit; and a change moves at most one span. IDs are stored rather than looked
+up in the stream, because a pending ID outlives its deleted entry. In the columns a consumer is a number, which is
+assigned when the consumer begins to hold something and freed some time after it holds nothing, so columns stay narrow
+however many come and go.
 
-The pending entries of an origin mostly lie above those of earlier origins of the same region, so the slots of a region
-form chains (core/chain.py), and an ID is looked for in one slot of each chain. A slot without pending entries is not
-stored.
+The pending entries of an origin mostly lie above those of earlier origins of the same region, so the origins of a
+region form chains (core/chain.py), and an ID is looked for in one origin of each chain. An origin without pending
+entries is not stored.
 
 A checkpoint shares the spans and reads them later, so a shared span is copied before it is changed.
 
@@ -36,7 +36,7 @@ from crdtstream.core.merging import Run
 from crdtstream.core.native import lower_bound, upper_bound
 from crdtstream.core.pieces import NOTHING, Pieces
 from crdtstream.core.slices import Slice
-from crdtstream.core.spans import ANY_CONSUMER, TIME_MAX_MS, Moment, SlotPending, Span
+from crdtstream.core.spans import ANY_CONSUMER, TIME_MAX_MS, Moment, OriginPending, Span
 
 # The consumer of entries that were released (XNACK).
 NOBODY: Final = b""
@@ -47,11 +47,11 @@ RELEASED_MIN: Final = -(2**62)
 class Row:
     """A pending entry: which consumer holds it, since when, and how often it was delivered."""
 
-    __slots__ = ("consumer", "delivered_ms", "deliveries", "entry_id", "slot")
+    __slots__ = ("consumer", "delivered_ms", "deliveries", "entry_id", "origin")
 
-    def __init__(self, entry_id: EntryId, slot: int, consumer: bytes, delivered_ms: int, deliveries: int) -> None:
+    def __init__(self, entry_id: EntryId, origin: int, consumer: bytes, delivered_ms: int, deliveries: int) -> None:
         self.entry_id = entry_id
-        self.slot = slot
+        self.origin = origin
         self.consumer = consumer
         self.delivered_ms = delivered_ms
         self.deliveries = deliveries
@@ -60,100 +60,100 @@ class Row:
 class PendingEntries:
     """The pending entries of one group in one region."""
 
-    __slots__ = ("_chains", "_consumers", "_of_slot", "_released_to", "_time", "count")
+    __slots__ = ("_chains", "_consumers", "_of_origin", "_released_to", "_time", "count")
 
     def __init__(self) -> None:
         self.count = 0
         # The highest number of a release, if any of that release is known.
         self._released_to = RELEASED_MIN
-        self._of_slot = ByOrigin(SlotPending)
-        self._chains: Chains[SlotPending] = Chains()
+        self._of_origin = ByOrigin(OriginPending)
+        self._chains: Chains[OriginPending] = Chains()
         self._consumers = Holders()
         # Of the last delivery.
         self._time = Moment()
 
     # Changing
 
-    def add(self, slot: int, ids: list[EntryId], consumer: bytes, delivered_ms: int, deliveries: int) -> None:
-        """Add ascending IDs, none of which is pending in this slot."""
+    def add(self, origin: int, ids: list[EntryId], consumer: bytes, delivered_ms: int, deliveries: int) -> None:
+        """Add ascending IDs, none of which is pending in this origin."""
         if not ids:
             return
-        mine = self._of_slot.of(slot)
+        mine = self._of_origin.of(origin)
         first, last = mine.first_id(), mine.last_id()
         mine.add(ids, self._consumers.take(consumer, len(ids)), delivered_ms, deliveries)
         self.count += len(ids)
         if not mine.tip or first is None or ids[0] < first:
-            self._settle(slot, mine, first, last)
+            self._settle(origin, mine, first, last)
 
     def deliver_runs(self, runs: list[Run], consumer: bytes, now_ms: int) -> None:
         """Add the IDs of everything that one read delivered."""
         if len(runs) == 1:
-            self.deliver(runs[0].slot, runs[0], consumer, now_ms)
+            self.deliver(runs[0].origin, runs[0], consumer, now_ms)
             return
-        for slot, parts in joined(runs).items():
+        for origin, parts in joined(runs).items():
             for part in parts:
-                self.deliver(slot, part, consumer, now_ms)
+                self.deliver(origin, part, consumer, now_ms)
 
-    def deliver(self, slot: int, part: Slice, consumer: bytes, now_ms: int) -> None:
+    def deliver(self, origin: int, part: Slice, consumer: bytes, now_ms: int) -> None:
         """Add the IDs of a delivered slice."""
         block, low, high = part.block, part.low, part.high
         if high - low == 1:
-            self.deliver_one(slot, block.id_at(low), consumer, now_ms)
+            self.deliver_one(origin, block.id_at(low), consumer, now_ms)
             return
-        mine = self._of_slot.of(slot)
+        mine = self._of_origin.of(origin)
         if not mine.ends_below(block.id_at(low)):
-            self._deliver_among(slot, part.ids(), consumer, now_ms)
+            self._deliver_among(origin, part.ids(), consumer, now_ms)
             return
         ms, seq = block.id_columns(low, high)
         mine.extend(ms, seq, self._consumers.take(consumer, high - low), now_ms, 1)
-        self._count_above(slot, mine, high - low)
+        self._count_above(origin, mine, high - low)
 
-    def deliver_one(self, slot: int, entry_id: EntryId, consumer: bytes, now_ms: int) -> None:
+    def deliver_one(self, origin: int, entry_id: EntryId, consumer: bytes, now_ms: int) -> None:
         """Add one delivered ID, without columns for it."""
-        mine = self._of_slot.of(slot)
+        mine = self._of_origin.of(origin)
         if not mine.ends_below(entry_id):
-            self._deliver_among(slot, [entry_id], consumer, now_ms)
+            self._deliver_among(origin, [entry_id], consumer, now_ms)
             return
         self._time.set(now_ms)
         mine.append(entry_id, self._consumers.take(consumer, 1), self._time)
-        self._count_above(slot, mine, 1)
+        self._count_above(origin, mine, 1)
 
-    def _count_above(self, slot: int, mine: SlotPending, count: int) -> None:
-        """Count what was added above everything pending in this slot."""
+    def _count_above(self, origin: int, mine: OriginPending, count: int) -> None:
+        """Count what was added above everything pending in this origin."""
         self.count += count
         if not mine.tip:
-            self._chains.note_grown(slot, mine)
+            self._chains.note_grown(origin, mine)
 
-    def _deliver_among(self, slot: int, ids: list[EntryId], consumer: bytes, now_ms: int) -> None:
+    def _deliver_among(self, origin: int, ids: list[EntryId], consumer: bytes, now_ms: int) -> None:
         """Add delivered IDs; one already pending (SETID, XCLAIM FORCE) moves to the new consumer."""
         fresh: list[EntryId] = []
         for entry_id in ids:
-            if self.get(slot, entry_id) is None:
+            if self.get(origin, entry_id) is None:
                 fresh.append(entry_id)
             else:
-                self.set(slot, entry_id, consumer, now_ms, 1)
-        self.add(slot, fresh, consumer, now_ms, 1)
+                self.set(origin, entry_id, consumer, now_ms, 1)
+        self.add(origin, fresh, consumer, now_ms, 1)
 
-    def _settle(self, slot: int, mine: SlotPending, first: EntryId | None, last: EntryId | None) -> None:
-        """Re-place the slot in its chain if its first or last ID changed from `first` or `last`."""
+    def _settle(self, origin: int, mine: OriginPending, first: EntryId | None, last: EntryId | None) -> None:
+        """Re-place the origin in its chain if its first or last ID changed from `first` or `last`."""
         if first is None or mine.first_id() != first or mine.last_id() != last:
-            self._chains.note_grown(slot, mine)
+            self._chains.note_grown(origin, mine)
 
-    def _leave(self, slot: int, mine: SlotPending, last: EntryId) -> None:
-        """Update the chain after a removal; `last` was the slot's last ID before it."""
+    def _leave(self, origin: int, mine: OriginPending, last: EntryId) -> None:
+        """Update the chain after a removal; `last` was the origin's last ID before it."""
         self._chains.note_shrunk(mine, last)
         if not mine.spans:
-            del self._of_slot[slot]
+            del self._of_origin[origin]
 
-    def set(self, slot: int, entry_id: EntryId, consumer: bytes, delivered_ms: int, deliveries: int) -> None:
+    def set(self, origin: int, entry_id: EntryId, consumer: bytes, delivered_ms: int, deliveries: int) -> None:
         """Assign the entry to this consumer; an entry that was not pending becomes pending."""
         if delivered_ms < 0:
             self._released_to = max(self._released_to, delivered_ms)
-        mine = self._of_slot.get(slot)
+        mine = self._of_origin.get(origin)
         at = -1 if mine is None else mine.place_of(entry_id)
         index = -1 if mine is None else mine.index_of(at, entry_id)
         if mine is None or index < 0:
-            self.add(slot, [entry_id], consumer, delivered_ms, deliveries)
+            self.add(origin, [entry_id], consumer, delivered_ms, deliveries)
             return
         span = mine.own(at)
         before = span.consumers[index]
@@ -163,8 +163,8 @@ class PendingEntries:
         span.deliveries[index] = deliveries
         span.note_time(delivered_ms)
 
-    def remove(self, slot: int, entry_id: EntryId) -> bool:
-        mine = self._of_slot.get(slot)
+    def remove(self, origin: int, entry_id: EntryId) -> bool:
+        mine = self._of_origin.get(origin)
         if mine is None:
             return False
         at = mine.place_of(entry_id)
@@ -176,27 +176,27 @@ class PendingEntries:
         mine.remove_at(at, index)
         self.count -= 1
         if is_last:
-            self._leave(slot, mine, entry_id)
+            self._leave(origin, mine, entry_id)
         return True
 
-    def remove_intervals(self, slot: int, intervals: IntervalSet) -> int:
+    def remove_intervals(self, origin: int, intervals: IntervalSet) -> int:
         """Remove the pending entries in these intervals; returns how many were removed."""
-        mine = self._of_slot.get(slot)
-        first, last = self.first(slot), self.last(slot)
+        mine = self._of_origin.get(origin)
+        first, last = self.first(origin), self.last(origin)
         if mine is None or first is None or last is None:
             return 0
-        return self.remove_pieces(slot, intervals.pieces(previous_id(first) or ID_MIN, last))
+        return self.remove_pieces(origin, intervals.pieces(previous_id(first) or ID_MIN, last))
 
-    def remove_piece(self, slot: int, low: EntryId, high: EntryId) -> None:
+    def remove_piece(self, origin: int, low: EntryId, high: EntryId) -> None:
         """Remove the pending entries in (low, high], mostly one."""
         if is_next(low, high):
-            self.remove(slot, high)
+            self.remove(origin, high)
         else:
-            self.remove_pieces(slot, [(low, high)])
+            self.remove_pieces(origin, [(low, high)])
 
-    def remove_pieces(self, slot: int, pieces: list[Interval]) -> int:
+    def remove_pieces(self, origin: int, pieces: list[Interval]) -> int:
         """Like `remove_intervals`, for ascending (low, high] pieces."""
-        mine = self._of_slot.get(slot)
+        mine = self._of_origin.get(origin)
         if mine is None:
             return 0
         last = mine.spans[-1].last_id()
@@ -209,22 +209,22 @@ class PendingEntries:
                 held = consumers.count(number)
                 self._consumers.release(number, held)
                 consumers = [other for other in consumers if other != number] if held < len(consumers) else []
-        self._leave(slot, mine, last)
+        self._leave(origin, mine, last)
         return before - self.count
 
     def remove_consumer(self, consumer: bytes) -> list[tuple[int, EntryId]]:
-        """Remove everything that this consumer holds; returns (slot, ID), ascending."""
+        """Remove everything that this consumer holds; returns (origin, ID), ascending."""
         number = self._consumers.number_of(consumer)
         if number is None:
             return []
         removed: list[tuple[int, EntryId]] = []
-        for slot in sorted(self._of_slot):
-            mine = self._of_slot[slot]
+        for origin in sorted(self._of_origin):
+            mine = self._of_origin[origin]
             last = mine.spans[-1].last_id()
             ids = mine.remove_consumer(number)
             if ids:
-                removed += [(slot, entry_id) for entry_id in ids]
-                self._leave(slot, mine, last)
+                removed += [(origin, entry_id) for entry_id in ids]
+                self._leave(origin, mine, last)
         self.count -= len(removed)
         self._consumers.release(number, len(removed))
         return removed
@@ -232,21 +232,21 @@ class PendingEntries:
     # Checkpoints
 
     def share(self) -> list[tuple[int, Span]]:
-        """The spans as (slot, span), ascending, marked as shared: they will not change."""
+        """The spans as (origin, span), ascending, marked as shared: they will not change."""
         shared: list[tuple[int, Span]] = []
-        for slot in sorted(self._of_slot):
-            for span in self._of_slot[slot].spans:
+        for origin in sorted(self._of_origin):
+            for span in self._of_origin[origin].spans:
                 span.shared = True
-                shared.append((slot, span))
+                shared.append((origin, span))
         return shared
 
     def holders(self) -> list[tuple[int, bytes]]:
         """The numbers that stand for consumers in the spans, with the consumers' names."""
         return self._consumers.numbered()
 
-    def adopt(self, slot: int, span: Span) -> None:
-        """Add a whole span above all others of its slot, while loading a checkpoint."""
-        mine = self._of_slot.of(slot)
+    def adopt(self, origin: int, span: Span) -> None:
+        """Add a whole span above all others of its origin, while loading a checkpoint."""
+        mine = self._of_origin.of(origin)
         mine.adopt(span)
         self.count += span.count()
         span.measure()
@@ -255,27 +255,27 @@ class PendingEntries:
 
     def name_holders(self, names: dict[int, bytes]) -> None:
         """Finish loading, after the last `adopt`: set the names of the numbers in the spans."""
-        self._chains.rebuild(self._of_slot.as_dict())
-        self._consumers.restore(names, [span.consumers for mine in self._of_slot.values() for span in mine.spans])
+        self._chains.rebuild(self._of_origin.as_dict())
+        self._consumers.restore(names, [span.consumers for mine in self._of_origin.values() for span in mine.spans])
 
     # Asking
 
-    def get(self, slot: int, entry_id: EntryId) -> Row | None:
-        mine = self._of_slot.get(slot)
+    def get(self, origin: int, entry_id: EntryId) -> Row | None:
+        mine = self._of_origin.get(origin)
         if mine is None:
             return None
         at = mine.place_of(entry_id)
         index = mine.index_of(at, entry_id)
-        return None if index < 0 else self._row(slot, mine.spans[at], index)
+        return None if index < 0 else self._row(origin, mine.spans[at], index)
 
-    def slots_of(self, entry_id: EntryId) -> list[int]:
-        """The slots in which this ID is pending, ascending."""
+    def origins_of(self, entry_id: EntryId) -> list[int]:
+        """The origins in which this ID is pending, ascending."""
         chains = self._chains.all
         if len(chains) == 1 and len(chains[0].extents) == 1:
             mine = chains[0].extents[0]
-            return [mine.slot] if mine.index_of(mine.place_of(entry_id), entry_id) >= 0 else []
+            return [mine.origin] if mine.index_of(mine.place_of(entry_id), entry_id) >= 0 else []
         found = self._chains.holding(entry_id)
-        return [mine.slot for mine in found if mine.index_of(mine.place_of(entry_id), entry_id) >= 0]
+        return [mine.origin for mine in found if mine.index_of(mine.place_of(entry_id), entry_id) >= 0]
 
     def find(self, ids: list[EntryId]) -> tuple[Pieces, int]:
         """Like `found`, with the number of given IDs that are pending."""
@@ -283,7 +283,7 @@ class PendingEntries:
         return pieces, len(pending)
 
     def found(self, ids: list[EntryId]) -> tuple[Pieces, list[EntryId]]:
-        """Which of these ascending IDs are pending: for each slot the (from, to] pieces that contain those IDs and no
+        """Which of these ascending IDs are pending: for each origin the (from, to] pieces that contain those IDs and no
         other pending ID, and the given IDs that are pending, each once, in no particular order.
         """
         chains = self._chains.all
@@ -292,22 +292,22 @@ class PendingEntries:
             entry_id = ids[0]
             if only is not None:
                 held = only.index_of(only.place_of(entry_id), entry_id) >= 0
-                return (Pieces(only.slot, id_below(entry_id), entry_id), ids) if held else (NOTHING, [])
-            slots = self.slots_of(entry_id)
-            return Pieces.of({slot: [(id_below(entry_id), entry_id)] for slot in slots}), ids if slots else []
+                return (Pieces(only.origin, id_below(entry_id), entry_id), ids) if held else (NOTHING, [])
+            origins = self.origins_of(entry_id)
+            return Pieces.of({origin: [(id_below(entry_id), entry_id)] for origin in origins}), ids if origins else []
         if only is not None:
             found = only.find(ids)
-            return (Pieces.of({only.slot: found.intervals()}) if found.ids else NOTHING), found.ids
+            return (Pieces.of({only.origin: found.intervals()}) if found.ids else NOTHING), found.ids
         pieces: dict[int, list[Interval]] = {}
         pending: list[EntryId] = []
         for chain in chains:
             self._find_in(chain, ids, pieces, pending)
         if len(chains) > 1:
-            return Pieces.of({slot: pieces[slot] for slot in sorted(pieces)}), list(dict.fromkeys(pending))
+            return Pieces.of({origin: pieces[origin] for origin in sorted(pieces)}), list(dict.fromkeys(pending))
         return Pieces.of(pieces), pending
 
     def _find_in(
-        self, chain: Chain[SlotPending], ids: list[EntryId], pieces: dict[int, list[Interval]], pending: list[EntryId]
+        self, chain: Chain[OriginPending], ids: list[EntryId], pieces: dict[int, list[Interval]], pending: list[EntryId]
     ) -> None:
         at, place = 0, chain.reaching(ids[0]) if ids else 0
         while at < len(ids) and place < len(chain.extents):
@@ -315,33 +315,33 @@ class PendingEntries:
             end = bisect_right(ids, mine.spans[-1].last_id(), at)
             found = mine.find(ids[at:end] if at or end < len(ids) else ids)
             if found.ids:
-                pieces[mine.slot] = found.intervals()
+                pieces[mine.origin] = found.intervals()
                 pending += found.ids
             at = end
             place = chain.reaching(ids[at]) if at < len(ids) else 0
 
-    def pieces_of(self, slot: int, ids: list[EntryId]) -> list[Interval]:
-        """Like `find`, in one slot; returns only the pieces."""
-        mine = self._of_slot.get(slot)
+    def pieces_of(self, origin: int, ids: list[EntryId]) -> list[Interval]:
+        """Like `find`, in one origin; returns only the pieces."""
+        mine = self._of_origin.get(origin)
         return [] if mine is None else mine.find(ids).intervals()
 
-    def first(self, slot: int) -> EntryId | None:
-        mine = self._of_slot.get(slot)
+    def first(self, origin: int) -> EntryId | None:
+        mine = self._of_origin.get(origin)
         return None if mine is None else mine.first_id()
 
-    def last(self, slot: int) -> EntryId | None:
-        mine = self._of_slot.get(slot)
+    def last(self, origin: int) -> EntryId | None:
+        mine = self._of_origin.get(origin)
         return None if mine is None else mine.last_id()
 
-    def ids(self, slot: int, consumer: bytes | None) -> list[EntryId]:
-        """The IDs pending in this slot, ascending: this consumer's, or all if it is None."""
-        mine = self._of_slot.get(slot)
+    def ids(self, origin: int, consumer: bytes | None) -> list[EntryId]:
+        """The IDs pending in this origin, ascending: this consumer's, or all if it is None."""
+        mine = self._of_origin.get(origin)
         number = self._filter(consumer)
         return [] if mine is None or number is None else mine.ids(number)
 
-    def columns_within(self, slot: int, start: EntryId, end: EntryId) -> tuple[array[int], array[int]]:
-        """Both columns of the IDs pending in this slot from start to end, both inclusive, ascending."""
-        mine = self._of_slot.get(slot)
+    def columns_within(self, origin: int, start: EntryId, end: EntryId) -> tuple[array[int], array[int]]:
+        """Both columns of the IDs pending in this origin from start to end, both inclusive, ascending."""
+        mine = self._of_origin.get(origin)
         return (array("Q"), array("Q")) if mine is None else mine.columns_within(start, end)
 
     def rows(
@@ -352,7 +352,7 @@ class PendingEntries:
         consumer: bytes | None,
         delivered_ms_max: int = TIME_MAX_MS,
     ) -> list[Row]:
-        """Pending entries from start to end, both inclusive, in the order (ID, slot): the first `limit`.
+        """Pending entries from start to end, both inclusive, in the order (ID, origin): the first `limit`.
 
         A negative limit means all. With `consumer`, only entries of this consumer; in any case only entries last
         delivered at or before `delivered_ms_max`.
@@ -378,7 +378,7 @@ class PendingEntries:
 
     def longest_idle(self, limit: int, delivered_ms_max: int, future_ms: int) -> list[Row]:
         """The entries delivered up to `delivered_ms_max`, or after `future_ms`: the first `limit` (all if negative) in
-        the order (delivery time, ID, slot). Looks at the rows of few spans beside those that have these entries.
+        the order (delivery time, ID, origin). Looks at the rows of few spans beside those that have these entries.
         """
         if limit < 0:
             limit = self.count
@@ -387,31 +387,31 @@ class PendingEntries:
         found: list[tuple[int, EntryId, int, int, int]] = []
         # Sorting takes time, so as many rows as are wanted are collected between two of them.
         due = limit
-        for least_ms, low_id, slot, place in self._aged(delivered_ms_max, future_ms):
+        for least_ms, low_id, origin, place in self._aged(delivered_ms_max, future_ms):
             if len(found) >= due:
                 found = sorted(found)[:limit]
                 due = 2 * limit
                 if (found[-1][0], found[-1][1]) < (least_ms, low_id):
                     break
-            span = self._of_slot[slot].spans[place]
+            span = self._of_origin[origin].spans[place]
             span.measure()
             for index, delivered_ms in enumerate(span.delivered_ms):
                 if delivered_ms <= delivered_ms_max or delivered_ms > future_ms:
-                    found.append((delivered_ms, span.id_at(index), slot, place, index))
+                    found.append((delivered_ms, span.id_at(index), origin, place, index))
         rows = sorted(found)[:limit]
-        return [self._row(slot, self._of_slot[slot].spans[place], index) for _, _, slot, place, index in rows]
+        return [self._row(origin, self._of_origin[origin].spans[place], index) for _, _, origin, place, index in rows]
 
     def _aged(self, delivered_ms_max: int, future_ms: int) -> list[tuple[int, EntryId, int, int]]:
-        """The spans that may hold such entries, ascending, each as (time, ID, slot, place): none of its entries comes
+        """The spans that may hold such entries, ascending, each as (time, ID, origin, place): none of its entries comes
         before this time and ID.
         """
         aged: list[tuple[int, EntryId, int, int]] = []
-        for slot, mine in self._of_slot.items():
+        for origin, mine in self._of_origin.items():
             for place, span in enumerate(mine.spans):
                 if span.oldest_ms <= delivered_ms_max:
-                    aged.append((span.oldest_ms, mine.low_ids[place], slot, place))
+                    aged.append((span.oldest_ms, mine.low_ids[place], origin, place))
                 elif span.newest_ms > future_ms:
-                    aged.append((max(span.oldest_ms, future_ms), mine.low_ids[place], slot, place))
+                    aged.append((max(span.oldest_ms, future_ms), mine.low_ids[place], origin, place))
         return sorted(aged)
 
     def next_released(self) -> int:
@@ -421,11 +421,11 @@ class PendingEntries:
     def released_count(self) -> int:
         if not self._consumers.count_of(NOBODY):
             return 0
-        spans = [span for mine in self._of_slot.values() for span in mine.spans if span.oldest_ms < 0]
+        spans = [span for mine in self._of_origin.values() for span in mine.spans if span.oldest_ms < 0]
         return sum([1 for span in spans for delivered_ms in span.delivered_ms if delivered_ms < 0])
 
     def _rows_of(
-        self, mine: SlotPending, start: EntryId, end: EntryId, limit: int, consumer: int, delivered_ms_max: int
+        self, mine: OriginPending, start: EntryId, end: EntryId, limit: int, consumer: int, delivered_ms_max: int
     ) -> list[Row]:
         rows: list[Row] = []
         at = max(mine.place_of(start), 0)
@@ -437,14 +437,14 @@ class PendingEntries:
             low, high = lower_bound(span.ms, span.seq, start), upper_bound(span.ms, span.seq, end)
             for index in span.indexes_of(consumer, low, high):
                 if span.delivered_ms[index] <= delivered_ms_max:
-                    rows.append(self._row(mine.slot, span, index))
+                    rows.append(self._row(mine.origin, span, index))
                     if len(rows) == limit:
                         return rows
         return rows
 
-    def _row(self, slot: int, span: Span, index: int) -> Row:
+    def _row(self, origin: int, span: Span, index: int) -> Row:
         name = self._consumers.name_of(span.consumers[index])
-        return Row(span.id_at(index), slot, name, span.delivered_ms[index], span.deliveries[index])
+        return Row(span.id_at(index), origin, name, span.delivered_ms[index], span.deliveries[index])
 
     def _filter(self, consumer: bytes | None) -> int | None:
         """The number to search for: `ANY_CONSUMER` for None; None for a consumer that holds nothing."""
@@ -464,11 +464,11 @@ class PendingEntries:
         return max([chain.extents[-1].spans[-1].last_id() for chain in self._chains.all], default=None)
 
     def check(self) -> None:
-        self._chains.check(self._of_slot.as_dict())
-        assert all(mine.spans for mine in self._of_slot.values()), "a slot without pending entries is stored"
+        self._chains.check(self._of_origin.as_dict())
+        assert all(mine.spans for mine in self._of_origin.values()), "an origin without pending entries is stored"
         self._consumers.check()
         counts: dict[bytes, int] = {}
-        for mine in self._of_slot.values():
+        for mine in self._of_origin.values():
             mine.check()
             for span in mine.spans:
                 for number in span.consumers:
@@ -479,4 +479,4 @@ class PendingEntries:
 
 
 def _order(row: Row) -> tuple[EntryId, int]:
-    return (row.entry_id, row.slot)
+    return (row.entry_id, row.origin)

@@ -1,6 +1,6 @@
-"""Intervals of IDs by slot: what a read delivers, or what leaves the pending entries.
+"""Intervals of IDs by origin: what a read delivers, or what leaves the pending entries.
 
-Mostly this is one interval of one slot, which is kept as numbers: as a dictionary of a list of pairs it is seven
+Mostly this is one interval of one origin, which is kept as numbers: as a dictionary of a list of pairs it is seven
 objects, and making and freeing these takes longer than all that is done with them.
 
 Intervals are `(from, to]`.
@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.core.causality import NO_SLOT
+from crdtstream.core.causality import NO_ORIGIN
 from crdtstream.core.entry_id import ID_MIN, EntryId
 from crdtstream.core.intervals import Interval
 
 
 class Pieces:
-    """For each slot its intervals, ascending; immutable. If they are `one`, then `slot`, `low` and `high` are it."""
+    """The intervals of each origin, ascending; immutable. If they are `one`, then `origin`, `low` and `high` are it."""
 
-    __slots__ = ("_all", "high", "low", "one", "slot")
+    __slots__ = ("_all", "high", "low", "one", "origin")
 
-    def __init__(self, slot: int, low: EntryId, high: EntryId) -> None:
+    def __init__(self, origin: int, low: EntryId, high: EntryId) -> None:
         self.one = True
-        self.slot = slot
+        self.origin = origin
         self.low = low
         self.high = high
         self._all: dict[int, list[Interval]] | None = None
@@ -30,31 +30,31 @@ class Pieces:
     @staticmethod
     def of(pieces: dict[int, list[Interval]]) -> Pieces:
         if len(pieces) == 1:
-            for slot, mine in pieces.items():
+            for origin, mine in pieces.items():
                 if len(mine) == 1:
-                    return Pieces(slot, mine[0][0], mine[0][1])
-        made = Pieces(NO_SLOT, ID_MIN, ID_MIN)
+                    return Pieces(origin, mine[0][0], mine[0][1])
+        made = Pieces(NO_ORIGIN, ID_MIN, ID_MIN)
         made.one = False
         made._all = pieces
         return made
 
     def as_dict(self) -> dict[int, list[Interval]]:
         pieces = self._all
-        return {self.slot: [(self.low, self.high)]} if pieces is None else pieces
+        return {self.origin: [(self.low, self.high)]} if pieces is None else pieces
 
-    def high_of(self, slot: int) -> EntryId:
-        """Where the last interval of this slot ends."""
+    def high_of(self, origin: int) -> EntryId:
+        """Where the last interval of this origin ends."""
         pieces = self._all
         if pieces is None:
-            assert slot == self.slot
+            assert origin == self.origin
             return self.high
-        return pieces[slot][-1][1]
+        return pieces[origin][-1][1]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Pieces) and self.as_dict() == other.as_dict()
 
     def __hash__(self) -> int:
-        return hash((self.slot, self.low, self.high))
+        return hash((self.origin, self.low, self.high))
 
     def __repr__(self) -> str:
         return f"Pieces({self.as_dict()})"

@@ -42,9 +42,9 @@ class Place:
         "_index",
         "_intervals",
         "_nothing_to",
+        "_origin",
         "_placed",
         "_runs",
-        "_slot",
     )
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Place:
         self._ended = False
         self._block: Block = NO_TAIL
         self._index = 0
-        self._slot = 0
+        self._origin = 0
         self._id: EntryId = ID_MIN
 
     def forget(self) -> None:
@@ -97,9 +97,9 @@ class Place:
         high = low + count
         if not self._ended or count <= 0 or high > block.count or not self._holds(chains):
             return None
-        intervals = Pieces(self._slot, self._id, block.id_at(high - 1))
+        intervals = Pieces(self._origin, self._id, block.id_at(high - 1))
         self._intervals = intervals
-        self._runs = [Run(self._slot, 0, block, low, high)]
+        self._runs = [Run(self._origin, 0, block, low, high)]
         return Delivery(count, [block.entry_slice(low, high)], intervals, self._runs)
 
     def offer(self, chains: Chains[EntryTree], delivery: Delivery) -> None:
@@ -130,5 +130,5 @@ class Place:
         chains = self._chains
         self._ended = chains is not None and len(chains.all) == 1
         if self._ended:
-            self._slot, self._block, self._index, self._id = run.slot, run.block, run.high, last
+            self._origin, self._block, self._index, self._id = run.origin, run.block, run.high, last
         return self._ended

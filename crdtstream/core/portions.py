@@ -71,12 +71,12 @@ def rows_sum(rows: Rows) -> int:
 
 def stream_sum(key: int, stream: Stream, measures: dict[int, Measure]) -> int:
     """One checksum over all portions. It includes the hash of the key, so swapping two keys changes both checksums."""
-    live = [slot for slot in measures if measures[slot].count]
+    live = [origin for origin in measures if measures[origin].count]
     expiries = stream.expiries()
     numbers = [key, *stream.top, *stream.max_deleted(), stream.entries_added(), len(live), len(expiries)]
-    for slot in live:
-        measure = measures[slot]
-        numbers += (slot, measure.count, measure.counters, measure.checksum)
+    for origin in live:
+        measure = measures[origin]
+        numbers += (origin, measure.count, measure.counters, measure.checksum)
     for expiry in expiries:
         numbers += expiry
     data = packed(numbers)
@@ -85,12 +85,12 @@ def stream_sum(key: int, stream: Stream, measures: dict[int, Measure]) -> int:
     return hash_of(data)
 
 
-def origin_label(slot: int) -> bytes:
-    return origin_name(slot).encode()
+def origin_label(origin: int) -> bytes:
+    return origin_name(origin).encode()
 
 
-def entries_label(slot: int) -> bytes:
-    return ENTRIES + origin_label(slot)
+def entries_label(origin: int) -> bytes:
+    return ENTRIES + origin_label(origin)
 
 
 def group_label(name: bytes) -> bytes:
@@ -112,9 +112,9 @@ def stream_portions(stream: Stream, measures: dict[int, Measure]) -> Rows:
         b"entries-added": sum_of([stream.entries_added()]),
         b"expiry": sum_of([number for expiry in stream.expiries() for number in expiry]),
     }
-    for slot, measure in measures.items():
+    for origin, measure in measures.items():
         if measure.count:
-            rows[entries_label(slot)] = measure.sum()
+            rows[entries_label(origin)] = measure.sum()
     for name, group in stream.groups.items():
         rows[group_label(name)] = sum_of(numbers_of(group))
     return rows
@@ -122,11 +122,11 @@ def stream_portions(stream: Stream, measures: dict[int, Measure]) -> Rows:
 
 def measures_of(stream: Stream) -> dict[int, Measure]:
     measures: dict[int, Measure] = {}
-    for slot in sorted(stream.trees):
-        measures[slot] = Measure()
-        blocks, head, _ = stream.trees[slot].blocks()
+    for origin in sorted(stream.trees):
+        measures[origin] = Measure()
+        blocks, head, _ = stream.trees[origin].blocks()
         for block in blocks:
-            measures[slot].take(block, head, block.count)
+            measures[origin].take(block, head, block.count)
             head = 0
     return measures
 
@@ -137,16 +137,18 @@ def group_portions(group: Group) -> Rows:
     for dot, create in group.creates.items():
         name = b"%b:%d" % (origin_label(dot[0]), dot[1])
         rows[b"start of its create " + name] = sum_of(numbers_of_position(create.start))
-        for slot, runs in create.runs.items():
+        for origin, runs in create.runs.items():
             if runs:
                 numbers = [number for low, high in runs.pairs() for number in (*low, *high)]
-                rows[b"runs of origin %b under its create %b" % (origin_label(slot), name)] = sum_of(numbers)
+                rows[b"runs of origin %b under its create %b" % (origin_label(origin), name)] = sum_of(numbers)
     return rows
 
 
 def member_portions(members: Members) -> Rows:
     rows = members.lasting_rows()
-    return {b"%d of origin %d, %d:%d" % (kind, slot, other, n): sum_of([value]) for kind, slot, other, n, value in rows}
+    return {
+        b"%d of origin %d, %d:%d" % (kind, origin, other, n): sum_of([value]) for kind, origin, other, n, value in rows
+    }
 
 
 def entry_portions(tree: EntryTree | None, low: int, high: int) -> Rows:

@@ -29,17 +29,17 @@ from crdtstream.core.slices import Slice
 from crdtstream.core.stream import Stream
 
 
-def is_needed(stream: Stream, slot: int, entry_id: EntryId, alone: bool) -> bool:
+def is_needed(stream: Stream, origin: int, entry_id: EntryId, alone: bool) -> bool:
     """True if any group needs this entry; `alone`: no other region exists."""
-    return any(group_needs(group, slot, entry_id, alone) for group in stream.groups.values())
+    return any(group_needs(group, origin, entry_id, alone) for group in stream.groups.values())
 
 
-def group_needs(group: Group, slot: int, entry_id: EntryId, alone: bool) -> bool:
-    if group.pending.get(slot, entry_id) is not None:
+def group_needs(group: Group, origin: int, entry_id: EntryId, alone: bool) -> bool:
+    if group.pending.get(origin, entry_id) is not None:
         return True
-    if entry_id <= group.floor.get(slot):
+    if entry_id <= group.floor.get(origin):
         return False
-    passed, skipped, acked = group.passed.get(slot), group.skipped.get(slot), group.acked.get(slot)
+    passed, skipped, acked = group.passed.get(origin), group.skipped.get(origin), group.acked.get(origin)
     if passed is None or not passed.contains(entry_id):
         return True
     if alone or skipped is None or not skipped.contains(entry_id):
@@ -47,9 +47,9 @@ def group_needs(group: Group, slot: int, entry_id: EntryId, alone: bool) -> bool
     return acked is None or not acked.contains(entry_id)
 
 
-def slots_referring(stream: Stream, entry_id: EntryId) -> list[int]:
+def origins_referring(stream: Stream, entry_id: EntryId) -> list[int]:
     """The origins in which any group holds this ID as pending, whether or not the entry lives."""
-    return sorted({slot for group in stream.groups.values() for slot in group.pending.slots_of(entry_id)})
+    return sorted({origin for group in stream.groups.values() for origin in group.pending.origins_of(entry_id)})
 
 
 # DELREF
@@ -58,10 +58,12 @@ def slots_referring(stream: Stream, entry_id: EntryId) -> list[int]:
 def ids_of(stream: Stream, ranges: dict[int, list[CounterRange]]) -> dict[int, list[Interval]]:
     """The IDs of the live entries with these counters, as one interval for each range."""
     named: dict[int, list[Interval]] = {}
-    for slot, pieces in ranges.items():
-        intervals = [interval for piece in pieces if (interval := _ids_between(stream.trees[slot], piece)) is not None]
+    for origin, pieces in ranges.items():
+        intervals = [
+            interval for piece in pieces if (interval := _ids_between(stream.trees[origin], piece)) is not None
+        ]
         if intervals:
-            named[slot] = intervals
+            named[origin] = intervals
     return named
 
 
@@ -81,27 +83,27 @@ def oldest_settled(stream: Stream, end: EntryId, count: int, alone: bool) -> tup
     are.
     """
     strands: list[Strand] = []
-    for slot in sorted(stream.trees):
-        slices = _settled_slices(stream, slot, end, count, alone)
+    for origin in sorted(stream.trees):
+        slices = _settled_slices(stream, origin, end, count, alone)
         if slices:
-            strands.append([Part(slot, slices)])
+            strands.append([Part(origin, slices)])
     ranges: dict[int, list[CounterRange]] = {}
     found = 0
     for run in merge(strands, count):
         found += run.high - run.low
         # Between two entries that follow each other in a block lies no other live entry of this stream.
         piece = (run.block.counter_at(run.low), run.block.counter_at(run.high - 1))
-        ranges.setdefault(run.slot, []).append(piece)
-    return {slot: ranges[slot] for slot in sorted(ranges)}, found
+        ranges.setdefault(run.origin, []).append(piece)
+    return {origin: ranges[origin] for origin in sorted(ranges)}, found
 
 
-def _settled_slices(stream: Stream, slot: int, end: EntryId, count: int, alone: bool) -> list[Slice]:
+def _settled_slices(stream: Stream, origin: int, end: EntryId, count: int, alone: bool) -> list[Slice]:
     """The first `count` settled entries of one origin."""
     settled: list[Slice] = []
     groups = list(stream.groups.values())
-    for low, high in _passed_by_all(groups, slot, end, alone):
-        for part in stream.trees[slot].slices(next_id(low) or ID_MAX, high, -1, False):
-            for piece in _unpending(part, groups, slot):
+    for low, high in _passed_by_all(groups, origin, end, alone):
+        for part in stream.trees[origin].slices(next_id(low) or ID_MAX, high, -1, False):
+            for piece in _unpending(part, groups, origin):
                 settled.append(Slice(piece.block, piece.low, min(piece.high, piece.low + count)))
                 count -= settled[-1].count()
                 if count == 0:
@@ -109,17 +111,17 @@ def _settled_slices(stream: Stream, slot: int, end: EntryId, count: int, alone: 
     return settled
 
 
-def _passed_by_all(groups: list[Group], slot: int, end: EntryId, alone: bool) -> list[Interval]:
+def _passed_by_all(groups: list[Group], origin: int, end: EntryId, alone: bool) -> list[Interval]:
     """The intervals up to `end` that hold only what no group will deliver any more."""
     passed = IntervalSet.of([(ID_MIN, end)])
     for group in groups:
-        passed = passed.intersection(_passed_by(group, slot, alone))
+        passed = passed.intersection(_passed_by(group, origin, alone))
     return passed.pairs()
 
 
-def _passed_by(group: Group, slot: int, alone: bool) -> IntervalSet:
-    passed = IntervalSet.of([(ID_MIN, group.floor.get(slot))])
-    known, skipped, acked = group.passed.get(slot), group.skipped.get(slot), group.acked.get(slot)
+def _passed_by(group: Group, origin: int, alone: bool) -> IntervalSet:
+    passed = IntervalSet.of([(ID_MIN, group.floor.get(origin))])
+    known, skipped, acked = group.passed.get(origin), group.skipped.get(origin), group.acked.get(origin)
     if known is not None:
         if skipped is not None and not alone:
             known = known.minus(skipped if acked is None else skipped.minus(acked))
@@ -127,7 +129,7 @@ def _passed_by(group: Group, slot: int, alone: bool) -> IntervalSet:
     return passed
 
 
-def _unpending(part: Slice, groups: list[Group], slot: int) -> list[Slice]:
+def _unpending(part: Slice, groups: list[Group], origin: int) -> list[Slice]:
     """What of a slice is pending in no group. That a group which has fallen behind holds all of it, as is usual, shows
     without a look at any entry.
     """
@@ -136,7 +138,7 @@ def _unpending(part: Slice, groups: list[Group], slot: int) -> list[Slice]:
     columns = block.id_columns(part.low, part.high)
     held: set[EntryId] = set()
     for group in groups:
-        ms, seq = group.pending.columns_within(slot, first, last)
+        ms, seq = group.pending.columns_within(origin, first, last)
         if (ms, seq) == columns:
             return []
         held.update(zip(ms, seq, strict=True))

@@ -22,8 +22,8 @@ def parts_of(ranges: Ranges, references: References, pieces_max: int) -> list[tu
     if count <= pieces_max:
         return [(ranges, references)]
     parts: list[tuple[Ranges, References]] = []
-    for slot, found in ranges.items():
-        parts += [({slot: found[low : low + pieces_max]}, {}) for low in range(0, len(found), pieces_max)]
-    for slot, pieces in references.items():
-        parts += [({}, {slot: pieces[low : low + pieces_max]}) for low in range(0, len(pieces), pieces_max)]
+    for origin, found in ranges.items():
+        parts += [({origin: found[low : low + pieces_max]}, {}) for low in range(0, len(found), pieces_max)]
+    for origin, pieces in references.items():
+        parts += [({}, {origin: pieces[low : low + pieces_max]}) for low in range(0, len(pieces), pieces_max)]
     return parts

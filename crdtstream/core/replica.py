@@ -72,29 +72,29 @@ class Replica:
         "room",
     )
 
-    def __init__(self, slot: int) -> None:
+    def __init__(self, origin: int) -> None:
         self.keyspace = Keyspace()
         self.changed = Changed()
-        self.applied = Applied(slot, self.keyspace, self.changed)
+        self.applied = Applied(origin, self.keyspace, self.changed)
         self.prepared = 0
         self.room = Room()
         self.expired_keys = 0
         self._effects: list[Effect] = []
         self._facts: list[StampedFact] = []
         self._first = 1
-        self.lane = region_of(slot)
+        self.lane = region_of(origin)
         self._id_writer = IdWriter()
 
     def is_alone(self) -> bool:
         """True if this region knows of no other one: none wrote, none is a member."""
         applied = self.applied
-        region = region_of(applied.slot)
-        others = [*applied.members.joined(), *[slot for slot, _ in applied.vector.items()]]
-        return all(region_of(slot) == region for slot in others)
+        region = region_of(applied.origin)
+        others = [*applied.members.joined(), *[origin for origin, _ in applied.vector.items()]]
+        return all(region_of(origin) == region for origin in others)
 
     def written(self) -> int:
         """A counter that covers everything prepared, plus the acknowledgements that dirty groups may add this turn."""
-        return self.applied.vector.get(self.applied.slot) + len(self.changed.dirty)
+        return self.applied.vector.get(self.applied.origin) + len(self.changed.dirty)
 
     # Prepare: effects
 
@@ -103,27 +103,27 @@ class Replica:
 
         Returns the ID encoded by `id_reply`.
         """
-        slot = self.applied.slot
+        origin = self.applied.origin
         stream = self._open(key)
         self.prepared += 1
-        counter = self.applied.vector.next(slot)
-        meta = stream.metas.of(slot)
+        counter = self.applied.vector.next(origin)
+        meta = stream.metas.of(origin)
         name = id_reply(self._id_writer.text(entry_id))
-        tree = stream.trees.of(slot)
+        tree = stream.trees.of(origin)
         entry = encode_named(name, fields)
         block = tree.append(entry_id, counter, entry)
         self.room.open_bytes += len(entry) + ENTRY_BYTES
         self._note_added(key, meta, counter, block, 1)
-        stream.note_added(slot, tree, meta, counter, entry_id, 1)
+        stream.note_added(origin, tree, meta, counter, entry_id, 1)
         return name
 
     def add_burst(self, key: Key, burst: Burst) -> None:
         """Append the entries of a burst, as `add_entry` does each of them."""
-        slot, vector = self.applied.slot, self.applied.vector
+        origin, vector = self.applied.origin, self.applied.vector
         stream = self._open(key)
         self.prepared += burst.count
-        counter = vector.get(slot) + 1
-        meta, tree = stream.metas.of(slot), stream.trees.of(slot)
+        counter = vector.get(origin) + 1
+        meta, tree = stream.metas.of(origin), stream.trees.of(origin)
         low = 0
         while low < burst.count:
             block, high = tree.append_burst(burst, low, counter)
@@ -131,8 +131,8 @@ class Replica:
             counter += high - low
             low = high
         self.room.open_bytes += len(burst.data) + ENTRY_BYTES * burst.count
-        vector.advance(slot, counter - 1)
-        stream.note_added(slot, tree, meta, counter - 1, burst.last_id(), burst.count)
+        vector.advance(origin, counter - 1)
+        stream.note_added(origin, tree, meta, counter - 1, burst.last_id(), burst.count)
 
     def _open(self, key: Key) -> Stream:
         """The stream that an entry is about to be added to: created if necessary, and noted as changed."""
@@ -173,14 +173,14 @@ class Replica:
         """Append already encoded entries as one effect; the block must have the next counters."""
         counter = self.applied.counter() + 1
         assert block.counter_at(0) == counter, "the block was numbered for another counter"
-        first, before = self.keyspace.ensure(key).metas.of(self.applied.slot).next_count(counter)
+        first, before = self.keyspace.ensure(key).metas.of(self.applied.origin).next_count(counter)
         self._commit(fx.EntriesAdded(key, first, before, block, 0, block.count))
 
     def count_add(self, key: Key) -> None:
         """Prepare an add without an entry."""
         self.acknowledge_key(key)
         counter = self.applied.counter() + 1
-        first, before = self.keyspace.ensure(key).metas.of(self.applied.slot).next_count(counter)
+        first, before = self.keyspace.ensure(key).metas.of(self.applied.origin).next_count(counter)
         self._commit(fx.AddCounted(key, first, before))
 
     def remove_entries(
@@ -198,7 +198,7 @@ class Replica:
         if stream is None or not (ranges or references):
             return 0
         if max_deleted is not None:
-            max_deleted = max(max_deleted, stream.metas.of(self.applied.slot).removed_id)
+            max_deleted = max(max_deleted, stream.metas.of(self.applied.origin).removed_id)
         before = stream.length
         for some, others in parts_of(ranges, references or {}, self.room.cut_bytes // PIECE_BYTES):
             self._prepare(fx.EntriesRemoved(key, some, trimmed, max_deleted, others))
@@ -215,7 +215,7 @@ class Replica:
         return not hidden
 
     def _delete(self, key: Key, stream: Stream) -> None:
-        counts = {slot: (meta.first, meta.added) for slot, meta in sorted(stream.metas.items()) if meta.added}
+        counts = {origin: (meta.first, meta.added) for origin, meta in sorted(stream.metas.items()) if meta.added}
         self._prepare(fx.StreamDeleted(key, counts))
 
     def set_id(self, key: Key, last_id: EntryId, entries_added: int | None, max_deleted: EntryId | None) -> None:
@@ -237,24 +237,24 @@ class Replica:
         self._prepare(fx.GroupDestroyed(key, group))
         return True
 
-    def join_member(self, slot: int) -> None:
+    def join_member(self, origin: int) -> None:
         """Prepare a Join of that origin: become its sponsor."""
-        self._commit(fx.MemberJoined(slot))
+        self._commit(fx.MemberJoined(origin))
 
     def say_admitted(self, join: Dot, by_all: bool) -> None:
         """Prepare the statement that this origin was admitted by this Join of itself."""
         self._commit(fx.MemberAdmitted(join[0], join[1], by_all))
 
-    def evict_member(self, slot: int, successor: int = 0) -> None:
+    def evict_member(self, origin: int, successor: int = 0) -> None:
         """Evict that origin: its group creates are valid only as far as this region has applied them."""
-        self._commit(fx.MemberEvicted(slot, self.applied.vector.get(slot), successor))
+        self._commit(fx.MemberEvicted(origin, self.applied.vector.get(origin), successor))
 
     # Origins
 
-    def become(self, slot: int, lane: int) -> None:
+    def become(self, origin: int, lane: int) -> None:
         """Go on as another origin; call it between turns."""
         assert not self._effects and not self._facts, "the origin changed in the middle of a turn"
-        self.applied.become(slot)
+        self.applied.become(origin)
         self.lane = lane
 
     def _prepare(self, effect: Effect) -> None:
@@ -264,13 +264,13 @@ class Replica:
     def _commit(self, effect: Effect) -> None:
         self.prepared += 1
         applied = self.applied
-        counter = applied.vector.get(applied.slot) + 1
+        counter = applied.vector.get(applied.origin) + 1
         if not self._effects:
             self._first = counter
         self._effects.append(effect)
         self.room.open_bytes += effect_bytes(effect)
-        applied.apply(applied.slot, counter, applied.vector, effect)
-        applied.vector.advance(applied.slot, counter + effect.width - 1)
+        applied.apply(applied.origin, counter, applied.vector, effect)
+        applied.vector.advance(applied.origin, counter + effect.width - 1)
 
     # Prepare: expiry
 
@@ -299,10 +299,10 @@ class Replica:
             key = self.keyspace.deadlines.take_due(self.keyspace.now_ms)
             if key is None:
                 return
-            expires_ms, slot, _ = self.keyspace.databases[key[0]][key[1]].expiries()[-1]
+            expires_ms, origin, _ = self.keyspace.databases[key[0]][key[1]].expiries()[-1]
             # The region that set the winning expiry deletes the key; others do if it is gone or does not act in time.
-            gone = self.applied.members.is_evicted(slot) or expires_ms + takeover_ms < self.keyspace.now_ms
-            if gone or region_of(slot) == region_of(self.applied.slot):
+            gone = self.applied.members.is_evicted(origin) or expires_ms + takeover_ms < self.keyspace.now_ms
+            if gone or region_of(origin) == region_of(self.applied.origin):
                 self.freshen(key)
                 self.room.ease()
             else:
@@ -381,7 +381,7 @@ class Replica:
         applied = self.applied
         batch: Batch | None = None
         if self._effects:
-            batch = Batch(applied.slot, self._first, applied.counter(), applied.take_news(), self._effects)
+            batch = Batch(applied.origin, self._first, applied.counter(), applied.take_news(), self._effects)
             self._effects = []
             self.room.open_bytes = 0
         facts = self._facts

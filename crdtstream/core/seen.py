@@ -15,11 +15,11 @@ from crdtstream.core.merging import Part, Strand
 class Counters:
     """The last counter of each tree, valid for this value of `Chains.placed`; tips may have grown since."""
 
-    __slots__ = ("of_slot", "placed")
+    __slots__ = ("of_origin", "placed")
 
     def __init__(self, chains: Chains[EntryTree]) -> None:
         self.placed = chains.placed
-        self.of_slot = {tree.slot: tree.last_counter() for chain in chains.all for tree in chain.extents}
+        self.of_origin = {tree.origin: tree.last_counter() for chain in chains.all for tree in chain.extents}
 
 
 class Seen:
@@ -34,13 +34,13 @@ class Seen:
         self._tips: dict[int, int] = {}
         if chains is not None:
             for chain in chains.all:
-                self._tips[chain.extents[-1].slot] = chain.extents[-1].last_counter()
+                self._tips[chain.extents[-1].origin] = chain.extents[-1].last_counter()
 
-    def counter(self, slot: int) -> int:
-        found = self._tips.get(slot)
+    def counter(self, origin: int) -> int:
+        found = self._tips.get(origin)
         if found is not None:
             return found
-        return 0 if self._others is None else self._others.of_slot.get(slot, 0)
+        return 0 if self._others is None else self._others.of_origin.get(origin, 0)
 
     def since(self, chains: Chains[EntryTree], limit: int) -> list[Strand]:
         """The entries that arrived since, at most `limit` of each chain (all if negative)."""
@@ -58,10 +58,10 @@ class Seen:
         for tree in trees:
             if left <= 0:
                 break
-            first = tree.first_above(self.counter(tree.slot))
+            first = tree.first_above(self.counter(tree.origin))
             slices = [] if first is None else tree.slices(first, ID_MAX, left, False)
             if slices:
-                strand.append(Part(tree.slot, slices))
+                strand.append(Part(tree.origin, slices))
                 for part in slices:
                     left -= part.high - part.low
         return strand

@@ -17,7 +17,7 @@ ENTRY_BYTES: Final = 24
 # An entry's ID as text, and the headers of a field or a value, in RESP.
 ID_TEXT_BYTES: Final = 64
 FIELD_BYTES: Final = 16
-SLOT_BYTES: Final = 16
+ORIGIN_BYTES: Final = 16
 RANGE_BYTES: Final = 16
 INTERVAL_BYTES: Final = 32
 COUNT_BYTES: Final = 32
@@ -31,15 +31,15 @@ def effect_bytes(effect: fx.Effect) -> int:
     if isinstance(effect, fx.EntriesAdded):
         return size + ENTRY_BYTES * effect.width + effect.block.byte_size(effect.low, effect.high)
     if isinstance(effect, fx.EntriesRemoved):
-        size += sum([SLOT_BYTES + RANGE_BYTES * len(ranges) for ranges in effect.ranges.values()])
-        return size + sum([SLOT_BYTES + INTERVAL_BYTES * len(pieces) for pieces in effect.references.values()])
+        size += sum([ORIGIN_BYTES + RANGE_BYTES * len(ranges) for ranges in effect.ranges.values()])
+        return size + sum([ORIGIN_BYTES + INTERVAL_BYTES * len(pieces) for pieces in effect.references.values()])
     if isinstance(effect, fx.StreamDeleted):
         return size + COUNT_BYTES * len(effect.counts)
     if isinstance(effect, fx.GroupCreated):
         return size + len(effect.group) + START_BYTES * len(effect.start.ids)
     if isinstance(effect, fx.Acknowledged):
-        size += len(effect.group) + SLOT_BYTES * len(effect.creates)
-        return size + sum([SLOT_BYTES + INTERVAL_BYTES * len(pieces) for pieces in effect.runs.values()])
+        size += len(effect.group) + ORIGIN_BYTES * len(effect.creates)
+        return size + sum([ORIGIN_BYTES + INTERVAL_BYTES * len(pieces) for pieces in effect.runs.values()])
     if isinstance(effect, fx.GroupDestroyed):
         return size + len(effect.group)
     return size

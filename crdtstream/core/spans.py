@@ -1,4 +1,4 @@
-"""Spans: the pending entries of one slot as rows in columns of plain numbers, at most `SPAN_ENTRIES` in each span.
+"""Spans: the pending entries of one origin as rows in columns of plain numbers, at most `SPAN_ENTRIES` in each span.
 
 A change moves at most one span. A checkpoint shares spans and reads them later, so a shared span is copied before it is
 changed. In the columns a consumer is a number (core/pending.py).
@@ -44,7 +44,7 @@ class Moment:
 
 
 class Span:
-    """Pending entries of one slot in columns, IDs ascending. No delivery time lies outside [oldest_ms, newest_ms]:
+    """Pending entries of one origin in columns, IDs ascending. No delivery time lies outside [oldest_ms, newest_ms]:
     bounds, which a removal leaves as they are until the span is next measured.
     """
 
@@ -210,8 +210,8 @@ class Found:
         return [(low, self.ids[end - 1]) for low, end in zip(firsts, ends, strict=True)] if self.ids else []
 
 
-class SlotPending(Extent):
-    """The pending entries of one slot: spans in ID order."""
+class OriginPending(Extent):
+    """The pending entries of one origin: spans in ID order."""
 
     __slots__ = ("_top", "low_ids", "spans")
 
@@ -457,4 +457,4 @@ class SlotPending(Extent):
             assert below is None or below < low_id, "a span overlaps the one before it"
             assert low_id <= span.id_at(0), "a span's first ID is below its lower bound"
             below = span.last_id()
-        assert below is None or below <= self._top, "an ID lies above the slot's bound"
+        assert below is None or below <= self._top, "an ID lies above the origin's bound"

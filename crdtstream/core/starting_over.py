@@ -77,17 +77,17 @@ class _Judge:
         forked = forks(mine.keyspace.streams(), mine.applied.vector, theirs.streams.items(), theirs.vector)
         self._doubted.update(dict.fromkeys(forked))
 
-    def _stays(self, slot: int, counter: int) -> bool:
+    def _stays(self, origin: int, counter: int) -> bool:
         """True if the other state's lack of what has this dot does not prove that it was removed there."""
-        return self._all_doubted or slot in self._doubted or not self._vector.contains(slot, counter)
+        return self._all_doubted or origin in self._doubted or not self._vector.contains(origin, counter)
 
     def look(self, key: Key, stream: Stream, left: LeftBehind) -> None:
         other = self._theirs.get(key)
         entries: dict[Entry, None] = {}
-        for slot, tree in stream.trees.items():
-            twin = None if other is None else other.trees.get(slot)
+        for origin, tree in stream.trees.items():
+            twin = None if other is None else other.trees.get(origin)
             for counter, entry_id, entry in differing(tree, twin):
-                if self._stays(slot, counter) and not (other is not None and holds(other, entry_id, entry)):
+                if self._stays(origin, counter) and not (other is not None and holds(other, entry_id, entry)):
                     entries[(entry_id, entry)] = None
         if entries:
             left.entries[key] = sorted(entries)
@@ -98,7 +98,7 @@ class _Judge:
                 left.groups.append((key, name, group.start()))
 
     def _group_stays(self, group: Group) -> bool:
-        return any(self._stays(slot, counter) for slot, counter in group.creates)
+        return any(self._stays(origin, counter) for origin, counter in group.creates)
 
 
 def differing(tree: EntryTree, twin: EntryTree | None) -> Iterator[Found]:
@@ -117,7 +117,7 @@ def differing(tree: EntryTree, twin: EntryTree | None) -> Iterator[Found]:
 
 def holds(stream: Stream, entry_id: EntryId, entry: bytes) -> bool:
     """True if the stream holds this entry under any dot."""
-    return any(stream.trees[slot].find(entry_id) == entry for slot in stream.slots_holding(entry_id))
+    return any(stream.trees[origin].find(entry_id) == entry for origin in stream.origins_holding(entry_id))
 
 
 def hand_over_layer(replica: Replica, left: LeftBehind) -> Iterator[int]:

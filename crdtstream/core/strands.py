@@ -22,7 +22,7 @@ def strand_of(chain: Chain[EntryTree], start: EntryId, end: EntryId, limit: int,
     trees = chain.extents
     if len(trees) == 1:
         slices = trees[0].slices(start, end, limit, reverse)
-        return [Part(trees[0].slot, slices)] if slices else []
+        return [Part(trees[0].origin, slices)] if slices else []
     if limit < 0:
         limit = U64_MAX
     strand: Strand = []
@@ -30,7 +30,7 @@ def strand_of(chain: Chain[EntryTree], start: EntryId, end: EntryId, limit: int,
     while 0 <= at < len(trees) and limit > 0 and not _beyond(trees[at], start, end, reverse):
         slices = trees[at].slices(start, end, limit, reverse)
         if slices:
-            strand.append(Part(trees[at].slot, slices))
+            strand.append(Part(trees[at].origin, slices))
             for part in slices:
                 limit -= part.high - part.low
         at += step
@@ -68,7 +68,7 @@ def counts_of_oldest(chains: Chains[EntryTree], count: int) -> dict[int, int]:
         return _counts_in_chain(chains.all[0], count)
     oldest: dict[int, int] = {}
     for run in merge(strands_of(chains, ID_MIN, ID_MAX, count, False), count):
-        oldest[run.slot] = oldest.get(run.slot, 0) + run.count()
+        oldest[run.origin] = oldest.get(run.origin, 0) + run.count()
     return oldest
 
 
@@ -77,7 +77,7 @@ def _counts_in_chain(chain: Chain[EntryTree], count: int) -> dict[int, int]:
     for tree in chain.extents:
         if count <= 0:
             break
-        oldest[tree.slot] = min(tree.count, count)
+        oldest[tree.origin] = min(tree.count, count)
         count -= tree.count
     return oldest
 
@@ -87,7 +87,7 @@ def note_dots(chain: Chain[EntryTree], ids: list[EntryId], found: dict[EntryId, 
     for tree, some, counters in held_in(chain, ids):
         for entry_id, counter in zip(some, counters, strict=True):
             if counter:
-                found.setdefault(entry_id, []).append((tree.slot, counter))
+                found.setdefault(entry_id, []).append((tree.origin, counter))
 
 
 def held_in(chain: Chain[EntryTree], ids: list[EntryId]) -> list[tuple[EntryTree, list[EntryId], list[int]]]:

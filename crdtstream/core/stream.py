@@ -114,13 +114,13 @@ class Stream:
         return self._removed_top
 
     def expiries(self) -> list[tuple[int, int, int]]:
-        """The current expiries as (expires_ms, slot, counter), ascending: the winner is last."""
-        return sorted([(meta.expires_ms, slot, meta.expiry_counter) for slot, meta in self._expiring.items()])
+        """The current expiries as (expires_ms, origin, counter), ascending: the winner is last."""
+        return sorted([(meta.expires_ms, origin, meta.expiry_counter) for origin, meta in self._expiring.items()])
 
     def only_writer(self) -> int:
         """The one origin whose adds are not all voided."""
-        (slot,) = [slot for slot, meta in self.metas.items() if meta.add_counter]
-        return slot
+        (origin,) = [origin for origin, meta in self.metas.items() if meta.add_counter]
+        return origin
 
     def first_id(self) -> EntryId | None:
         if len(self.chains.all) == 1:
@@ -160,9 +160,9 @@ class Stream:
             self._counters = Counters(self.chains)
         return Seen(self.chains, self._counters)
 
-    def slots_holding(self, entry_id: EntryId) -> list[int]:
+    def origins_holding(self, entry_id: EntryId) -> list[int]:
         """The origins that hold a live entry with this ID: at most one, unless there are duplicates."""
-        return [tree.slot for tree in self.chains.holding(entry_id) if tree.counter_of(entry_id)]
+        return [tree.origin for tree in self.chains.holding(entry_id) if tree.counter_of(entry_id)]
 
     def dots_of(self, ids: list[EntryId]) -> dict[EntryId, list[Dot]]:
         """Those of these ascending IDs that live here, each with its dots: one, unless there are duplicates."""
@@ -186,22 +186,24 @@ class Stream:
                     some = [entry_id for entry_id, counter in zip(some, found, strict=True) if counter]
                     found = [counter for counter in found if counter]
                 if found:
-                    counters[tree.slot] = found
+                    counters[tree.origin] = found
                     live += some
         return counters, live
 
     def seen_position(self) -> Position:
         """`$`: the last add that this region has seen of each origin; an origin not yet seen starts at 0."""
-        return Position(ID_MIN, {slot: meta.add_id for slot, meta in sorted(self.metas.items()) if meta.add_counter})
+        return Position(
+            ID_MIN, {origin: meta.add_id for origin, meta in sorted(self.metas.items()) if meta.add_counter}
+        )
 
     # Effects
 
     def note_added(
-        self, slot: int, tree: EntryTree, meta: OriginMeta, last_counter: int, last_id: EntryId, count: int
+        self, origin: int, tree: EntryTree, meta: OriginMeta, last_counter: int, last_id: EntryId, count: int
     ) -> None:
         """Update length, last ID and chains after adds whose entries are in the tree and whose count is updated."""
         if not tree.tip:
-            self.chains.note_grown(slot, tree)
+            self.chains.note_grown(origin, tree)
         if not meta.add_counter:
             self.writers += 1
         meta.add_counter = last_counter
@@ -213,20 +215,22 @@ class Stream:
         if ms > top_ms or (ms == top_ms and seq > top_seq):
             self.top = last_id
 
-    def apply_added(self, slot: int, counter: int, first: int, before: int, block: Block, low: int, high: int) -> None:
+    def apply_added(
+        self, origin: int, counter: int, first: int, before: int, block: Block, low: int, high: int
+    ) -> None:
         """Link another origin's block; `counter` is the effect's first counter."""
         count = high - low
-        tree, meta = self.trees.of(slot), self.metas.of(slot)
+        tree, meta = self.trees.of(origin), self.metas.of(origin)
         tree.link(block, low, high)
         last_id, before_id = block.id_at(high - 1), meta.add_id
         meta.count(first, before, count)
-        self.note_added(slot, tree, meta, counter + count - 1, last_id, count)
+        self.note_added(origin, tree, meta, counter + count - 1, last_id, count)
         # Only an unsound origin lowers its own register; then the maximum must be recomputed.
         if meta.add_id < before_id:
             self.choose_registers()
 
-    def apply_add_counted(self, slot: int, counter: int, first: int, before: int) -> None:
-        meta = self.metas.of(slot)
+    def apply_add_counted(self, origin: int, counter: int, first: int, before: int) -> None:
+        meta = self.metas.of(origin)
         meta.count(first, before, 1)
         if not meta.add_counter:
             self.writers += 1
@@ -234,22 +238,22 @@ class Stream:
 
     def apply_removed(
         self,
-        slot: int,
+        origin: int,
         counter: int,
         ranges: dict[int, list[CounterRange]],
         trimmed: bool,
         max_deleted: EntryId | None,
     ) -> None:
-        for origin, pieces in ranges.items():
-            self._remove_counters(origin, pieces)
+        for holder, pieces in ranges.items():
+            self._remove_counters(holder, pieces)
             if trimmed and pieces:
-                self.metas.of(origin).note_removed(pieces[-1][1])
+                self.metas.of(holder).note_removed(pieces[-1][1])
         if max_deleted is not None:
-            self._remove_register(slot, counter, max_deleted)
+            self._remove_register(origin, counter, max_deleted)
 
-    def drop_references(self, slot: int, counter: int, references: dict[int, list[Interval]]) -> None:
+    def drop_references(self, origin: int, counter: int, references: dict[int, list[Interval]]) -> None:
         """Remove the pending entries with these IDs from all groups; the dot is that of the removal."""
-        meta = self.metas.of(slot)
+        meta = self.metas.of(origin)
         meta.dropped_counter = max(meta.dropped_counter, counter)
         for group in self.groups.values():
             group.apply_dropped(Pieces.of(references))
@@ -270,8 +274,8 @@ class Stream:
         for group in self.groups.values():
             group.unsettle(origin)
 
-    def _remove_register(self, slot: int, counter: int, max_deleted: EntryId) -> None:
-        meta = self.metas.of(slot)
+    def _remove_register(self, origin: int, counter: int, max_deleted: EntryId) -> None:
+        meta = self.metas.of(origin)
         before_id = meta.removed_id
         meta.removed_counter = counter
         meta.removed_id = max_deleted
@@ -291,24 +295,26 @@ class Stream:
         self.writers = sum([1 for meta in metas if meta.add_counter])
         self.top = max([meta.top() for meta in metas], default=ID_MIN)
         self._removed_top = max([meta.removed_id for meta in metas], default=ID_MIN)
-        offsets = [(meta.offset_weight, slot, meta.offset) for slot, meta in self.metas.items() if meta.offset_counter]
+        offsets = [
+            (meta.offset_weight, origin, meta.offset) for origin, meta in self.metas.items() if meta.offset_counter
+        ]
         self._offset = max(offsets)[2] if offsets else 0
 
     def apply_deleted(
-        self, slot: int, counter: int, context: VersionVector, counts: dict[int, tuple[int, int]]
+        self, origin: int, counter: int, context: VersionVector, counts: dict[int, tuple[int, int]]
     ) -> None:
-        for origin, tree in self.trees.items():
-            covered = context.get(origin)
-            self.metas.of(origin).note_removed(tree.last_counter_through(covered))
+        for holder, tree in self.trees.items():
+            covered = context.get(holder)
+            self.metas.of(holder).note_removed(tree.last_counter_through(covered))
             self.length -= tree.remove_through(covered)
-        for origin, meta in self.metas.items():
-            meta.void(context.get(origin))
-        for origin, (first, added) in counts.items():
-            self.metas.of(origin).void_count(first, added)
+        for holder, meta in self.metas.items():
+            meta.void(context.get(holder))
+        for holder, (first, added) in counts.items():
+            self.metas.of(holder).void_count(first, added)
         self.groups = _NO_GROUPS
         # A create whose context covers this DEL also covers everything in the context of the DEL.
         self.forget_tombstones(context)
-        self.deleted = {**self.deleted, slot: counter}
+        self.deleted = {**self.deleted, origin: counter}
         self._choose_trees()
         self.choose_registers()
         self.choose_expiry()
@@ -321,13 +327,13 @@ class Stream:
                 del self.trees[origin]
         self.chains.rebuild(dict(self.trees.items()))
 
-    def apply_expiry_set(self, slot: int, counter: int, context: VersionVector, expires_ms: int) -> None:
-        for origin, meta in self._expiring.items():
-            meta.void_expiry(context.get(origin))
+    def apply_expiry_set(self, origin: int, counter: int, context: VersionVector, expires_ms: int) -> None:
+        for holder, meta in self._expiring.items():
+            meta.void_expiry(context.get(holder))
         if expires_ms != VOID_EXPIRY:
-            meta = self.metas.of(slot)
+            meta = self.metas.of(origin)
             meta.expiry_counter, meta.expires_ms = counter, expires_ms
-            self._expiring = {**self._expiring, slot: meta}
+            self._expiring = {**self._expiring, origin: meta}
         self._choose_expiry_of(list(self._expiring.items()))
 
     def choose_expiry(self) -> None:
@@ -335,14 +341,14 @@ class Stream:
 
     def _choose_expiry_of(self, metas: list[tuple[int, OriginMeta]]) -> None:
         """Choose the longest of these expiries."""
-        self._expiring = {slot: meta for slot, meta in metas if meta.expiry_counter} or _NO_EXPIRING
+        self._expiring = {origin: meta for origin, meta in metas if meta.expiry_counter} or _NO_EXPIRING
         expiries = self.expiries()
         self.expires_ms = expiries[-1][0] if expiries else NO_EXPIRY
 
     def apply_id_set(
-        self, slot: int, counter: int, last_id: EntryId, max_deleted: EntryId | None, offset: int | None, weight: int
+        self, origin: int, counter: int, last_id: EntryId, max_deleted: EntryId | None, offset: int | None, weight: int
     ) -> None:
-        meta = self.metas.of(slot)
+        meta = self.metas.of(origin)
         before_id = meta.set_id
         meta.set_counter = counter
         meta.set_id = last_id
@@ -351,7 +357,7 @@ class Stream:
             meta.offset_counter, meta.offset_weight, meta.offset = counter, weight, offset
             self.choose_registers()
         if max_deleted is not None:
-            self._remove_register(slot, counter, max_deleted)
+            self._remove_register(origin, counter, max_deleted)
 
     def apply_group_created(
         self, dot: Dot, context: VersionVector, group: bytes, start: Position, entries_read: int
@@ -372,13 +378,13 @@ class Stream:
                     return False
         return True
 
-    def apply_group_destroyed(self, slot: int, counter: int, context: VersionVector, group: bytes) -> None:
+    def apply_group_destroyed(self, origin: int, counter: int, context: VersionVector, group: bytes) -> None:
         """Remove the group. None of its creates knew of this destroy, because a create that did is causally after it
         and is applied later.
         """
         self.groups.pop(group, None)
         tombstones = uncovered(self.destroyed.get(group, {}), context)
-        tombstones[slot] = counter
+        tombstones[origin] = counter
         self.put_destroyed(group, tombstones)
 
     def put_group(self, name: bytes, group: Group) -> None:
@@ -397,15 +403,15 @@ class Stream:
         left = {group: uncovered(tombstones, vector) for group, tombstones in self.destroyed.items()}
         self.destroyed = {group: tombstones for group, tombstones in left.items() if tombstones} or _NO_DESTROYED
 
-    def groups_made_by(self, slot: int, above: int) -> list[bytes]:
+    def groups_made_by(self, origin: int, above: int) -> list[bytes]:
         """The groups with a create of this origin above the counter, even if they have other creates too."""
         found = [(name, dot) for name, group in self.groups.items() for dot in group.creates]
-        return sorted({name for name, dot in found if dot[0] == slot and dot[1] > above})
+        return sorted({name for name, dot in found if dot[0] == origin and dot[1] > above})
 
-    def void_creates(self, name: bytes, slot: int, above: int) -> None:
+    def void_creates(self, name: bytes, origin: int, above: int) -> None:
         """Remove the group's creates of this origin above the counter; a group without creates is deleted."""
         group = self.groups[name]
-        group.creates = {dot: made for dot, made in group.creates.items() if dot[0] != slot or dot[1] <= above}
+        group.creates = {dot: made for dot, made in group.creates.items() if dot[0] != origin or dot[1] <= above}
         if group.creates:
             group.derive()
         else:
@@ -434,32 +440,32 @@ class Stream:
             return {}
         if len(self.chains.all) == 1 and surplus <= self.chains.all[0].extents[0].count:
             tree = self.chains.all[0].extents[0]
-            return {tree.slot: tree.first_counters(surplus)}
+            return {tree.origin: tree.first_counters(surplus)}
         oldest = counts_of_oldest(self.chains, surplus)
-        return {slot: self.trees[slot].first_counters(count) for slot, count in sorted(oldest.items())}
+        return {origin: self.trees[origin].first_counters(count) for origin, count in sorted(oldest.items())}
 
     def below(self, entry_id: EntryId) -> dict[int, list[CounterRange]]:
         """The counters of the entries with IDs below this one."""
-        found = {slot: self.trees[slot].counters_below(entry_id) for slot in sorted(self.trees)}
-        return {slot: pieces for slot, pieces in found.items() if pieces}
+        found = {origin: self.trees[origin].counters_below(entry_id) for origin in sorted(self.trees)}
+        return {origin: pieces for origin, pieces in found.items() if pieces}
 
     # Invariants
 
     def check(self) -> None:
         assert not (_NO_GROUPS or _NO_DESTROYED or _NO_DELETED or _NO_EXPIRING), "a stream wrote to what all share"
         assert self.length == sum(tree.count for tree in self.trees.values()), "length is not the sum of the trees"
-        for slot, tree in self.trees.items():
+        for origin, tree in self.trees.items():
             tree.check()
             last = tree.last_id()
-            assert last is None or last <= self.metas[slot].add_id, f"slot {slot}: an entry above the last add"
+            assert last is None or last <= self.metas[origin].add_id, f"origin {origin}: an entry above the last add"
         self.chains.check(dict(self.trees.items()))
         self._check_registers()
         expiries = [meta.expires_ms for meta in self.metas.values() if meta.expiry_counter]
         assert self.expires_ms == max(expiries, default=NO_EXPIRY), "expires_ms is stale"
-        for slot, meta in self.metas.items():
-            assert 0 <= meta.voided <= meta.added, f"slot {slot}: voided {meta.voided} of {meta.added}"
-            assert (meta.expiry_counter > 0) == (meta.expires_ms > VOID_EXPIRY), f"slot {slot}: half an expiry"
-            assert (meta.added > meta.voided) == (meta.add_counter > 0), f"slot {slot}: count and last add disagree"
+        for origin, meta in self.metas.items():
+            assert 0 <= meta.voided <= meta.added, f"origin {origin}: voided {meta.voided} of {meta.added}"
+            assert (meta.expiry_counter > 0) == (meta.expires_ms > VOID_EXPIRY), f"origin {origin}: half an expiry"
+            assert (meta.added > meta.voided) == (meta.add_counter > 0), f"origin {origin}: count and last add disagree"
         if self.producers is not None:
             self.producers.check()
         for group in self.groups.values():
@@ -471,11 +477,13 @@ class Stream:
         assert self.top == max((meta.top() for meta in metas.values()), default=ID_MIN), "top is stale"
         removed = max((meta.removed_id for meta in metas.values()), default=ID_MIN)
         assert self._removed_top == removed, "the highest removed ID is stale"
-        offsets = [(meta.offset_weight, slot, meta.offset) for slot, meta in metas.items() if meta.offset_counter]
+        offsets = [(meta.offset_weight, origin, meta.offset) for origin, meta in metas.items() if meta.offset_counter]
         assert self._offset == (max(offsets)[2] if offsets else 0), "the offset is stale"
-        assert self._expiring == {slot: meta for slot, meta in metas.items() if meta.expiry_counter}, "a stale expiry"
+        assert self._expiring == {origin: meta for origin, meta in metas.items() if meta.expiry_counter}, (
+            "a stale expiry"
+        )
         assert self.writers == sum(1 for meta in metas.values() if meta.add_counter), "writers are stale"
 
 
 def uncovered(tombstones: dict[int, int], context: VersionVector) -> dict[int, int]:
-    return {slot: counter for slot, counter in tombstones.items() if not context.contains(slot, counter)}
+    return {origin: counter for origin, counter in tombstones.items() if not context.contains(origin, counter)}

@@ -151,22 +151,22 @@ def is_behind(additions: list[Dot], home: int, progress: ProgressTable) -> bool:
 
 
 def covers(vector: VersionVector, dots: list[Dot]) -> bool:
-    return all(vector.contains(slot, counter) for slot, counter in dots)
+    return all(vector.contains(origin, counter) for origin, counter in dots)
 
 
 def told_row(replica: Replica, number: int) -> Row:
-    return [replica.applied.slot, replica.applied.counter(), number]
+    return [replica.applied.origin, replica.applied.counter(), number]
 
 
 def told_in(row: Row) -> Told | None:
     """What this reply says besides the stamps; None for those to other calls, and of an earlier release."""
     if len(row) != 3 or row[0] is not True or len(row[2]) != 3:
         return None
-    slot, counter, number = row[2]
-    return Told((slot, counter), number)
+    origin, counter, number = row[2]
+    return Told((origin, counter), number)
 
 
 def is_placed(told: Told, stamps: Sequence[Stamp], partitions: Sequence[Partition]) -> bool:
     """True if none of these messages, which are here, has to be numbered again."""
-    slot = told.dot[0]
-    return not any(partitions[one.partition].is_unplaced(slot, (told.number, one.offset)) for one in stamps)
+    origin = told.dot[0]
+    return not any(partitions[one.partition].is_unplaced(origin, (told.number, one.offset)) for one in stamps)

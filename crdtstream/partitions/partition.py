@@ -189,7 +189,7 @@ class Partition:
     def top_number(self) -> int:
         """The highest epoch number that this process has used here; a new message needs one that is not below it."""
         stream = self._stream()
-        meta = None if stream is None else stream.metas.get(self._replica.applied.slot)
+        meta = None if stream is None else stream.metas.get(self._replica.applied.origin)
         return 0 if meta is None else meta.top()[0]
 
     def append(self, messages: list[NewMessage]) -> list[Stamp]:
@@ -225,7 +225,7 @@ class Partition:
         return self._remove(ranges, True)
 
     def _remove(self, ranges: dict[int, list[CounterRange]], trimmed: bool) -> int:
-        found = {slot: sorted(ranges[slot]) for slot in sorted(ranges) if ranges[slot]}
+        found = {origin: sorted(ranges[origin]) for origin in sorted(ranges) if ranges[origin]}
         return self._replica.remove_entries(self._key, found, trimmed, None)
 
     # Stale messages
@@ -241,15 +241,15 @@ class Partition:
         if stream is None:
             return False
         return not self.is_sound() or any(
-            tree.count != self._count_valid(slot, tree) for slot, tree in stream.trees.items()
+            tree.count != self._count_valid(origin, tree) for origin, tree in stream.trees.items()
         )
 
-    def _count_valid(self, slot: int, tree: EntryTree) -> int:
-        return sum([tree.count_in(*bounds) for bounds in self._bounds_of(slot)])
+    def _count_valid(self, origin: int, tree: EntryTree) -> int:
+        return sum([tree.count_in(*bounds) for bounds in self._bounds_of(origin)])
 
-    def _bounds_of(self, slot: int) -> list[tuple[EntryId, EntryId]]:
+    def _bounds_of(self, origin: int) -> list[tuple[EntryId, EntryId]]:
         """The IDs in this origin's tree that count, both inclusive, ascending."""
-        own = [one for one in self._segments() if one.origin == slot]
+        own = [one for one in self._segments() if one.origin == origin]
         return sorted([((one.number, one.start), (one.number, one.end - 1)) for one in own])
 
     def has_unplaced(self) -> bool:
@@ -267,10 +267,10 @@ class Partition:
             return False
         return any(numbered_at(block, index) is not None for _, block, index in self._stale(stream))
 
-    def is_unplaced(self, slot: int, entry_id: EntryId) -> bool:
+    def is_unplaced(self, origin: int, entry_id: EntryId) -> bool:
         """True if this entry of that origin is here and stale."""
-        tree = self._tree(slot)
-        if tree is None or any(low <= entry_id <= high for low, high in self._bounds_of(slot)):
+        tree = self._tree(origin)
+        if tree is None or any(low <= entry_id <= high for low, high in self._bounds_of(origin)):
             return False
         return bool(tree.slices(entry_id, entry_id, 1, False))
 
@@ -291,7 +291,7 @@ class Partition:
         size, finished = 0, True
         # They are in one batch, after which the next ones follow.
         bytes_max = min(bytes_max, self._replica.room.cut_bytes)
-        for slot, block, index in self._stale(stream):
+        for origin, block, index in self._stale(stream):
             message = message_at(block, index)
             if message is None:
                 continue
@@ -301,7 +301,7 @@ class Partition:
             size += size_of(message)
             found.append(NewMessage(self.number, message.key, message.value))
             counter = block.counter_at(index)
-            ranges.setdefault(slot, []).append((counter, counter))
+            ranges.setdefault(origin, []).append((counter, counter))
         self.append(found)
         self._remove(ranges, False)
         return len(found), size, finished
@@ -310,20 +310,20 @@ class Partition:
         """The stale entries of all trees by epoch and offset. A home that has a message when it numbers another one
         knows the epoch of the first: so a message that was sent after another one was answered comes behind it.
         """
-        return merge(*[self._stale_in(slot, tree) for slot, tree in stream.trees.items()], key=place_of)
+        return merge(*[self._stale_in(origin, tree) for origin, tree in stream.trees.items()], key=place_of)
 
-    def _stale_in(self, slot: int, tree: EntryTree) -> Iterator[Placed]:
-        for low, high in gaps_between(self._bounds_of(slot)):
+    def _stale_in(self, origin: int, tree: EntryTree) -> Iterator[Placed]:
+        for low, high in gaps_between(self._bounds_of(origin)):
             for piece in tree.slices(low, high, -1, False):
                 for index in range(piece.low, piece.high):
-                    yield slot, piece.block, index
+                    yield origin, piece.block, index
 
 
 def place_of(entry: Placed) -> tuple[int, int, int]:
     """The epoch that numbered this entry, and its offset there."""
-    slot, block, index = entry
+    origin, block, index = entry
     number, offset = block.id_at(index)
-    return number, slot, offset
+    return number, origin, offset
 
 
 def gaps_between(bounds: list[tuple[EntryId, EntryId]]) -> list[tuple[EntryId, EntryId]]:

@@ -33,11 +33,11 @@ NEVER: Final[Held] = ([], -1)
 class Written:
     """One entry of a register."""
 
-    __slots__ = ("counter", "entry_id", "slot", "value")
+    __slots__ = ("counter", "entry_id", "origin", "value")
 
-    def __init__(self, entry_id: EntryId, slot: int, counter: int, value: bytes) -> None:
+    def __init__(self, entry_id: EntryId, origin: int, counter: int, value: bytes) -> None:
         self.entry_id = entry_id
-        self.slot = slot
+        self.origin = origin
         self.counter = counter
         self.value = value
 
@@ -78,7 +78,7 @@ class Registers:
         """Which effect wrote the latest value; the register must have one."""
         self._refresh()
         last = self._rows[name][-1]
-        return last.slot, last.counter
+        return last.origin, last.counter
 
     def _refresh(self) -> None:
         stream = self._replica.keyspace.find(self._key)
@@ -104,7 +104,7 @@ class Registers:
         if not replica.room.make_room(size):
             raise Refused(LIMIT, f"the value has {size} bytes, more than {replica.room.bound()}: make it smaller")
         replica.add_entry(self._key, entry_id, row)
-        self._rows[name] = [Written(entry_id, applied.slot, applied.counter(), value)]
+        self._rows[name] = [Written(entry_id, applied.origin, applied.counter(), value)]
         self._remove(seen)
 
     def drop(self, name: bytes) -> None:
@@ -115,7 +115,7 @@ class Registers:
     def _remove(self, seen: list[Written]) -> None:
         ranges: dict[int, list[tuple[int, int]]] = {}
         for one in sorted(seen, key=counter_of):
-            ranges.setdefault(one.slot, []).append((one.counter, one.counter))
+            ranges.setdefault(one.origin, []).append((one.counter, one.counter))
         self._replica.remove_entries(self._key, ranges, False, None)
         stream = self._replica.keyspace.find(self._key)
         self._stamp = NEVER if stream is None else stamp_of(stream)
@@ -139,23 +139,23 @@ def counter_of(one: Written) -> int:
 
 
 def order_of(one: Written) -> tuple[EntryId, int]:
-    return one.entry_id, one.slot
+    return one.entry_id, one.origin
 
 
 def stamp_of(stream: Stream) -> Held:
     """Differs after any change: an add raises a counter, and anything else changes the length."""
-    return [(slot, meta.add_counter) for slot, meta in stream.metas.items()], stream.length
+    return [(origin, meta.add_counter) for origin, meta in stream.metas.items()], stream.length
 
 
 def rows_of(stream: Stream) -> dict[bytes, list[Written]]:
     rows: dict[bytes, list[Written]] = {}
-    for slot, tree in sorted(stream.trees.items()):
+    for origin, tree in sorted(stream.trees.items()):
         for piece in tree.slices(ID_MIN, ID_MAX, -1, False):
             for index in range(piece.low, piece.high):
                 block = piece.block
                 fields = entry_fields(block.entry(index))
                 if len(fields) == 4 and fields[0] == NAME and fields[2] == VALUE:
-                    one = Written(block.id_at(index), slot, block.counter_at(index), fields[3])
+                    one = Written(block.id_at(index), origin, block.counter_at(index), fields[3])
                     rows.setdefault(fields[1], []).append(one)
     for found in rows.values():
         found.sort(key=order_of)

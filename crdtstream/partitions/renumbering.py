@@ -40,19 +40,19 @@ class Agreement:
         """
         if dot != self._dot:
             self._dot, self._heard = dot, {}
-        now_ms, region = replica.keyspace.now_ms, region_of(replica.applied.slot)
-        speakers = [slot for slot in progress.speakers(now_ms - ALIVE_MS) if region_of(slot) != region]
+        now_ms, region = replica.keyspace.now_ms, region_of(replica.applied.origin)
+        speakers = [origin for origin in progress.speakers(now_ms - ALIVE_MS) if region_of(origin) != region]
         # A clock that was set forward is no time in which others could have been heard.
         if not began_ms or now_ms - began_ms - progress.stalled_ms < ALIVE_MS:
-            known = {region_of(slot) for slot in replica.applied.members.joined()} - {region}
-            if not known <= {region_of(slot) for slot in speakers}:
+            known = {region_of(origin) for origin in replica.applied.members.joined()} - {region}
+            if not known <= {region_of(origin) for origin in speakers}:
                 return False
-        return all(self._has_agreed(slot, replica, progress) for slot in speakers)
+        return all(self._has_agreed(origin, replica, progress) for origin in speakers)
 
-    def _has_agreed(self, slot: int, replica: Replica, progress: ProgressTable) -> bool:
-        if slot not in self._heard and progress.applied_count(slot, self._dot[0]) >= self._dot[1]:
-            self._heard[slot] = progress.applied_of(slot)
-        return slot in self._heard and replica.applied.vector.descends(self._heard[slot])
+    def _has_agreed(self, origin: int, replica: Replica, progress: ProgressTable) -> bool:
+        if origin not in self._heard and progress.applied_count(origin, self._dot[0]) >= self._dot[1]:
+            self._heard[origin] = progress.applied_of(origin)
+        return origin in self._heard and replica.applied.vector.descends(self._heard[origin])
 
 
 class Share:

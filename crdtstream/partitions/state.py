@@ -108,7 +108,7 @@ class StreamState:
         number = self._top_number() + 1
         if number > NUMBER_MAX:
             raise Refused(UNWRITABLE, "a client has added an ID that leaves no room above it: restart this region")
-        name = EPOCH + b"%d/%d" % (number, self._replica.applied.slot)
+        name = EPOCH + b"%d/%d" % (number, self._replica.applied.origin)
         self._registers.write(name, encoded([list(parent), starts]))
 
     def _top_number(self) -> int:
@@ -130,7 +130,7 @@ class StreamState:
     def is_numbering(self) -> bool:
         """True if this process may number messages: the epoch is its own, and above all that it used before."""
         number, origin = self.epochs.current()
-        return origin == self._replica.applied.slot and all(
+        return origin == self._replica.applied.origin and all(
             one.top_number() <= number and one.is_sound() for one in self.partitions()
         )
 
@@ -172,7 +172,7 @@ class StreamState:
     def new_name(self) -> Dot:
         """A name that no other start has: the next dot of this process."""
         applied = self._replica.applied
-        return applied.slot, applied.counter() + 1
+        return applied.origin, applied.counter() + 1
 
     def committed(self, group: str, partition: int, start: Start) -> int:
         """The last offset that the group has processed since that start; UNCOMMITTED if none."""

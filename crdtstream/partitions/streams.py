@@ -366,7 +366,7 @@ class PartitionedStreams:
     def misses_regions(self) -> bool:
         """True if a region is a member and not linked: it may have what is not known here."""
         own = self._context.settings.config.region
-        known = {region_of(slot) for slot in self._replica.applied.members.joined()} - {own}
+        known = {region_of(origin) for origin in self._replica.applied.members.joined()} - {own}
         return not known <= {one.peer_region for one in self._links.sessions() if one.is_open}
 
     def _perform(self, served: Served, row: Row) -> Any:
@@ -471,7 +471,7 @@ class PartitionedStreams:
         """True if another process of this region is the home, and was heard of a short while ago."""
         origin = served.state.epochs.current()[1]
         sign_ms = self._links.progress.sign_ms(origin)
-        return origin != self._replica.applied.slot and sign_ms > 0 and self._now_ms - sign_ms < ALIVE_MS
+        return origin != self._replica.applied.origin and sign_ms > 0 and self._now_ms - sign_ms < ALIVE_MS
 
     def _clear_deleted(self) -> None:
         """Remove what other regions wrote to a stream while they did not know that it was deleted."""

@@ -28,9 +28,9 @@ from crdtstream.protocols.columns import (
     read_bytes,
     read_counter,
     read_counters,
+    read_origin,
     read_pairs,
     read_row,
-    read_slot,
     read_u64,
     read_vector,
     vector_column,
@@ -119,16 +119,16 @@ class BatchHeader:
     context gained since the origin's previous batch.
     """
 
-    __slots__ = ("context", "first", "last", "slot")
+    __slots__ = ("context", "first", "last", "origin")
 
-    def __init__(self, slot: int, first: int, last: int, context: VersionVector) -> None:
-        self.slot = slot
+    def __init__(self, origin: int, first: int, last: int, context: VersionVector) -> None:
+        self.origin = origin
         self.first = first
         self.last = last
         self.context = context
 
     def __repr__(self) -> str:
-        return f"BatchHeader({self.slot}, {self.first}..{self.last}, {self.context})"
+        return f"BatchHeader({self.origin}, {self.first}..{self.last}, {self.context})"
 
 
 # Batches
@@ -140,9 +140,9 @@ def encode_batch(batch: Batch) -> bytes:
 
 def batch_parts(batch: Batch) -> list[bytes]:
     """What joins to the encoded batch. Many or large entries are parts of their own, as they lie in their block."""
-    seen = column(flat([dot for dot in batch.context.items() if dot[0] != batch.slot]))
+    seen = column(flat([dot for dot in batch.context.items() if dot[0] != batch.origin]))
     packer = msgpack.Packer(autoreset=False)
-    packer.pack((batch.slot, batch.first, batch.last, seen))
+    packer.pack((batch.origin, batch.first, batch.last, seen))
     parts: list[bytes] = []
     for effect in batch.effects:
         if isinstance(effect, EntriesAdded) and effect.block.byte_size(effect.low, effect.high) >= _LARGE_BYTES:
@@ -189,26 +189,28 @@ def decode_effects(header: BatchHeader, payload: bytes) -> Batch:
     if counter != header.last + 1:
         raise CodecError(f"the effects take counters {header.first}..{counter - 1}, the header says ..{header.last}")
     rows.end()
-    return Batch(header.slot, header.first, header.last, header.context, effects)
+    return Batch(header.origin, header.first, header.last, header.context, effects)
 
 
 def decode_header(payload: bytes) -> BatchHeader:
     """Decode only the header; the effects are not read."""
-    slot_value, first_value, last_value, seen = first_row(payload, 4, "batch header")
-    slot = read_slot(slot_value, "batch slot")
+    origin_value, first_value, last_value, seen = first_row(payload, 4, "batch header")
+    origin = read_origin(origin_value, "batch origin")
     first, last = read_counters(first_value, last_value)
-    return BatchHeader(slot, first, last, _read_context(read_pairs(seen, "context"), slot, first - 1))
+    return BatchHeader(origin, first, last, _read_context(read_pairs(seen, "context"), origin, first - 1))
 
 
-def _read_context(dots: list[tuple[int, int]], own_slot: int, own_counter: int) -> VersionVector:
+def _read_context(dots: list[tuple[int, int]], own_origin: int, own_counter: int) -> VersionVector:
     """What a batch names of others, and of its own origin what came before it."""
-    counters = {own_slot: own_counter}
-    slot_before = 0
-    for slot, counter in dots:
-        if read_slot(slot, "context") <= slot_before or slot == own_slot:
-            raise CodecError(f"context: slot {slot} comes after slot {slot_before} in a batch of slot {own_slot}")
-        counters[slot] = read_counter(counter, "context")
-        slot_before = slot
+    counters = {own_origin: own_counter}
+    origin_before = 0
+    for origin, counter in dots:
+        if read_origin(origin, "context") <= origin_before or origin == own_origin:
+            raise CodecError(
+                f"context: origin {origin} comes after origin {origin_before} in a batch of origin {own_origin}"
+            )
+        counters[origin] = read_counter(counter, "context")
+        origin_before = origin
     return VersionVector(counters)
 
 
@@ -243,16 +245,16 @@ def decode_facts(payload: bytes) -> tuple[list[tuple[int, LocalFact]], int]:
     return facts, read_u64(through, "end of the facts' turn")
 
 
-def encode_founder(slot: int) -> bytes:
+def encode_founder(origin: int) -> bytes:
     """One of the origins that founded the cluster."""
-    return msgpack.packb((slot,))
+    return msgpack.packb((origin,))
 
 
 def decode_founder(payload: bytes) -> int:
     rows = Rows(payload)
-    (slot,) = rows.row(1, "founder")
+    (origin,) = rows.row(1, "founder")
     rows.end()
-    return read_slot(slot, "founder")
+    return read_origin(origin, "founder")
 
 
 def encode_named(region: int, count: int, name: str) -> bytes:
@@ -267,9 +269,9 @@ def decode_named(payload: bytes) -> tuple[int, int, str]:
     return read_u64(region, "region"), read_u64(count, "count of origins"), read_bytes(name, "name").decode()
 
 
-def encode_start(slot: int, count: int) -> bytes:
+def encode_start(origin: int, count: int) -> bytes:
     """From here on the log is written under this origin; `count` is the number of earlier origins of its region."""
-    return msgpack.packb((FORMAT_VERSION, slot, count))
+    return msgpack.packb((FORMAT_VERSION, origin, count))
 
 
 def decode_start(payload: bytes) -> tuple[int, int]:
@@ -280,9 +282,9 @@ def decode_start(payload: bytes) -> tuple[int, int]:
     if not OLDEST_FORMAT <= format_version <= FORMAT_VERSION:
         read = f"this build reads formats {OLDEST_FORMAT} to {FORMAT_VERSION}"
         raise CodecError(f"format {format_version}; {read}")
-    _, slot, count = read_row(row, 3, "start")
+    _, origin, count = read_row(row, 3, "start")
     rows.end()
-    return (read_slot(slot, "origin"), read_u64(count, "count of origins"))
+    return (read_origin(origin, "origin"), read_u64(count, "count of origins"))
 
 
 # State transfers
@@ -302,7 +304,7 @@ def decode_staged(payload: bytes) -> tuple[int, int, int, bytes]:
 
 
 def encode_joined(transfer: int, gap: VersionVector) -> bytes:
-    """The staged chunks of this transfer are joined here; `gap` is what the vector gained: the slots that grew, with
+    """The staged chunks of this transfer are joined here; `gap` is what the vector gained: the origins that grew, with
     their new counters. The log lacks the batches of these, since the state was not made from batches.
     """
     return msgpack.packb((transfer, vector_column(gap)))

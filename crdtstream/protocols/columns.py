@@ -4,7 +4,8 @@ A *column* is little-endian with 8 bytes for each integer, on every machine. Lis
 msgpack arrays: they are copied at the speed of memory, and a declared count cannot make a reader reserve memory that
 the bytes themselves do not fill.
 
-A *grouped column* holds one list of integers for each slot: slot, n, then n integers, repeated, with slots ascending.
+A *grouped column* holds one list of integers for each origin: origin, n, then n integers, repeated, with origins
+ascending.
 
 Blocks, keys and counts of adds are what rows of many kinds share, so they are written and read here too.
 
@@ -54,10 +55,10 @@ def shifted_down(values: array[int], by: int) -> bytes:
     return (int.from_bytes(column_bytes(values), "little") - by * ones).to_bytes(8 * count, "little")
 
 
-def grouped_column(slots: Iterable[tuple[int, list[int]]]) -> bytes:
+def grouped_column(origins: Iterable[tuple[int, list[int]]]) -> bytes:
     values = array("Q")
-    for slot, numbers in slots:
-        values.append(slot)
+    for origin, numbers in origins:
+        values.append(origin)
         values.append(len(numbers))
         values.fromlist(numbers)
     return column_bytes(values)
@@ -84,19 +85,19 @@ def require_ascending(values: array[int], what: str) -> None:
 
 
 def read_grouped(value: object, what: str, width: int) -> dict[int, array[int]]:
-    """slot -> its integers, whose number is a multiple of `width`."""
+    """origin -> its integers, whose number is a multiple of `width`."""
     values = read_column(value, what)
     groups: dict[int, array[int]] = {}
-    offset = slot_before = 0
+    offset = origin_before = 0
     while offset < len(values):
         if offset + 2 > len(values) or values[offset + 1] > len(values) - offset - 2 or values[offset + 1] % width:
             raise CodecError(f"{what}: a group does not fit its column")
-        slot = read_slot(values[offset], what)
-        if slot <= slot_before:
-            raise CodecError(f"{what}: slot {slot} comes after slot {slot_before}")
+        origin = read_origin(values[offset], what)
+        if origin <= origin_before:
+            raise CodecError(f"{what}: origin {origin} comes after origin {origin_before}")
         end = offset + 2 + values[offset + 1]
-        groups[slot] = values[offset + 2 : end]
-        offset, slot_before = end, slot
+        groups[origin] = values[offset + 2 : end]
+        offset, origin_before = end, origin
     return groups
 
 
@@ -125,7 +126,7 @@ def read_flag(value: object, what: str) -> bool:
     return value
 
 
-def read_slot(value: object, what: str) -> int:
+def read_origin(value: object, what: str) -> int:
     """An origin; its lowest byte, the region number, is not 0."""
     if type(value) is int and is_origin(value):
         return value
@@ -182,8 +183,8 @@ def vector_column(vector: VersionVector) -> bytes:
 
 def read_vector(value: object) -> VersionVector:
     vector = VersionVector()
-    for slot, counter in read_pairs(value, "vector"):
-        vector.advance(read_slot(slot, "vector"), read_counter(counter, "vector"))
+    for origin, counter in read_pairs(value, "vector"):
+        vector.advance(read_origin(origin, "vector"), read_counter(counter, "vector"))
     return vector
 
 

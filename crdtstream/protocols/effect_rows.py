@@ -1,6 +1,6 @@
 """Effects as msgpack rows, encoded and decoded.
 
-A row starts with its kind, then the database and the name of the key, or the slot of the member. It does not contain
+A row starts with its kind, then the database and the name of the key, or the origin of the member. It does not contain
 the effect's counter, which follows from the batch's first counter and the widths of the effects before it. All lists
 are columns (see columns.py).
 
@@ -54,9 +54,9 @@ from crdtstream.protocols.columns import (
     read_id,
     read_int,
     read_key,
+    read_origin,
     read_pairs,
     read_row,
-    read_slot,
     read_u64,
 )
 from crdtstream.protocols.packing import write_bytes, write_column_head, write_in_column
@@ -84,11 +84,11 @@ def effect_row(effect: Effect) -> Row:
     if isinstance(effect, EntriesAdded):
         return (*added_head(effect), effect.block.entry_slice(effect.low, effect.high))
     if isinstance(effect, EntriesRemoved):
-        ranges = grouped_column([(slot, flat(pairs)) for slot, pairs in sorted(effect.ranges.items())])
+        ranges = grouped_column([(origin, flat(pairs)) for origin, pairs in sorted(effect.ranges.items())])
         row = (_ENTRIES_REMOVED, database, name, ranges, effect.trimmed, effect.max_deleted)
         return (*row, intervals_column(effect.references)) if effect.references else row
     if isinstance(effect, StreamDeleted):
-        counts = grouped_column([(slot, [*count]) for slot, count in sorted(effect.counts.items())])
+        counts = grouped_column([(origin, [*count]) for origin, count in sorted(effect.counts.items())])
         return (_STREAM_DELETED, database, name, counts)
     if isinstance(effect, StreamIdSet):
         ids = (effect.last_id, effect.max_deleted)
@@ -116,10 +116,10 @@ def added_head(effect: EntriesAdded) -> Row:
 
 def _member_row(effect: MemberEffect) -> Row:
     if isinstance(effect, MemberEvicted):
-        return (_MEMBER_EVICTED, effect.slot, effect.through, effect.successor)
+        return (_MEMBER_EVICTED, effect.origin, effect.through, effect.successor)
     if isinstance(effect, MemberAdmitted):
-        return (_MEMBER_ADMITTED, effect.slot, effect.counter, effect.by_all)
-    return (_MEMBER_JOINED, effect.slot)
+        return (_MEMBER_ADMITTED, effect.origin, effect.counter, effect.by_all)
+    return (_MEMBER_JOINED, effect.origin)
 
 
 def read_effect(row: Row, counter: int) -> Effect:
@@ -153,8 +153,8 @@ def _read_effect_of(kind: int, row: Row, counter: int) -> Effect:
         _, database, name, first, before = read_row(row, 5, "AddCounted")
         return AddCounted(read_key(database, name), *read_count(first, before, counter))
     if kind == _MEMBER_JOINED:
-        _, slot = read_row(row, 2, "MemberJoined")
-        return MemberJoined(read_slot(slot, "joined member"))
+        _, origin = read_row(row, 2, "MemberJoined")
+        return MemberJoined(read_origin(origin, "joined member"))
     if kind == _MEMBER_EVICTED:
         return _read_evicted(row)
     if kind == _MEMBER_ADMITTED:
@@ -163,9 +163,9 @@ def _read_effect_of(kind: int, row: Row, counter: int) -> Effect:
 
 
 def _read_evicted(row: Row) -> MemberEvicted:
-    _, slot, through, successor = read_row(row, 4, "MemberEvicted")
-    evicted, after = read_slot(slot, "evicted member"), read_u64(successor, "successor")
-    if after and read_slot(after, "successor") % 256 != evicted % 256:
+    _, origin, through, successor = read_row(row, 4, "MemberEvicted")
+    evicted, after = read_origin(origin, "evicted member"), read_u64(successor, "successor")
+    if after and read_origin(after, "successor") % 256 != evicted % 256:
         raise CodecError(f"successor {after} is of another region than origin {evicted}")
     return MemberEvicted(evicted, read_u64(through, "through"), after)
 
@@ -175,7 +175,7 @@ def _read_admitted(row: Row) -> MemberAdmitted:
     if sponsor == 0:
         return MemberAdmitted(0, 0, False)
     counter = read_counter(joined_at, "counter of a join")
-    return MemberAdmitted(read_slot(sponsor, "sponsor"), counter, read_flag(by_all, "by all"))
+    return MemberAdmitted(read_origin(sponsor, "sponsor"), counter, read_flag(by_all, "by all"))
 
 
 def _read_entries_added(row: Row, counter: int) -> EntriesAdded:
@@ -189,8 +189,8 @@ def _read_entries_removed(row: Row) -> EntriesRemoved:
     # A row without references ends before them, as all rows did up to format 2.
     _, database, name, values, trimmed, max_deleted = read_row(row[:6], 6, "EntriesRemoved")
     ranges: dict[int, list[CounterRange]] = {}
-    for slot, numbers in read_grouped(values, "ranges", 2).items():
-        ranges[slot] = _read_ranges(paired(numbers))
+    for origin, numbers in read_grouped(values, "ranges", 2).items():
+        ranges[origin] = _read_ranges(paired(numbers))
     deleted = _read_optional_id(max_deleted, "max-deleted ID")
     references = {} if len(row) == 6 else read_intervals(read_row(row, 7, "EntriesRemoved")[6], "references")
     return EntriesRemoved(read_key(database, name), ranges, read_flag(trimmed, "trimmed"), deleted, references)
@@ -206,10 +206,10 @@ def _read_ranges(ranges: list[CounterRange]) -> list[CounterRange]:
 def _read_stream_deleted(row: Row) -> StreamDeleted:
     _, database, name, values = read_row(row, 4, "StreamDeleted")
     counts: dict[int, tuple[int, int]] = {}
-    for slot, numbers in read_grouped(values, "counts", 2).items():
+    for origin, numbers in read_grouped(values, "counts", 2).items():
         if len(numbers) != 2:
-            raise CodecError(f"counts: {len(numbers)} integers for slot {slot}")
-        counts[slot] = (numbers[0], numbers[1])
+            raise CodecError(f"counts: {len(numbers)} integers for origin {origin}")
+        counts[origin] = (numbers[0], numbers[1])
     return StreamDeleted(read_key(database, name), counts)
 
 
@@ -235,8 +235,8 @@ def _read_group_created(row: Row) -> GroupCreated:
 def _read_acknowledged(row: Row) -> Acknowledged:
     _, database, name, group, values, runs = read_row(row, 6, "Acknowledged")
     creates = read_pairs(values, "creates")
-    for slot, counter in creates:
-        read_slot(slot, "creates")
+    for origin, counter in creates:
+        read_origin(origin, "creates")
         read_counter(counter, "creates")
     return Acknowledged(read_key(database, name), read_bytes(group, "group"), creates, read_intervals(runs, "runs"))
 
@@ -257,20 +257,23 @@ def _read_optional_id(value: object, what: str) -> EntryId | None:
 
 
 def position_values(position: Position) -> tuple[EntryId, bytes]:
-    return (position.default, grouped_column([(slot, [*entry_id]) for slot, entry_id in sorted(position.ids.items())]))
+    return (
+        position.default,
+        grouped_column([(origin, [*entry_id]) for origin, entry_id in sorted(position.ids.items())]),
+    )
 
 
 def read_position(default: object, values: object) -> Position:
     ids: dict[int, EntryId] = {}
-    for slot, numbers in read_grouped(values, "position", 2).items():
+    for origin, numbers in read_grouped(values, "position", 2).items():
         if len(numbers) != 2:
-            raise CodecError(f"position: {len(numbers)} integers for slot {slot}")
-        ids[slot] = (numbers[0], numbers[1])
+            raise CodecError(f"position: {len(numbers)} integers for origin {origin}")
+        ids[origin] = (numbers[0], numbers[1])
     return Position(read_id(default, "position"), ids)
 
 
 def intervals_column(intervals: dict[int, list[Interval]]) -> bytes:
-    return grouped_column([(slot, flat(chain.from_iterable(pieces))) for slot, pieces in sorted(intervals.items())])
+    return grouped_column([(origin, flat(chain.from_iterable(pieces))) for origin, pieces in sorted(intervals.items())])
 
 
 def write_pieces(writer: BytesWriter, pieces: Pieces) -> None:
@@ -278,9 +281,9 @@ def write_pieces(writer: BytesWriter, pieces: Pieces) -> None:
     if not pieces.one:
         write_bytes(writer, intervals_column(pieces.as_dict()))
         return
-    # The slot, how many numbers follow, and these.
+    # The origin, how many numbers follow, and these.
     write_column_head(writer, 6)
-    write_in_column(writer, pieces.slot)
+    write_in_column(writer, pieces.origin)
     write_in_column(writer, 4)
     write_in_column(writer, pieces.low[0])
     write_in_column(writer, pieces.low[1])
@@ -290,11 +293,11 @@ def write_pieces(writer: BytesWriter, pieces: Pieces) -> None:
 
 def read_intervals(value: object, what: str) -> dict[int, list[Interval]]:
     intervals: dict[int, list[Interval]] = {}
-    for slot, numbers in read_grouped(value, what, 4).items():
+    for origin, numbers in read_grouped(value, what, 4).items():
         ids = paired(numbers)
         pieces = list(zip(ids[0::2], ids[1::2], strict=True))
         for low, high in pieces:
             if low >= high:
                 raise CodecError(f"{what}: the interval ({low}, {high}] is empty")
-        intervals[slot] = pieces
+        intervals[origin] = pieces
     return intervals

@@ -36,8 +36,8 @@ from crdtstream.protocols.columns import (
     read_id,
     read_int,
     read_key,
+    read_origin,
     read_row,
-    read_slot,
     read_u64,
 )
 from crdtstream.protocols.effect_rows import (
@@ -114,9 +114,9 @@ def _kind_and_values(fact: LocalFact) -> tuple[int, Row]:
 
 def _claims_column(fact: PendingClaimed) -> bytes:
     values: list[int] = []
-    for slot, (ms, seq), delivered_ms, deliveries in fact.rows:
+    for origin, (ms, seq), delivered_ms, deliveries in fact.rows:
         # A released entry has a negative time.
-        values += (slot, ms, seq, delivered_ms & U64_MAX, deliveries)
+        values += (origin, ms, seq, delivered_ms & U64_MAX, deliveries)
     return column(values)
 
 
@@ -209,8 +209,8 @@ def _read_entries_delivered(key: Key, group: bytes, values: Row) -> EntriesDeliv
 
 def _read_claims(value: object) -> list[tuple[int, EntryId, int, int]]:
     values = read_column(value, "claims", 5)
-    for slot in values[0::5]:
-        read_slot(slot, "claims")
+    for origin in values[0::5]:
+        read_origin(origin, "claims")
     ids = zip(values[1::5], values[2::5], strict=True)
     times = [time - (1 << 64) if time >> 63 else time for time in values[3::5]]
     return list(zip(values[0::5], ids, times, values[4::5], strict=True))

@@ -26,7 +26,7 @@ from crdtstream.protocols.columns import (
     read_bytes,
     read_column,
     read_counter,
-    read_slot,
+    read_origin,
     read_u64,
     read_vector,
     vector_column,
@@ -82,8 +82,8 @@ def encode_manifest(manifest: Manifest) -> bytes:
     head = (manifest.begun, manifest.through, manifest.saved_ms, vector_column(manifest.vector))
     members = member_column(manifest.members)
     packer.pack((*head, *files, members, *counts))
-    for slot, context in sorted(manifest.contexts.items()):
-        packer.pack((slot, vector_column(context)))
+    for origin, context in sorted(manifest.contexts.items()):
+        packer.pack((origin, vector_column(context)))
     for kind, payload in manifest.records:
         packer.pack((kind, payload))
     for position, vector in manifest.milestones:
@@ -111,8 +111,8 @@ def decode_manifest(data: bytes) -> Manifest:
     manifest.state_files = paired(read_column(states, "state files", 2))
     manifest.members = read_members(members)
     for _ in range(read_u64(contexts, "count of contexts")):
-        slot, context = rows.row(2, "context")
-        manifest.contexts[read_slot(slot, "context")] = read_vector(context)
+        origin, context = rows.row(2, "context")
+        manifest.contexts[read_origin(origin, "context")] = read_vector(context)
     for _ in range(read_u64(records, "count of records")):
         kind, payload = rows.row(2, "record")
         manifest.records.append((read_u64(kind, "kind"), read_bytes(payload, "record")))

@@ -23,7 +23,7 @@ from crdtstream.core.members import (
     VOID,
     MemberRow,
 )
-from crdtstream.protocols.columns import CodecError, column, read_column, read_counter, read_slot
+from crdtstream.protocols.columns import CodecError, column, read_column, read_counter, read_origin
 
 
 def member_column(rows: list[MemberRow]) -> bytes:
@@ -44,31 +44,31 @@ def read_members(value: object) -> list[MemberRow]:
 
 
 def _check_row(row: MemberRow) -> None:
-    kind, slot, other, counter, value = row
+    kind, origin, other, counter, value = row
     if not JOINED <= kind <= PAST:
         raise CodecError(f"members: {kind} is not a kind of row")
-    read_slot(slot, "member")
+    read_origin(origin, "member")
     if kind in (VOID, PAST):
         if (other, counter) != (0, 0):
             raise CodecError(f"members: a row of kind {kind} names the effect {(other, counter)}")
     elif kind != ADMITTED or (other, counter) != FOUNDER:
-        read_slot(other, "sponsor or evictor")
+        read_origin(other, "sponsor or evictor")
         read_counter(counter, "join or eviction")
-    _check_value(kind, slot, value)
+    _check_value(kind, origin, value)
 
 
-def _check_value(kind: int, slot: int, value: int) -> None:
+def _check_value(kind: int, origin: int, value: int) -> None:
     if kind in (JOINED, VOID, KNEW) and value:
         raise CodecError(f"members: a row of kind {kind} has the value {value}, not 0")
     if kind in (ADMITTED, ADMITTED_BY_ALL):
         read_counter(value, "admission")
-    if kind == SUCCEEDED and region_of(read_slot(value, "successor")) != region_of(slot):
-        raise CodecError(f"successor {value} is of another region than origin {slot}")
+    if kind == SUCCEEDED and region_of(read_origin(value, "successor")) != region_of(origin):
+        raise CodecError(f"successor {value} is of another region than origin {origin}")
 
 
 def _check_told_once(rows: list[MemberRow]) -> None:
-    admitted = [slot for kind, slot, _, _, _ in rows if kind in (ADMITTED, ADMITTED_BY_ALL)]
-    past = [slot for kind, slot, _, _, _ in rows if kind == PAST]
+    admitted = [origin for kind, origin, _, _, _ in rows if kind in (ADMITTED, ADMITTED_BY_ALL)]
+    past = [origin for kind, origin, _, _, _ in rows if kind == PAST]
     if len(set(admitted)) < len(admitted):
         raise CodecError("members: an origin is admitted twice")
     if len(set(past)) < len(past):
@@ -78,9 +78,9 @@ def _check_told_once(rows: list[MemberRow]) -> None:
 def _check_evictions(rows: list[MemberRow]) -> None:
     """Check rows about evictions; an eviction comes before the rows that describe it, because rows ascend."""
     evicted: dict[Dot, int] = {}
-    for kind, slot, other, counter, _ in rows:
+    for kind, origin, other, counter, _ in rows:
         dot = (other, counter)
-        if kind == EVICTED and evicted.setdefault(dot, slot) != slot:
+        if kind == EVICTED and evicted.setdefault(dot, origin) != origin:
             raise CodecError(f"members: the effect {dot} evicts two origins")
-        if (kind == SUCCEEDED and evicted.get(dot) != slot) or (kind == KNEW and dot not in evicted):
-            raise CodecError(f"members: row {(kind, slot)} describes an eviction by {dot}, which does not exist")
+        if (kind == SUCCEEDED and evicted.get(dot) != origin) or (kind == KNEW and dot not in evicted):
+            raise CodecError(f"members: row {(kind, origin)} describes an eviction by {dot}, which does not exist")

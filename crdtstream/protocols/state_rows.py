@@ -46,9 +46,9 @@ from crdtstream.protocols.columns import (
     read_id,
     read_int,
     read_key,
+    read_origin,
     read_pairs,
     read_row,
-    read_slot,
     read_u64,
     require_ascending,
 )
@@ -96,7 +96,7 @@ KNOWN_FIELDS: Final[dict[type, str]] = {
     Create: "runs start",
     Consumer: "active_ms seen_ms",
     IntervalSet: "_end _grown _highs _lows",
-    PendingEntries: "_chains _consumers _of_slot _released_to _time count",
+    PendingEntries: "_chains _consumers _of_origin _released_to _time count",
     Span: "consumers delivered_ms deliveries ms newest_ms oldest_ms seq shared",
     BlockList: "_blocks _head _holes _low_counters _low_ids byte_count count tail",
     EntryTree: "",
@@ -108,10 +108,10 @@ KNOWN_FIELDS: Final[dict[type, str]] = {
 class TreeImage:
     """A captured tree: its blocks, the number of removed entries at the head, and the count of the last block."""
 
-    __slots__ = ("blocks", "head", "slot", "tail_count")
+    __slots__ = ("blocks", "head", "origin", "tail_count")
 
-    def __init__(self, slot: int, tree: EntryTree) -> None:
-        self.slot = slot
+    def __init__(self, origin: int, tree: EntryTree) -> None:
+        self.origin = origin
         self.blocks, self.head, self.tail_count = tree.blocks()
 
 
@@ -143,11 +143,11 @@ def capture_stream(key: Key, stream: Stream | None, position: int) -> StreamImag
     if stream is None:
         return StreamImage([(_GONE, database, name, position)])
     image = StreamImage([(_STREAM, database, name, position, _counters_column(stream.deleted))])
-    image.rows += [(_META, slot, _meta_column(meta)) for slot, meta in stream.metas.items()]
+    image.rows += [(_META, origin, _meta_column(meta)) for origin, meta in stream.metas.items()]
     image.rows += [(_DESTROYED, group, _counters_column(counters)) for group, counters in stream.destroyed.items()]
     if stream.producers is not None:
         image.rows += _producer_rows(stream.producers)
-    image.trees = [TreeImage(slot, tree) for slot, tree in stream.trees.items()]
+    image.trees = [TreeImage(origin, tree) for origin, tree in stream.trees.items()]
     image.groups = [capture_group(group_name, group) for group_name, group in stream.groups.items()]
     return image
 
@@ -160,8 +160,8 @@ def _producer_rows(producers: Producers) -> list[Row]:
 
 def capture_group(name: bytes, group: Group) -> GroupImage:
     rows: list[Row] = [(_GROUP, name, *position_values(group.floor), group.entries_read)]
-    for (slot, counter), create in group.creates.items():
-        rows.append((_CREATE, slot, counter, *position_values(create.start), _sets_column(create.runs)))
+    for (origin, counter), create in group.creates.items():
+        rows.append((_CREATE, origin, counter, *position_values(create.start), _sets_column(create.runs)))
     for which, sets in ((_DELIVERED, group.delivered.as_dict()), (_SKIPPED, group.skipped), (_REPLAY, group.replay)):
         if sets:
             rows.append((_INTERVALS, which, _sets_column(sets)))
@@ -173,9 +173,9 @@ def capture_group(name: bytes, group: Group) -> GroupImage:
 def capture_replicated(key: Key, stream: Stream) -> StreamImage:
     """Like `capture_stream`, without local parts; the log position in the row has no meaning."""
     image = StreamImage([(_STREAM, *key, 1, _counters_column(stream.deleted))])
-    image.rows += [(_META, slot, _meta_column(meta)) for slot, meta in stream.metas.items()]
+    image.rows += [(_META, origin, _meta_column(meta)) for origin, meta in stream.metas.items()]
     image.rows += [(_DESTROYED, group, _counters_column(counters)) for group, counters in stream.destroyed.items()]
-    image.trees = [TreeImage(slot, tree) for slot, tree in stream.trees.items() if tree.count]
+    image.trees = [TreeImage(origin, tree) for origin, tree in stream.trees.items() if tree.count]
     image.groups = [_capture_creates(group_name, group) for group_name, group in stream.groups.items()]
     return image
 
@@ -186,8 +186,8 @@ def _capture_creates(name: bytes, group: Group) -> GroupImage:
     for start in starts[1:]:
         floor = floor.meet(start)
     rows: list[Row] = [(_GROUP, name, *position_values(floor), UNKNOWN_ENTRIES_READ)]
-    for (slot, counter), create in group.creates.items():
-        rows.append((_CREATE, slot, counter, *position_values(create.start), _sets_column(create.runs)))
+    for (origin, counter), create in group.creates.items():
+        rows.append((_CREATE, origin, counter, *position_values(create.start), _sets_column(create.runs)))
     return GroupImage(rows, [])
 
 
@@ -196,7 +196,7 @@ def _counters_column(counters: dict[int, int]) -> bytes:
 
 
 def _sets_column(sets: dict[int, IntervalSet]) -> bytes:
-    return intervals_column({slot: intervals.pairs() for slot, intervals in sets.items()})
+    return intervals_column({origin: intervals.pairs() for origin, intervals in sets.items()})
 
 
 def _meta_column(meta: OriginMeta) -> bytes:
@@ -208,13 +208,13 @@ def _meta_column(meta: OriginMeta) -> bytes:
     return column(numbers)
 
 
-def tree_row(slot: int, head: int, places: array[int]) -> Row:
-    """A tree or a further part of it; the rows of one slot are consecutive."""
-    return (_TREE, slot, head, column_bytes(places))
+def tree_row(origin: int, head: int, places: array[int]) -> Row:
+    """A tree or a further part of it; the rows of one origin are consecutive."""
+    return (_TREE, origin, head, column_bytes(places))
 
 
 def block_row(image: TreeImage, at: int) -> Row:
-    """The live entries of the tree's block at index `at`; the rows of one slot are consecutive and in ID order."""
+    """The live entries of the tree's block at index `at`; the rows of one origin are consecutive and in ID order."""
     block = image.blocks[at].viewed()
     low = image.head if at == 0 else 0
     high = image.tail_count if at == len(image.blocks) - 1 else block.count
@@ -223,14 +223,14 @@ def block_row(image: TreeImage, at: int) -> Row:
         part.extend(block, low, high)
         block = part
     columns = [column_bytes(values) for values in block.columns(block.count)]
-    return (_BLOCK, image.slot, *columns, block.data())
+    return (_BLOCK, image.origin, *columns, block.data())
 
 
-def span_row(slot: int, span: Span) -> Row:
+def span_row(origin: int, span: Span) -> Row:
     times = column_bytes(array("Q", span.delivered_ms.tobytes()))
     deliveries = column_bytes(array("Q", span.deliveries.tobytes()))
     ids = (column_bytes(span.ms), column_bytes(span.seq))
-    return (_PENDING, slot, *ids, column_bytes(span.consumers), times, deliveries)
+    return (_PENDING, origin, *ids, column_bytes(span.consumers), times, deliveries)
 
 
 # Reading
@@ -270,8 +270,8 @@ class StateReader:
         elif kind == _TREE:
             self._take_tree(row)
         elif kind == _BLOCK:
-            slot, block = _read_block(row)
-            self._trees.setdefault(slot, (0, []))[1].append(block)
+            origin, block = _read_block(row)
+            self._trees.setdefault(origin, (0, []))[1].append(block)
         elif kind == _PRODUCERS:
             self._stream.producers = _read_producers(row)
         elif kind == _PRODUCED:
@@ -290,8 +290,8 @@ class StateReader:
         done = (self._key, self._stream, self._position)
         if self._stream is not None:
             self._end_group()
-            for slot, (head, blocks) in self._trees.items():
-                self._stream.trees[slot] = _tree(head, blocks)
+            for origin, (head, blocks) in self._trees.items():
+                self._stream.trees[origin] = _tree(head, blocks)
             self._stream.derive()
         self._stream = None
         self._position = 0
@@ -306,15 +306,15 @@ class StateReader:
         self._stream.deleted = _read_counters(deleted)
 
     def _take_meta(self, stream: Stream, row: Row) -> None:
-        _, slot_value, values = read_row(row, 3, "metadata")
-        slot = read_slot(slot_value, "metadata")
-        if slot in stream.metas:
-            raise CodecError(f"metadata of slot {slot} comes twice")
-        stream.metas[slot] = _read_meta(read_column(values, "metadata"))
+        _, origin_value, values = read_row(row, 3, "metadata")
+        origin = read_origin(origin_value, "metadata")
+        if origin in stream.metas:
+            raise CodecError(f"metadata of origin {origin} comes twice")
+        stream.metas[origin] = _read_meta(read_column(values, "metadata"))
 
     def _take_tree(self, row: Row) -> None:
-        _, slot_value, head, values = read_row(row, 4, "tree")
-        known = self._trees.setdefault(read_slot(slot_value, "tree"), (read_u64(head, "head"), []))
+        _, origin_value, head, values = read_row(row, 4, "tree")
+        known = self._trees.setdefault(read_origin(origin_value, "tree"), (read_u64(head, "head"), []))
         try:
             known[1].extend([self._blocks[place] for place in read_column(values, "places")])
         except KeyError as error:
@@ -334,8 +334,8 @@ class StateReader:
         if group is None:
             raise CodecError("a part of a group comes before any group")
         if kind == _PENDING:
-            slot, span = _read_span(row)
-            group.pending.adopt(slot, span)
+            origin, span = _read_span(row)
+            group.pending.adopt(origin, span)
         elif kind == _HOLDER:
             _, number, name = read_row(row, 3, "holder")
             self._holders[read_u64(number, "holder")] = read_bytes(name, "holder")
@@ -412,14 +412,14 @@ def _read_meta(numbers: array[int]) -> OriginMeta:
 
 
 def _read_sets(value: object, what: str) -> dict[int, IntervalSet]:
-    return {slot: IntervalSet.of(pieces) for slot, pieces in read_intervals(value, what).items()}
+    return {origin: IntervalSet.of(pieces) for origin, pieces in read_intervals(value, what).items()}
 
 
 def _take_create(group: Group, row: Row) -> None:
-    _, slot, counter, default, ids, runs = read_row(row, 6, "create")
+    _, origin, counter, default, ids, runs = read_row(row, 6, "create")
     create = Create(read_position(default, ids))
     create.runs = _read_sets(runs, "runs")
-    group.creates[(read_slot(slot, "create"), read_u64(counter, "create"))] = create
+    group.creates[(read_origin(origin, "create"), read_u64(counter, "create"))] = create
 
 
 def _take_intervals(group: Group, row: Row) -> None:
@@ -436,7 +436,7 @@ def _take_intervals(group: Group, row: Row) -> None:
 
 
 def _read_block(row: Row) -> tuple[int, Block]:
-    _, slot, ms_value, seq_value, counter_values, end_values, data_value = read_row(row, 7, "block")
+    _, origin, ms_value, seq_value, counter_values, end_values, data_value = read_row(row, 7, "block")
     ms, seq = read_column(ms_value, "milliseconds"), read_column(seq_value, "sequence numbers")
     counters, ends = read_column(counter_values, "counters"), read_column(end_values, "ends")
     data = read_bytes(data_value, "data")
@@ -447,11 +447,11 @@ def _read_block(row: Row) -> tuple[int, Block]:
         raise CodecError(f"the last entry ends at {ends[-1]} of {len(data)} bytes")
     require_ascending(ends, "ends")
     require_ascending(counters, "counters")
-    return read_slot(slot, "block"), Block.of_columns(ms, seq, counters, ends, data)
+    return read_origin(origin, "block"), Block.of_columns(ms, seq, counters, ends, data)
 
 
 def _read_span(row: Row) -> tuple[int, Span]:
-    _, slot, ms, seq, consumers, times, deliveries = read_row(row, 7, "pending entries")
+    _, origin, ms, seq, consumers, times, deliveries = read_row(row, 7, "pending entries")
     span = Span()
     span.ms, span.seq = read_column(ms, "milliseconds"), read_column(seq, "sequence numbers")
     span.delivered_ms = array("q", read_column(times, "delivery times").tobytes())
@@ -462,4 +462,4 @@ def _read_span(row: Row) -> tuple[int, Span]:
     if not count or sizes != (count, count, count) or len(raw) != count * span.consumers.itemsize:
         raise CodecError(f"the columns of pending entries differ in length: {count} and {sizes}")
     span.consumers = in_order(array("I", raw))
-    return read_slot(slot, "pending entries"), span
+    return read_origin(origin, "pending entries"), span

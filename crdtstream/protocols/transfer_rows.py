@@ -23,8 +23,8 @@ from crdtstream.protocols.columns import (
     CodecError,
     column,
     read_column,
+    read_origin,
     read_row,
-    read_slot,
     read_vector,
     vector_column,
 )
@@ -63,8 +63,8 @@ def head_row(vector: VersionVector, founders: list[int], members: list[MemberRow
     return (_HEAD, vector_column(vector), column(founders), member_column(members))
 
 
-def context_row(slot: int, context: VersionVector) -> Row:
-    return (_CONTEXT, slot, vector_column(context))
+def context_row(origin: int, context: VersionVector) -> Row:
+    return (_CONTEXT, origin, vector_column(context))
 
 
 def tail_row(count: int) -> Row:
@@ -101,8 +101,8 @@ class TransferReader(WholeState):
             self._begun = True
             self._take_head(row)
         elif kind == _CONTEXT:
-            _, slot, context = read_row(row, 3, "context")
-            self.contexts[read_slot(slot, "context")] = read_vector(context)
+            _, origin, context = read_row(row, 3, "context")
+            self.contexts[read_origin(origin, "context")] = read_vector(context)
         elif kind == _TAIL:
             self._put(self._reader.end())
             if read_row(row, 2, "tail")[1] != len(self.streams):
@@ -115,7 +115,7 @@ class TransferReader(WholeState):
         _, vector, founders, members = read_row(row, 4, "head")
         self.members = Members.of_rows(read_members(members))
         self.vector = read_vector(vector)
-        self.founders = [read_slot(slot, "founders") for slot in read_column(founders, "founders")]
+        self.founders = [read_origin(origin, "founders") for origin in read_column(founders, "founders")]
 
     def _put(self, done: tuple[Key, Stream | None, int] | None) -> None:
         if done is None:

@@ -3,7 +3,7 @@
 What is kept is bounded, and none of the bounds costs a correct peer its link. Beyond `inbox_bytes_max`, to which the
 windows of many peers may add up, everything is dropped that came over the link that brought most; while the region
 lacks room (holding.py), what exceeds a smaller bound is not kept. A peer is asked again for what was dropped once there
-is room, or what waits may wait for that (asking.py), as after a change of its direct slots (`Links.restart`).
+is room, or what waits may wait for that (asking.py), as after a change of its direct origins (`Links.restart`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Arrivals:
         False for one of this region's own that it never made.
         """
         own = self._applied
-        if header.slot == own.slot and not own.vector.contains(header.slot, header.last):
+        if header.origin == own.origin and not own.vector.contains(header.origin, header.last):
             return False
         if self.holding.lack.lacking:
             self._hold(header, payload, link)
@@ -60,7 +60,7 @@ class Arrivals:
         elif (
             self.inbox.passes(header, own.vector)
             if self.inbox.waiting_count
-            else own.vector.admits(header.slot, header.first, header.context)
+            else own.vector.admits(header.origin, header.first, header.context)
         ):
             self._apply(header, payload, [link])
         else:
@@ -71,7 +71,7 @@ class Arrivals:
         return True
 
     def _hold(self, header: BatchHeader, payload: bytes, link: int) -> None:
-        if header.last <= self._applied.vector.get(header.slot):
+        if header.last <= self._applied.vector.get(header.origin):
             return
         session = self._links.get(link)
         if self.inbox.passes(header, self._applied.vector) and self._is_light(header, payload):
@@ -119,7 +119,7 @@ class Arrivals:
         applied.
         """
         for session in [self._links[link] for link in links if link in self._links]:
-            session.handover.need(VersionVector({header.slot: header.last}))
+            session.handover.need(VersionVector({header.origin: header.last}))
 
     def _refuse(self, links: list[int], reason: str) -> None:
         for link in links:

@@ -62,34 +62,34 @@ class BatchBounds:
         self._replica = replica
         self.told: dict[int, int] = {}
 
-    def of(self, slot: int) -> int:
+    def of(self, origin: int) -> int:
         """What that origin takes; 0 if it has not told."""
-        return self._own if slot == self._replica.applied.slot else self.told.get(slot, 0)
+        return self._own if origin == self._replica.applied.origin else self.told.get(origin, 0)
 
-    def hear(self, slot: int, batch_bytes_max: int) -> bool:
+    def hear(self, origin: int, batch_bytes_max: int) -> bool:
         """Note what an origin takes; true if that is news."""
-        if not batch_bytes_max or self.told.get(slot) == batch_bytes_max:
+        if not batch_bytes_max or self.told.get(origin) == batch_bytes_max:
             return False
-        self.told[slot] = batch_bytes_max
+        self.told[origin] = batch_bytes_max
         return True
 
     def fit(self, counts: dict[int, int]) -> None:
         """Bound the batches of this region by the smallest limit of those origins, given with their counts."""
-        self.told = {slot: limit for slot, limit in self.told.items() if slot in counts}
+        self.told = {origin: limit for origin, limit in self.told.items() if origin in counts}
         limit, region = self.smallest(counts)
         name = BATCH_LIMIT if limit <= self._write else WRITE_LIMIT
         if name == WRITE_LIMIT:
             limit, region = self._write, self._region
-        self._replica.room.fit(limit, region, self._replica.applied.vector.slot_count() + ORIGINS_MORE, name)
+        self._replica.room.fit(limit, region, self._replica.applied.vector.origin_count() + ORIGINS_MORE, name)
 
     def smallest(self, counts: dict[int, int]) -> tuple[int, int]:
         """The smallest limit, and the region that has it."""
         newest: dict[int, tuple[int, int]] = {}
         ended = self._replica.applied.members.is_evicted
-        for slot, limit in self.told.items():
-            region = region_of(slot)
-            if region != self._region and not ended(slot):
+        for origin, limit in self.told.items():
+            region = region_of(origin)
+            if region != self._region and not ended(origin):
                 # The highest count, and of these the smallest limit.
-                newest[region] = max(newest.get(region, (-1, 0)), (counts[slot], -limit))
+                newest[region] = max(newest.get(region, (-1, 0)), (counts[origin], -limit))
         limits = [(-limit, region) for region, (_, limit) in newest.items()]
         return min([(self._own, self._region), *limits])

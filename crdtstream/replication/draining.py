@@ -58,4 +58,4 @@ class Draining:
 
 def lacking(target: VersionVector, other: VersionVector) -> int:
     """How many effects of the target the other vector does not cover."""
-    return sum([counter - other.get(slot) for slot, counter in target.items() if counter > other.get(slot)])
+    return sum([counter - other.get(origin) for origin, counter in target.items() if counter > other.get(origin)])

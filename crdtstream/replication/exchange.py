@@ -1,7 +1,7 @@
 """All links of one region: one session for each, and the state that the sessions share.
 
 The batches of all sessions go through one inbox (arrivals.py). Direct
-slots are the current origins of the peers with an open session: their batches need no relay.
+origins are the current origins of the peers with an open session: their batches need no relay.
 
 If two links connect the same pair of regions, the transport decides which one stays. Here each link is a session of its
 own, and a batch that arrives twice is dropped.
@@ -112,10 +112,10 @@ class Exchange:
         if heard.has_part:
             bound_unfinished(self._links.values(), self.view, self.arrivals.inbox.held_bytes)
         # Nobody can have more effects of this origin than it has made, unless another process continues as this origin.
-        if heard.own_counter and not self._applied.vector.contains(self._applied.slot, heard.own_counter):
+        if heard.own_counter and not self._applied.vector.contains(self._applied.origin, heard.own_counter):
             self.doubled = True
-        for slot, count, regions in heard.neighbours:
-            self.birth.founding.tell(slot, count, regions)
+        for origin, count, regions in heard.neighbours:
+            self.birth.founding.tell(origin, count, regions)
         for row in heard.births:
             self._hear_birth(row)
         if heard.batches and not self.view.frozen:
@@ -144,12 +144,12 @@ class Exchange:
         if row.founder and self._may_found(row.slot):
             self.birth.found(row.slot, self._turn)
 
-    def _may_found(self, slot: int) -> bool:
+    def _may_found(self, origin: int) -> bool:
         """True if no origin of that region is known to be in a cluster; otherwise the founder has forgotten it. Effects
         alone tell of no cluster: a new region may serve at once.
         """
-        known = {*self._applied.members.slots(), *self.birth.founders}
-        return all(region_of(other) != region_of(slot) for other in known) or slot in self.birth.founding.origins()
+        known = {*self._applied.members.origins(), *self.birth.founders}
+        return all(region_of(other) != region_of(origin) for other in known) or origin in self.birth.founding.origins()
 
     def _hear_deferred(self, deferred: Deferred) -> None:
         """Record that a peer defers the admission of this region's origin, or no longer does."""
@@ -176,7 +176,7 @@ class Exchange:
             self._snapshots += 1
             snapshot = Snapshot(self._replica, self.birth.founders_left())
             # A receiver resumes by this number, so it must differ between origins, log positions and attempts.
-            number = (self._applied.slot << 3 ^ (last << 8 | self._snapshots & 0xFF)) & U64_MAX
+            number = (self._applied.origin << 3 ^ (last << 8 | self._snapshots & 0xFF)) & U64_MAX
             self.transfers.begin(peer, Transfer(number, last, snapshot))
             text = f"a state transfer to region {region_of(peer)} begins"
             self.news.append(Notice("state-transfer-sent", text))
@@ -249,11 +249,11 @@ class Exchange:
 
     def _join(self, staging: Staging, handover: Handover) -> None:
         """Join the complete state: founders first, then all of its keys at once."""
-        state, own_slot = staging.state, self._applied.slot
+        state, own_origin = staging.state, self._applied.origin
         screen_state(state, self._replica)
-        for slot in state.founders:
-            self.birth.found(slot, self._turn)
-        if not self._applied.vector.contains(own_slot, state.vector.get(own_slot)):
+        for origin in state.founders:
+            self.birth.found(origin, self._turn)
+        if not self._applied.vector.contains(own_origin, state.vector.get(own_origin)):
             self.doubled = True
             self.fetching.abandon("it holds effects of this origin that this process never made")
             name = self._settings.config.name
@@ -359,7 +359,7 @@ class Exchange:
         session = self._links.get(link_id)
         if session is None:
             return None
-        self.view.direct = self.direct_slots()
+        self.view.direct = self.direct_origins()
         if self.view.lack is not self.arrivals.holding.told:
             self.view.lack = self.arrivals.holding.told
         handover = session.handover
@@ -368,7 +368,7 @@ class Exchange:
             handover.begin_fetch(self.view)
         return session.outgoing(self.view, bytes_max, now_ms, apart)
 
-    def direct_slots(self) -> list[int]:
+    def direct_origins(self) -> list[int]:
         """The origins of the linked peers, ascending."""
         return sorted({session.peer_origin for session in self._links.values() if session.is_open})
 
@@ -383,7 +383,7 @@ class Exchange:
         self.notices += tick_unheard(self._links.values(), self.progress, rows_max, now_ms)
         self.arrivals.tick(now_ms)
         self.forwarding.tick(now_ms)
-        self.view.direct = self.direct_slots()
+        self.view.direct = self.direct_origins()
         # A stall of this process is not idle time of a transfer: count one heartbeat of it at most.
         self._tick_states(min(max(0, passed_ms), self._settings.limits.heartbeat_ms))
         self.audit.tick(now_ms, self._settings.limits, self.view.direct, self.progress)
@@ -422,11 +422,11 @@ class Exchange:
         members = self._applied.members
         # A region that was evicted is known, and counts no more: its configured address keeps nothing back.
         met = [*founders, *members.joined(), *members.evicted()]
-        known = {region_of(slot) for slot in met} | {self._settings.config.region}
+        known = {region_of(origin) for origin in met} | {self._settings.config.region}
         # `known` includes this region: at most as many as peers means that a configured one is missing.
         if len(known) <= len(self._settings.config.peers):
             return VersionVector()
-        return members.stable(self._applied.slot, self.view.durable_vector, founders, durable_of)
+        return members.stable(self._applied.origin, self.view.durable_vector, founders, durable_of)
 
     # Calls
 
@@ -462,8 +462,8 @@ class Exchange:
     def unlinked(self) -> list[int]:
         """The member origins without a session here; none of them belongs to a linked region."""
         linked = {session.peer_region for session in self.sessions()} | {self._settings.config.region}
-        counted = self._applied.members.counted(self._applied.slot, self.birth.founders_left())
-        return [slot for slot in counted if region_of(slot) not in linked]
+        counted = self._applied.members.counted(self._applied.origin, self.birth.founders_left())
+        return [origin for origin in counted if region_of(origin) not in linked]
 
     def linked_ms(self, region: int, now_ms: int) -> int:
         """When that region was last linked; a link that one side keeps refusing counts too."""

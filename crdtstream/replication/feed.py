@@ -3,9 +3,9 @@ a message (parts.py).
 
 Batches of all origins are sent in the order in which this region applied them. A batch is sent if the peer lacks it and
 either this region is its origin or the peer has no direct link to its origin (the origin is none of its **direct**
-slots). `_covered` is what the peer has applied or was sent here; it may lag for direct slots, whose batches reach the
-peer over another link. When a slot stops being direct, batches may be missing from what was sent, so the peer asks for
-a restart with its vector, and the cursor goes back to the first record that this vector lacks.
+origins). `_covered` is what the peer has applied or was sent here; it may lag for direct origins, whose batches reach
+the peer over another link. When an origin stops being direct, batches may be missing from what was sent, so the peer
+asks for a restart with its vector, and the cursor goes back to the first record that this vector lacks.
 
 A reader is **behind** when the log was cut before its cursor or is damaged there, when the cursor reaches a join that
 brought effects the peer lacks (see history.py), or a batch that is larger than what the peer takes: one of a region
@@ -135,7 +135,7 @@ class Feed:
         return self._past_bytes + self._sent_bytes
 
     def redirect(self, direct: list[int]) -> None:
-        """Accept a larger set of slots that reach the peer over other links."""
+        """Accept a larger set of origins that reach the peer over other links."""
         self.direct = frozenset(direct)
 
     def note_covered(self, vector: VersionVector) -> None:
@@ -162,7 +162,7 @@ class Feed:
         message: wire.Message,
         bytes_max: int,
         served_position: int,
-        own_slot: int,
+        own_origin: int,
         apart: Apart = None,
     ) -> bool:
         """Add the batches that are due, up to `bytes_max`; to the list `apart`, if there is one, and then the message
@@ -178,7 +178,7 @@ class Feed:
         reads = 0
         while self._window_open(size):
             if self._next == len(self._read):
-                self._pass_recent(served_position, own_slot)
+                self._pass_recent(served_position, own_origin)
                 if reads == READS_MAX or not self._refill(bytes_max, served_position):
                     break
                 reads += 1
@@ -189,7 +189,7 @@ class Feed:
             if size and size + len(payload) > bytes_max:
                 break
             self._next += 1
-            if kind != BATCH or not self._claim(position, payload, own_slot):
+            if kind != BATCH or not self._claim(position, payload, own_origin):
                 continue
             if len(payload) > bytes_max:
                 self.cutter.begin(payload, bytes_max)
@@ -230,36 +230,36 @@ class Feed:
         self._cursor = self._read[-1][0] + 1
         return True
 
-    def _pass_recent(self, served_position: int, own_slot: int) -> None:
+    def _pass_recent(self, served_position: int, own_origin: int) -> None:
         """Move the cursor past the newest batches that are not due, without reading them: a region that only receives
         has no others. Not where the history has been cut: what the state behind the cut has beyond those batches may
         be due.
         """
         while self._history.first_position() <= self._cursor <= served_position:
             head = self._history.recent_head(self._cursor)
-            if head is None or self._is_due(head[0], head[1], own_slot):
+            if head is None or self._is_due(head[0], head[1], own_origin):
                 return
             self._cursor += 1
 
-    def _claim(self, position: int, payload: bytes, own_slot: int) -> bool:
+    def _claim(self, position: int, payload: bytes, own_origin: int) -> bool:
         """Return whether this batch is due; if so, mark it as covered. One that the peer never takes ends the reading:
         the peer needs a state that has it.
         """
-        slot, last = self._history.head(position, payload)
-        if not self._is_due(slot, last, own_slot):
+        origin, last = self._history.head(position, payload)
+        if not self._is_due(origin, last, own_origin):
             return False
         if len(payload) > self.batch_bytes_max:
-            self.oversized.advance(slot, last)
+            self.oversized.advance(origin, last)
             self.fall_behind()
             return False
-        self._covered.advance(slot, last)
+        self._covered.advance(origin, last)
         return True
 
-    def _is_due(self, slot: int, last: int, own_slot: int) -> bool:
+    def _is_due(self, origin: int, last: int, own_origin: int) -> bool:
         """Return whether the peer lacks the batch of this origin up to this counter, and must get it from here."""
-        if slot in self.direct and slot != own_slot:
+        if origin in self.direct and origin != own_origin:
             return False
-        return not self._covered.contains(slot, last)
+        return not self._covered.contains(origin, last)
 
     def _fill_part(self, message: wire.Message, bytes_max: int) -> None:
         """Add the next part if the window is open."""

@@ -32,7 +32,7 @@ FRAMES_SINCE = 4
 # From this version on parts name their batch.
 PARTS_SINCE = 5
 SHARD = 0
-SLOTS_MAX = 1 << 16
+ORIGINS_MAX = 1 << 16
 COUNT_MAX = (1 << 32) - 1
 # The least that holds what the smallest message aims at; regions of the configuration's minimum take more.
 MESSAGE_BYTES_MAX_MIN = MESSAGE_PARTS * LIMITS_MIN["message_bytes"]
@@ -60,7 +60,7 @@ OWN_VERSIONS = Versions()
 
 
 def make_hello(
-    config: Config, birth: Birth, vector: VersionVector, direct_slots: list[int], versions: Versions = OWN_VERSIONS
+    config: Config, birth: Birth, vector: VersionVector, direct_origins: list[int], versions: Versions = OWN_VERSIONS
 ) -> wire.Hello:
     return wire.Hello(
         protocol_version=versions.protocol[0],
@@ -74,7 +74,7 @@ def make_hello(
         id_mode=config.id_mode,
         origin=birth.origin,
         vector=vector_rows(vector),
-        direct_slots=direct_slots,
+        direct_slots=direct_origins,
         births=birth_rows(birth),
         predecessors=birth.predecessors(),
         replaces=config.replace,
@@ -84,17 +84,17 @@ def make_hello(
 
 def birth_rows(birth: Birth) -> list[wire.BirthRow]:
     founders = birth.founders_left()
-    slots = sorted({*birth.counts, *founders})
+    origins = sorted({*birth.counts, *founders})
     counts, bound = birth.counts, birth.bounds.of
     return [
         wire.BirthRow(
-            slot=slot,
-            count=counts.get(slot, 0) & COUNT_MAX,
-            founder=slot in founders,
-            batch_bytes_max=bound(slot),
-            name=birth.name_of(region_of(slot)),
+            slot=origin,
+            count=counts.get(origin, 0) & COUNT_MAX,
+            founder=origin in founders,
+            batch_bytes_max=bound(origin),
+            name=birth.name_of(region_of(origin)),
         )
-        for slot in slots
+        for origin in origins
     ]
 
 
@@ -108,19 +108,19 @@ def named_births(hello: wire.Hello) -> list[wire.BirthRow]:
 
 
 def vector_rows(vector: VersionVector) -> list[wire.VectorRow]:
-    return [wire.VectorRow(slot=slot, counter=counter) for slot, counter in vector.items()]
+    return [wire.VectorRow(slot=origin, counter=counter) for origin, counter in vector.items()]
 
 
 def to_vector(rows: Iterable[wire.VectorRow]) -> VersionVector:
     counters = {row.slot: row.counter for row in rows}
-    check_slots(counters)
+    check_origins(counters)
     return VersionVector(counters)
 
 
 def to_grown(row: wire.ProgressRow) -> GrownRow:
     durable = {each.slot: each.counter for each in row.durable}
     applied = {each.slot: each.counter for each in row.applied}
-    check_slots([row.slot, *durable, *applied])
+    check_origins([row.slot, *durable, *applied])
     return (
         row.slot,
         VersionVector(durable) if durable else None,
@@ -129,12 +129,12 @@ def to_grown(row: wire.ProgressRow) -> GrownRow:
     )
 
 
-def to_slots(slots: Iterable[int]) -> list[int]:
+def to_origins(origins: Iterable[int]) -> list[int]:
     """Return the origins in ascending order; their number is limited, so that a faulty peer cannot fill the memory."""
-    result = sorted(set(slots))
-    if len(result) > SLOTS_MAX:
-        raise WireError(f"{len(result)} origins in one list, more than {SLOTS_MAX}")
-    check_slots(result)
+    result = sorted(set(origins))
+    if len(result) > ORIGINS_MAX:
+        raise WireError(f"{len(result)} origins in one list, more than {ORIGINS_MAX}")
+    check_origins(result)
     return result
 
 
@@ -145,13 +145,13 @@ def to_regions(regions: Iterable[int]) -> list[int]:
     return result
 
 
-def to_slot(slot: int) -> int:
-    check_slots([slot])
-    return slot
+def to_origin(origin: int) -> int:
+    check_origins([origin])
+    return origin
 
 
-def check_slots(slots: Iterable[int]) -> None:
-    strangers = no_origins(slots)
+def check_origins(origins: Iterable[int]) -> None:
+    strangers = no_origins(origins)
     if strangers:
         raise WireError(f"{strangers[0]} is not a valid origin")
 
@@ -180,7 +180,7 @@ def check_bounds(bounds: wire.Bounds) -> None:
 
 
 def check_birth(row: wire.BirthRow) -> None:
-    """What a Hello or a Met tells of an origin, besides its slot."""
+    """What a Hello or a Met tells of an origin, besides its origin."""
     check_names([row.name])
     check_bound("batch_bytes_max", row.batch_bytes_max, LIMIT_MIN)
 
@@ -189,14 +189,14 @@ def check_hello(hello: wire.Hello) -> None:
     """Raise WireError for a Hello that is malformed or contradicts itself."""
     check_names([hello.name, hello.cluster, hello.id_mode])
     _check_region(hello.region)
-    to_slots(hello.direct_slots)
-    to_slots(row.slot for row in hello.births)
+    to_origins(hello.direct_slots)
+    to_origins(row.slot for row in hello.births)
     check_bounds(hello.bounds)
     for row in hello.births:
         check_birth(row)
-    for slot in [hello.origin, *to_slots(hello.predecessors)]:
-        if region_of(to_slot(slot)) != hello.region:
-            raise WireError(f"region {hello.region} greets with an origin of region {region_of(slot)}")
+    for origin in [hello.origin, *to_origins(hello.predecessors)]:
+        if region_of(to_origin(origin)) != hello.region:
+            raise WireError(f"region {hello.region} greets with an origin of region {region_of(origin)}")
 
 
 def refusal(own: wire.Hello, peer: wire.Hello) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from crdtstream.protocols.codec import BatchHeader
 from crdtstream.replication import wire_pb2 as wire
-from crdtstream.replication.greeting import check_birth, to_regions, to_slot
+from crdtstream.replication.greeting import check_birth, to_origin, to_regions
 from crdtstream.replication.progress import GrownRow
 
 
@@ -47,8 +47,8 @@ class Heard:
 
     def take_met(self, met: wire.Met) -> None:
         for birth in met.births:
-            to_slot(birth.slot)
+            to_origin(birth.slot)
             check_birth(birth)
             self.births.append(birth)
         for row in met.neighbours:
-            self.neighbours.append((to_slot(row.slot), row.count, to_regions(row.regions)))
+            self.neighbours.append((to_origin(row.slot), row.count, to_regions(row.regions)))

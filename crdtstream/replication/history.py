@@ -7,7 +7,7 @@ beyond it that the peer already has are filtered out by the reader.
 
 A **gap** `(position, vector)` stands for a state transfer that was joined at this position: its effects are in no batch
 of the log. A peer that lacks any of them is not served past the gap. Origins whose batches reach the peer over their
-own link (its direct slots) do not count.
+own link (its direct origins) do not count.
 
 A log may turn out to be **damaged** while it is read. It then drops everything up to the damage, as if it had been cut
 there, and a milestone is kept for the position where it goes on.
@@ -76,17 +76,17 @@ class History:
         self.log = log
         self._await(position, vector)
 
-    def note(self, position: int, slot: int, last: int, vector: VersionVector) -> None:
+    def note(self, position: int, origin: int, last: int, vector: VersionVector) -> None:
         """Record a batch at this log position, of that origin and up to that counter. `vector` covers it and everything
         before it, and is copied if it is kept.
         """
         after = position + 1
-        self._heads[position] = (slot, last)
+        self._heads[position] = (origin, last)
         self._headed.append(position)
         if len(self._heads) > HEADS_KEPT:
             del self._heads[self._headed.popleft()]
         if self.log is not None:
-            self._unsynced.append((position, slot, last))
+            self._unsynced.append((position, origin, last))
         self._after, self._vector = after, vector
         if after - self._milestones[-1][0] >= MILESTONE_RECORDS:
             self._milestones.append((after, vector.copy()))
@@ -96,7 +96,7 @@ class History:
         head = self.recent_head(position)
         if head is None:
             header = decode_header(payload)
-            head = (header.slot, header.last)
+            head = (header.origin, header.last)
         return head
 
     def recent_head(self, position: int) -> tuple[int, int] | None:
@@ -121,14 +121,14 @@ class History:
 
     def _await(self, position: int, vector: VersionVector) -> None:
         if self.log is not None:
-            self._unsynced.extend([(position, slot, counter) for slot, counter in vector.items()])
+            self._unsynced.extend([(position, origin, counter) for origin, counter in vector.items()])
 
     def take_synced(self, position: int, durable: VersionVector) -> None:
         """Raise the vector of what is durable: the log is on the disk up to this position."""
         unsynced = self._unsynced
         while unsynced and unsynced[0][0] <= position:
-            _, slot, last = unsynced.popleft()
-            durable.advance(slot, last)
+            _, origin, last = unsynced.popleft()
+            durable.advance(origin, last)
 
     def position_for(self, vector: VersionVector, direct: Collection[int] = ()) -> int | None:
         """Return the position from which (inclusive) the log holds everything that the vector lacks; None if it does
@@ -193,9 +193,9 @@ class History:
                 position = number + 1
                 if kind == BATCH and number < following:
                     header = decode_header(payload)
-                    if header.slot not in seen:
-                        counters[header.slot] = header.first - 1
-                        seen.add(header.slot)
+                    if header.origin not in seen:
+                        counters[header.origin] = header.first - 1
+                        seen.add(header.origin)
         self._milestones.insert(0, (first, VersionVector(counters)))
 
     def damages(self) -> list[Damage]:
@@ -275,4 +275,4 @@ class History:
 
 def fills(gap: VersionVector, vector: VersionVector, direct: Collection[int]) -> bool:
     """Return whether a reader with this vector lacks nothing of the gap, apart from origins that it hears directly."""
-    return all(vector.contains(slot, counter) or slot in direct for slot, counter in gap.items())
+    return all(vector.contains(origin, counter) or origin in direct for origin, counter in gap.items())

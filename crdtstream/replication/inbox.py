@@ -53,7 +53,7 @@ class _Waiting:
     def __init__(self, header: BatchHeader, payload: bytes, link: int) -> None:
         self.links = [link]
         self.arrival: Arrival = (header, payload, self.links)
-        self.held_bytes = len(payload) + ARRIVAL_BYTES + ROW_BYTES * header.context.slot_count()
+        self.held_bytes = len(payload) + ARRIVAL_BYTES + ROW_BYTES * header.context.origin_count()
         self._judged = ""
 
     def passes(self, gate: Gate | None) -> bool:
@@ -80,18 +80,18 @@ class Inbox:
 
     def passes(self, header: BatchHeader, vector: VersionVector) -> bool:
         """Return whether the batch passes both gates and no other batch of its origin waits."""
-        return header.slot not in self._queues and vector.admits(header.slot, header.first, header.context)
+        return header.origin not in self._queues and vector.admits(header.origin, header.first, header.context)
 
     def offer(self, header: BatchHeader, payload: bytes, vector: VersionVector, link: int = 0) -> None:
         """Keep the batch, unless the vector covers it or it is waiting already."""
-        have = vector.get(header.slot)
+        have = vector.get(header.origin)
         if header.last <= have:
             return
         if header.first <= have:
             raise InboxError(
-                f"batch {header.first}..{header.last} of slot {header.slot} begins below {have}, which is applied"
+                f"batch {header.first}..{header.last} of origin {header.origin} begins below {have}, which is applied"
             )
-        queue: SortedDict = self._queues.setdefault(header.slot, SortedDict())
+        queue: SortedDict = self._queues.setdefault(header.origin, SortedDict())
         held: _Waiting | None = queue.get(header.first)
         if held is None:
             held = queue[header.first] = _Waiting(header, payload, link)
@@ -103,40 +103,40 @@ class Inbox:
         last = held.arrival[0].last
         if last != header.last:
             raise InboxError(
-                f"two batches of slot {header.slot} begin at {header.first} and end at {last} and {header.last}"
+                f"two batches of origin {header.origin} begin at {header.first} and end at {last} and {header.last}"
             )
         if link not in held.links:
             held.links.append(link)
             self._held[link] = self._held.get(link, 0) + held.held_bytes
 
     def next(self, vector: VersionVector, gate: Gate | None = None) -> Arrival | None:
-        """Remove and return a batch that now passes all gates, of the lowest slot that has one; with room there is no
+        """Remove and return a batch that now passes all gates, of the lowest origin that has one; with room there is no
         third one.
         """
-        for slot in list(self._queues):
-            waiting = self._first_above(slot, vector.get(slot))
+        for origin in list(self._queues):
+            waiting = self._first_above(origin, vector.get(origin))
             if waiting is not None:
                 header = waiting.arrival[0]
-                if vector.admits(slot, header.first, header.context) and waiting.passes(gate):
-                    self._drop(slot, header.first)
+                if vector.admits(origin, header.first, header.context) and waiting.passes(gate):
+                    self._drop(origin, header.first)
                     return waiting.arrival
         return None
 
-    def _first_above(self, slot: int, have: int) -> _Waiting | None:
+    def _first_above(self, origin: int, have: int) -> _Waiting | None:
         """Return the first waiting batch of an origin above this counter; those that the vector covers are dropped."""
-        while slot in self._queues:
-            first, waiting = self._queues[slot].peekitem(0)
+        while origin in self._queues:
+            first, waiting = self._queues[origin].peekitem(0)
             if first > have:
                 found: _Waiting = waiting
                 return found
-            self._drop(slot, first)
+            self._drop(origin, first)
         return None
 
-    def _drop(self, slot: int, first: int) -> None:
-        queue = self._queues[slot]
+    def _drop(self, origin: int, first: int) -> None:
+        queue = self._queues[origin]
         self._release_all(queue.pop(first))
         if not queue:
-            del self._queues[slot]
+            del self._queues[origin]
 
     def _release_all(self, waiting: _Waiting) -> None:
         self.waiting_count -= 1
@@ -153,11 +153,11 @@ class Inbox:
     def shed(self) -> int:
         """Drop every batch that came only over the link that delivered the most; return that link."""
         link = max(self._held, key=self._held.__getitem__)
-        for slot, queue in list(self._queues.items()):
+        for origin, queue in list(self._queues.items()):
             for first, waiting in list(queue.items()):
                 # Batches that another link delivered as well stay, at that link's expense.
                 if waiting.links == [link]:
-                    self._drop(slot, first)
+                    self._drop(origin, first)
                 else:
                     self._leave(waiting, link)
         return link
@@ -170,11 +170,13 @@ class Inbox:
     def check(self) -> None:
         count = size = held_bytes = 0
         held: dict[int, int] = {}
-        for slot, queue in self._queues.items():
-            assert queue, f"an empty queue of slot {slot}"
+        for origin, queue in self._queues.items():
+            assert queue, f"an empty queue of origin {origin}"
             for first, waiting in queue.items():
                 header, payload, _ = waiting.arrival
-                assert (header.slot, header.first) == (slot, first), "a batch is stored under another batch's counter"
+                assert (header.origin, header.first) == (origin, first), (
+                    "a batch is stored under another batch's counter"
+                )
                 count += 1
                 size += len(payload)
                 held_bytes += waiting.held_bytes

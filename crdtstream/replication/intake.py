@@ -78,13 +78,13 @@ class Intake:
         """There is room again: ask for what was dropped, if anything was."""
         self.asks_again = self.dropped
 
-    def note(self, slot: int, last: int, size_bytes: int, restart: int) -> None:
+    def note(self, origin: int, last: int, size_bytes: int, restart: int) -> None:
         """Record the arrival of a batch of that origin up to that counter, of which `size_bytes` are not counted
         yet.
         """
         if restart != self.restart or self.dropped:
             return
-        dot = (slot, last)
+        dot = (origin, last)
         if dot in self._known:
             self.consumed_bytes += size_bytes
         else:
@@ -95,8 +95,8 @@ class Intake:
         """Count the batches that the local vector covers by now."""
         waiting = self._waiting
         while waiting and vector.contains(waiting[0][0], waiting[0][1]):
-            slot, last, size_bytes = waiting.popleft()
-            self._known.discard((slot, last))
+            origin, last, size_bytes = waiting.popleft()
+            self._known.discard((origin, last))
             self.consumed_bytes += size_bytes
 
     def add(self, part: wire.Part, vector: VersionVector) -> tuple[BatchHeader, bytes] | None:
@@ -107,14 +107,14 @@ class Intake:
                 self._consume(part)
                 return None
             header = decode_header(whole)
-            self.note(header.slot, header.last, len(part.payload), part.restart)
+            self.note(header.origin, header.last, len(part.payload), part.restart)
             return header, whole
         return self._add_named(part, vector)
 
     def _add_named(self, part: wire.Part, vector: VersionVector) -> tuple[BatchHeader, bytes] | None:
-        name = slot, _, last, size_bytes = read_name(part.batch, self._batch_bytes_max)
+        name = origin, _, last, size_bytes = read_name(part.batch, self._batch_bytes_max)
         assembly = self.assembly
-        if vector.contains(slot, last):
+        if vector.contains(origin, last):
             assembly = None
         elif assembly is None or assembly.name != name:
             assembly = self._go_on(name, part)
@@ -125,7 +125,7 @@ class Intake:
             self._consume(part)
             return None
         self.assembly = None
-        self.note(slot, last, len(part.payload), part.restart)
+        self.note(origin, last, len(part.payload), part.restart)
         return None if assembly is None else assembly.batch()
 
     def _go_on(self, name: Name, part: wire.Part) -> Assembly | None:
@@ -178,5 +178,5 @@ class Intake:
 
     def check(self) -> None:
         self.numbered.check()
-        assert self._known == {(slot, last) for slot, last, _ in self._waiting}, "waiting and known batches differ"
+        assert self._known == {(origin, last) for origin, last, _ in self._waiting}, "waiting and known batches differ"
         assert all(size > 0 for _, _, size in self._waiting), "a batch without bytes waits"

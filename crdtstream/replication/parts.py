@@ -25,7 +25,7 @@ from zlib import crc32
 from crdtstream.core.causality import VersionVector
 from crdtstream.protocols.codec import BatchHeader, CodecError, decode_header
 from crdtstream.replication import wire_pb2 as wire
-from crdtstream.replication.greeting import WireError, to_slot
+from crdtstream.replication.greeting import WireError, to_origin
 
 # Origin, first and last counter (both inclusive), size in bytes.
 Name = tuple[int, int, int, int]
@@ -40,12 +40,12 @@ def read_name(batch: wire.BatchName, bytes_max: int) -> Name:
         raise WireError(f"a batch with the counters {batch.first} to {batch.last}")
     if batch.size_bytes > bytes_max:
         raise WireError(f"a batch exceeds batch_bytes_max = {bytes_max} bytes")
-    return (to_slot(batch.slot), batch.first, batch.last, batch.size_bytes)
+    return (to_origin(batch.slot), batch.first, batch.last, batch.size_bytes)
 
 
 def write_name(name: Name) -> wire.BatchName:
-    slot, first, last, size_bytes = name
-    return wire.BatchName(slot=slot, first=first, last=last, size_bytes=size_bytes)
+    origin, first, last, size_bytes = name
+    return wire.BatchName(slot=origin, first=first, last=last, size_bytes=size_bytes)
 
 
 class Assembly:
@@ -94,7 +94,7 @@ class Assembly:
         if self.whole is None:
             raise WireError("the last part of a batch arrived before others")
         header = decode_header(self.whole)
-        if (header.slot, header.first, header.last) != self.name[:3]:
+        if (header.origin, header.first, header.last) != self.name[:3]:
             raise CodecError("a batch has another name than its parts")
         return header, self.whole
 
@@ -232,7 +232,7 @@ class Cutter:
 
     def begin(self, payload: bytes, piece_bytes: int) -> None:
         header = decode_header(payload)
-        self._name = (header.slot, header.first, header.last, len(payload))
+        self._name = (header.origin, header.first, header.last, len(payload))
         self._payload = payload
         self._at = self._beginning() if self._named else 0
         self._index = 0

@@ -60,11 +60,11 @@ class _Member:
                 self.awaited = self.heard.copy()
 
     def row_count(self) -> int:
-        return self.heard.slot_count() + self.applied.slot_count()
+        return self.heard.origin_count() + self.applied.origin_count()
 
     def new_rows(self, durable: VersionVector | None, applied: VersionVector | None) -> int:
-        count = 0 if durable is None else durable.slots_beyond(self.heard)
-        return count if applied is None else count + applied.slots_beyond(self.applied)
+        count = 0 if durable is None else durable.origins_beyond(self.heard)
+        return count if applied is None else count + applied.origins_beyond(self.applied)
 
     def settle(self, own: VersionVector) -> bool:
         """Let vectors that the local vector descends pass the gate; True if one did."""
@@ -95,12 +95,12 @@ class Unheard:
         self.rows: dict[int, int] = {}
         self._seen_ms = 0
 
-    def holds(self, slot: int) -> bool:
-        return slot in self.rows or len(self.rows) >= UNHEARD_MAX
+    def holds(self, origin: int) -> bool:
+        return origin in self.rows or len(self.rows) >= UNHEARD_MAX
 
-    def add(self, slot: int, row_count: int, now_ms: int) -> bool:
+    def add(self, origin: int, row_count: int, now_ms: int) -> bool:
         """Hear nothing more of this member; true for the first one."""
-        self.rows[slot] = row_count
+        self.rows[origin] = row_count
         if len(self.rows) == 1:
             self._seen_ms = now_ms
         return len(self.rows) == 1
@@ -147,30 +147,30 @@ class ProgressTable:
 
     def hear_row(self, row: GrownRow, rows_max: int, now_ms: int) -> bool:
         """Merge what a peer sent of a member; False, and no change, if that takes more than `rows_max`."""
-        slot, durable, applied, life = row
-        if not self.hear(slot, durable, applied, rows_max):
+        origin, durable, applied, life = row
+        if not self.hear(origin, durable, applied, rows_max):
             return False
-        self.hear_life(slot, life, now_ms)
+        self.hear_life(origin, life, now_ms)
         return True
 
     def hear(
-        self, slot: int, durable: VersionVector | None, applied: VersionVector | None, rows_max: int = ROWS_MAX
+        self, origin: int, durable: VersionVector | None, applied: VersionVector | None, rows_max: int = ROWS_MAX
     ) -> bool:
         """Merge a member's vectors; the caller keeps its own objects. False, and no change, if the total would exceed
         `rows_max`.
         """
-        if slot in self._ended:
+        if origin in self._ended:
             return True
-        member = self._members.get(slot)
+        member = self._members.get(origin)
         if member is None:
             member = _Member()
         row_count = self.row_count + member.new_rows(durable, applied)
         if row_count > rows_max:
             return False
-        self._members[slot] = member
+        self._members[origin] = member
         member.hear(durable, applied)
         if member.awaited is not None:
-            self.awaiting[slot] = member
+            self.awaiting[origin] = member
         self.row_count = row_count
         return True
 
@@ -178,26 +178,26 @@ class ProgressTable:
         """How many rows more it takes to keep this."""
         return self._members.get(row[0], NOBODY).new_rows(row[1], row[2])
 
-    def hear_life(self, slot: int, life: int, now_ms: int) -> None:
+    def hear_life(self, origin: int, life: int, now_ms: int) -> None:
         """Record a sign of life; call it after `hear`."""
-        member = self._members.get(slot)
+        member = self._members.get(origin)
         if member is not None and life > member.life:
             member.life = life
             member.sign_ms = max(1, now_ms)
 
-    def sign_ms(self, slot: int) -> int:
+    def sign_ms(self, origin: int) -> int:
         """Return when this origin's last sign of life was received; 0 for never."""
-        member = self._members.get(slot)
+        member = self._members.get(origin)
         return 0 if member is None else member.sign_ms
 
     def heard_since(self, region: int, since_ms: int, but: int) -> int:
         """Return the origin of a region except `but` with the latest sign of life after `since_ms`; 0 for none."""
-        signs = [(member.sign_ms, slot) for slot, member in self._members.items() if region_of(slot) == region]
-        return max([(at, slot) for at, slot in signs if at > since_ms and slot != but], default=(0, 0))[1]
+        signs = [(member.sign_ms, origin) for origin, member in self._members.items() if region_of(origin) == region]
+        return max([(at, origin) for at, origin in signs if at > since_ms and origin != but], default=(0, 0))[1]
 
     def heard_after(self, since_ms: int) -> list[int]:
         """Return the origins with a sign of life after `since_ms`, ascending."""
-        return sorted([slot for slot, member in self._members.items() if member.sign_ms > since_ms])
+        return sorted([origin for origin, member in self._members.items() if member.sign_ms > since_ms])
 
     def listen(self, now_ms: int, heartbeat_ms: int) -> int:
         """Note that this region listens now; returns for how long it did not, beyond one heartbeat. Signs of life count
@@ -218,106 +218,106 @@ class ProgressTable:
         for member in self._members.values():
             member.sign_ms = min(member.sign_ms, now_ms)
 
-    def end(self, slot: int) -> None:
+    def end(self, origin: int) -> None:
         """Drop an origin whose membership has ended: nothing depends on what it holds any more."""
-        member = self._members.pop(slot, None)
-        self.awaiting.pop(slot, None)
+        member = self._members.pop(origin, None)
+        self.awaiting.pop(origin, None)
         if member is not None:
             self.row_count -= member.row_count()
-        self._ended[slot] = None
+        self._ended[origin] = None
 
     def settle(self, own_vector: VersionVector) -> bool:
         """Re-check the gates after the local vector grew or progress was received; True if another durable vector
         counts now.
         """
         settled = False
-        for slot, member in list(self.awaiting.items()):
+        for origin, member in list(self.awaiting.items()):
             settled = member.settle(own_vector) or settled
             if member.awaited is None:
-                del self.awaiting[slot]
+                del self.awaiting[origin]
         return settled
 
-    def durable_of(self, slot: int) -> VersionVector:
+    def durable_of(self, origin: int) -> VersionVector:
         """The durable vector that counts; empty for an unknown member."""
-        member = self._members.get(slot)
+        member = self._members.get(origin)
         return VersionVector() if member is None else member.counted.copy()
 
-    def holds_all(self, slot: int, vector: VersionVector) -> bool:
+    def holds_all(self, origin: int, vector: VersionVector) -> bool:
         """Return whether that origin has reported that all of this is on its disk."""
-        member = self._members.get(slot)
+        member = self._members.get(origin)
         return member is not None and member.heard.descends(vector)
 
-    def told_of(self, slot: int) -> VersionVector:
+    def told_of(self, origin: int) -> VersionVector:
         """The newest durable vector received, at the gate or beyond it: that this much is on disk there is a fact."""
-        member = self._members.get(slot)
+        member = self._members.get(origin)
         return VersionVector() if member is None else member.heard.copy()
 
-    def applied_of(self, slot: int) -> VersionVector:
+    def applied_of(self, origin: int) -> VersionVector:
         """The newest applied vector received. It is for display and lag only, so it passes no gate."""
-        member = self._members.get(slot)
+        member = self._members.get(origin)
         return VersionVector() if member is None else member.applied.copy()
 
-    def highest_of(self, slot: int, since_ms: int) -> int:
+    def highest_of(self, origin: int, since_ms: int) -> int:
         """The highest counter of this origin that another member with a sign of life since then has reported as
         applied.
         """
-        alive = [member for one, member in self._members.items() if one != slot and member.sign_ms >= since_ms]
-        return max([member.applied.get(slot) for member in alive], default=0)
+        alive = [member for one, member in self._members.items() if one != origin and member.sign_ms >= since_ms]
+        return max([member.applied.get(origin) for member in alive], default=0)
 
     def stable(self, members: Iterable[int]) -> VersionVector:
         """Return what every member holds durably; an unknown member holds nothing."""
         stable: VersionVector | None = None
-        for slot in members:
-            durable = self.durable_of(slot)
+        for origin in members:
+            durable = self.durable_of(origin)
             stable = durable if stable is None else stable.meet(durable)
         return VersionVector() if stable is None else stable
 
-    def holders(self, slot: int, counter: int) -> set[int]:
+    def holders(self, origin: int, counter: int) -> set[int]:
         """The regions that hold this origin's effects up to the counter on disk.
 
         The origin with the latest sign of life speaks for its region: what an earlier origin of it held may be lost.
         """
         holders: set[int] = set()
         for member in self._latest().values():
-            if self._members[member].heard.contains(slot, counter):
+            if self._members[member].heard.contains(origin, counter):
                 holders.add(region_of(member))
         return holders
 
     def _latest(self) -> dict[int, int]:
         """The most recently active origin of each region."""
         latest: dict[int, int] = {}
-        for slot, member in self._members.items():
-            other = latest.get(region_of(slot))
+        for origin, member in self._members.items():
+            other = latest.get(region_of(origin))
             if other is None or member.sign_ms >= self._members[other].sign_ms:
-                latest[region_of(slot)] = slot
+                latest[region_of(origin)] = origin
         return latest
 
     def speakers(self, since_ms: int) -> list[int]:
         """The most recently active origin of each region that has shown a sign of life after `since_ms`."""
-        return sorted([slot for slot in self._latest().values() if self._members[slot].sign_ms > since_ms])
+        return sorted([origin for origin in self._latest().values() if self._members[origin].sign_ms > since_ms])
 
-    def applied_count(self, slot: int, of: int) -> int:
+    def applied_count(self, origin: int, of: int) -> int:
         """How many effects of an origin that member has reported as applied."""
-        member = self._members.get(slot)
+        member = self._members.get(origin)
         return 0 if member is None else member.applied.get(of)
 
     def rows(self) -> list[ProgressRow]:
         """The rows as received, origins ascending; each receiver has its own gate. A caller that keeps a vector must
         copy it, because it goes on growing here.
         """
-        return [(slot, member.heard, member.applied, member.life) for slot, member in sorted(self._members.items())]
+        return [(origin, member.heard, member.applied, member.life) for origin, member in sorted(self._members.items())]
 
     def check(self) -> None:
         assert self.row_count == sum(member.row_count() for member in self._members.values()), "rows are miscounted"
-        awaiting = {slot for slot, member in self._members.items() if member.awaited is not None}
+        awaiting = {origin for origin, member in self._members.items() if member.awaited is not None}
         assert awaiting == self.awaiting.keys(), "the members at the gate are not those that wait there"
-        for slot, member in self._members.items():
+        for origin, member in self._members.items():
             for vector in (member.heard, member.applied, member.counted):
                 vector.check()
-            assert member.heard.descends(member.counted), f"more counts of slot {slot} than was heard"
+            assert member.heard.descends(member.counted), f"more counts of origin {origin} than was heard"
             if member.awaited is None:
-                assert member.counted == member.heard, f"slot {slot}: a received vector is missing at the gate"
+                assert member.counted == member.heard, f"origin {origin}: a received vector is missing at the gate"
             else:
-                assert member.heard.descends(member.awaited), f"slot {slot} awaits more than was heard"
-                assert member.awaited.descends(member.counted), f"slot {slot} awaits less than counts"
-                assert member.awaited != member.counted, f"slot {slot} awaits what counts already"
+                assert member.heard.descends(member.awaited), f"origin {origin} awaits more than was heard"
+                assert member.awaited.descends(member.counted), f"origin {origin} awaits less than counts"
+                assert member.awaited != member.counted, f"origin {origin} awaits what counts already"

@@ -4,7 +4,7 @@ A batch that passed the inbox may still name dots that its context does not cove
 vector does not cover. Applied, they would not fail here but later, where no link is left to close: in an effect of this
 region that builds on them and that no peer can decode, or in the replay of this region's own log at the next start.
 
-A dot `slot:counter` that an effect **names** must be covered by the batch's context (what the batch adds to it, and
+A dot `origin:counter` that an effect **names** must be covered by the batch's context (what the batch adds to it, and
 what the origin's earlier batches had), or be an earlier counter of the same origin. What each kind names:
 
     effect                          must be covered                                     besides
@@ -12,8 +12,8 @@ what the origin's earlier batches had), or be an earlier counter of the same ori
     EntriesRemoved                  the highest counter of each range                   -
     StreamDeleted                   first + added - 1 of each count it voids            -
     Acknowledged                    the create dots of the group                        -
-    MemberAdmitted                  the Join that admits it: slot:counter               -
-    MemberEvicted                   slot:through                                        -
+    MemberAdmitted                  the Join that admits it: origin:counter               -
+    MemberEvicted                   origin:through                                        -
     all other kinds                 they name no dot                                    -
 
     in a state                      must be covered by the state's vector               besides
@@ -56,13 +56,13 @@ class ForgottenContext(Exception):
 
 def screen_batch(batch: fx.Batch, replica: Replica) -> None:
     """Raise CodecError for a batch that no correct peer sends; ForgottenContext if it cannot be applied here."""
-    if batch.first != 1 and batch.slot not in replica.applied.contexts:
+    if batch.first != 1 and batch.origin not in replica.applied.contexts:
         raise ForgottenContext
     tops: dict[fx.Key, Block] = {}
     counter = batch.first
     for effect in batch.effects:
         if isinstance(effect, fx.EntriesAdded):
-            _refuse_descending(effect, batch.slot, tops, replica)
+            _refuse_descending(effect, batch.origin, tops, replica)
         else:
             _refuse_unseen(effect, counter, batch, replica)
         if isinstance(effect, fx.StreamDeleted):
@@ -72,15 +72,15 @@ def screen_batch(batch: fx.Batch, replica: Replica) -> None:
 
 def _refuse_unseen(effect: fx.Effect, counter: int, batch: fx.Batch, replica: Replica) -> None:
     """Reject an effect that names a dot outside its context and the earlier effects of its batch."""
-    before = replica.applied.contexts.get(batch.slot, NOTHING)
-    for slot, named in _named(effect):
-        seen = batch.context.contains(slot, named) or before.contains(slot, named)
+    before = replica.applied.contexts.get(batch.origin, NOTHING)
+    for origin, named in _named(effect):
+        seen = batch.context.contains(origin, named) or before.contains(origin, named)
         # Its own origin may be named up to the counter before this effect; any other one as far as the context goes.
-        if named >= counter if slot == batch.slot else not seen:
-            raise CodecError(f"effect at counter {counter} names {slot}:{named}, which its context does not cover")
+        if named >= counter if origin == batch.origin else not seen:
+            raise CodecError(f"effect at counter {counter} names {origin}:{named}, which its context does not cover")
 
 
-def _refuse_descending(added: fx.EntriesAdded, slot: int, tops: dict[fx.Key, Block], replica: Replica) -> None:
+def _refuse_descending(added: fx.EntriesAdded, origin: int, tops: dict[fx.Key, Block], replica: Replica) -> None:
     """Reject an ID that does not ascend; `tops` holds the last block of each key in the batch so far, that of no blocks
     after a DEL.
     """
@@ -89,27 +89,27 @@ def _refuse_descending(added: fx.EntriesAdded, slot: int, tops: dict[fx.Key, Blo
         top = tops[key]
     else:
         stream = replica.keyspace.databases[key[0]].get(key[1])
-        tree = None if stream is None else stream.trees.get(slot)
+        tree = None if stream is None else stream.trees.get(origin)
         top = NO_TAIL if tree is None else tree.tail
     if not block.lies_above(added.low, top):
         cause = "as happens after the memory of a process was cloned"
         first, last = block.id_at(added.low), top.id_at(top.count - 1)
-        raise CodecError(f"slot {slot} adds entry {first} after {last}, {cause}. {REMEDY}")
+        raise CodecError(f"origin {origin} adds entry {first} after {last}, {cause}. {REMEDY}")
     tops[key] = block
 
 
 def _named(effect: fx.Effect) -> list[Dot]:
     """The highest counter of each origin that the effect names."""
     if isinstance(effect, fx.EntriesRemoved):
-        return [(slot, high) for slot, ranges in effect.ranges.items() for _, high in ranges]
+        return [(origin, high) for origin, ranges in effect.ranges.items() for _, high in ranges]
     if isinstance(effect, fx.StreamDeleted):
-        return [(slot, last_of_count(first, added)) for slot, (first, added) in effect.counts.items()]
+        return [(origin, last_of_count(first, added)) for origin, (first, added) in effect.counts.items()]
     if isinstance(effect, fx.Acknowledged):
         return effect.creates
     if isinstance(effect, fx.MemberAdmitted):
-        return [(effect.slot, effect.counter)]
+        return [(effect.origin, effect.counter)]
     if isinstance(effect, fx.MemberEvicted):
-        return [(effect.slot, effect.through)]
+        return [(effect.origin, effect.through)]
     return []
 
 
@@ -120,18 +120,17 @@ def last_of_count(first: int, added: int) -> int:
 
 def screen_state(state: WholeState, replica: Replica) -> None:
     forked = forks(replica.keyspace.streams(), replica.applied.vector, state.streams.items(), state.vector)
-    for slot, counter in forked.items():
-        cause = (
-            f"{origin_name(slot)}:{counter} is another entry here, as happens after the memory of a process was cloned"
-        )
+    for origin, counter in forked.items():
+        dot = f"{origin_name(origin)}:{counter}"
+        cause = f"{dot} is another entry here, as happens after the memory of a process was cloned"
         raise CodecError(f"a state is rejected: {cause}. {REMEDY}")
     for key, stream in state.streams.items():
-        for slot, named in _held(stream):
-            if not state.vector.contains(slot, named):
-                raise CodecError(f"key {key[1]!r} of a state holds {slot}:{named}, which its vector does not cover")
-        for slot, meta in stream.metas.items():
+        for origin, named in _held(stream):
+            if not state.vector.contains(origin, named):
+                raise CodecError(f"key {key[1]!r} of a state holds {origin}:{named}, which its vector does not cover")
+        for origin, meta in stream.metas.items():
             if meta.voided > meta.added or (meta.added and not meta.first):
-                raise CodecError(f"key {key[1]!r} of a state: the counts of slot {slot} are inconsistent")
+                raise CodecError(f"key {key[1]!r} of a state: the counts of origin {origin} are inconsistent")
         _refuse_unjoinable(key, stream, replica)
 
 
@@ -141,12 +140,12 @@ def _held(stream: Stream) -> list[Dot]:
         held += destroyed.items()
     for group in stream.groups.values():
         held += group.creates
-    for slot, meta in stream.metas.items():
-        held += [(slot, counter) for counter in _counters_of(meta)]
-    for slot, tree in stream.trees.items():
+    for origin, meta in stream.metas.items():
+        held += [(origin, counter) for counter in _counters_of(meta)]
+    for origin, tree in stream.trees.items():
         last = last_of(tree)
         if last is not None:
-            held.append((slot, last[1]))
+            held.append((origin, last[1]))
     return held
 
 
@@ -157,6 +156,6 @@ def _counters_of(meta: OriginMeta) -> list[int]:
 
 def _refuse_unjoinable(key: fx.Key, theirs: Stream, replica: Replica) -> None:
     mine = replica.keyspace.databases[key[0]].get(key[1]) or Stream()
-    for slot, tree in theirs.trees.items():
-        if not can_join(mine.trees.get(slot), replica.applied.vector.get(slot), tree):
-            raise CodecError(f"key {key[1]!r} of a state: entries of slot {slot} do not ascend")
+    for origin, tree in theirs.trees.items():
+        if not can_join(mine.trees.get(origin), replica.applied.vector.get(origin), tree):
+            raise CodecError(f"key {key[1]!r} of a state: entries of origin {origin} do not ascend")

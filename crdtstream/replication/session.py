@@ -43,7 +43,7 @@ from crdtstream.replication.greeting import (
     protocols_of,
     refusal,
     to_grown,
-    to_slots,
+    to_origins,
     to_vector,
     vector_rows,
 )
@@ -253,15 +253,15 @@ class Session:
         self.peer_name = hello.name
         self.peer_region = hello.region
         self.peer_origin = self.handover.peer = hello.origin
-        self.predecessors = to_slots(hello.predecessors)
+        self.predecessors = to_origins(hello.predecessors)
         self.founders = [row.slot for row in hello.births if row.founder]
         self.replaces = hello.replaces
         self.vector_then = to_vector(hello.vector)
         self.bounds = PeerBounds(hello.bounds)
         self._feed.batch_bytes_max = self.bounds.batch_bytes_max
         view.forwarding.bound(self._link, self.peer_region, self.bounds.message_bytes_max)
-        self._serve_from(self.vector_then, to_slots(hello.direct_slots), 0, view.transfers)
-        heard.own_counter = self.vector_then.get(view.replica.applied.slot)
+        self._serve_from(self.vector_then, to_origins(hello.direct_slots), 0, view.transfers)
+        heard.own_counter = self.vector_then.get(view.replica.applied.origin)
         heard.births += named_births(hello)
         self._pass(HELLO_HEARD)
 
@@ -270,7 +270,7 @@ class Session:
         self.handover.begin(transfers)
 
     def _take_links(self, links: wire.Links, view: View) -> None:
-        direct = to_slots(links.direct_slots)
+        direct = to_origins(links.direct_slots)
         if links.restart == self._feed.restart:
             self._feed.redirect(direct)
         else:
@@ -280,34 +280,34 @@ class Session:
 
     def _take_batch(self, payload: bytes, restart: int, heard: Heard) -> None:
         header = decode_header(payload)
-        self.intake.note(header.slot, header.last, len(payload), restart)
+        self.intake.note(header.origin, header.last, len(payload), restart)
         heard.batches.append((header, payload))
 
     def _take_progress(self, progress: wire.Progress, view: View, heard: Heard) -> None:
         """Merge the peer's progress rows. A row about this region's own origin only shows how far its effects have
         spread.
         """
-        own = view.replica.applied.slot
+        own = view.replica.applied.origin
         told: VersionVector | None = None
         for row in progress.rows:
             grown = to_grown(row)
-            slot, durable, applied, life = grown
+            origin, durable, applied, life = grown
             if applied is not None:
                 heard.own_counter = max(heard.own_counter, applied.get(own))
-            if slot != own:
+            if origin != own:
                 heard.rows.append(grown)
-            if slot == self.peer_origin:
+            if origin == self.peer_origin:
                 told = applied
-            elif slot != own:
-                self._shared_of(slot).add(durable, applied, life)
+            elif origin != own:
+                self._shared_of(origin).add(durable, applied, life)
         self._feed.note_progress(progress.consumed_bytes, told)
         if told is not None and (self._feed.behind or view.transfers.running):
             self.handover.heard_progress(view.transfers)
 
-    def _shared_of(self, slot: int) -> Shared:
-        shared = self._shared.get(slot)
+    def _shared_of(self, origin: int) -> Shared:
+        shared = self._shared.get(origin)
         if shared is None:
-            shared = self._shared[slot] = Shared()
+            shared = self._shared[origin] = Shared()
         return shared
 
     # Said
@@ -350,7 +350,7 @@ class Session:
         audit = view.audit.due(self.peer_origin)
         if audit is not None:
             message.audit.CopyFrom(audit)
-        own = view.replica.applied.slot
+        own = view.replica.applied.origin
         searching = not view.frozen and self._feed.fill(message, bytes_max, view.served_position, own, apart)
         view.forwarding.fill(message, self._link, bytes_max, view.served_position)
         said = searching or bool(message.ListFields())
@@ -362,8 +362,8 @@ class Session:
             message.met.births.extend(birth_rows(birth))
             self._births_told = birth.changes
         if birth.founding.changes != self._neighbours_told:
-            for count, slot, regions in birth.founding.rows():
-                message.met.neighbours.add(slot=slot, regions=regions, count=count)
+            for count, origin, regions in birth.founding.rows():
+                message.met.neighbours.add(origin=origin, regions=regions, count=count)
             self._neighbours_told = birth.founding.changes
 
     def _fill_deferred(self, message: wire.Message, view: View) -> None:
@@ -384,7 +384,7 @@ class Session:
         direct = view.direct
         if direct == self._asked_direct and not self.intake.asks_again:
             return
-        # Batches that were left to the link of a slot may be missing, or some were dropped: ask for a restart.
+        # Batches that were left to the link of an origin may be missing, or some were dropped: ask for a restart.
         if self.intake.asks_again or not set(direct).issuperset(self._asked_direct):
             message.links.parts_dropped = self.intake.parts_dropped
             self.intake.begin()
@@ -411,11 +411,11 @@ class Session:
             return False
         told = rows_that_fit(rows, self._rows_told, bytes_max)
         self._rows_told += max(0, len(told) - 1)
-        for slot, durable, applied, life in told:
+        for origin, durable, applied, life in told:
             message.progress.rows.append(
-                wire.ProgressRow(slot=slot, durable=vector_rows(durable), applied=vector_rows(applied), life=life)
+                wire.ProgressRow(slot=origin, durable=vector_rows(durable), applied=vector_rows(applied), life=life)
             )
-            self._shared_of(slot).add(durable, applied, life)
+            self._shared_of(origin).add(durable, applied, life)
         message.progress.consumed_bytes = self.intake.consumed_bytes
         self._reported_bytes = self.intake.consumed_bytes
         self._progress_ms = now_ms
@@ -425,19 +425,19 @@ class Session:
         """Return the progress that the peer does not know yet, and whether somebody may be waiting for it."""
         rows: list[ProgressRow] = []
         urgent = False
-        for slot, durable, applied, life in self._progress_rows(view):
-            shared = self._shared.get(slot, NOTHING)
+        for origin, durable, applied, life in self._progress_rows(view):
+            shared = self._shared.get(origin, NOTHING)
             if durable == shared.durable and applied == shared.applied and life <= shared.life:
                 continue
             grown = durable.beyond(shared.durable)
             if grown.total():
-                urgent = urgent or slot == view.replica.applied.slot or slot not in self._feed.direct
-            rows.append((slot, grown, applied.beyond(shared.applied), life))
+                urgent = urgent or origin == view.replica.applied.origin or origin not in self._feed.direct
+            rows.append((origin, grown, applied.beyond(shared.applied), life))
         return rows, urgent
 
     def _progress_rows(self, view: View) -> list[ProgressRow]:
         """Return the row of every known member except the peer itself."""
-        own = view.replica.applied.slot
+        own = view.replica.applied.origin
         rows = [row for row in view.progress.rows() if row[0] not in (own, self.peer_origin)]
         rows.append((own, view.durable_vector, view.replica.applied.vector, view.life))
         return rows

@@ -39,7 +39,7 @@ def rows_that_fit(rows: list[ProgressRow], told_before: int, bytes_max: int) -> 
     told, others = rows[-1:], rows[:-1]
     first = told_before % len(others) if others else 0
     for row in others[first:] + others[:first]:
-        bytes_max -= ROW_BYTES * (1 + row[1].slot_count() + row[2].slot_count())
+        bytes_max -= ROW_BYTES * (1 + row[1].origin_count() + row[2].origin_count())
         if bytes_max < 0 and len(told) > 1:
             break
         told.append(row)

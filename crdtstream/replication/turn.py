@@ -86,7 +86,9 @@ class Turn:
         self.cut()
         own = self._replica.applied.vector
         # What the state covers and this region had not applied: it is in no batch of the log.
-        gap = VersionVector({slot: count for slot, count in state.vector.items() if not own.contains(slot, count)})
+        gap = VersionVector(
+            {origin: count for origin, count in state.vector.items() if not own.contains(origin, count)}
+        )
         if not gap.total():
             return False
         self.rejoin(self.add(codec.JOINED, codec.encode_joined(transfer, gap)), gap, state, 0)
@@ -98,7 +100,7 @@ class Turn:
         self._history.note_gap(position, gap, self._replica.applied.vector)
 
     def _add_batch(self, batch: Batch, payload: Payload) -> None:
-        self._history.note(self.add(codec.BATCH, payload), batch.slot, batch.last, self._replica.applied.vector)
+        self._history.note(self.add(codec.BATCH, payload), batch.origin, batch.last, self._replica.applied.vector)
 
     def take(self) -> list[Record]:
         """End the turn: cut it, and take its records."""

@@ -61,7 +61,7 @@ class Moment:
         self.digesting = digesting
         self.position = position
         self.segments = segments
-        self.vector = {origin_name(slot): counter for slot, counter in digesting.vector.items()}
+        self.vector = {origin_name(origin): counter for origin, counter in digesting.vector.items()}
 
 
 class Backups:
@@ -149,7 +149,7 @@ class Backups:
             name=config.name,
             cluster=config.cluster,
             id_mode=config.id_mode,
-            origin=origin_name(self._node.replica.applied.slot),
+            origin=origin_name(self._node.replica.applied.origin),
             position=moment.position,
             vector=moment.vector,
             digest=digest.hex(),

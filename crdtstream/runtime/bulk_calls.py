@@ -130,7 +130,7 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
             self._require(caller, HEADS, [request.interval.stream])
             interval = interval_of(request.database, request.interval)
             split = Pieces(
-                interval.key, interval.slot, interval.after, interval.through, request.entries, request.pieces_max
+                interval.key, interval.origin, interval.after, interval.through, request.entries, request.pieces_max
             )
             going_on = True
             while going_on:
@@ -152,7 +152,7 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
                 while after < interval.through:
                     with self._port.slice() as region:
                         found = portion_after(region, interval, after, region.limits.bulk_message_bytes)
-                        removed = removed_through(region, interval.key, interval.slot) if request.tell_removed else 0
+                        removed = removed_through(region, interval.key, interval.origin) if request.tell_removed else 0
                     await self._port.await_shown()
                     if removed > after:
                         yield bulk.Entries(interval=number, removed=min(removed, interval.through))
@@ -201,7 +201,7 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
                     if stage is None:
                         with self._port.slice() as region:
                             stage = self._stages.begin(
-                                region.replica.applied.slot,
+                                region.replica.applied.origin,
                                 message.application,
                                 message.batch,
                                 message.partition,
@@ -328,7 +328,7 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
 
     def _origin(self) -> int:
         with self._port.slice() as region:
-            return region.replica.applied.slot
+            return region.replica.applied.origin
 
 
 # Messages
@@ -351,7 +351,7 @@ def seqs_of(rows: Any) -> dict[int, int]:
 
 
 def vector_rows(vector: VersionVector) -> list[bulk.VectorRow]:
-    return [bulk.VectorRow(origin=slot, seq=counter) for slot, counter in vector.items()]
+    return [bulk.VectorRow(origin=origin, seq=counter) for origin, counter in vector.items()]
 
 
 def described(region: Context) -> bulk.Description:
@@ -360,7 +360,7 @@ def described(region: Context) -> bulk.Description:
         cluster=config.cluster,
         region=config.region,
         name=config.name,
-        origin=applied.slot,
+        origin=applied.origin,
         id_mode=config.id_mode,
         applied=vector_rows(applied.vector),
         durable=vector_rows(region.cluster.neighbours.durable()),
@@ -386,7 +386,7 @@ def frontier_message(frontier: Frontier) -> bulk.GroupFrontier:
     return bulk.GroupFrontier(
         stream=frontier.key[1],
         group=frontier.group,
-        acknowledged=[bulk.VectorRow(origin=slot, seq=seq) for slot, seq in frontier.acknowledged],
+        acknowledged=[bulk.VectorRow(origin=origin, seq=seq) for origin, seq in frontier.acknowledged],
         pending=frontier.pending,
     )
 
@@ -399,7 +399,7 @@ def positions_of(request: bulk.AdvanceRequest) -> dict[Key, dict[int, int]]:
 def position_messages(positions: dict[Key, dict[int, int]]) -> list[bulk.StreamPosition]:
     return [
         bulk.StreamPosition(
-            stream=key[1], seqs=[bulk.VectorRow(origin=slot, seq=seq) for slot, seq in sorted(seqs.items())]
+            stream=key[1], seqs=[bulk.VectorRow(origin=origin, seq=seq) for origin, seq in sorted(seqs.items())]
         )
         for key, seqs in sorted(positions.items())
     ]

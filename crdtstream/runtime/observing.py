@@ -117,7 +117,7 @@ class Observing:
 
     def note(self, now_ms: int) -> None:
         applied = self._loop.node.replica.applied
-        self._ages.note(applied.slot, applied.counter(), now_ms)
+        self._ages.note(applied.origin, applied.counter(), now_ms)
 
     async def health(self) -> Answer:
         if self._loop.failed:

@@ -133,9 +133,9 @@ def parse_items(data: bytes, octets: Array, cursors: Array) -> tuple[Parsed, Arr
     step = 0
     while len(rows) > FEW:
         lengths, at = headers(octets, cursors[rows], DOLLAR)
-        slots = firsts[rows] + step
-        starts[slots] = at
-        sizes[slots] = lengths
+        origins = firsts[rows] + step
+        starts[origins] = at
+        sizes[origins] = lengths
         cursors[rows] = at + lengths + 2
         step += 1
         rows = rows[counts[rows] > step]

@@ -196,8 +196,8 @@ class Capture:
         for group in image.groups:
             self._put(group.rows)
             yield len(group.rows)
-            for slot, span in group.spans:
-                self._put([span_row(slot, span)])
+            for origin, span in group.spans:
+                self._put([span_row(origin, span)])
                 yield 1
 
     def _capture_tree(self, tree: TreeImage) -> Iterator[int]:
@@ -211,9 +211,9 @@ class Capture:
                 yield 1
             places.append(block.place)
             if len(places) == _PLACES_MAX:
-                self._put([tree_row(tree.slot, tree.head, places)])
+                self._put([tree_row(tree.origin, tree.head, places)])
                 places = array("Q")
-        self._put([tree_row(tree.slot, tree.head, places)])
+        self._put([tree_row(tree.origin, tree.head, places)])
 
     def _keep(self, block: Block, count: int, packs: bool) -> bool:
         """Ensure that the block's first `count` entries are in a file; True if they have to be written."""

@@ -36,8 +36,8 @@ def ids_of(region: Region) -> list[tuple[int, int, EntryId]]:
     """Origin, seq and ID of each live entry."""
     trees = region.stream().trees
     return [
-        (slot, tree.counter_of(entry_id), entry_id)
-        for slot, tree in sorted(trees.items())
+        (origin, tree.counter_of(entry_id), entry_id)
+        for origin, tree in sorted(trees.items())
         for part in tree.slices_between(0, 1 << 40, tree.count)
         for entry_id in part.ids()
     ]
@@ -45,7 +45,7 @@ def ids_of(region: Region) -> list[tuple[int, int, EntryId]]:
 
 def pending_of(region: Region) -> list[tuple[int, EntryId]]:
     pending = region.group().pending
-    return [(slot, entry_id) for slot in (1, 2) for entry_id in pending.ids(slot, None)]
+    return [(origin, entry_id) for origin in (1, 2) for entry_id in pending.ids(origin, None)]
 
 
 class Regions:
@@ -60,27 +60,27 @@ class Regions:
         self.two.hear(self.one)
         self.one.hear(self.two)
 
-    def region(self, slot: int) -> Region:
-        return self.one if slot == 1 else self.two
+    def region(self, origin: int) -> Region:
+        return self.one if origin == 1 else self.two
 
 
-slots = st.sampled_from([1, 2])
+origins = st.sampled_from([1, 2])
 events = st.one_of(
-    st.tuples(st.just("add"), slots, st.integers(1, 3)),
-    st.tuples(st.just("read"), slots, st.integers(1, 4)),
-    st.tuples(st.just("ack"), slots, st.integers(0, 5)),
-    st.tuples(st.just("delete"), slots, st.integers(0, 20)),
-    st.tuples(st.just("trim"), slots, st.integers(0, 20)),
-    st.tuples(st.just("setid"), slots, st.integers(0, 20)),
-    st.tuples(st.just("lose"), slots, st.just(0)),
-    st.tuples(st.just("advance"), slots, st.integers(0, 40)),
-    st.tuples(st.just("meet"), slots, st.just(0)),
+    st.tuples(st.just("add"), origins, st.integers(1, 3)),
+    st.tuples(st.just("read"), origins, st.integers(1, 4)),
+    st.tuples(st.just("ack"), origins, st.integers(0, 5)),
+    st.tuples(st.just("delete"), origins, st.integers(0, 20)),
+    st.tuples(st.just("trim"), origins, st.integers(0, 20)),
+    st.tuples(st.just("setid"), origins, st.integers(0, 20)),
+    st.tuples(st.just("lose"), origins, st.just(0)),
+    st.tuples(st.just("advance"), origins, st.integers(0, 40)),
+    st.tuples(st.just("meet"), origins, st.just(0)),
 )
 
 
 def play(regions: Regions, history: list[tuple[str, int, int]]) -> None:
-    for what, slot, number in history:
-        region = regions.region(slot)
+    for what, origin, number in history:
+        region = regions.region(origin)
         if what == "add":
             for _ in range(number):
                 region.say("XADD s * f v")
@@ -105,14 +105,14 @@ def play(regions: Regions, history: list[tuple[str, int, int]]) -> None:
         region.close_turn()
 
 
-@given(st.lists(events, max_size=25), slots, st.integers(0, 30), st.integers(0, 30), st.sampled_from([1, 3, 1_000]))
+@given(st.lists(events, max_size=25), origins, st.integers(0, 30), st.integers(0, 30), st.sampled_from([1, 3, 1_000]))
 @settings(max_examples=200)
 def test_all_up_to_a_position_is_delivered_and_acknowledged(
-    history: list[tuple[str, int, int]], slot: int, first: int, second: int, step: int
+    history: list[tuple[str, int, int]], number: int, first: int, second: int, step: int
 ) -> None:
     regions = Regions()
     play(regions, history)
-    region = regions.region(slot)
+    region = regions.region(number)
     position = {1: first, 2: second}
     with pytest.MonkeyPatch.context() as patch:
         if INTERPRETED:
@@ -129,7 +129,7 @@ def test_all_up_to_a_position_is_delivered_and_acknowledged(
         assert not again, "what was acknowledged would be delivered again"
     regions.meet()
     regions.meet()
-    other = regions.region(3 - slot)
+    other = regions.region(3 - number)
     for origin, entry_id in {*inside} & {*pending_of(other)}:
         assert other.group().replay[origin].contains(entry_id), "it is pending elsewhere"
     for origin, seq, entry_id in ids_of(other):
@@ -137,14 +137,14 @@ def test_all_up_to_a_position_is_delivered_and_acknowledged(
             assert seq <= acknowledged(other)[origin]
 
 
-@given(st.lists(events, max_size=30), slots)
+@given(st.lists(events, max_size=30), origins)
 @settings(max_examples=200)
 def test_a_frontier_has_nothing_live_below_it_that_no_run_covers(
-    history: list[tuple[str, int, int]], slot: int
+    history: list[tuple[str, int, int]], number: int
 ) -> None:
     regions = Regions()
     play(regions, history)
-    region = regions.region(slot)
+    region = regions.region(number)
     region.close_turn()
     acked = region.group().acked
     for origin, seq in acknowledged(region).items():

@@ -68,7 +68,7 @@ def test_origins_are_told_apart_and_others_are_not_spoken_of() -> None:
     two.hear(one)
     two.say("XADD s 2-1 f v")
     one.hear(two)
-    first, second = (one.stream().trees[slot].last_counter() for slot in (1, 2))
+    first, second = (one.stream().trees[origin].last_counter() for origin in (1, 2))
     one.say("DEL s")
     one.close_turn()
     assert told(one, {1: first, 2: 0}) == {2: second}

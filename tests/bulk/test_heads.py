@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from crdtstream.bulk import heads as heads_module
 from crdtstream.bulk.errors import INVALID_ARGUMENT, BulkError
 from crdtstream.bulk.heads import Names, Pieces, heads_of
-from tests.bulk.test_reading import KEY, Known, events, play, slots
+from tests.bulk.test_reading import KEY, Known, events, origins, play
 from tests.commands.stream_region import Region
 
 
-@given(st.lists(events, max_size=40), st.integers(900, 1_100), st.dictionaries(slots, st.integers(0, 40)))
+@given(st.lists(events, max_size=40), st.integers(900, 1_100), st.dictionaries(origins, st.integers(0, 40)))
 def test_heads_are_what_lists_of_entries_say(
     history: list[tuple[str, int, int]], before_ms: int, position: dict[int, int]
 ) -> None:
@@ -23,9 +23,9 @@ def test_heads_are_what_lists_of_entries_say(
         later_ms = known.region.context.now_ms + 3
         known.region.replica.keyspace.now_ms = known.other.replica.keyspace.now_ms = later_ms
         play(known, [event])
-        for slot, entries in known.entries.items():
+        for origin, entries in known.entries.items():
             if entries:
-                ever[slot] = max(ever.get(slot, 0), entries[-1][0])
+                ever[origin] = max(ever.get(origin, 0), entries[-1][0])
     found = heads_of(known.region.context, KEY, before_ms, position)
     assert [head.origin for head in found] == sorted(ever)
     for head in found:
@@ -96,8 +96,8 @@ def test_names_that_cannot_be_meant_are_refused() -> None:
 # Split
 
 
-def cut(known: Known, slot: int, after: int, through: int, entries: int, pieces_max: int) -> list[tuple[int, int]]:
-    split = Pieces(KEY, slot, after, through, entries, pieces_max)
+def cut(known: Known, origin: int, after: int, through: int, entries: int, pieces_max: int) -> list[tuple[int, int]]:
+    split = Pieces(KEY, origin, after, through, entries, pieces_max)
     while split.step(known.region.context):
         pass
     return list(zip(split.ends, split.counts, strict=True))
@@ -105,20 +105,20 @@ def cut(known: Known, slot: int, after: int, through: int, entries: int, pieces_
 
 @given(
     st.lists(events, max_size=40),
-    slots,
+    origins,
     st.integers(0, 30),
     st.integers(0, 50),
     st.integers(1, 9),
     st.integers(0, 4),
 )
 def test_pieces_hold_as_many_entries_as_asked_for(
-    history: list[tuple[str, int, int]], slot: int, after: int, width: int, entries: int, pieces_max: int
+    history: list[tuple[str, int, int]], origin: int, after: int, width: int, entries: int, pieces_max: int
 ) -> None:
     known = Known()
     play(known, history)
     through = after + width
-    pieces = cut(known, slot, after, through, entries, pieces_max)
-    seqs = [entry[0] for entry in known.entries[slot] if after < entry[0] <= through]
+    pieces = cut(known, origin, after, through, entries, pieces_max)
+    seqs = [entry[0] for entry in known.entries[origin] if after < entry[0] <= through]
     low = after
     for end, count in pieces:
         assert count == len([seq for seq in seqs if low < seq <= end])

@@ -58,8 +58,8 @@ class Application:
         """In the order in which readers see them."""
         stream = self.region.replica.keyspace.find((0, name))
         found = [
-            (part.block.id_at(at), slot, entry_fields(part.block.entry(at))[1])
-            for slot, tree in ([] if stream is None else stream.trees.items())
+            (part.block.id_at(at), origin, entry_fields(part.block.entry(at))[1])
+            for origin, tree in ([] if stream is None else stream.trees.items())
             for part in tree.slices(ID_MIN, ID_MAX, -1, False)
             for at in range(part.low, part.high)
         ]

@@ -22,35 +22,35 @@ class Known:
         self.region, self.other = Region(1), Region(2)
         self.entries: dict[int, list[Entry]] = {1: [], 2: []}
 
-    def add(self, slot: int, fields: Fields) -> None:
-        region = self.region if slot == 1 else self.other
+    def add(self, origin: int, fields: Fields) -> None:
+        region = self.region if origin == 1 else self.other
         reply = region.call("XADD", "s", "*", *fields)
         assert reply is not None
         ms, seq = reply.split(b"\r\n")[1].split(b"-")
-        self.entries[slot].append((region.replica.applied.counter(), (int(ms), int(seq)), fields))
+        self.entries[origin].append((region.replica.applied.counter(), (int(ms), int(seq)), fields))
 
-    def other_key(self, slot: int) -> None:
-        (self.region if slot == 1 else self.other).call("XADD", "elsewhere", "*", "f", "v")
+    def other_key(self, origin: int) -> None:
+        (self.region if origin == 1 else self.other).call("XADD", "elsewhere", "*", "f", "v")
 
-    def delete(self, slot: int, at: int) -> None:
-        known = self.entries[slot]
+    def delete(self, origin: int, at: int) -> None:
+        known = self.entries[origin]
         if known:
             gone = known.pop(at % len(known))
             self.region.hear(self.other)
-            tree = self.region.stream().trees[slot]
+            tree = self.region.stream().trees[origin]
             assert tree.counter_of(gone[1]) == gone[0]
-            self.region.replica.remove_entries(KEY, {slot: [(gone[0], gone[0])]}, False, None)
+            self.region.replica.remove_entries(KEY, {origin: [(gone[0], gone[0])]}, False, None)
 
-    def trim(self, slot: int, count: int) -> None:
+    def trim(self, origin: int, count: int) -> None:
         """The head of one origin's tree leaves, as by XTRIM."""
         self.region.hear(self.other)
-        gone, self.entries[slot] = self.entries[slot][:count], self.entries[slot][count:]
+        gone, self.entries[origin] = self.entries[origin][:count], self.entries[origin][count:]
         if gone:
-            self.region.replica.remove_entries(KEY, {slot: [(gone[0][0], gone[-1][0])]}, True, None)
+            self.region.replica.remove_entries(KEY, {origin: [(gone[0][0], gone[-1][0])]}, True, None)
 
-    def read(self, slot: int, after: int, through: int, bytes_max: int) -> list[Entry]:
+    def read(self, origin: int, after: int, through: int, bytes_max: int) -> list[Entry]:
         found: list[Entry] = []
-        interval = Interval(KEY, slot, after, through)
+        interval = Interval(KEY, origin, after, through)
         portion = portion_after(self.region.context, interval, after, bytes_max)
         while portion is not None:
             assert portion.count == 1 or len(portion.data) <= bytes_max
@@ -60,56 +60,56 @@ class Known:
         return found
 
 
-slots = st.sampled_from([1, 2])
+origins = st.sampled_from([1, 2])
 sizes = st.sampled_from([1, 1, 1, 30, 400])
 events = st.one_of(
-    st.tuples(st.just("add"), slots, sizes),
-    st.tuples(st.just("add"), slots, sizes),
-    st.tuples(st.just("other"), slots, sizes),
-    st.tuples(st.just("delete"), slots, st.integers(0, 40)),
-    st.tuples(st.just("trim"), slots, st.integers(1, 4)),
+    st.tuples(st.just("add"), origins, sizes),
+    st.tuples(st.just("add"), origins, sizes),
+    st.tuples(st.just("other"), origins, sizes),
+    st.tuples(st.just("delete"), origins, st.integers(0, 40)),
+    st.tuples(st.just("trim"), origins, st.integers(1, 4)),
 )
 
 
 def play(known: Known, history: list[tuple[str, int, int]]) -> None:
-    for what, slot, number in history:
+    for what, origin, number in history:
         if what == "add":
-            known.add(slot, [b"f", b"v" * number])
+            known.add(origin, [b"f", b"v" * number])
         elif what == "other":
-            known.other_key(slot)
+            known.other_key(origin)
         elif what == "delete":
-            known.delete(slot, number)
+            known.delete(origin, number)
         else:
-            known.trim(slot, number)
+            known.trim(origin, number)
     known.region.hear(known.other)
 
 
-@given(st.lists(events, max_size=40), slots, st.integers(0, 50), st.integers(0, 50), st.sampled_from([1, 100, 1_000]))
+@given(st.lists(events, max_size=40), origins, st.integers(0, 50), st.integers(0, 50), st.sampled_from([1, 100, 1_000]))
 def test_an_interval_is_what_a_list_of_entries_says(
-    history: list[tuple[str, int, int]], slot: int, after: int, width: int, bytes_max: int
+    history: list[tuple[str, int, int]], origin: int, after: int, width: int, bytes_max: int
 ) -> None:
     known = Known()
     play(known, history)
-    wanted = [entry for entry in known.entries[slot] if after < entry[0] <= after + width]
-    assert known.read(slot, after, after + width, bytes_max) == wanted
+    wanted = [entry for entry in known.entries[origin] if after < entry[0] <= after + width]
+    assert known.read(origin, after, after + width, bytes_max) == wanted
 
 
-@given(st.lists(events, min_size=10, max_size=40), st.lists(events, max_size=20), slots)
+@given(st.lists(events, min_size=10, max_size=40), st.lists(events, max_size=20), origins)
 def test_what_changes_between_two_portions(
-    before: list[tuple[str, int, int]], between: list[tuple[str, int, int]], slot: int
+    before: list[tuple[str, int, int]], between: list[tuple[str, int, int]], origin: int
 ) -> None:
     """Entries that stay are read once; those that left may be missing, those that came above may be there."""
     known = Known()
     play(known, before)
-    interval = Interval(KEY, slot, 0, 1_000)
+    interval = Interval(KEY, origin, 0, 1_000)
     first = portion_after(known.region.context, interval, 0, 200)
     if first is None:
         return
     found = entries_of(first)
     play(known, between)
-    rest = known.read(slot, first.last_seq, 1_000, 200)
+    rest = known.read(origin, first.last_seq, 1_000, 200)
     assert [entry[0] for entry in found + rest] == sorted({entry[0] for entry in found + rest})
-    assert rest == [entry for entry in known.entries[slot] if entry[0] > first.last_seq]
+    assert rest == [entry for entry in known.entries[origin] if entry[0] > first.last_seq]
 
 
 @pytest.mark.interpreted

@@ -26,7 +26,7 @@ def hear(west: Region, east: Region) -> None:
     west.close_turn()
     east.close_turn()
     for batch in east.batches:
-        if batch.first > west.replica.applied.vector.get(batch.slot):
+        if batch.first > west.replica.applied.vector.get(batch.origin):
             west.replica.apply_batch(batch)
             west.context.notifications.heard(batch)
 

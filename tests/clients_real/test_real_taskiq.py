@@ -95,7 +95,7 @@ def worker_of(broker: Any) -> asyncio.Task[None]:
 
 async def stop(worker: asyncio.Task[None]) -> None:
     """A worker that is just losing its region may swallow a cancellation, so it is asked again. One whose
-    acknowledgement failed may wait for a slot for ever, and is left behind, as a process that hangs would be.
+    acknowledgement failed may wait for an origin for ever, and is left behind, as a process that hangs would be.
     """
     for _ in range(CANCELLATIONS):
         if worker.done():

@@ -50,8 +50,8 @@ def row(entry_id: str, consumer: str, idle_ms: int, deliveries: int) -> bytes:
     return array(bulk(entry_id), bulk(consumer), integer(idle_ms), integer(deliveries))
 
 
-def filled(*ids: str, slot: int = 1) -> Region:
-    region = Region(slot)
+def filled(*ids: str, origin: int = 1) -> Region:
+    region = Region(origin)
     for entry_id in ids:
         assert region.line(f"XADD s {entry_id} f v") == bulk(entry_id)
     return region
@@ -75,7 +75,7 @@ def sync(*regions: Region) -> None:
     while batches := [batch for region in regions if (batch := prepared(region)) is not None]:
         for batch in batches:
             for region in regions:
-                if batch.slot != region.replica.applied.slot:
+                if batch.origin != region.replica.applied.origin:
                     region.replica.apply_batch(batch)
     for region in regions:
         region.wake()

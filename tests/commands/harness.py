@@ -1,6 +1,6 @@
 """A region's commands without a node, and a real redis-server to compare them with.
 
-`Region` runs requests through dispatch against a replica of slot 1 and serves who waits as the node does. `Redis`
+`Region` runs requests through dispatch against a replica of origin 1 and serves who waits as the node does. `Redis`
 gives the raw bytes of a real server's replies.
 """
 
@@ -71,17 +71,17 @@ class FakeProgress:
         self.applied: dict[int, VersionVector] = {}
         self.durable: dict[int, VersionVector] = {}
 
-    def holders(self, slot: int, counter: int) -> list[int]:
-        return sorted({region_of(m) for m, vector in self.durable.items() if vector.contains(slot, counter)})
+    def holders(self, origin: int, counter: int) -> list[int]:
+        return sorted({region_of(m) for m, vector in self.durable.items() if vector.contains(origin, counter)})
 
-    def holds_all(self, slot: int, vector: VersionVector) -> bool:
-        return self.durable_of(slot).descends(vector)
+    def holds_all(self, origin: int, vector: VersionVector) -> bool:
+        return self.durable_of(origin).descends(vector)
 
-    def applied_of(self, slot: int) -> VersionVector:
-        return self.applied.get(slot, VersionVector())
+    def applied_of(self, origin: int) -> VersionVector:
+        return self.applied.get(origin, VersionVector())
 
-    def durable_of(self, slot: int) -> VersionVector:
-        return self.durable.get(slot, VersionVector())
+    def durable_of(self, origin: int) -> VersionVector:
+        return self.durable.get(origin, VersionVector())
 
     told_of = durable_of
 
@@ -91,7 +91,7 @@ class FakeNeighbours:
 
     def __init__(self) -> None:
         self.shown: list[Peer] = []
-        self.slots: list[int] = []
+        self.origins: list[int] = []
         self.vector = VersionVector()
         self.counts: dict[int, int] = {}
         self.names: dict[int, str] = {}
@@ -105,7 +105,7 @@ class FakeNeighbours:
         return self.shown
 
     def linked(self) -> list[int]:
-        return self.slots
+        return self.origins
 
     def durable(self) -> VersionVector:
         return self.vector
@@ -116,8 +116,8 @@ class FakeNeighbours:
     def unheard(self) -> int:
         return 0
 
-    def count_of(self, slot: int) -> int:
-        return self.counts.get(slot, -1)
+    def count_of(self, origin: int) -> int:
+        return self.counts.get(origin, -1)
 
     def waits(self) -> tuple[str, int, int, int]:
         return self.waiting
@@ -142,8 +142,8 @@ class FakeAdmission:
 class Region:
     """One region's context with clients; `now_ms` moves only when a test says so."""
 
-    def __init__(self, slot: int = 1, id_mode: str = "liberal", limits: Limits | None = None) -> None:
-        self.replica = Replica(slot)
+    def __init__(self, origin: int = 1, id_mode: str = "liberal", limits: Limits | None = None) -> None:
+        self.replica = Replica(origin)
         self.progress = FakeProgress()
         self.neighbours = FakeNeighbours()
         config = Config(name="", region=0, cluster="", id_mode=id_mode, limits=limits or Limits())

@@ -16,8 +16,8 @@ from tests.commands.harness import Region as PlainRegion
 class Region(PlainRegion):
     """A region whose turns end when a test says so; `batches` are what it has prepared, for others to apply."""
 
-    def __init__(self, slot: int = 1, id_mode: str = LIBERAL, limits: Limits | None = None) -> None:
-        super().__init__(slot, id_mode, limits)
+    def __init__(self, origin: int = 1, id_mode: str = LIBERAL, limits: Limits | None = None) -> None:
+        super().__init__(origin, id_mode, limits)
         self.replica.keyspace.now_ms = 1_000
         self.batches: list[Batch] = []
 
@@ -59,7 +59,7 @@ class Region(PlainRegion):
         self.close_turn()
         other.close_turn()
         for batch in other.batches:
-            if batch.first > self.replica.applied.vector.get(batch.slot):
+            if batch.first > self.replica.applied.vector.get(batch.origin):
                 self.replica.apply_batch(batch)
         return self.close_turn()
 

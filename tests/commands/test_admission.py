@@ -139,7 +139,7 @@ def test_it_is_looked_at_again_when_its_time_comes() -> None:
     admit(region, admission)
     assert answered(region) == error(NO_KEY)
     region, admission = waiting(CREATE)
-    west = filled(slot=2)
+    west = filled(origin=2)
     west.line("XGROUP CREATE s g 0 MKSTREAM")
     batch = west.replica.take().batch
     assert batch is not None

@@ -126,7 +126,7 @@ def test_the_end_is_what_xsetid_made_it() -> None:
 
 
 def test_the_end_names_every_origin_that_was_seen() -> None:
-    west, east = filled("1-0"), filled("5-0", slot=2)
+    west, east = filled("1-0"), filled("5-0", origin=2)
     sync(west, east)
     west.line("XGROUP CREATE s g $")
     assert group_of(west).start() == Position((0, 0), {1: (5, 0), 2: (5, 0)})
@@ -301,7 +301,7 @@ def test_history_shows_a_deleted_entry_without_fields() -> None:
 
 
 def test_a_late_entry_with_a_smaller_id_is_delivered() -> None:
-    west, east = grouped("5-0"), filled("3-0", slot=2)
+    west, east = grouped("5-0"), filled("3-0", origin=2)
     assert west.line(READ_NEW) == read("s", "5-0")
     sync(west, east)
     assert west.line(READ_NEW) == read("s", "3-0")
@@ -453,7 +453,7 @@ def test_xack_of_nothing_records_nothing() -> None:
 
 def duplicated() -> Region:
     """1-0 is there twice, from two origins, and pending in both."""
-    west, east = grouped("1-0"), filled("1-0", slot=2)
+    west, east = grouped("1-0"), filled("1-0", origin=2)
     sync(west, east)
     assert west.line(READ_NEW) == read("s", "1-0", "1-0")
     return west
@@ -461,11 +461,11 @@ def duplicated() -> Region:
 
 def test_xack_of_an_id_that_two_origins_gave() -> None:
     region = duplicated()
-    assert group_of(region).pending.slots_of((1, 0)) == [1, 2]
+    assert group_of(region).pending.origins_of((1, 0)) == [1, 2]
     assert region.line("XACK s g 1-0") == ONE
     assert group_of(region).pending.count == 0
     region.end_turn()
-    assert [group_of(region).frontier(slot) for slot in (1, 2)] == [(1, 0), (1, 0)]
+    assert [group_of(region).frontier(origin) for origin in (1, 2)] == [(1, 0), (1, 0)]
 
 
 def test_an_acknowledgement_reaches_the_other_region() -> None:
@@ -488,7 +488,7 @@ def test_an_entry_that_was_deleted_stays_pending_until_it_is_acknowledged() -> N
     region.line("XACK s g 2-0")
     region.end_turn()
     assert group_of(region).frontier(1) == (2, 0)
-    assert group_of(region).pending.slots_of((1, 0)) == [1]
+    assert group_of(region).pending.origins_of((1, 0)) == [1]
     assert region.line("XACK s g 1-0") == ONE
 
 

@@ -182,8 +182,8 @@ def test_replication() -> None:
     region.configure(name="east", region=1, cluster="shop", id_mode="semi-strict", peers=("h:1", "h:2"))
     region.line("XADD s * f v")
     region.line("XADD s * f v")
-    region.neighbours.vector.advance(region.replica.applied.slot, 1)
-    region.progress.applied[2] = VersionVector({region.replica.applied.slot: 1})
+    region.neighbours.vector.advance(region.replica.applied.origin, 1)
+    region.progress.applied[2] = VersionVector({region.replica.applied.origin: 1})
     region.neighbours.shown = [Peer(2, "west", "h:1", "open", 3, 2), Peer(3, "north", "h:2", "down", 9000)]
     region.neighbours.shown[0].sent_bytes = 9
     north = region.neighbours.shown[1]

@@ -11,8 +11,8 @@ from tests.commands.harness import FakeAdmission, Region
 
 
 class FakeRetention:
-    def held_back(self, slot: int) -> int:
-        return slot * 10
+    def held_back(self, origin: int) -> int:
+        return origin * 10
 
 
 def region_of_four() -> Region:
@@ -80,7 +80,7 @@ def test_those_that_said_they_were_admitted_are_members_too() -> None:
 
 def test_a_region_without_an_origin_yet_lists_the_others() -> None:
     region = Region()
-    region.replica.applied.slot = 0
+    region.replica.applied.origin = 0
     assert region.line("CRDT.MEMBERS") == b"*0\r\n"
     region.neighbours.shown = [Peer(2, "west", "", "open", 3, 2), Peer(3, "", "", "open", 3)]
     assert list(rows_of(region)) == [b"2.0"]

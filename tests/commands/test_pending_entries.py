@@ -332,7 +332,7 @@ def test_an_autoclaim_looks_at_ten_times_its_count() -> None:
 
 def duplicated() -> Region:
     """1-0 is there twice, from two origins, and pending in both; 2-0 is there once."""
-    west, east = grouped("1-0", "2-0"), filled("1-0", slot=2)
+    west, east = grouped("1-0", "2-0"), filled("1-0", origin=2)
     sync(west, east)
     assert west.line("XREADGROUP GROUP g c STREAMS s >") == read("s", "1-0", "1-0", "2-0")
     return west
@@ -345,10 +345,10 @@ def test_a_claim_takes_both() -> None:
 
 
 def test_force_takes_both() -> None:
-    west, east = grouped("1-0"), filled("1-0", slot=2)
+    west, east = grouped("1-0"), filled("1-0", origin=2)
     sync(west, east)
     assert west.line("XCLAIM s g d 0 1-0 FORCE JUSTID") == bulks("1-0", "1-0")
-    assert group_of(west).pending.slots_of((1, 0)) == [1, 2]
+    assert group_of(west).pending.origins_of((1, 0)) == [1, 2]
 
 
 def test_an_autoclaim_moves_past_both() -> None:
@@ -363,7 +363,7 @@ def test_one_that_lives_hides_that_the_other_was_deleted() -> None:
     counter = tree.counter_of((1, 0))
     region.replica.remove_entries((0, b"s"), {2: [(counter, counter)]}, False, (1, 0))
     assert region.line("XAUTOCLAIM s g d 0 0 COUNT 1") == claimed("2-0", entries("1-0"))
-    assert group_of(region).pending.slots_of((1, 0)) == [1]
+    assert group_of(region).pending.origins_of((1, 0)) == [1]
 
 
 # The walk
@@ -372,11 +372,11 @@ def test_one_that_lives_hides_that_the_other_was_deleted() -> None:
 def test_a_walk_sees_every_id_once_whatever_the_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pending_entries, "PAGE_ROWS", 2)
     pending = PendingEntries()
-    for slot, numbers in ((1, [1, 2, 3, 5]), (2, [2, 3, 4, 5]), (3, [2, 5, 6])):
-        pending.add(slot, [(number, 0) for number in numbers], b"c", 0, 1)
+    for origin, numbers in ((1, [1, 2, 3, 5]), (2, [2, 3, 4, 5]), (3, [2, 5, 6])):
+        pending.add(origin, [(number, 0) for number in numbers], b"c", 0, 1)
     scan = PendingScan(pending, (2, 0), (6, 0), None)
     walked: list[tuple[int, list[int]]] = []
     while rows := scan.next_rows():
-        walked.append((rows[0].entry_id[0], [row.slot for row in rows]))
+        walked.append((rows[0].entry_id[0], [row.origin for row in rows]))
     assert walked == [(2, [1, 2, 3]), (3, [1, 2]), (4, [2]), (5, [1, 2, 3]), (6, [3])]
     assert scan.next_rows() == []

@@ -70,7 +70,7 @@ def test_vector() -> None:
 def test_origins_are_told_apart_in_hexadecimal() -> None:
     region = region_of_three()
     region.replica.applied.vector.advance(origin_of(2, 2**53 - 1), 1)
-    region.neighbours.shown[0].slot = origin_of(2, 0xABC)
+    region.neighbours.shown[0].origin = origin_of(2, 0xABC)
     shown = region.line("CRDT.VECTOR")
     assert shown is not None and bulk(b"2.1fffffffffffff") in shown
     shown = region.line("CRDT.REGIONS")

@@ -17,7 +17,7 @@ def region() -> Region:
 
 def hold(region: Region, member: int, counter: int) -> None:
     """A member tells that it has this region's effects up to the counter on its disk."""
-    region.progress.durable[member] = VersionVector({region.replica.applied.slot: counter})
+    region.progress.durable[member] = VersionVector({region.replica.applied.origin: counter})
 
 
 def serve_waiting(region: Region) -> None:
@@ -115,11 +115,11 @@ def test_wait_does_not_wait_for_an_acknowledgement_that_added_nothing(region: Re
 # On a connection that wrote nothing
 
 
-def link(region: Region, slot: int, vector: dict[int, int]) -> None:
+def link(region: Region, origin: int, vector: dict[int, int]) -> None:
     """A linked region tells that it has this much on its disk."""
-    if slot not in region.neighbours.slots:
-        region.neighbours.slots.append(slot)
-    region.progress.durable[slot] = VersionVector(vector)
+    if origin not in region.neighbours.origins:
+        region.neighbours.origins.append(origin)
+    region.progress.durable[origin] = VersionVector(vector)
 
 
 def test_wait_of_a_reader_counts_linked_regions_that_hold_everything(region: Region) -> None:
@@ -169,7 +169,7 @@ def test_wait_of_a_reader_covers_an_acknowledgement_of_this_turn(region: Region)
 def test_wait_of_a_reader_drops_a_region_whose_link_is_lost(region: Region) -> None:
     region.line("XADD s * f v")
     link(region, 2, {1: 1})
-    region.neighbours.slots.clear()
+    region.neighbours.origins.clear()
     assert region.line("WAIT 0 0", region.connect()) == b":0\r\n"
     assert region.line("WAIT 1 0") == b":1\r\n", "what a writer was told stays true: it is on that disk"
 

@@ -76,8 +76,8 @@ def join(mine: Replica, theirs: Replica) -> Replica:
 
 def missing(batches: list[Batch], known: VersionVector, wanted: VersionVector) -> list[Batch]:
     """What one vector covers and another does not, in causal order."""
-    fit = [batch for batch in batches if wanted.contains(batch.slot, batch.last)]
-    return [batch for batch in fit if not known.contains(batch.slot, batch.last)]
+    fit = [batch for batch in batches if wanted.contains(batch.origin, batch.last)]
+    return [batch for batch in fit if not known.contains(batch.origin, batch.last)]
 
 
 def deliver(batches: list[Batch], replica: Replica, wanted: VersionVector) -> Replica:
@@ -94,28 +94,28 @@ def replay_facts(facts: list[StampedFact], through: int, replica: Replica) -> No
     replica.applied.replay_facts(facts, through)
 
 
-def join_logged(slot: int, log: list[Logged], replica: Replica) -> None:
-    join(replica, replayed(slot, log))
+def join_logged(origin: int, log: list[Logged], replica: Replica) -> None:
+    join(replica, replayed(origin, log))
 
 
 def collect(stable: VersionVector, replica: Replica) -> None:
     replica.keyspace.collect(stable, ALL)
 
 
-def replayed(slot: int, log: list[Logged]) -> Replica:
-    replica = Replica(slot)
+def replayed(origin: int, log: list[Logged]) -> Replica:
+    replica = Replica(origin)
     for act in log:
         act(replica)
     return replica
 
 
 class World:
-    """Replicas of these slots; in each a log of what was applied, from which it can be made again."""
+    """Replicas of these origins; in each a log of what was applied, from which it can be made again."""
 
-    def __init__(self, slots: Sequence[int]) -> None:
-        count = len(slots)
-        self.slots = slots
-        self.replicas = [Replica(slot) for slot in slots]
+    def __init__(self, origins: Sequence[int]) -> None:
+        count = len(origins)
+        self.origins = origins
+        self.replicas = [Replica(origin) for origin in origins]
         self.batches: list[Batch] = []
         self.logs: list[list[Logged]] = [[] for _ in range(count)]
         # What each replica knows of the others' vectors, past the second gate.
@@ -168,7 +168,7 @@ class World:
     def join(self, target: int, source: int) -> None:
         self.end_turn(target)
         join(self.replicas[target], self.clone(source))
-        self.logs[target].append(partial(join_logged, self.slots[source], self.logs[source][:]))
+        self.logs[target].append(partial(join_logged, self.origins[source], self.logs[source][:]))
         self.end_turn(target)
 
     def hear(self, number: int, other: int) -> None:
@@ -188,7 +188,7 @@ class World:
     def clone(self, number: int) -> Replica:
         """The replica between turns, made again."""
         self.end_turn(number)
-        return replayed(self.slots[number], self.logs[number])
+        return replayed(self.origins[number], self.logs[number])
 
 
 def perform(replica: Replica, operation: str, a: int, b: int) -> None:
@@ -196,7 +196,7 @@ def perform(replica: Replica, operation: str, a: int, b: int) -> None:
     stream = replica.keyspace.find(key)
     if operation == "add":
         ms = (stream.top[0] + 1) if stream is not None else 0
-        replica.add_entry(key, (max(ms, b % 4 + 1), replica.applied.slot), [b"f", b"%d" % b])
+        replica.add_entry(key, (max(ms, b % 4 + 1), replica.applied.origin), [b"f", b"%d" % b])
     elif operation == "create":
         create(replica, key, GROUPS[a // 2 % 2], b)
     elif stream is not None:
@@ -221,14 +221,14 @@ def perform_on(replica: Replica, key: Key, stream: Stream, operation: str, a: in
     elif operation == "del_entry":
         ids = ids_of(stream)
         if ids:
-            entry_id, slot, counter = ids[a % len(ids)]
-            replica.remove_entries(key, {slot: [(counter, counter)]}, False, entry_id)
+            entry_id, origin, counter = ids[a % len(ids)]
+            replica.remove_entries(key, {origin: [(counter, counter)]}, False, entry_id)
     elif operation == "del_ref":
         ids = ids_of(stream)
         if ids:
-            entry_id, slot, counter = ids[a % len(ids)]
-            references = {slot: [(previous_id(entry_id) or ID_MIN, entry_id)]}
-            replica.remove_entries(key, {slot: [(counter, counter)]}, False, entry_id, references)
+            entry_id, origin, counter = ids[a % len(ids)]
+            references = {origin: [(previous_id(entry_id) or ID_MIN, entry_id)]}
+            replica.remove_entries(key, {origin: [(counter, counter)]}, False, entry_id, references)
     elif operation == "set_id":
         last_id = (stream.top[0] + a % 3, stream.top[1] + 1)
         replica.set_id(key, last_id, b % 9 if b % 2 else None, (1, 1) if a % 2 else None)
@@ -247,7 +247,7 @@ def on_group(replica: Replica, key: Key, stream: Stream, operation: str, a: int,
     name = sorted(stream.groups)[a % len(stream.groups)]
     group = stream.groups[name]
     consumer = CONSUMERS[b % 2]
-    pending = [(row.slot, row.entry_id) for row in group.pending.rows(ID_MIN, ID_MAX, -1, None)]
+    pending = [(row.origin, row.entry_id) for row in group.pending.rows(ID_MIN, ID_MAX, -1, None)]
     if operation == "destroy":
         replica.destroy_group(key, name)
     elif operation in ("read", "noack"):
@@ -260,15 +260,15 @@ def on_group(replica: Replica, key: Key, stream: Stream, operation: str, a: int,
                 )
             )
     elif operation == "ack" and pending:
-        for slot, entry_id in pending[: b % 3] or [pending[a % len(pending)]]:
+        for origin, entry_id in pending[: b % 3] or [pending[a % len(pending)]]:
             below = previous_id(entry_id) or ID_MIN
-            replica.record(fx.PendingDropped(key, name, Pieces(slot, below, entry_id)))
+            replica.record(fx.PendingDropped(key, name, Pieces(origin, below, entry_id)))
     elif operation == "claim" and pending:
-        slot, entry_id = pending[b % len(pending)]
-        replica.record(fx.PendingClaimed(key, name, consumer, [(slot, entry_id, replica.keyspace.now_ms, 2)]))
+        origin, entry_id = pending[b % len(pending)]
+        replica.record(fx.PendingClaimed(key, name, consumer, [(origin, entry_id, replica.keyspace.now_ms, 2)]))
     elif operation == "force" and stream.length:
-        entry_id, slot, _ = ids_of(stream)[b % stream.length]
-        replica.record(fx.PendingClaimed(key, name, consumer, [(slot, entry_id, replica.keyspace.now_ms, 1)]))
+        entry_id, origin, _ = ids_of(stream)[b % stream.length]
+        replica.record(fx.PendingClaimed(key, name, consumer, [(origin, entry_id, replica.keyspace.now_ms, 1)]))
     elif operation == "set_position":
         position = [Position(), Position((b % 6, 0)), stream.seen_position()][a % 3]
         replica.record(fx.PositionSet(key, name, position, fx.UNKNOWN_ENTRIES_READ))
@@ -279,9 +279,9 @@ def on_group(replica: Replica, key: Key, stream: Stream, operation: str, a: int,
 
 
 def ids_of(stream: Stream) -> list[tuple[EntryId, int, int]]:
-    """(ID, slot, counter) of every live entry, ascending."""
+    """(ID, origin, counter) of every live entry, ascending."""
     rows: list[tuple[EntryId, int, int]] = []
-    for slot, tree in stream.trees.items():
+    for origin, tree in stream.trees.items():
         for part in tree.slices(ID_MIN, ID_MAX, -1, False):
-            rows += [(part.block.id_at(at), slot, part.block.counter_at(at)) for at in range(part.low, part.high)]
+            rows += [(part.block.id_at(at), origin, part.block.counter_at(at)) for at in range(part.low, part.high)]
     return sorted(rows)

@@ -21,6 +21,8 @@ def creates_of(replica: Replica) -> list[tuple[int, int]]:
 DURABLE = VersionVector({1: 9, 2: 9, 3: 9})
 
 
-def stable(members: Members, heard: dict[int, VersionVector], own_slot: int = 1, born: list[int] | None = None) -> int:
-    """How much of origin 1 is stable for `own_slot`."""
-    return members.stable(own_slot, DURABLE, born or [], lambda slot: heard.get(slot, VersionVector())).get(1)
+def stable(
+    members: Members, heard: dict[int, VersionVector], own_origin: int = 1, born: list[int] | None = None
+) -> int:
+    """How much of origin 1 is stable for `own_origin`."""
+    return members.stable(own_origin, DURABLE, born or [], lambda origin: heard.get(origin, VersionVector())).get(1)

@@ -13,7 +13,7 @@ from crdtstream.core.whole_state import WholeState
 from tests.core.histories import ALL, OPERATIONS, Step, World, copied, join, streams_of
 
 KEY: Key = (0, b"x")
-SLOTS = (1, 2, 257)
+ORIGINS = (1, 2, 257)
 
 numbers = st.integers(0, 11)
 histories = st.lists(
@@ -31,7 +31,7 @@ def batch_of(replica: Replica) -> Batch:
 
 def added(replica: Replica, name: bytes = b"x") -> Batch:
     stream = replica.keyspace.find((0, name))
-    replica.add_entry((0, name), (1 if stream is None else stream.top[0] + 1, replica.applied.slot), [b"f", b"v"])
+    replica.add_entry((0, name), (1 if stream is None else stream.top[0] + 1, replica.applied.origin), [b"f", b"v"])
     return batch_of(replica)
 
 
@@ -42,7 +42,7 @@ class Recording(World):
     """Remembers the vector at which each batch was begun."""
 
     def __init__(self) -> None:
-        super().__init__(SLOTS)
+        super().__init__(ORIGINS)
         self.seen: dict[tuple[int, int], VersionVector] = {}
 
     def end_turn(self, number: int) -> None:
@@ -50,8 +50,8 @@ class Recording(World):
         vector = self.replicas[number].applied.vector.copy()
         super().end_turn(number)
         for batch in self.batches[before:]:
-            vector.drop(batch.slot)
-            self.seen[(batch.slot, batch.first)] = vector
+            vector.drop(batch.origin)
+            self.seen[(batch.origin, batch.first)] = vector
 
 
 @settings(max_examples=100, deadline=None)
@@ -59,29 +59,31 @@ class Recording(World):
 def test_contexts_add_up_to_what_each_batch_had_seen(history: list[Step]) -> None:
     world = Recording()
     world.run(history)
-    for number in range(len(SLOTS)):
+    for number in range(len(ORIGINS)):
         world.end_turn(number)
     known: dict[int, VersionVector] = {}
     for batch in world.batches:
         batch.check()
-        context = known.setdefault(batch.slot, VersionVector())
+        context = known.setdefault(batch.origin, VersionVector())
         news = batch.context.copy()
-        news.drop(batch.slot)
-        assert all(counter > context.get(slot) for slot, counter in news.items()), "what is said again is not new"
+        news.drop(batch.origin)
+        assert all(counter > context.get(origin) for origin, counter in news.items()), "what is said again is not new"
         context.merge(news)
-        assert context == world.seen[(batch.slot, batch.first)]
+        assert context == world.seen[(batch.origin, batch.first)]
     for replica in world.replicas:
         replica.check()
-        for slot, context in replica.applied.contexts.items():
-            expected = expected_context(world, slot, replica.applied.vector.get(slot))
-            assert context == expected, f"origin {slot} as {replica.applied.slot} knows it"
+        for origin, context in replica.applied.contexts.items():
+            expected = expected_context(world, origin, replica.applied.vector.get(origin))
+            assert context == expected, f"origin {origin} as {replica.applied.origin} knows it"
 
 
-def expected_context(world: Recording, slot: int, counter: int) -> VersionVector:
+def expected_context(world: Recording, origin: int, counter: int) -> VersionVector:
     """Of the last batch of that origin up to this counter, its own part included."""
-    last = max([batch for batch in world.batches if (batch.slot, batch.last) == (slot, counter)], key=lambda b: b.first)
-    expected = world.seen[(slot, last.first)].copy()
-    expected.advance(slot, counter)
+    last = max(
+        [batch for batch in world.batches if (batch.origin, batch.last) == (origin, counter)], key=lambda b: b.first
+    )
+    expected = world.seen[(origin, last.first)].copy()
+    expected.advance(origin, counter)
     return expected
 
 
@@ -192,7 +194,7 @@ def test_contexts_of_the_ended_are_forgotten_once_all_have_all_of_them() -> None
 
 def test_a_clone_goes_on_as_the_original() -> None:
     """A log rebuilds contexts with everything else."""
-    world = World(SLOTS)
+    world = World(ORIGINS)
     for number in (0, 1, 0, 2):
         world.step(("add", number, 0, 1))
         world.sync(number, (number + 1) % 3, ALL)

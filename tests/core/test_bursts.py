@@ -12,7 +12,7 @@ from crdtstream.core.replica import Replica
 from crdtstream.protocols.codec import encode_batch
 
 KEY = (0, b"s")
-SLOT = 1 << 16 | 1
+ORIGIN = 1 << 16 | 1
 
 fields = st.lists(st.binary(max_size=5) | st.just(b"v" * 700), min_size=2, max_size=4).filter(
     lambda row: not len(row) % 2
@@ -64,7 +64,7 @@ def test_slices_are_those_of_the_entries(first: EntryId, rows: list[list[bytes]]
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 200), st.integers(0, 400)), min_size=1, max_size=6))
 def test_a_replica_takes_a_run_as_its_entries(steps: list[tuple[bool, int, int]]) -> None:
     """The effects, their blocks and the stream are the same, whether adds came in bursts or not."""
-    by_bursts, by_entries = Replica(SLOT), Replica(SLOT)
+    by_bursts, by_entries = Replica(ORIGIN), Replica(ORIGIN)
     top = (5, 100_000)
     for together, count, size in steps:
         rows = [[b"f", b"v" * size]] * count

@@ -8,23 +8,23 @@ from hypothesis import strategies as st
 
 from crdtstream.core.by_origin import ByOrigin
 
-SLOTS = st.integers(1, 4)
+ORIGINS = st.integers(1, 4)
 
 
 PUT, MAKE, DELETE = range(3)
 
 
-@given(st.lists(st.tuples(SLOTS, st.sampled_from([PUT, MAKE, DELETE]))))
+@given(st.lists(st.tuples(ORIGINS, st.sampled_from([PUT, MAKE, DELETE]))))
 def test_it_is_a_dictionary_in_the_same_order(steps: list[tuple[int, int]]) -> None:
     parts = ByOrigin(str)
     model: dict[int, str] = {}
-    for number, (slot, step) in enumerate(steps):
+    for number, (origin, step) in enumerate(steps):
         if step == PUT:
-            parts[slot] = model[slot] = f"part {number}"
+            parts[origin] = model[origin] = f"part {number}"
         elif step == MAKE:
-            assert parts.of(slot) == model.setdefault(slot, "")
-        elif slot in model:
-            del parts[slot], model[slot]
+            assert parts.of(origin) == model.setdefault(origin, "")
+        elif origin in model:
+            del parts[origin], model[origin]
         assert parts.items() == list(model.items()) and parts.values() == list(model.values())
         assert list(parts) == list(model) and len(parts) == len(model)
         for one in range(5):
@@ -33,11 +33,11 @@ def test_it_is_a_dictionary_in_the_same_order(steps: list[tuple[int, int]]) -> N
             assert parts[one] == model[one]
 
 
-@pytest.mark.parametrize("slots", [[], [1], [1, 2]])
-def test_an_origin_that_has_nothing(slots: list[int]) -> None:
+@pytest.mark.parametrize("origins", [[], [1], [1, 2]])
+def test_an_origin_that_has_nothing(origins: list[int]) -> None:
     parts = ByOrigin(str)
-    for slot in slots:
-        parts[slot] = "part"
+    for origin in origins:
+        parts[origin] = "part"
     with pytest.raises(KeyError):
         parts[3]
     with pytest.raises(KeyError):

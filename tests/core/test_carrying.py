@@ -15,16 +15,16 @@ TOP = 12
 
 
 def ids_of(pieces: list[Piece]) -> list[tuple[int, EntryId]]:
-    return [(piece.slot, (ms, 0)) for piece in pieces for ms in range(piece.first[0], piece.last[0] + 1)]
+    return [(piece.origin, (ms, 0)) for piece in pieces for ms in range(piece.first[0], piece.last[0] + 1)]
 
 
-def pieces_from(slots: list[int]) -> list[Piece]:
+def pieces_from(origins: list[int]) -> list[Piece]:
     """One entry for each milliseconds from 1 on, by origin; 0 is no entry."""
     pieces: list[Piece] = []
-    for ms, slot in enumerate(slots, 1):
-        if slot:
+    for ms, origin in enumerate(origins, 1):
+        if origin:
             before = pieces[-1].last if pieces else (0, 0)
-            pieces.append(Piece(slot, before, (ms, 0), (ms, 0)))
+            pieces.append(Piece(origin, before, (ms, 0), (ms, 0)))
     return pieces
 
 
@@ -38,8 +38,8 @@ sets = st.dictionaries(st.integers(1, 2), intervals, max_size=2)
 def test_what_is_gathered(pieces: list[Piece], known: dict[int, IntervalSet]) -> None:
     found = gathered(pieces, known)
     found.check()
-    for slot, entry_id in ids_of(pieces):
-        assert found.contains(entry_id) == (slot in known and known[slot].contains(entry_id))
+    for origin, entry_id in ids_of(pieces):
+        assert found.contains(entry_id) == (origin in known and known[origin].contains(entry_id))
     held = {entry_id for _, entry_id in ids_of(pieces)}
     for entry_id in [(ms, 0) for ms in range(1, TOP + 4) if (ms, 0) not in held]:
         of_any = any(one.contains(entry_id) for one in known.values())
@@ -53,9 +53,9 @@ def test_a_position_passes_what_every_origin_passed(
 ) -> None:
     position = Position(default, reached)
     found = position_in(pieces, position)
-    below = [entry_id <= position.get(slot) for slot, entry_id in ids_of(pieces) if entry_id <= found]
+    below = [entry_id <= position.get(origin) for origin, entry_id in ids_of(pieces) if entry_id <= found]
     assert all(below)
-    beyond = [slot for slot, entry_id in ids_of(pieces) if entry_id > position.get(slot)]
+    beyond = [origin for origin, entry_id in ids_of(pieces) if entry_id > position.get(origin)]
     assert beyond or found == max([default, *reached.values()])
     assert found < ID_MAX
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crdtstream.core.causality import (
-    NO_SLOT,
+    NO_ORIGIN,
     ORIGIN_MAX,
     RANDOM_BITS,
     REGION_MAX,
@@ -73,12 +73,12 @@ def test_what_one_has_beyond_another(a: VersionVector, b: VersionVector) -> None
     union = b.copy()
     union.merge(a)
     assert back == union
-    assert a.slots_beyond(b) == len(set(a.as_dict()) - set(b.as_dict()))
+    assert a.origins_beyond(b) == len(set(a.as_dict()) - set(b.as_dict()))
 
 
 def test_counters_begin_at_one_and_only_grow() -> None:
     vector = VersionVector({258: 0})
-    assert vector.slot_count() == 0 and vector.next(258) == 1
+    assert vector.origin_count() == 0 and vector.next(258) == 1
     vector.advance(258, 7)
     vector.advance(258, 3)
     assert vector.get(258) == 7 and vector.contains(258, 7) and not vector.contains(258, 8)
@@ -91,7 +91,7 @@ def test_origins_ascend_in_whatever_order_they_came() -> None:
     assert list(VersionVector({258: 1, 3: 2, 1: 9}).items()) == [(1, 9), (3, 2), (258, 1)]
 
 
-def test_a_slot_that_is_no_origin_is_found() -> None:
+def test_a_origin_that_is_no_origin_is_found() -> None:
     with pytest.raises(AssertionError, match="512 is not an origin"):
         VersionVector({512: 1}).check()
 
@@ -102,23 +102,23 @@ actions = st.tuples(st.sampled_from(["advance", "next", "drop", "merge", "copy"]
 @given(st.lists(actions, max_size=30))
 def test_a_vector_does_what_a_dictionary_does(steps: list[tuple[str, int, int]]) -> None:
     vector, model = VersionVector(), dict[int, int]()
-    for action, slot, counter in steps:
+    for action, origin, counter in steps:
         if action == "advance":
-            vector.advance(slot, counter)
-            model[slot] = max(counter, model.get(slot, 0))
+            vector.advance(origin, counter)
+            model[origin] = max(counter, model.get(origin, 0))
         elif action == "next":
-            model[slot] = model.get(slot, 0) + 1
-            assert vector.next(slot) == model[slot]
+            model[origin] = model.get(origin, 0) + 1
+            assert vector.next(origin) == model[origin]
         elif action == "drop":
-            vector.drop(slot)
-            model.pop(slot, None)
+            vector.drop(origin)
+            model.pop(origin, None)
         elif action == "merge":
-            vector.merge(VersionVector({slot: counter}))
-            model[slot] = max(counter, model.get(slot, 0))
+            vector.merge(VersionVector({origin: counter}))
+            model[origin] = max(counter, model.get(origin, 0))
         else:
             vector = vector.copy()
-        asked = (NO_SLOT, 1, 2, 3, 4)
-        assert [vector.get(slot) for slot in asked] == [model.get(slot, 0) for slot in asked]
+        asked = (NO_ORIGIN, 1, 2, 3, 4)
+        assert [vector.get(origin) for origin in asked] == [model.get(origin, 0) for origin in asked]
         if counter % 2:  # asking for all may change how they are kept
             vector.check()
             assert vector.as_dict() == dict(sorted(model.items())) and vector.total() == sum(model.values())

@@ -1,4 +1,4 @@
-"""Chains against a plain list of IDs for each slot, and how few of them starts that follow each other need."""
+"""Chains against a plain list of IDs for each origin, and how few of them starts that follow each other need."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from crdtstream.core.entry_id import EntryId
 # A class of this file cannot inherit from a compiled one; tests/core/test_strands.py drives compiled chains.
 pytestmark = pytest.mark.interpreted
 
-SLOTS = (1, 257, 513, 769, 2, 258)
+ORIGINS = (1, 257, 513, 769, 2, 258)
 
-slots = st.sampled_from(SLOTS)
+origins = st.sampled_from(ORIGINS)
 entry_ids = st.tuples(st.integers(0, 12), st.integers(1, 2))
 
 
@@ -44,28 +44,32 @@ class ChainsMachine(RuleBasedStateMachine):
         self.before = self.tips()
 
     def tips(self) -> tuple[int, int, dict[int, EntryId | None]]:
-        return self.chains.placed, self.chains.cut, {extent.slot: extent.last_id() for extent in self.extents.values()}
+        return (
+            self.chains.placed,
+            self.chains.cut,
+            {extent.origin: extent.last_id() for extent in self.extents.values()},
+        )
 
-    @rule(slot=slots, ids=st.sets(entry_ids, min_size=1, max_size=4), above=st.booleans())
-    def grow(self, slot: int, ids: set[EntryId], above: bool) -> None:
+    @rule(origin=origins, ids=st.sets(entry_ids, min_size=1, max_size=4), above=st.booleans())
+    def grow(self, origin: int, ids: set[EntryId], above: bool) -> None:
         """Above its own end, or above all that its region has."""
-        extent = self.extents.setdefault(slot, Ids(set()))
-        others = [one for one in self.extents if one == slot or (above and region_of(one) == region_of(slot))]
+        extent = self.extents.setdefault(origin, Ids(set()))
+        others = [one for one in self.extents if one == origin or (above and region_of(one) == region_of(origin))]
         top = max([entry_id for one in others for entry_id in self.extents[one].ids], default=None)
         extent.ids |= ids if top is None else {(top[0] + ms, top[1] + seq) for ms, seq in ids}
         if not extent.tip:
-            self.chains.note_grown(slot, extent)
+            self.chains.note_grown(origin, extent)
 
     @precondition(lambda self: self.extents)
     @rule(data=st.data())
     def shrink(self, data: st.DataObject) -> None:
-        slot = data.draw(st.sampled_from(sorted(self.extents)))
-        extent = self.extents[slot]
+        origin = data.draw(st.sampled_from(sorted(self.extents)))
+        extent = self.extents[origin]
         last = max(extent.ids)
         extent.ids -= data.draw(st.sets(st.sampled_from(sorted(extent.ids)), min_size=1))
         self.chains.note_shrunk(extent, last)
         if not extent.ids:
-            del self.extents[slot]
+            del self.extents[origin]
 
     @rule()
     def rebuild(self) -> None:
@@ -73,8 +77,8 @@ class ChainsMachine(RuleBasedStateMachine):
 
     @rule(entry_id=st.tuples(st.integers(0, 40), st.integers(0, 6)))
     def ask(self, entry_id: EntryId) -> None:
-        held = [slot for slot, extent in self.extents.items() if entry_id in extent.ids]
-        found = [extent.slot for extent in self.chains.holding(entry_id)]
+        held = [origin for origin, extent in self.extents.items() if entry_id in extent.ids]
+        found = [extent.origin for extent in self.chains.holding(entry_id)]
         assert set(held) <= set(found) and found == sorted(found)
         for chain in self.chains.all:
             place = chain.reaching(entry_id)
@@ -90,8 +94,8 @@ class ChainsMachine(RuleBasedStateMachine):
         placed, cut, ends = self.before
         self.before = self.tips()
         if (placed, cut) == self.before[:2]:
-            grown = [slot for slot, end in ends.items() if self.before[2][slot] != end]
-            assert all(self.extents[slot].tip for slot in grown) and ends.keys() == self.before[2].keys()
+            grown = [origin for origin, end in ends.items() if self.before[2][origin] != end]
+            assert all(self.extents[origin].tip for origin in grown) and ends.keys() == self.before[2].keys()
 
 
 ChainsMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
@@ -102,15 +106,15 @@ def started(count: int) -> tuple[Chains[Ids], dict[int, Ids]]:
     """So many starts of one region, whose numbers are in no order."""
     chains: Chains[Ids] = Chains()
     extents = {1 + 256 * (number * 7_919 % 10_007): Ids({(number, 1), (number, 2)}) for number in range(1, count + 1)}
-    for slot, extent in extents.items():
-        chains.note_grown(slot, extent)
+    for origin, extent in extents.items():
+        chains.note_grown(origin, extent)
     return chains, extents
 
 
 def test_starts_that_follow_each_other_are_one_chain() -> None:
     chains, extents = started(100)
     assert len(chains.all) == 1
-    assert [extent.slot for extent in chains.holding((50, 2))] == [list(extents)[49]]
+    assert [extent.origin for extent in chains.holding((50, 2))] == [list(extents)[49]]
     chains.rebuild(extents)
     assert len(chains.all) == 1
     chains.check(extents)

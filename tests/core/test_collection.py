@@ -26,19 +26,19 @@ class Cluster:
     """Three regions that collect, and one that only listens and never forgets."""
 
     def __init__(self) -> None:
-        self.replicas = {slot: Replica(slot) for slot in (*REGIONS, HOARDER)}
+        self.replicas = {origin: Replica(origin) for origin in (*REGIONS, HOARDER)}
         # By the first counter of each batch.
-        self.logs: dict[int, dict[int, bytes]] = {slot: {} for slot in REGIONS}
-        self.heard = {slot: {other: VersionVector() for other in REGIONS} for slot in REGIONS}
+        self.logs: dict[int, dict[int, bytes]] = {origin: {} for origin in REGIONS}
+        self.heard = {origin: {other: VersionVector() for other in REGIONS} for origin in REGIONS}
         self.time = 1
 
-    def prepare(self, slot: int, action: str, key: Key, group: bytes) -> None:
-        replica = self.replicas[slot]
+    def prepare(self, origin: int, action: str, key: Key, group: bytes) -> None:
+        replica = self.replicas[origin]
         self.time += 1
         stream = replica.keyspace.find(key)
         if action == "add":
             top = (0, 0) if stream is None else stream.top
-            replica.add_entry(key, max((self.time, slot), (top[0] + 1, slot)), [b"f", b"v"])
+            replica.add_entry(key, max((self.time, origin), (top[0] + 1, origin)), [b"f", b"v"])
         elif action == "create" and (stream is None or group not in stream.groups):
             replica.create_group(key, group, Position(), 0)
         elif action == "destroy":
@@ -49,11 +49,11 @@ class Cluster:
             self._change(replica, stream, action, key)
         batch = replica.take().batch
         if batch is not None:
-            self.logs[slot][batch.first] = encode_batch(batch)
+            self.logs[origin][batch.first] = encode_batch(batch)
 
     def _change(self, replica: Replica, stream: Stream, action: str, key: Key) -> None:
         if action == "remove":
-            ranges = {slot: tree.counter_ranges() for slot, tree in stream.trees.items() if tree.count}
+            ranges = {origin: tree.counter_ranges() for origin, tree in stream.trees.items() if tree.count}
             replica.remove_entries(key, ranges, False, stream.top)
         elif action == "trim":
             replica.remove_entries(key, stream.trimmable(1), True, None)
@@ -79,12 +79,12 @@ class Cluster:
         if self.replicas[receiver].applied.vector.descends(vector):
             self.heard[receiver][sender] = vector.copy()
 
-    def collect(self, slot: int, keys_max: int = ALL) -> int:
-        stable = self.replicas[slot].applied.vector.copy()
+    def collect(self, origin: int, keys_max: int = ALL) -> int:
+        stable = self.replicas[origin].applied.vector.copy()
         for other in REGIONS:
-            if other != slot:
-                stable = stable.meet(self.heard[slot][other])
-        return self.replicas[slot].keyspace.collect(stable, keys_max)
+            if other != origin:
+                stable = stable.meet(self.heard[origin][other])
+        return self.replicas[origin].keyspace.collect(stable, keys_max)
 
     def sync(self) -> None:
         pairs = [(a, b) for a in REGIONS for b in self.replicas]
@@ -99,7 +99,7 @@ class Cluster:
             replica.check()
 
     def check_alike(self) -> None:
-        digests = {slot: digest_replica(replica).hex() for slot, replica in self.replicas.items()}
+        digests = {origin: digest_replica(replica).hex() for origin, replica in self.replicas.items()}
         assert len(set(digests.values())) == 1, digests
 
 
@@ -139,8 +139,8 @@ def test_regions_that_forget_at_different_times_stay_alike(story: list[tuple[obj
         cluster.check()
     cluster.sync()
     cluster.check_alike()
-    for slot in REGIONS:
-        cluster.collect(slot)
+    for origin in REGIONS:
+        cluster.collect(origin)
     cluster.check()
     cluster.check_alike()
 
@@ -156,10 +156,10 @@ def test_memory_goes_to_zero_once_all_is_deleted_and_all_are_up(story: list[tupl
         cluster.prepare(2, "add", key, b"")
         cluster.prepare(2, "delete", key, b"")
     cluster.sync()
-    for slot in REGIONS:
-        assert cluster.collect(slot) == len(KEYS)
-        assert not remaining(cluster.replicas[slot].keyspace), "something is still remembered"
-        assert not cluster.replicas[slot].keyspace.collection.waiting
+    for origin in REGIONS:
+        assert cluster.collect(origin) == len(KEYS)
+        assert not remaining(cluster.replicas[origin].keyspace), "something is still remembered"
+        assert not cluster.replicas[origin].keyspace.collection.waiting
     assert any(cluster.replicas[HOARDER].keyspace.databases)
     cluster.check_alike()
 
@@ -192,11 +192,11 @@ def test_many_keys_leave_nothing() -> None:
     cluster = Cluster()
     for number in range(300):
         key = (number % 16, b"k%d" % number)
-        slot = 1 + number % 3
-        cluster.prepare(slot, "add", key, b"")
-        cluster.prepare(slot, "create", key, b"g")
-        cluster.prepare(slot, "destroy", key, b"g")
-        cluster.prepare(slot, "delete", key, b"")
+        origin = 1 + number % 3
+        cluster.prepare(origin, "add", key, b"")
+        cluster.prepare(origin, "create", key, b"g")
+        cluster.prepare(origin, "destroy", key, b"g")
+        cluster.prepare(origin, "delete", key, b"")
     cluster.sync()
     replica = cluster.replicas[1]
     assert sum(map(len, replica.keyspace.databases)) == 300
@@ -228,9 +228,9 @@ def test_a_register_that_no_delete_has_seen_is_kept(action: str) -> None:
     cluster.prepare(1, action, X, b"")
     cluster.prepare(2, "delete", X, b"")
     cluster.sync()
-    for slot in REGIONS:
-        cluster.collect(slot)
-        stream = cluster.replicas[slot].keyspace.databases[0][b"x"]
+    for origin in REGIONS:
+        cluster.collect(origin)
+        stream = cluster.replicas[origin].keyspace.databases[0][b"x"]
         assert not stream.exists() and not stream.deleted and stream.top > (0, 0)
     cluster.check()
 

@@ -54,10 +54,10 @@ def copied_everywhere(replica: Replica, others: list[Replica]) -> Stream:
 
 
 def regions_with(rows: list[tuple[int, int]]) -> list[Replica]:
-    """Three regions that all hold the entries (ID, slot), added concurrently."""
-    replicas = [Replica(slot) for slot in (1, 2, 3)]
-    for number, slot in sorted(set(rows)):
-        replicas[slot - 1].add_entry(SOURCE, (number, 0), [b"f", b"%d of %d" % (number, slot)])
+    """Three regions that all hold the entries (ID, origin), added concurrently."""
+    replicas = [Replica(origin) for origin in (1, 2, 3)]
+    for number, origin in sorted(set(rows)):
+        replicas[origin - 1].add_entry(SOURCE, (number, 0), [b"f", b"%d of %d" % (number, origin)])
     batches = [(replica, taken(replica)) for replica in replicas if replica.applied.counter()]
     for sender, batch in batches:
         for replica in replicas:
@@ -73,11 +73,11 @@ def test_one_entry_for_each_id(rows: list[tuple[int, int]], copier: int) -> None
     replica = replicas[copier - 1]
     copy = copied_everywhere(replica, [other for other in replicas if other is not replica])
     lowest: dict[int, int] = {}
-    for number, slot in rows:
-        lowest[number] = min(slot, lowest.get(number, slot))
+    for number, origin in rows:
+        lowest[number] = min(origin, lowest.get(number, origin))
     fields = [entry_fields(entry)[1] for entry in entries_of(copy)]
     assert fields == [b"%d of %d" % (number, lowest[number]) for number in sorted(lowest)]
-    assert [slot for slot, tree in copy.trees.items() if tree.count] == [copier]
+    assert [origin for origin, tree in copy.trees.items() if tree.count] == [copier]
     source = found(replica, SOURCE)
     assert (copy.top, copy.entries_added()) == (source.top, source.entries_added())
 

@@ -27,10 +27,10 @@ def digest_of(replica: Replica, key: tuple[int, bytes] = KEY) -> bytes:
     return digest_stream(stream)
 
 
-def region(slot: int = 1) -> Replica:
-    replica = Replica(slot)
+def region(origin: int = 1) -> Replica:
+    replica = Replica(origin)
     for counter in range(1, 5):
-        replica.add_entry(KEY, (counter, slot), FIELDS)
+        replica.add_entry(KEY, (counter, origin), FIELDS)
     return replica
 
 
@@ -42,7 +42,7 @@ def region_with_group() -> Replica:
 
 def deliver(replica: Replica, noack: bool) -> None:
     """The first two entries go to a consumer."""
-    interval = Pieces(replica.applied.slot, (0, 0), (2, replica.applied.slot))
+    interval = Pieces(replica.applied.origin, (0, 0), (2, replica.applied.origin))
     replica.record(fx.EntriesDelivered(KEY, GROUP, b"c", 5, interval, noack, 2))
 
 
@@ -143,9 +143,9 @@ def test_order_of_keys_does_not_count() -> None:
     """Two regions heard of two streams in different order."""
     one, other = Replica(3), Replica(4)
     batches = []
-    for slot, name in ((1, b"a"), (2, b"b")):
-        writer = Replica(slot)
-        writer.add_entry((0, name), (1, slot), FIELDS)
+    for origin, name in ((1, b"a"), (2, b"b")):
+        writer = Replica(origin)
+        writer.add_entry((0, name), (1, origin), FIELDS)
         batches.append(taken(writer))
     for replica, order in ((one, batches), (other, batches[::-1])):
         for batch in order:
@@ -177,7 +177,7 @@ steps = st.lists(
 def perform(replica: Replica, step: str, clock: int) -> None:
     stream = replica.keyspace.find(KEY)
     if step == "add":
-        replica.add_entry(KEY, (clock, replica.applied.slot), FIELDS)
+        replica.add_entry(KEY, (clock, replica.applied.origin), FIELDS)
     elif step == "create":
         replica.create_group(KEY, GROUP, Position(), 0)
     elif step == "destroy":
@@ -208,7 +208,7 @@ def exchange(replicas: list[Replica], sent: list[Batch]) -> None:
                 progress = True
         for replica in replicas:
             for batch in sent:
-                is_next = batch.first == replica.applied.vector.get(batch.slot) + 1
+                is_next = batch.first == replica.applied.vector.get(batch.origin) + 1
                 if is_next and replica.applied.vector.descends(batch.context):
                     replica.apply_batch(copied(batch))
                     progress = True
@@ -217,13 +217,13 @@ def exchange(replicas: list[Replica], sent: list[Batch]) -> None:
 @settings(max_examples=60, deadline=None)
 @given(steps)
 def test_regions_that_exchanged_everything_agree(script: list[tuple[int, str]]) -> None:
-    replicas = [Replica(slot) for slot in (1, 2, 3)]
+    replicas = [Replica(origin) for origin in (1, 2, 3)]
     sent: list[Batch] = []
-    for clock, (slot, step) in enumerate(script, start=1):
+    for clock, (origin, step) in enumerate(script, start=1):
         if step == "sync":
             exchange(replicas, sent)
         else:
-            perform(replicas[slot - 1], step, clock)
+            perform(replicas[origin - 1], step, clock)
     exchange(replicas, sent)
     assert len({digest_replica(replica) for replica in replicas}) == 1
 

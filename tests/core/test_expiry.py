@@ -91,36 +91,36 @@ class Model:
 
     def add(self, batch: Batch) -> None:
         """A batch names what is new in its origin's context."""
-        context = self.contexts.setdefault(batch.slot, VersionVector())
+        context = self.contexts.setdefault(batch.origin, VersionVector())
         context.merge(batch.context)
-        context.advance(batch.slot, batch.first - 1)
+        context.advance(batch.origin, batch.first - 1)
         counter = batch.first
         for effect in batch.effects:
-            self.effects.append((batch.slot, counter, context.copy(), effect))
+            self.effects.append((batch.origin, counter, context.copy(), effect))
             counter += effect.width
-            context.advance(batch.slot, counter - 1)
+            context.advance(batch.origin, counter - 1)
 
     def survivors(self) -> list[tuple[int, int, int]]:
         found: list[tuple[int, int, int]] = []
-        for slot, counter, _, effect in self.effects:
+        for origin, counter, _, effect in self.effects:
             if (
                 isinstance(effect, fx.ExpirySet)
                 and effect.expires_ms != VOID_EXPIRY
-                and not self.covered(slot, counter)
+                and not self.covered(origin, counter)
             ):
-                found.append((effect.expires_ms, slot, counter))
+                found.append((effect.expires_ms, origin, counter))
         return sorted(found)
 
-    def covered(self, slot: int, counter: int) -> bool:
+    def covered(self, origin: int, counter: int) -> bool:
         for _, _, context, effect in self.effects:
-            if isinstance(effect, fx.ExpirySet | fx.StreamDeleted) and context.contains(slot, counter):
+            if isinstance(effect, fx.ExpirySet | fx.StreamDeleted) and context.contains(origin, counter):
                 return True
         return False
 
 
 def perform(replica: Replica, step: str, clock: int) -> None:
     if step == "add":
-        replica.add_entry(KEY, (clock, replica.applied.slot), [b"f", b"v"])
+        replica.add_entry(KEY, (clock, replica.applied.origin), [b"f", b"v"])
     elif step == "del":
         replica.delete_stream(KEY)
     elif step == "create":
@@ -144,7 +144,7 @@ def exchange(replicas: list[Replica], sent: list[Batch], order: st.DataObject) -
             fit = [
                 batch
                 for batch in sent
-                if batch.first == replica.applied.vector.get(batch.slot) + 1
+                if batch.first == replica.applied.vector.get(batch.origin) + 1
                 and replica.applied.vector.descends(batch.context)
             ]
             if not fit:
@@ -162,11 +162,11 @@ script_steps = st.sampled_from(
 @given(st.lists(st.tuples(st.integers(1, 3), script_steps, st.integers(0, 3)), max_size=25), st.data())
 def test_the_same_expiries_survive_everywhere(script: list[tuple[int, str, int]], order: st.DataObject) -> None:
     """Clocks differ between the replicas; the model knows none."""
-    replicas = [Replica(slot) for slot in (1, 2, 3)]
+    replicas = [Replica(origin) for origin in (1, 2, 3)]
     sent: list[Batch] = []
     model = Model()
-    for clock, (slot, step, skew) in enumerate(script, start=1):
-        replica = replicas[slot - 1]
+    for clock, (origin, step, skew) in enumerate(script, start=1):
+        replica = replicas[origin - 1]
         replica.keyspace.now_ms = clock + skew * 8
         if step == "sync":
             exchange(replicas, sent, order)
@@ -201,7 +201,7 @@ def two_regions(first_ms: int, second_ms: int | None = None) -> tuple[Replica, R
     batches = [replica.take().batch for replica in (one, two)]
     for batch in batches:
         if batch is not None:
-            (two if batch.slot == 1 else one).apply_batch(copied(batch))
+            (two if batch.origin == 1 else one).apply_batch(copied(batch))
     return one, two
 
 

@@ -13,8 +13,8 @@ X: Key = (0, b"x")
 Y: Key = (0, b"y")
 
 
-def made(*adds: tuple[Key, int, bytes], slot: int = 1) -> Replica:
-    replica = Replica(slot)
+def made(*adds: tuple[Key, int, bytes], origin: int = 1) -> Replica:
+    replica = Replica(origin)
     for key, ms, value in adds:
         replica.add_entry(key, (ms, 0), [b"f", value])
     return replica
@@ -46,7 +46,7 @@ def test_who_knows_more_or_has_removed_something_has_no_fork() -> None:
 
 
 def test_origins_are_told_apart() -> None:
-    assert found(made((X, 1, b"a")), made((X, 1, b"b"), slot=2)) == {}
+    assert found(made((X, 1, b"a")), made((X, 1, b"b"), origin=2)) == {}
 
 
 def test_a_fork_that_lies_far_back_is_seen_by_what_followed_it() -> None:

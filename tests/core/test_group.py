@@ -16,7 +16,7 @@ from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
 from crdtstream.core.entry_tree import EntryTree
 from crdtstream.core.group import Group
 
-SLOT = 1
+ORIGIN = 1
 FIRST: Dot = (1, 100)
 SECOND: Dot = (2, 100)
 Runs = dict[int, list[Interval]]
@@ -27,7 +27,7 @@ def entry_id(number: int) -> EntryId:
 
 
 def position(number: int) -> Position:
-    return Position(ID_MIN, {SLOT: entry_id(number)})
+    return Position(ID_MIN, {ORIGIN: entry_id(number)})
 
 
 class View:
@@ -35,7 +35,7 @@ class View:
 
     def __init__(self, entries: int = 0, start: int = 0, dot: Dot = FIRST) -> None:
         self.trees = ByOrigin(EntryTree)
-        self.trees[SLOT] = EntryTree()
+        self.trees[ORIGIN] = EntryTree()
         self.chains: Chains[EntryTree] = Chains()
         self.entries = 0
         self.add(entries)
@@ -45,9 +45,9 @@ class View:
         for _ in range(count):
             self.entries += 1
             identity = entry_id(self.entries)
-            self.trees[SLOT].append(identity, self.entries, encode_entry(identity, [b"f", b"v"]))
-            if not self.trees[SLOT].tip:
-                self.chains.note_grown(SLOT, self.trees[SLOT])
+            self.trees[ORIGIN].append(identity, self.entries, encode_entry(identity, [b"f", b"v"]))
+            if not self.trees[ORIGIN].tip:
+                self.chains.note_grown(ORIGIN, self.trees[ORIGIN])
 
     def read(self, consumer: bytes = b"c", count: int = -1, noack: bool = False) -> list[int]:
         before = set(self.wanted())
@@ -62,9 +62,9 @@ class View:
         """What a read would give now."""
         found: list[int] = []
         for number in range(1, self.entries + 1):
-            passed = self.group.passed.get(SLOT)
+            passed = self.group.passed.get(ORIGIN)
             identity = entry_id(number)
-            if identity <= self.group.floor.get(SLOT) or not self.trees[SLOT].counter_of(identity):
+            if identity <= self.group.floor.get(ORIGIN) or not self.trees[ORIGIN].counter_of(identity):
                 continue
             if passed is None or not passed.contains(identity):
                 found.append(number)
@@ -75,10 +75,10 @@ class View:
         self.group.apply_dropped(self.group.pending.find([entry_id(number) for number in sorted(numbers)])[0])
 
     def remove(self, number: int) -> None:
-        last = self.trees[SLOT].last_id()
-        if last is not None and self.trees[SLOT].remove_counters(number, number):
-            self.chains.note_shrunk(self.trees[SLOT], last)
-            self.group.unsettle(SLOT)
+        last = self.trees[ORIGIN].last_id()
+        if last is not None and self.trees[ORIGIN].remove_counters(number, number):
+            self.chains.note_shrunk(self.trees[ORIGIN], last)
+            self.group.unsettle(ORIGIN)
 
     def set_position(self, to: int) -> None:
         self.group.apply_position_set(self.trees, position(to), UNKNOWN_ENTRIES_READ)
@@ -104,10 +104,10 @@ class View:
         self.group.check_place(self.chains, self.trees)
 
     def pending(self) -> list[int]:
-        return [identity[0] for identity in self.group.pending.ids(SLOT, None)]
+        return [identity[0] for identity in self.group.pending.ids(ORIGIN, None)]
 
     def runs(self) -> list[tuple[int, int]]:
-        acked = self.group.acked.get(SLOT)
+        acked = self.group.acked.get(ORIGIN)
         return [] if acked is None else [(low[0], high[0]) for low, high in acked.pairs()]
 
 
@@ -121,9 +121,9 @@ def test_acknowledging_in_order_grows_one_run() -> None:
     view.send()
     assert view.runs() == [(0, 1)]
     view.acknowledge(2, 3)
-    assert view.send()[1] == {SLOT: [(entry_id(1), entry_id(3))]}
+    assert view.send()[1] == {ORIGIN: [(entry_id(1), entry_id(3))]}
     assert view.runs() == [(0, 3)]
-    assert view.group.frontier(SLOT) == entry_id(3)
+    assert view.group.frontier(ORIGIN) == entry_id(3)
 
 
 def test_no_run_passes_a_pending_entry() -> None:
@@ -132,7 +132,7 @@ def test_no_run_passes_a_pending_entry() -> None:
     view.acknowledge(1, 3)
     view.send()
     assert view.runs() == [(0, 1)]
-    assert view.group.frontier(SLOT) == entry_id(1)
+    assert view.group.frontier(ORIGIN) == entry_id(1)
 
 
 def test_noack_counts_as_acknowledged() -> None:
@@ -283,7 +283,7 @@ def test_setid_names_an_origin_without_entries() -> None:
 
 def test_what_was_forced_is_still_delivered_when_its_owner_goes() -> None:
     view = View(2)
-    view.group.apply_claimed(b"d", [(SLOT, entry_id(2), 1, 1)])
+    view.group.apply_claimed(b"d", [(ORIGIN, entry_id(2), 1, 1)])
     view.group.apply_consumer_deleted(view.trees, b"d")
     view.group.check()
     assert view.read() == [1, 2]
@@ -333,7 +333,7 @@ def test_what_alternating_origins_wrote_becomes_pending_as_one_slice_of_each() -
         view.trees[2].append((ms, 5), ms, encode_entry((ms, 5), [b"f", b"v"]))
     view.chains.note_grown(2, view.trees[2])
     delivery = view.group.next_entries(view.chains, 5)
-    slices = {slot: [(one.low, one.high) for one in found] for slot, found in joined(delivery.runs).items()}
+    slices = {origin: [(one.low, one.high) for one in found] for origin, found in joined(delivery.runs).items()}
     assert len(delivery.runs) == 5 and slices == {1: [(0, 3)], 2: [(0, 2)]}
     view.group.apply_delivered(view.trees, b"c", 1, delivery.intervals, False)
     view.group.check()

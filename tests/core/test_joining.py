@@ -341,7 +341,7 @@ def test_a_join_may_close_the_gap_of_a_run(r: Regions) -> None:
     first = stream.groups[b"g"].next_entries(stream.chains, 1)
     r[2].record(fx.EntriesDelivered(KEY, b"g", b"c", 1, first.intervals, True, 0))
     assert r.join(1, 2).groups[b"g"].frontier(1) == (2, 1)
-    assert r.world.batches[-1].slot == 1 and isinstance(r.world.batches[-1].effects[0], fx.Acknowledged)
+    assert r.world.batches[-1].origin == 1 and isinstance(r.world.batches[-1].effects[0], fx.Acknowledged)
 
 
 def test_a_group_that_is_new_here_takes_no_locals(r: Regions) -> None:

@@ -23,7 +23,7 @@ from tests.core.views import View, groups_view, local, locals_of, pending_of, re
 EXAMPLES = 150
 
 REGIONS = 3
-SLOTS = range(1, REGIONS + 1)
+ORIGINS = range(1, REGIONS + 1)
 numbers = st.integers(0, 11)
 regions = st.integers(0, REGIONS - 1)
 
@@ -36,7 +36,7 @@ searching = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check
 
 
 def world_of(history: list[Step]) -> World:
-    world = World(SLOTS)
+    world = World(ORIGINS)
     world.run(history)
     return world
 
@@ -64,17 +64,17 @@ def assert_pending(before: Replica, joined: Replica, expected: Replica) -> None:
     for named, group in locals_of(joined).items():
         kept, wanted = pending_of(group), pending_of(locals_of(expected)[named])
         assert wanted <= kept or dropped_since(dict(joined.keyspace.streams())[named[0]], before.applied.vector)
-        for slot, entry_id, *_ in wanted - kept:
-            assert isinstance(slot, int) and isinstance(entry_id, tuple)
-            assert lives(before, named[0], slot, entry_id) and not lives(joined, named[0], slot, entry_id)
-        for slot, entry_id, *_ in kept - wanted:
-            assert isinstance(slot, int) and isinstance(entry_id, tuple)
-            acked = locals_of(before)[named].acked.get(slot)
-            assert (acked is not None and acked.contains(entry_id)) or not lives(before, named[0], slot, entry_id)
+        for origin, entry_id, *_ in wanted - kept:
+            assert isinstance(origin, int) and isinstance(entry_id, tuple)
+            assert lives(before, named[0], origin, entry_id) and not lives(joined, named[0], origin, entry_id)
+        for origin, entry_id, *_ in kept - wanted:
+            assert isinstance(origin, int) and isinstance(entry_id, tuple)
+            acked = locals_of(before)[named].acked.get(origin)
+            assert (acked is not None and acked.contains(entry_id)) or not lives(before, named[0], origin, entry_id)
 
 
-def lives(replica: Replica, key: Key, slot: int, entry_id: EntryId) -> bool:
-    tree = dict(replica.keyspace.streams())[key].trees.get(slot)
+def lives(replica: Replica, key: Key, origin: int, entry_id: EntryId) -> bool:
+    tree = dict(replica.keyspace.streams())[key].trees.get(origin)
     return tree is not None and tree.counter_of(entry_id) > 0
 
 
@@ -204,7 +204,7 @@ class Laws(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World(SLOTS)
+        self.world = World(ORIGINS)
 
     @rule(steps=histories(OPERATIONS))
     def write(self, steps: list[Step]) -> None:

@@ -33,13 +33,13 @@ def tell(*replicas: Replica) -> None:
     batches = [batch for replica in replicas if (batch := replica.take().batch) is not None]
     for batch in batches:
         for replica in replicas:
-            if replica.applied.slot != batch.slot:
+            if replica.applied.origin != batch.origin:
                 replica.apply_batch(copied(batch))
 
 
 def origins(founders: list[int], others: list[int]) -> list[Replica]:
     """The founders have said that they were admitted, and everyone has heard of that."""
-    replicas = [Replica(slot) for slot in [*founders, *others]]
+    replicas = [Replica(origin) for origin in [*founders, *others]]
     for replica in replicas[: len(founders)]:
         replica.say_admitted(FOUNDER, False)
     tell(*replicas)
@@ -139,8 +139,8 @@ def test_a_region_that_comes_back_follows_itself() -> None:
     assert members.is_succeeded(2) and members.rows() == [(JOINED, 2, 1, 1, 0), (PAST, 2, 0, 0, 5)]
 
 
-def following(slot: int, counter: int, sponsor: int, joined_at: int) -> list[MemberRow]:
-    return [(JOINED, slot, sponsor, joined_at, 0), (ADMITTED, slot, sponsor, joined_at, counter)]
+def following(origin: int, counter: int, sponsor: int, joined_at: int) -> list[MemberRow]:
+    return [(JOINED, origin, sponsor, joined_at, 0), (ADMITTED, origin, sponsor, joined_at, counter)]
 
 
 @pytest.mark.parametrize(("through", "ends"), [(5, {2: 5, 3: 0, 4: 0}), (6, {2: 6})])
@@ -220,9 +220,9 @@ def test_two_that_took_the_place_of_one_are_void_whoever_hears_first() -> None:
     """Each was admitted by all where the other was not: they run copies of one directory."""
     one, two, witness = origins([1], [257, 513, 2])[1:]
     for rival in (one, two):
-        rival.join_member(rival.applied.slot)
-        rival.say_admitted((rival.applied.slot, 1), True)
-        rival.evict_member(1, rival.applied.slot)
+        rival.join_member(rival.applied.origin)
+        rival.say_admitted((rival.applied.origin, 1), True)
+        rival.evict_member(1, rival.applied.origin)
         rival.create_group(KEY, GROUP, Position(), 0)
     batches = [batch for rival in (one, two) if (batch := rival.take().batch) is not None]
     witness.apply_batch(copied(batches[0]))
@@ -243,7 +243,7 @@ def test_who_takes_a_place_by_a_sponsor_is_no_rival() -> None:
     one.join_member(257)
     one.say_admitted((257, 1), True)
     for rival in (one, two):
-        rival.evict_member(1, rival.applied.slot)
+        rival.evict_member(1, rival.applied.origin)
     tell(sponsor, one, two)
     members = sponsor.applied.members
     assert members.ends() == {1: 1} and members.is_admitted(257) and members.is_admitted(513)
@@ -320,16 +320,16 @@ def test_an_origin_counts_beside_its_successor_until_it_is_evicted() -> None:
 def test_an_earlier_origin_of_this_region_counts_too() -> None:
     members = Members.of_rows([(JOINED, 1, 2, 1, 0), (JOINED, 2, 1, 1, 0)])
     heard = {2: VersionVector({1: 8}), 1: VersionVector({1: 3})}
-    assert stable(members, heard, own_slot=257) == 3
+    assert stable(members, heard, own_origin=257) == 3
     members.apply_evicted((2, 5), 1, 9, 257, VersionVector({2: 4}))
-    assert stable(members, heard, own_slot=257) == 8
+    assert stable(members, heard, own_origin=257) == 8
 
 
 # Creates of groups
 
 
-def creating(slot: int, start: Position | None = None) -> tuple[Replica, Batch]:
-    replica = Replica(slot)
+def creating(origin: int, start: Position | None = None) -> tuple[Replica, Batch]:
+    replica = Replica(origin)
     replica.create_group(KEY, GROUP, start or Position(), 0)
     batch = replica.take().batch
     assert batch is not None

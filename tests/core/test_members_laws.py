@@ -21,14 +21,14 @@ from tests.core.histories import ALL, World, copied, deliver, join, missing
 from tests.core.member_tables import GROUP, KEY, creates_of
 
 # Region 1 was started three times, region 2 twice.
-SLOTS = (1, 2, 257, 258, 3, 513)
+ORIGINS = (1, 2, 257, 258, 3, 513)
 WITNESS = 250
 
 Step = tuple[str, int, int]
 ACTS = ["join", "join", "found", "admit", "admit", "by_all", "evict", "succeed", "succeed", "create", "create"]
 SYNCS = ["sync"] * 6
 
-numbers = st.integers(0, len(SLOTS) - 1)
+numbers = st.integers(0, len(ORIGINS) - 1)
 
 
 def histories(operations: list[str], among: st.SearchStrategy[int] = numbers) -> st.SearchStrategy[list[Step]]:
@@ -40,7 +40,7 @@ few, two = st.integers(0, 2), st.integers(0, 1)
 VOIDING = ["by_all", "by_all", "evict", "create"]
 
 # Three origins of one region that take each other's place.
-one_region = st.sampled_from([at for at, slot in enumerate(SLOTS) if region_of(slot) == 1])
+one_region = st.sampled_from([at for at, origin in enumerate(ORIGINS) if region_of(origin) == 1])
 TAKING = ["rival", "create", "sync", "whole"]
 RIVALS, FORGETTING_RIVALS = histories(TAKING, one_region), histories([*TAKING, "forget"], one_region)
 APPLYING = histories([*ACTS, *SYNCS]) | histories([*VOIDING, "sync", "sync"], few)
@@ -55,50 +55,52 @@ class Cluster(World):
     """Origins that do to the table whatever it lets them do, and create one group each as often as they like."""
 
     def __init__(self, history: list[Step]) -> None:
-        super().__init__(SLOTS)
+        super().__init__(ORIGINS)
         for operation, number, other in history:
             getattr(self, operation + "_step")(number, other)
             self.end_turn(number)
 
     def join_step(self, number: int, other: int) -> None:
-        self.replicas[number].join_member(SLOTS[other])
+        self.replicas[number].join_member(ORIGINS[other])
 
     def found_step(self, number: int, other: int) -> None:
         self._say(number, FOUNDER, False)
 
     def admit_step(self, number: int, other: int) -> None:
-        join = self.replicas[number].applied.members.sponsor_of(SLOTS[number])
+        join = self.replicas[number].applied.members.sponsor_of(ORIGINS[number])
         if join is not None:
             self._say(number, join, False)
 
     def by_all_step(self, number: int, other: int) -> None:
         replica = self.replicas[number]
-        if not replica.applied.members.joins_of(replica.applied.slot):
-            replica.join_member(replica.applied.slot)
+        if not replica.applied.members.joins_of(replica.applied.origin):
+            replica.join_member(replica.applied.origin)
         else:
-            self._say(number, replica.applied.members.joins_of(replica.applied.slot)[0], True)
+            self._say(number, replica.applied.members.joins_of(replica.applied.origin)[0], True)
 
     def _say(self, number: int, join: tuple[int, int], by_all: bool) -> None:
         rows = self.replicas[number].applied.members.rows()
-        said = {slot for kind, slot, *_ in rows if kind in (ADMITTED, ADMITTED_BY_ALL)}
-        if SLOTS[number] not in said:
+        said = {origin for kind, origin, *_ in rows if kind in (ADMITTED, ADMITTED_BY_ALL)}
+        if ORIGINS[number] not in said:
             self.replicas[number].say_admitted(join, by_all)
 
     def evict_step(self, number: int, other: int) -> None:
         if number != other:
-            self.replicas[number].evict_member(SLOTS[other])
+            self.replicas[number].evict_member(ORIGINS[other])
 
     def succeed_step(self, number: int, other: int) -> None:
-        successors = [slot for slot in SLOTS if region_of(slot) == region_of(SLOTS[other]) and slot != SLOTS[other]]
+        successors = [
+            origin for origin in ORIGINS if region_of(origin) == region_of(ORIGINS[other]) and origin != ORIGINS[other]
+        ]
         if successors:
-            self.replicas[number].evict_member(SLOTS[other], successors[number % len(successors)])
+            self.replicas[number].evict_member(ORIGINS[other], successors[number % len(successors)])
 
     def rival_step(self, number: int, other: int) -> None:
         """Be admitted by all in the place of another one."""
         for _ in range(2):
             self.by_all_step(number, other)
         if number != other:
-            self.replicas[number].evict_member(SLOTS[other], SLOTS[number])
+            self.replicas[number].evict_member(ORIGINS[other], ORIGINS[number])
 
     def create_step(self, number: int, other: int) -> None:
         self.replicas[number].create_group(KEY, GROUP, Position(), 0)
@@ -118,8 +120,8 @@ class Cluster(World):
 
     def sync_all(self) -> None:
         for _ in range(2):
-            for one in range(len(SLOTS)):
-                for two in range(len(SLOTS)):
+            for one in range(len(ORIGINS)):
+                for two in range(len(ORIGINS)):
                     self.sync(one, two, ALL)
 
 
@@ -130,45 +132,45 @@ class Model:
         contexts: dict[int, VersionVector] = {}
         self.effects: list[tuple[tuple[int, int], VersionVector, fx.Effect]] = []
         for batch in batches:
-            context = contexts.setdefault(batch.slot, VersionVector())
+            context = contexts.setdefault(batch.origin, VersionVector())
             context.merge(batch.context)
             for counter, effect in enumerate(batch.effects, batch.first):
-                context.advance(batch.slot, counter - 1)
-                if vector.contains(batch.slot, counter):
-                    self.effects.append(((batch.slot, counter), context.copy(), effect))
+                context.advance(batch.origin, counter - 1)
+                if vector.contains(batch.origin, counter):
+                    self.effects.append(((batch.origin, counter), context.copy(), effect))
 
     def ends(self) -> dict[int, int]:
         ends: dict[int, int] = {}
         for _, _, evicted in self.evictions():
-            ends[evicted.slot] = min(evicted.through, ends.get(evicted.slot, NEVER))
+            ends[evicted.origin] = min(evicted.through, ends.get(evicted.origin, NEVER))
         admissions = [
             (dot[0], context, one) for dot, context, one in self.effects if isinstance(one, fx.MemberAdmitted)
         ]
-        for slot, context, admitted in admissions:
-            if admitted.by_all and self.is_void(slot, context):
-                ends[slot] = 0
+        for origin, context, admitted in admissions:
+            if admitted.by_all and self.is_void(origin, context):
+                ends[origin] = 0
         ends.update(dict.fromkeys(self.rivals(), 0))
-        for _ in SLOTS:
-            for slot, _, admitted in admissions:
-                if not admitted.by_all and admitted.counter > ends.get(admitted.slot, NEVER):
-                    ends[slot] = 0
+        for _ in ORIGINS:
+            for origin, _, admitted in admissions:
+                if not admitted.by_all and admitted.counter > ends.get(admitted.origin, NEVER):
+                    ends[origin] = 0
         return ends
 
     def rivals(self) -> list[int]:
         """Those that were admitted by all, and of which two ended the same origin to take its place."""
         by_all = {dot[0]: dot[1] for dot, _, one in self.effects if isinstance(one, fx.MemberAdmitted) and one.by_all}
         taken = {
-            (one.slot, slot)
-            for (slot, counter), _, one in self.evictions()
-            if one.successor == slot and counter > by_all.get(slot, NEVER)
+            (one.origin, origin)
+            for (origin, counter), _, one in self.evictions()
+            if one.successor == origin and counter > by_all.get(origin, NEVER)
         }
-        return [one for slot, one in taken if any(slot == other and one != two for other, two in taken)]
+        return [one for origin, one in taken if any(origin == other and one != two for other, two in taken)]
 
     def evictions(self) -> list[tuple[tuple[int, int], VersionVector, fx.MemberEvicted]]:
         return [(dot, context, one) for dot, context, one in self.effects if isinstance(one, fx.MemberEvicted)]
 
-    def is_void(self, slot: int, admission_context: VersionVector) -> bool:
-        joins = [dot for dot, _, one in self.effects if isinstance(one, fx.MemberJoined) and one.slot == slot]
+    def is_void(self, origin: int, admission_context: VersionVector) -> bool:
+        joins = [dot for dot, _, one in self.effects if isinstance(one, fx.MemberJoined) and one.origin == origin]
         for dot, context, evicted in self.evictions():
             unknown = not evicted.successor and not admission_context.contains(*dot)
             if unknown and not any(context.contains(*join) for join in joins):
@@ -197,7 +199,7 @@ def test_a_table_is_what_its_effects_mean(history: list[Step]) -> None:
 def test_the_order_of_effects_does_not_count(history: list[Step], data: st.DataObject) -> None:
     cluster = Cluster(history)
     witnesses = [Replica(WITNESS), Replica(WITNESS)]
-    deliver(cluster.batches, witnesses[0], VersionVector({batch.slot: batch.last for batch in cluster.batches}))
+    deliver(cluster.batches, witnesses[0], VersionVector({batch.origin: batch.last for batch in cluster.batches}))
     deliver_in_any_order(cluster.batches, witnesses[1], data)
     assert witnesses[0].applied.members.rows() == witnesses[1].applied.members.rows()
     assert digest_replica(witnesses[0]) == digest_replica(witnesses[1])
@@ -210,7 +212,7 @@ def deliver_in_any_order(batches: list[Batch], replica: Replica, data: st.DataOb
         fit = [
             at
             for at, batch in enumerate(left)
-            if batch.first == replica.applied.vector.get(batch.slot) + 1
+            if batch.first == replica.applied.vector.get(batch.origin) + 1
             and replica.applied.vector.descends(batch.context)
         ]
         replica.apply_batch(copied(left.pop(data.draw(st.sampled_from(fit)))))
@@ -245,7 +247,7 @@ def test_what_is_forgotten_changes_nothing(history: list[Step]) -> None:
         replica.check()
         assert replica.applied.members.lasting_rows() == witness.applied.members.lasting_rows()
         assert replica.applied.members.joined() == witness.applied.members.joined()
-        assert replica.applied.members.slots() == witness.applied.members.slots()
+        assert replica.applied.members.origins() == witness.applied.members.origins()
         assert digest_replica(replica) == digest_replica(witness)
 
 
@@ -273,5 +275,5 @@ def test_rows_come_back(history: list[Step]) -> None:
         again = Members.of_rows(table.rows()[::-1])
         again.check()
         assert again.rows() == table.rows()
-        assert (again.ends(), again.joined(), again.slots()) == (table.ends(), table.joined(), table.slots())
+        assert (again.ends(), again.joined(), again.origins()) == (table.ends(), table.joined(), table.origins())
         assert again.lasting_rows() == table.lasting_rows()

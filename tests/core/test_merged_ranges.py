@@ -14,7 +14,7 @@ from crdtstream.core.merged_ranges import MEMO_BYTES, MergedRanges
 from crdtstream.core.stream import Stream
 
 KEY = (0, b"s")
-SLOTS = (1, 2, 257)
+ORIGINS = (1, 2, 257)
 
 bounds = st.tuples(st.integers(0, 12), st.integers(0, 3)) | st.sampled_from([ID_MIN, ID_MAX])
 
@@ -26,30 +26,30 @@ class RangesMachine(RuleBasedStateMachine):
         super().__init__()
         self.stream = Stream()
         self.ranges = MergedRanges(4 * (MEMO_BYTES + 400))
-        self.counters = dict.fromkeys(SLOTS, 0)
+        self.counters = dict.fromkeys(ORIGINS, 0)
         self.vector = VersionVector()
         self.values = 0
         self.asked: list[tuple[EntryId, EntryId, int, bool]] = [(ID_MIN, ID_MAX, 3, False), ((2, 0), (9, 0), -1, False)]
 
-    @rule(slot=st.sampled_from(SLOTS), ms=st.integers(0, 3), seq=st.integers(0, 1), count=st.integers(1, 3))
-    def add(self, slot: int, ms: int, seq: int, count: int) -> None:
-        tree = self.stream.trees.get(slot)
+    @rule(origin=st.sampled_from(ORIGINS), ms=st.integers(0, 3), seq=st.integers(0, 1), count=st.integers(1, 3))
+    def add(self, origin: int, ms: int, seq: int, count: int) -> None:
+        tree = self.stream.trees.get(origin)
         last = (tree.last_id() if tree is not None else None) or (0, 0)
         block = Block()
-        first = self.counters[slot] + 1
+        first = self.counters[origin] + 1
         for step in range(1, count + 1):
-            self.counters[slot] += 1
+            self.counters[origin] += 1
             self.values += 1
             entry_id = (last[0] + ms, last[1] + step + seq) if ms == 0 else (last[0] + ms, step + seq)
             entry = encode_entry(entry_id, [b"f", b"%d" % self.values])
-            block.append(entry_id, self.counters[slot], entry)
-        self.stream.apply_added(slot, first, first, 0, block, 0, block.count)
-        self.vector.advance(slot, self.counters[slot])
+            block.append(entry_id, self.counters[origin], entry)
+        self.stream.apply_added(origin, first, first, 0, block, 0, block.count)
+        self.vector.advance(origin, self.counters[origin])
 
     @precondition(lambda self: self.vector.total())
-    @rule(slot=st.sampled_from(SLOTS), low=st.integers(1, 20), width=st.integers(0, 2))
-    def remove(self, slot: int, low: int, width: int) -> None:
-        self.stream.apply_removed(1, self.counters[1], {slot: [(low, low + width)]}, False, None)
+    @rule(origin=st.sampled_from(ORIGINS), low=st.integers(1, 20), width=st.integers(0, 2))
+    def remove(self, origin: int, low: int, width: int) -> None:
+        self.stream.apply_removed(1, self.counters[1], {origin: [(low, low + width)]}, False, None)
 
     @rule()
     def delete(self) -> None:
@@ -75,11 +75,11 @@ TestRanges = RangesMachine.TestCase
 
 def alternating(count: int) -> Stream:
     stream = Stream()
-    for slot in (1, 2):
+    for origin in (1, 2):
         block = Block()
         for number in range(1, count + 1):
-            block.append((number, slot), number, encode_entry((number, slot), [b"f", b"v"]))
-        stream.apply_added(slot, 1, 1, 0, block, 0, count)
+            block.append((number, origin), number, encode_entry((number, origin), [b"f", b"v"]))
+        stream.apply_added(origin, 1, 1, 0, block, 0, count)
     return stream
 
 

@@ -14,11 +14,11 @@ from crdtstream.core.entry_id import ID_MAX, ID_MIN, U64_MAX, EntryId
 from crdtstream.core.holders import IDLE_MIN
 from crdtstream.core.intervals import Interval, IntervalSet
 from crdtstream.core.pending import PendingEntries, Row
-from crdtstream.core.spans import SlotPending, Span
+from crdtstream.core.spans import OriginPending, Span
 
 Held = tuple[bytes, int, int]
 
-SLOTS = [1, 2, 257, 513]
+ORIGINS = [1, 2, 257, 513]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -32,7 +32,7 @@ def _small_spans() -> Iterator[None]:
 seq_parts = st.integers(0, 4) | st.just(U64_MAX)
 # No entry has the ID 0-0, which is the open end of the first interval.
 entry_ids = st.tuples(st.integers(0, 12), seq_parts).filter(lambda entry_id: entry_id != ID_MIN)
-slots = st.sampled_from(SLOTS)
+origins = st.sampled_from(ORIGINS)
 consumers = st.sampled_from([b"alice", b"bob", b"\xff"])
 times = st.integers(0, 50) | st.just(2**53 + 1)
 deliveries = st.integers(1, 3) | st.just(2**40)
@@ -40,11 +40,11 @@ bounds = entry_ids | st.sampled_from([ID_MIN, ID_MAX])
 
 
 def fields_of(row: Row) -> tuple[EntryId, int, bytes, int, int]:
-    return (row.entry_id, row.slot, row.consumer, row.delivered_ms, row.deliveries)
+    return (row.entry_id, row.origin, row.consumer, row.delivered_ms, row.deliveries)
 
 
 class PendingMachine(RuleBasedStateMachine):
-    """Pending entries beside a plain dict of (ID, slot)."""
+    """Pending entries beside a plain dict of (ID, origin)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,72 +63,72 @@ class PendingMachine(RuleBasedStateMachine):
         pieces, count = self.pending.find(sorted(ids))
         gone = [key for key in self.model if key[0] in ids]
         assert count == len({entry_id for entry_id, _ in gone})
-        assert sorted(pieces.as_dict()) == sorted({slot for _, slot in gone})
-        for slot, found in pieces.as_dict().items():
-            assert self.pending.pieces_of(slot, sorted(ids)) == found
-            assert self.pending.remove_pieces(slot, found) == sum(key[1] == slot for key in gone)
+        assert sorted(pieces.as_dict()) == sorted({origin for _, origin in gone})
+        for origin, found in pieces.as_dict().items():
+            assert self.pending.pieces_of(origin, sorted(ids)) == found
+            assert self.pending.remove_pieces(origin, found) == sum(key[1] == origin for key in gone)
         self.removed(gone)
 
-    @rule(slot=slots, ids=st.sets(entry_ids, max_size=14), consumer=consumers, time=times, count=deliveries)
-    def add(self, slot: int, ids: set[EntryId], consumer: bytes, time: int, count: int) -> None:
-        fresh = sorted(entry_id for entry_id in ids if (entry_id, slot) not in self.model)
-        self.pending.add(slot, fresh, consumer, time, count)
+    @rule(origin=origins, ids=st.sets(entry_ids, max_size=14), consumer=consumers, time=times, count=deliveries)
+    def add(self, origin: int, ids: set[EntryId], consumer: bytes, time: int, count: int) -> None:
+        fresh = sorted(entry_id for entry_id in ids if (entry_id, origin) not in self.model)
+        self.pending.add(origin, fresh, consumer, time, count)
         for entry_id in fresh:
-            self.model[(entry_id, slot)] = (consumer, time, count)
+            self.model[(entry_id, origin)] = (consumer, time, count)
 
-    @rule(slot=slots, count=st.integers(1, 14), consumer=consumers, time=times)
-    def add_at_the_end(self, slot: int, count: int, consumer: bytes, time: int) -> None:
-        top = max([entry_id for entry_id, s in self.model if s == slot], default=(20, 0))
-        self.add(slot, {(top[0] + step, 0) for step in range(1, count + 1)}, consumer, time, 1)
+    @rule(origin=origins, count=st.integers(1, 14), consumer=consumers, time=times)
+    def add_at_the_end(self, origin: int, count: int, consumer: bytes, time: int) -> None:
+        top = max([entry_id for entry_id, s in self.model if s == origin], default=(20, 0))
+        self.add(origin, {(top[0] + step, 0) for step in range(1, count + 1)}, consumer, time, 1)
 
-    @rule(slot=slots, count=st.integers(1, 4), consumer=consumers, time=times)
-    def add_above_all(self, slot: int, count: int, consumer: bytes, time: int) -> None:
+    @rule(origin=origins, count=st.integers(1, 4), consumer=consumers, time=times)
+    def add_above_all(self, origin: int, count: int, consumer: bytes, time: int) -> None:
         """As a start of the process does."""
         top = max([entry_id for entry_id, _ in self.model], default=(20, 0))
-        self.add(slot, {(top[0] + step, 0) for step in range(1, count + 1)}, consumer, time, 1)
+        self.add(origin, {(top[0] + step, 0) for step in range(1, count + 1)}, consumer, time, 1)
 
-    @rule(slot=slots, entry_id=entry_ids, consumer=consumers, time=times, count=deliveries)
-    def set_any(self, slot: int, entry_id: EntryId, consumer: bytes, time: int, count: int) -> None:
-        self.pending.set(slot, entry_id, consumer, time, count)
-        self.model[(entry_id, slot)] = (consumer, time, count)
+    @rule(origin=origins, entry_id=entry_ids, consumer=consumers, time=times, count=deliveries)
+    def set_any(self, origin: int, entry_id: EntryId, consumer: bytes, time: int, count: int) -> None:
+        self.pending.set(origin, entry_id, consumer, time, count)
+        self.model[(entry_id, origin)] = (consumer, time, count)
 
     @precondition(lambda self: self.model)
     @rule(data=st.data(), consumer=consumers, time=times, count=deliveries)
     def claim(self, data: st.DataObject, consumer: bytes, time: int, count: int) -> None:
-        entry_id, slot = data.draw(st.sampled_from(sorted(self.model)))
-        self.set_any(slot, entry_id, consumer, time, count)
+        entry_id, origin = data.draw(st.sampled_from(sorted(self.model)))
+        self.set_any(origin, entry_id, consumer, time, count)
 
-    @rule(slot=slots, entry_id=entry_ids)
-    def remove_any(self, slot: int, entry_id: EntryId) -> None:
-        assert self.pending.remove(slot, entry_id) == ((entry_id, slot) in self.model)
-        self.model.pop((entry_id, slot), None)
+    @rule(origin=origins, entry_id=entry_ids)
+    def remove_any(self, origin: int, entry_id: EntryId) -> None:
+        assert self.pending.remove(origin, entry_id) == ((entry_id, origin) in self.model)
+        self.model.pop((entry_id, origin), None)
 
     @precondition(lambda self: self.model)
     @rule(data=st.data())
     def acknowledge(self, data: st.DataObject) -> None:
-        entry_id, slot = data.draw(st.sampled_from(sorted(self.model)))
-        assert self.pending.remove(slot, entry_id)
-        assert not self.pending.remove(slot, entry_id)
-        del self.model[(entry_id, slot)]
+        entry_id, origin = data.draw(st.sampled_from(sorted(self.model)))
+        assert self.pending.remove(origin, entry_id)
+        assert not self.pending.remove(origin, entry_id)
+        del self.model[(entry_id, origin)]
 
-    @rule(slot=slots, count=st.integers(1, 8))
-    def acknowledge_in_order(self, slot: int, count: int) -> None:
+    @rule(origin=origins, count=st.integers(1, 8))
+    def acknowledge_in_order(self, origin: int, count: int) -> None:
         for _ in range(count):
-            first = self.pending.first(slot)
+            first = self.pending.first(origin)
             if first is not None:
-                assert self.pending.remove(slot, first)
-                del self.model[(first, slot)]
+                assert self.pending.remove(origin, first)
+                del self.model[(first, origin)]
 
-    @rule(slot=slots, pairs=st.lists(st.tuples(bounds, bounds), max_size=4))
-    def remove_intervals(self, slot: int, pairs: list[Interval]) -> None:
-        gone = [key for key in self.model if key[1] == slot and any(a < key[0] <= b for a, b in pairs)]
-        assert self.pending.remove_intervals(slot, IntervalSet.of(pairs)) == len(gone)
+    @rule(origin=origins, pairs=st.lists(st.tuples(bounds, bounds), max_size=4))
+    def remove_intervals(self, origin: int, pairs: list[Interval]) -> None:
+        gone = [key for key in self.model if key[1] == origin and any(a < key[0] <= b for a, b in pairs)]
+        assert self.pending.remove_intervals(origin, IntervalSet.of(pairs)) == len(gone)
         self.removed(gone)
 
     @rule(consumer=consumers)
     def remove_consumer(self, consumer: bytes) -> None:
         gone = [key for key, held in self.model.items() if held[0] == consumer]
-        assert self.pending.remove_consumer(consumer) == sorted((slot, entry_id) for entry_id, slot in gone)
+        assert self.pending.remove_consumer(consumer) == sorted((origin, entry_id) for entry_id, origin in gone)
         self.removed(gone)
 
     @rule()
@@ -141,16 +141,16 @@ class PendingMachine(RuleBasedStateMachine):
     def go_back(self) -> None:
         """What was shared is as it was, whatever has happened since."""
         self.pending = PendingEntries()
-        for slot, span in self.shared:
-            self.pending.adopt(slot, span)
+        for origin, span in self.shared:
+            self.pending.adopt(origin, span)
         self.pending.name_holders(self.names)
         self.model = dict(self.model_shared)
 
     @rule(start=bounds, end=bounds, limit=st.integers(-1, 8), consumer=consumers | st.none(), time=st.none() | times)
     def read(self, start: EntryId, end: EntryId, limit: int, consumer: bytes | None, time: int | None) -> None:
         wanted = [
-            (entry_id, slot, *held)
-            for (entry_id, slot), held in sorted(self.model.items())
+            (entry_id, origin, *held)
+            for (entry_id, origin), held in sorted(self.model.items())
             if start <= entry_id <= end
             and (consumer is None or held[0] == consumer)
             and (time is None or held[1] <= time)
@@ -165,21 +165,21 @@ class PendingMachine(RuleBasedStateMachine):
     @rule(limit=st.integers(-1, 8), time=times, future=times)
     def read_by_age(self, limit: int, time: int, future: int) -> None:
         future = max(time, future)
-        rows = sorted((held[1], entry_id, slot) for (entry_id, slot), held in self.model.items())
+        rows = sorted((held[1], entry_id, origin) for (entry_id, origin), held in self.model.items())
         wanted = [row for row in rows if row[0] <= time or row[0] > future]
         found = self.pending.longest_idle(limit, time, future)
-        assert [(row.delivered_ms, row.entry_id, row.slot) for row in found] == (
+        assert [(row.delivered_ms, row.entry_id, row.origin) for row in found] == (
             wanted if limit < 0 else wanted[:limit]
         )
 
     @rule(entry_id=entry_ids)
     def ask(self, entry_id: EntryId) -> None:
         for wanted in [entry_id, *(key[0] for key in self.model)]:
-            assert self.pending.slots_of(wanted) == [slot for slot in SLOTS if (wanted, slot) in self.model]
-            for slot in SLOTS:
-                got = self.pending.get(slot, wanted)
+            assert self.pending.origins_of(wanted) == [origin for origin in ORIGINS if (wanted, origin) in self.model]
+            for origin in ORIGINS:
+                got = self.pending.get(origin, wanted)
                 held = None if got is None else (got.consumer, got.delivered_ms, got.deliveries)
-                assert held == self.model.get((wanted, slot))
+                assert held == self.model.get((wanted, origin))
 
     @invariant()
     def agrees(self) -> None:
@@ -188,13 +188,13 @@ class PendingMachine(RuleBasedStateMachine):
         ids = sorted(key[0] for key in self.model)
         assert self.pending.min_id() == (ids[0] if ids else None)
         assert self.pending.max_id() == (ids[-1] if ids else None)
-        for slot in SLOTS:
-            mine = sorted(key[0] for key in self.model if key[1] == slot)
-            assert self.pending.ids(slot, None) == mine
-            assert self.pending.first(slot) == (mine[0] if mine else None)
-            assert self.pending.last(slot) == (mine[-1] if mine else None)
+        for origin in ORIGINS:
+            mine = sorted(key[0] for key in self.model if key[1] == origin)
+            assert self.pending.ids(origin, None) == mine
+            assert self.pending.first(origin) == (mine[0] if mine else None)
+            assert self.pending.last(origin) == (mine[-1] if mine else None)
             for name in (b"alice", b"nobody"):
-                assert self.pending.ids(slot, name) == [i for i in mine if self.model[(i, slot)][0] == name]
+                assert self.pending.ids(origin, name) == [i for i in mine if self.model[(i, origin)][0] == name]
         names = [held[0] for held in self.model.values()]
         assert self.pending.consumers_with_counts() == [(name, names.count(name)) for name in sorted(set(names))]
         assert [self.pending.count_of(name) for name in (b"bob", b"nobody")] == [names.count(b"bob"), 0]
@@ -209,8 +209,8 @@ def test_a_number_without_a_name_is_refused() -> None:
     entries.add(1, [(1, 1)], b"alice", 0, 1)
     entries.add(1, [(2, 1)], b"bob", 0, 1)
     twin = PendingEntries()
-    for slot, span in entries.share():
-        twin.adopt(slot, span)
+    for origin, span in entries.share():
+        twin.adopt(origin, span)
     with pytest.raises(KeyError):
         twin.name_holders({0: b"alice"})
 
@@ -226,10 +226,10 @@ def test_spans_stay_few_however_entries_are_read() -> None:
     entries = PendingEntries()
     for ms in range(1, 101):
         entries.add(1, [(ms, 1)], b"alice" if ms % 2 else b"bob", ms, 1)
-    assert len(entries._of_slot[1].spans) == 20
+    assert len(entries._of_origin[1].spans) == 20
     for ms in range(1, 101):
         entries.set(1, (ms, 1), b"%d" % ms, ms, 2)
-    assert len(entries._of_slot[1].spans) == 20
+    assert len(entries._of_origin[1].spans) == 20
     entries.check()
 
 
@@ -240,7 +240,7 @@ def test_what_is_left_over_joins() -> None:
         if ms % 5:
             assert entries.remove(1, (ms, 1))
     assert entries.count == 20
-    assert len(entries._of_slot[1].spans) <= 7
+    assert len(entries._of_origin[1].spans) <= 7
     entries.check()
 
 
@@ -253,7 +253,7 @@ def test_a_shared_span_stays_when_its_neighbour_joins_it() -> None:
     before = [[span.id_at(index) for index in range(span.count())] for _, span in shared]
     for ms in (6, 7, 8):
         assert entries.remove(1, (ms, 1))
-    assert len(entries._of_slot[1].spans) == 1
+    assert len(entries._of_origin[1].spans) == 1
     assert [[span.id_at(index) for index in range(span.count())] for _, span in shared] == before
     assert entries.ids(1, None) == [(3, 1), (4, 1), (5, 1), (9, 1), (10, 1)]
     entries.check()
@@ -268,11 +268,11 @@ def test_numbers_of_consumers_that_left_are_used_again() -> None:
     entries.check()
 
 
-@pytest.mark.parametrize("damage", ["count", "low", "order", "consumer", "slots"])
+@pytest.mark.parametrize("damage", ["count", "low", "order", "consumer", "origins"])
 def test_check_finds_damage(damage: str) -> None:
     entries = PendingEntries()
     entries.add(1, [(ms, 1) for ms in range(1, 13)], b"alice", 0, 1)
-    mine = entries._of_slot[1]
+    mine = entries._of_origin[1]
     if damage == "count":
         entries.count = 11
     elif damage == "low":
@@ -282,13 +282,13 @@ def test_check_finds_damage(damage: str) -> None:
     elif damage == "consumer":
         entries._consumers.take(b"bob", 1)
     else:
-        entries._of_slot[2] = SlotPending()
+        entries._of_origin[2] = OriginPending()
     with pytest.raises(AssertionError):
         entries.check()
 
 
 def test_what_lies_above_a_removed_last_id_is_delivered_in_order() -> None:
-    """The slot's bound stays where the highest ID was; below it the last ID that is left decides."""
+    """The origin's bound stays where the highest ID was; below it the last ID that is left decides."""
     entries = PendingEntries()
     for number in (1, 5):
         entries.deliver_one(1, (number, 0), b"c", number)

@@ -22,7 +22,7 @@ def test_pieces_come_back(pieces: dict[int, list[Interval]]) -> None:
 
 def test_one_interval_is_kept_as_it_is() -> None:
     one = Pieces(7, LOW, HIGH)
-    assert (one.one, one.slot, one.low, one.high) == (True, 7, LOW, HIGH)
+    assert (one.one, one.origin, one.low, one.high) == (True, 7, LOW, HIGH)
     assert one == Pieces.of({7: [(LOW, HIGH)]})
     assert one != Pieces(7, LOW, ABOVE) and one != NOTHING
     assert repr(one) == "Pieces({7: [((1, 0), (2, 0))]})"

@@ -15,7 +15,7 @@ from crdtstream.core.group import Group
 from crdtstream.core.pieces import Pieces
 from crdtstream.core.place import Place
 
-SLOTS = [1, 257, 2]
+ORIGINS = [1, 257, 2]
 
 
 class PlaceMachine(RuleBasedStateMachine):
@@ -26,27 +26,27 @@ class PlaceMachine(RuleBasedStateMachine):
         self.trees = ByOrigin(EntryTree)
         self.chains: Chains[EntryTree] = Chains()
         self.group = Group((1, 1), Position(), -1)
-        self.ids: dict[int, list[tuple[int, int]]] = {slot: [] for slot in SLOTS}
+        self.ids: dict[int, list[tuple[int, int]]] = {origin: [] for origin in ORIGINS}
         self.top = 0
 
     def wanted(self) -> list[tuple[int, int]]:
-        return sorted(one for slot, ids in self.ids.items() for one in ids if self.is_wanted(slot, one))
+        return sorted(one for origin, ids in self.ids.items() for one in ids if self.is_wanted(origin, one))
 
-    def is_wanted(self, slot: int, entry_id: tuple[int, int]) -> bool:
-        passed = self.group.passed.get(slot)
-        return entry_id > self.group.floor.get(slot) and (passed is None or not passed.contains(entry_id))
+    def is_wanted(self, origin: int, entry_id: tuple[int, int]) -> bool:
+        passed = self.group.passed.get(origin)
+        return entry_id > self.group.floor.get(origin) and (passed is None or not passed.contains(entry_id))
 
-    @rule(slot=st.sampled_from(SLOTS[:1] * 4 + SLOTS), count=st.integers(1, 5))
-    def add(self, slot: int, count: int) -> None:
-        tree = self.trees.get(slot) or EntryTree()
-        self.trees[slot] = tree
+    @rule(origin=st.sampled_from(ORIGINS[:1] * 4 + ORIGINS), count=st.integers(1, 5))
+    def add(self, origin: int, count: int) -> None:
+        tree = self.trees.get(origin) or EntryTree()
+        self.trees[origin] = tree
         for _ in range(count):
             self.top += 1
             entry_id = (self.top, 0)
             tree.append(entry_id, self.top, encode_entry(entry_id, [b"f", b"v"]))
-            self.ids[slot].append(entry_id)
+            self.ids[origin].append(entry_id)
         if not tree.tip:
-            self.chains.note_grown(slot, tree)
+            self.chains.note_grown(origin, tree)
 
     @rule(count=st.integers(-1, 3), noack=st.booleans())
     def read(self, count: int, noack: bool) -> None:
@@ -63,8 +63,8 @@ class PlaceMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def remove(self, data: st.DataObject) -> None:
-        slot = data.draw(st.sampled_from(SLOTS))
-        tree, ids = self.trees.get(slot), self.ids[slot]
+        origin = data.draw(st.sampled_from(ORIGINS))
+        tree, ids = self.trees.get(origin), self.ids[origin]
         last = None if tree is None else tree.last_id()
         if tree is None or last is None:
             return
@@ -73,15 +73,15 @@ class PlaceMachine(RuleBasedStateMachine):
         self.chains.note_shrunk(tree, last)
         ids.remove(entry_id)
         if not tree.count:
-            del self.trees[slot]
+            del self.trees[origin]
 
     @rule(data=st.data(), length=st.integers(1, 4))
     def hear_runs(self, data: st.DataObject, length: int) -> None:
         """Another region acknowledged entries that are still wanted here."""
-        slot = data.draw(st.sampled_from(SLOTS))
-        if self.ids[slot]:
-            low, _ = data.draw(st.sampled_from(self.ids[slot]))
-            self.group.apply_runs([(1, 1)], {slot: [((low - 1, 0), (low + length - 1, 0))]}, False)
+        origin = data.draw(st.sampled_from(ORIGINS))
+        if self.ids[origin]:
+            low, _ = data.draw(st.sampled_from(self.ids[origin]))
+            self.group.apply_runs([(1, 1)], {origin: [((low - 1, 0), (low + length - 1, 0))]}, False)
 
     @rule(back=st.integers(0, 4))
     def set_position(self, back: int) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from crdtstream.core.effects import CounterRange, EntriesDelivered, PendingDropped, Position, PositionSet
 from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
-from crdtstream.core.references import ids_of, is_needed, oldest_settled, slots_referring
+from crdtstream.core.references import ids_of, is_needed, oldest_settled, origins_referring
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from tests.core.histories import join
@@ -24,7 +24,7 @@ def exchange(replicas: list[Replica]) -> None:
         batches = [batch for replica in replicas if (batch := replica.take().batch) is not None]
         for batch in batches:
             for other in replicas:
-                if batch.slot != other.applied.slot:
+                if batch.origin != other.applied.origin:
                     other.apply_batch(batch)
 
 
@@ -60,11 +60,11 @@ def worlds(seed: int) -> Replica:
     exchange([one, two])
     for step in range(40):
         replica = chosen.choice([one, two])
-        slot = replica.applied.slot
+        origin = replica.applied.origin
         name = chosen.choice(GROUPS)
         action = chosen.randrange(8)
         if action < 3:
-            replica.add_entry(KEY, (10 + step, slot), [b"f", b"v"])
+            replica.add_entry(KEY, (10 + step, origin), [b"f", b"v"])
         elif action < 5:
             read(replica, name, chosen.randrange(1, 6))
         elif action == 5:
@@ -79,23 +79,23 @@ def worlds(seed: int) -> Replica:
 
 def settled_one_by_one(stream: Stream, end: EntryId, count: int, alone: bool) -> dict[int, list[int]]:
     found: list[tuple[EntryId, int, int]] = []
-    for slot, tree in stream.trees.items():
+    for origin, tree in stream.trees.items():
         for low, high in tree.counter_ranges():
             for counter in range(low, high + 1):
                 entry_id = tree.id_of(counter)
                 assert entry_id is not None
-                if entry_id <= end and not is_needed(stream, slot, entry_id, alone):
-                    found.append((entry_id, slot, counter))
+                if entry_id <= end and not is_needed(stream, origin, entry_id, alone):
+                    found.append((entry_id, origin, counter))
     counters: dict[int, list[int]] = {}
-    for _, slot, counter in sorted(found)[:count]:
-        counters.setdefault(slot, []).append(counter)
+    for _, origin, counter in sorted(found)[:count]:
+        counters.setdefault(origin, []).append(counter)
     return counters
 
 
 def counters_in(stream: Stream, ranges: dict[int, list[CounterRange]]) -> dict[int, list[int]]:
     return {
-        slot: [counter for piece in pieces for counter in stream.trees[slot].counters_between(*piece)]
-        for slot, pieces in ranges.items()
+        origin: [counter for piece in pieces for counter in stream.trees[origin].counters_between(*piece)]
+        for origin, pieces in ranges.items()
     }
 
 
@@ -126,8 +126,8 @@ def test_who_refers_to_an_id() -> None:
     replica.add_entry(KEY, (1, 0), [b"f", b"v"])
     replica.create_group(KEY, b"g", Position(), -1)
     read(replica, b"g", -1)
-    assert slots_referring(stream_of(replica), (1, 0)) == [1]
-    assert slots_referring(stream_of(replica), (2, 0)) == []
+    assert origins_referring(stream_of(replica), (1, 0)) == [1]
+    assert origins_referring(stream_of(replica), (2, 0)) == []
 
 
 def test_a_join_drops_what_is_pending_of_what_it_removes() -> None:

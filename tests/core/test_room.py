@@ -9,14 +9,14 @@ from crdtstream.core.removal_parts import parts_of
 from crdtstream.core.replica import Replica
 from crdtstream.core.room import BATCH_BYTES_MAX, BATCH_BYTES_MIN, LIMIT_MIN, Room
 
-SLOT = 257
+ORIGIN = 257
 
 
 class Cutting:
     """Takes the batches of a replica, as a turn does."""
 
     def __init__(self, limit: int) -> None:
-        self.replica = Replica(SLOT)
+        self.replica = Replica(ORIGIN)
         self.batches: list[Batch] = []
         self.room = self.replica.room
         self.room.cutter = self.cut
@@ -96,7 +96,7 @@ def test_a_removal_of_many_scattered_entries_is_several_effects() -> None:
     for at in range(1, 4_001):
         cutting.add(at, 1)
     cutting.cut()
-    ranges = {SLOT: [(at, at) for at in range(1, 4_001, 2)]}
+    ranges = {ORIGIN: [(at, at) for at in range(1, 4_001, 2)]}
     assert cutting.replica.remove_entries((0, b"s"), ranges, False, (4_000, 1)) == 2_000
     cutting.replica.check()
     stream = cutting.replica.keyspace.find((0, b"s"))

@@ -15,7 +15,7 @@ from tests.protocols.test_codec import batches
 @given(batches())
 def test_a_batch_is_no_larger_than_its_effects_were_counted(batch: Batch) -> None:
     counted = sum(map(effect_bytes, batch.effects))
-    bound = HEADER_BYTES + CONTEXT_ROW_BYTES * batch.context.slot_count() + counted
+    bound = HEADER_BYTES + CONTEXT_ROW_BYTES * batch.context.origin_count() + counted
     size = len(encode_batch(batch))
     assert size <= bound
     # Entries take 24 bytes for columns and the others up to their numbers: no bound is a multiple of what it bounds.

@@ -11,8 +11,8 @@ from crdtstream.core.whole_state import WholeState
 X: Key = (0, b"x")
 
 
-def replica_of(slot: int, *values: bytes, first_ms: int = 1) -> Replica:
-    replica = Replica(slot)
+def replica_of(origin: int, *values: bytes, first_ms: int = 1) -> Replica:
+    replica = Replica(origin)
     for at, value in enumerate(values):
         replica.add_entry(X, (first_ms + at, 0), [b"f", value])
     return replica
@@ -83,7 +83,7 @@ def handed_over(left: LeftBehind, replica: Replica) -> list[int]:
     while left.entries:
         sizes += hand_over_layer(replica, left)
         replica.take()
-        replica.become(replica.applied.slot + 256, 1)
+        replica.become(replica.applied.origin + 256, 1)
     return sizes
 
 

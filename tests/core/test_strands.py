@@ -21,17 +21,17 @@ from crdtstream.core.seen import Seen
 from crdtstream.core.strands import count_through
 from crdtstream.core.stream import Stream
 
-SLOTS = (1, 513, 257, 769, 2, 258)
+ORIGINS = (1, 513, 257, 769, 2, 258)
 NAME = b"g"
 
-slots = st.sampled_from(SLOTS)
+origins = st.sampled_from(ORIGINS)
 bounds = st.tuples(st.integers(0, 30), st.integers(0, 3)) | st.sampled_from([ID_MIN, ID_MAX])
 
 
 @dataclass(frozen=True, order=True)
 class Row:
     entry_id: EntryId
-    slot: int
+    origin: int
     counter: int
     entry: bytes
 
@@ -41,8 +41,8 @@ class StreamMachine(RuleBasedStateMachine):
         super().__init__()
         self.stream = Stream()
         self.rows: list[Row] = []
-        self.counters = dict.fromkeys(SLOTS, 0)
-        self.lasts = dict.fromkeys(SLOTS, ID_MIN)
+        self.counters = dict.fromkeys(ORIGINS, 0)
+        self.lasts = dict.fromkeys(ORIGINS, ID_MIN)
         self.vector = VersionVector()
         self.seen: list[tuple[Seen, dict[int, int]]] = []
         self.delivered: set[tuple[int, EntryId]] = set()
@@ -51,10 +51,10 @@ class StreamMachine(RuleBasedStateMachine):
 
     # Changes
 
-    def next_counter(self, slot: int) -> int:
-        self.counters[slot] += 1
-        self.vector.advance(slot, self.counters[slot])
-        return self.counters[slot]
+    def next_counter(self, origin: int) -> int:
+        self.counters[origin] += 1
+        self.vector.advance(origin, self.counters[origin])
+        return self.counters[origin]
 
     def create_group(self) -> None:
         dot = (2, self.next_counter(2))
@@ -62,37 +62,37 @@ class StreamMachine(RuleBasedStateMachine):
         self.delivered.clear()
         self.acknowledged.clear()
 
-    @rule(slot=slots, above=st.booleans(), steps=st.lists(st.integers(1, 3), min_size=1, max_size=4))
-    def add(self, slot: int, above: bool, steps: list[int]) -> None:
+    @rule(origin=origins, above=st.booleans(), steps=st.lists(st.integers(1, 3), min_size=1, max_size=4))
+    def add(self, origin: int, above: bool, steps: list[int]) -> None:
         """Above the origin's own last entry, or above all that its region had."""
-        peers = [one for one in SLOTS if region_of(one) == region_of(slot)] if above else [slot]
+        peers = [one for one in ORIGINS if region_of(one) == region_of(origin)] if above else [origin]
         ms = max(self.lasts[one] for one in peers)[0]
         block = Block()
-        first = self.counters[slot] + 1
+        first = self.counters[origin] + 1
         for step in steps:
             ms += step
-            row = Row((ms, 1), slot, self.next_counter(slot), encode_entry((ms, 1), [b"f", b"%d" % slot]))
+            row = Row((ms, 1), origin, self.next_counter(origin), encode_entry((ms, 1), [b"f", b"%d" % origin]))
             block.append(row.entry_id, row.counter, row.entry)
             self.rows.append(row)
-        self.lasts[slot] = (ms, 1)
-        self.stream.apply_added(slot, first, first, 0, block, 0, block.count)
+        self.lasts[origin] = (ms, 1)
+        self.stream.apply_added(origin, first, first, 0, block, 0, block.count)
         self.rows.sort()
 
-    @rule(slot=slots, low=st.integers(1, 20), width=st.integers(0, 6))
-    def remove(self, slot: int, low: int, width: int) -> None:
-        ranges = {slot: [(low, low + width)]}
+    @rule(origin=origins, low=st.integers(1, 20), width=st.integers(0, 6))
+    def remove(self, origin: int, low: int, width: int) -> None:
+        ranges = {origin: [(low, low + width)]}
         self.stream.apply_removed(2, self.next_counter(2), ranges, False, None)
-        self.rows = [row for row in self.rows if row.slot != slot or not low <= row.counter <= low + width]
+        self.rows = [row for row in self.rows if row.origin != origin or not low <= row.counter <= low + width]
 
     @rule(keep=st.integers(0, 12))
     def trim(self, keep: int) -> None:
         ranges = self.stream.trimmable(keep)
         left = self.rows[max(len(self.rows) - keep, 0) :]
-        gone = {(row.slot, row.counter) for row in self.rows} - {(row.slot, row.counter) for row in left}
+        gone = {(row.origin, row.counter) for row in self.rows} - {(row.origin, row.counter) for row in left}
         assert gone == {
-            (row.slot, row.counter)
+            (row.origin, row.counter)
             for row in self.rows
-            for low, high in ranges.get(row.slot, [])
+            for low, high in ranges.get(row.origin, [])
             if low <= row.counter <= high
         }
         assert list(ranges) == sorted(ranges)
@@ -103,7 +103,7 @@ class StreamMachine(RuleBasedStateMachine):
     def delete(self) -> None:
         self.stream.apply_deleted(2, self.next_counter(2), self.vector, {})
         self.rows = []
-        self.lasts = dict.fromkeys(SLOTS, ID_MIN)
+        self.lasts = dict.fromkeys(ORIGINS, ID_MIN)
         self.create_group()
 
     @rule()
@@ -122,7 +122,7 @@ class StreamMachine(RuleBasedStateMachine):
 
     @rule(entry_id=bounds)
     def ask(self, entry_id: EntryId) -> None:
-        assert self.stream.slots_holding(entry_id) == [row.slot for row in self.rows if row.entry_id == entry_id]
+        assert self.stream.origins_holding(entry_id) == [row.origin for row in self.rows if row.entry_id == entry_id]
         assert count_through(self.stream.chains, entry_id) == sum(row.entry_id <= entry_id for row in self.rows)
 
     @rule()
@@ -132,7 +132,7 @@ class StreamMachine(RuleBasedStateMachine):
     @rule(count=st.integers(-1, 4))
     def see(self, count: int) -> None:
         for seen, counters in self.seen:
-            new = [row.entry for row in self.rows if row.counter > counters[row.slot]]
+            new = [row.entry for row in self.rows if row.counter > counters[row.origin]]
             new = new if count < 0 else new[:count]
             found, chunks = self.stream.added_since(seen, count)
             assert (found, b"".join(chunks)) == (len(new), b"".join(new))
@@ -151,7 +151,7 @@ class StreamMachine(RuleBasedStateMachine):
     # The group
 
     def wanted(self) -> list[Row]:
-        return [row for row in self.rows if (row.slot, row.entry_id) not in self.delivered]
+        return [row for row in self.rows if (row.origin, row.entry_id) not in self.delivered]
 
     @rule(count=st.integers(-1, 6), noack=st.booleans())
     def deliver(self, count: int, noack: bool) -> None:
@@ -163,7 +163,7 @@ class StreamMachine(RuleBasedStateMachine):
             delivery.intervals.as_dict()
         )
         group.apply_delivered(self.stream.trees, b"c", 1, delivery.intervals, noack)
-        self.delivered |= {(row.slot, row.entry_id) for row in wanted}
+        self.delivered |= {(row.origin, row.entry_id) for row in wanted}
 
     @precondition(lambda self: self.delivered)
     @rule(data=st.data())

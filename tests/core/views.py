@@ -41,7 +41,7 @@ def replicated(replica: Replica) -> View:
 
 def remembered_of(stream: Stream) -> tuple[object, ...]:
     empty = meta_view(OriginMeta())
-    metas = {slot: meta_view(meta) for slot, meta in sorted(stream.metas.items()) if meta_view(meta) != empty}
+    metas = {origin: meta_view(meta) for origin, meta in sorted(stream.metas.items()) if meta_view(meta) != empty}
     destroyed = {name: sorted(tombstones.items()) for name, tombstones in sorted(stream.destroyed.items())}
     return (metas, sorted(stream.deleted.items()), destroyed)
 
@@ -62,7 +62,7 @@ def create_view(create: Create) -> tuple[object, ...]:
 
 
 def sets_view(sets: dict[int, IntervalSet]) -> View:
-    return {slot: intervals.pairs() for slot, intervals in sorted(sets.items()) if intervals}
+    return {origin: intervals.pairs() for origin, intervals in sorted(sets.items()) if intervals}
 
 
 def locals_of(replica: Replica) -> dict[tuple[Key, bytes], Group]:
@@ -82,4 +82,4 @@ def local_of(group: Group) -> tuple[object, ...]:
 
 def pending_of(group: Group) -> set[tuple[object, ...]]:
     rows = group.pending.rows(ID_MIN, ID_MAX, -1, None)
-    return {(row.slot, row.entry_id, row.consumer, row.delivered_ms, row.deliveries) for row in rows}
+    return {(row.origin, row.entry_id, row.consumer, row.delivered_ms, row.deliveries) for row in rows}

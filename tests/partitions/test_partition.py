@@ -14,11 +14,11 @@ KEY = (0, b"p")
 
 
 def partition(replica: Replica, *rows: EpochRow) -> Partition:
-    return Partition(replica, KEY, 0, Epochs(rows or [EpochRow((1, replica.applied.slot), [0], NO_EPOCH)]), Ahead())
+    return Partition(replica, KEY, 0, Epochs(rows or [EpochRow((1, replica.applied.origin), [0], NO_EPOCH)]), Ahead())
 
 
-def replica_at(now_ms: int = 1_000, slot: int = 1) -> Replica:
-    replica = Replica(slot)
+def replica_at(now_ms: int = 1_000, origin: int = 1) -> Replica:
+    replica = Replica(origin)
     replica.keyspace.now_ms = now_ms
     return replica
 
@@ -143,7 +143,7 @@ def test_gaps_between_intervals() -> None:
 
 def test_stale_messages_are_numbered_in_the_order_of_epochs_whatever_their_origins() -> None:
     """Origin 9 numbered first, then the process that came after it, whose number is lower."""
-    replica = replica_at(slot=9)
+    replica = replica_at(origin=9)
     nine = EpochRow((1, 9), [0], NO_EPOCH)
     put(partition(replica, nine), b"a", b"b")
     replica.take()

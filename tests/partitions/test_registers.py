@@ -9,8 +9,8 @@ from simulations.cluster import Cluster
 KEY = (0, b"registers")
 
 
-def registers_of(slot: int = 1) -> tuple[Replica, Registers]:
-    replica = Replica(slot)
+def registers_of(origin: int = 1) -> tuple[Replica, Registers]:
+    replica = Replica(origin)
     replica.keyspace.now_ms = 1_000
     return replica, Registers(replica, KEY)
 

@@ -27,12 +27,12 @@ class Table:
         self.agreement = Agreement()
         self.lives = 0
 
-    def hear(self, slot: int, since_ms: int = 0, **applied: int) -> None:
+    def hear(self, origin: int, since_ms: int = 0, **applied: int) -> None:
         """A sign of life of this origin so long ago, and what it has applied of each region's first origin."""
         self.lives += 1
         vector = VersionVector({int(name[1:]): counter for name, counter in applied.items()})
         now_ms = self.replica.keyspace.now_ms - since_ms
-        assert self.progress.hear_row((slot, VersionVector(), vector, self.lives), 100, now_ms)
+        assert self.progress.hear_row((origin, VersionVector(), vector, self.lives), 100, now_ms)
 
     def reached(self, began_ms: int = 1) -> bool:
         return self.agreement.reached(DOT, began_ms, self.replica, self.progress)

@@ -59,14 +59,14 @@ u64 = st.integers(0, 5) | edges
 counters = st.integers(1, 5) | edges
 tallies = st.integers(-3, 3) | st.sampled_from([-(2**62), 2**53, 2**63 - 1])
 random_bits = st.integers(0, 3) | st.integers(0, 2**RANDOM_BITS - 1)
-slots = st.builds(origin_of, st.integers(1, 255), random_bits)
+origins = st.builds(origin_of, st.integers(1, 255), random_bits)
 names = st.binary(max_size=4)
 keys = st.tuples(st.integers(0, 15), names)
 entry_ids: st.SearchStrategy[EntryId] = st.tuples(u64, u64)
 intervals = st.lists(entry_ids, min_size=2, max_size=2, unique=True).map(lambda ids: (min(ids), max(ids)))
-interval_sets = st.dictionaries(slots, st.lists(intervals, max_size=3), max_size=3)
+interval_sets = st.dictionaries(origins, st.lists(intervals, max_size=3), max_size=3)
 counter_ranges = st.tuples(counters, counters).map(lambda pair: (min(pair), max(pair)))
-positions = st.builds(Position, entry_ids, st.dictionaries(slots, entry_ids, max_size=3))
+positions = st.builds(Position, entry_ids, st.dictionaries(origins, entry_ids, max_size=3))
 
 
 def block_of(ids: list[EntryId], counter: int, value: bytes = b"v") -> Block:
@@ -88,8 +88,8 @@ def entries_added(draw: st.DrawFn, counter: int) -> EntriesAdded:
     return EntriesAdded(draw(keys), first, before, block, low, high)
 
 
-def evicted(slot: int, through: int, successor: int | None) -> fx.MemberEvicted:
-    return fx.MemberEvicted(slot, through, 0 if successor is None else origin_of(region_of(slot), successor))
+def evicted(origin: int, through: int, successor: int | None) -> fx.MemberEvicted:
+    return fx.MemberEvicted(origin, through, 0 if successor is None else origin_of(region_of(origin), successor))
 
 
 def single_effects() -> st.SearchStrategy[Effect]:
@@ -97,41 +97,41 @@ def single_effects() -> st.SearchStrategy[Effect]:
         st.builds(
             fx.EntriesRemoved,
             keys,
-            st.dictionaries(slots, st.lists(counter_ranges, max_size=3), max_size=3),
+            st.dictionaries(origins, st.lists(counter_ranges, max_size=3), max_size=3),
             st.booleans(),
             st.none() | entry_ids,
             interval_sets,
         ),
-        st.builds(fx.StreamDeleted, keys, st.dictionaries(slots, st.tuples(u64, u64), max_size=3)),
+        st.builds(fx.StreamDeleted, keys, st.dictionaries(origins, st.tuples(u64, u64), max_size=3)),
         st.builds(fx.StreamIdSet, keys, entry_ids, st.none() | entry_ids, st.none() | tallies, u64),
         st.builds(fx.GroupCreated, keys, names, positions, st.integers(-1, 3)),
         st.builds(fx.GroupDestroyed, keys, names),
         st.builds(fx.ExpirySet, keys, u64),
         st.builds(fx.AddCounted, keys, st.just(1), st.just(0)),
-        st.builds(fx.MemberJoined, slots),
-        st.builds(evicted, slots, u64, st.none() | random_bits),
-        st.builds(fx.MemberAdmitted, slots, counters, st.booleans()),
+        st.builds(fx.MemberJoined, origins),
+        st.builds(evicted, origins, u64, st.none() | random_bits),
+        st.builds(fx.MemberAdmitted, origins, counters, st.booleans()),
         st.just(fx.MemberAdmitted(0, 0, False)),
-        st.builds(fx.Acknowledged, keys, names, st.lists(st.tuples(slots, counters), max_size=3), interval_sets),
+        st.builds(fx.Acknowledged, keys, names, st.lists(st.tuples(origins, counters), max_size=3), interval_sets),
     )
 
 
 @st.composite
 def batches(draw: st.DrawFn) -> Batch:
-    slot = draw(slots)
+    origin = draw(origins)
     first = counter = draw(st.sampled_from([1, 2, 2**32, 2**53 + 1, U64_MAX - 40]))
     effects: list[Effect] = []
     for adds in draw(st.lists(st.booleans(), min_size=1, max_size=5)):
         effects.append(draw(entries_added(counter)) if adds else draw(single_effects()))
         counter += effects[-1].width
-    context = VersionVector(draw(st.dictionaries(slots, counters, max_size=4)) | {slot: first - 1})
-    return Batch(slot, first, counter - 1, context, effects)
+    context = VersionVector(draw(st.dictionaries(origins, counters, max_size=4)) | {origin: first - 1})
+    return Batch(origin, first, counter - 1, context, effects)
 
 
 def facts() -> st.SearchStrategy[LocalFact]:
     times = st.integers(-(2**62), 2**63 - 1)
     pieces = interval_sets.map(Pieces.of)
-    claims = st.lists(st.tuples(slots, entry_ids, times, u64), max_size=3)
+    claims = st.lists(st.tuples(origins, entry_ids, times, u64), max_size=3)
     return st.one_of(
         st.builds(fx.ConsumerCreated, keys, names, names, u64),
         st.builds(fx.ConsumerDeleted, keys, names, names),
@@ -176,7 +176,7 @@ def test_a_batch_comes_back(batch: Batch) -> None:
     payload = encode_batch(batch)
     back = decode_batch(payload)
     back.check()
-    assert (back.slot, back.first, back.last, back.context) == (batch.slot, batch.first, batch.last, batch.context)
+    assert (back.origin, back.first, back.last, back.context) == (batch.origin, batch.first, batch.last, batch.context)
     assert [values_of(effect) for effect in back.effects] == [values_of(effect) for effect in batch.effects]
     assert encode_batch(back) == payload
 
@@ -184,7 +184,7 @@ def test_a_batch_comes_back(batch: Batch) -> None:
 @given(batches())
 def test_a_header_is_read_without_the_effects(batch: Batch) -> None:
     header = decode_header(encode_batch(batch))
-    assert (header.slot, header.first, header.last) == (batch.slot, batch.first, batch.last)
+    assert (header.origin, header.first, header.last) == (batch.origin, batch.first, batch.last)
     assert header.context == batch.context
 
 
@@ -248,18 +248,18 @@ def test_facts_come_back(rows: list[tuple[int, LocalFact]], through: int) -> Non
     assert encode_facts(back, end) == payload
 
 
-@given(slots, u64)
-def test_a_start_and_a_founder_come_back(slot: int, count: int) -> None:
-    assert decode_start(encode_start(slot, count)) == (slot, count)
-    assert decode_founder(encode_founder(slot)) == slot
+@given(origins, u64)
+def test_a_start_and_a_founder_come_back(origin: int, count: int) -> None:
+    assert decode_start(encode_start(origin, count)) == (origin, count)
+    assert decode_founder(encode_founder(origin)) == origin
 
 
-@pytest.mark.parametrize("slot", [0, 256, ORIGIN_MAX + 1, 2**63 + 1])
-def test_a_start_or_a_founder_that_is_no_origin_is_refused(slot: int) -> None:
-    with pytest.raises(CodecError, match=f"origin: {slot} is not an origin"):
-        decode_start(encode_start(slot, 0))
-    with pytest.raises(CodecError, match=f"founder: {slot} is not an origin"):
-        decode_founder(encode_founder(slot))
+@pytest.mark.parametrize("origin", [0, 256, ORIGIN_MAX + 1, 2**63 + 1])
+def test_a_start_or_a_founder_that_is_no_origin_is_refused(origin: int) -> None:
+    with pytest.raises(CodecError, match=f"origin: {origin} is not an origin"):
+        decode_start(encode_start(origin, 0))
+    with pytest.raises(CodecError, match=f"founder: {origin} is not an origin"):
+        decode_founder(encode_founder(origin))
 
 
 def test_a_context_is_written_without_its_own_part() -> None:
@@ -335,8 +335,8 @@ ONE = (5).to_bytes(8, "little")
         (header_bytes(True, 1, 1, b""), "expected an integer, not bool"),
         (header_bytes(1, 1, 1), "row of 4"),
         (header_bytes(1, 1, 1, b"12345678"), "not a whole number of 16-byte rows"),
-        (header_bytes(1, 2, 2, (1).to_bytes(8, "little") * 2), "in a batch of slot 1"),
-        (header_bytes(1, 1, 1, ((2).to_bytes(8, "little") * 2) * 2), "slot 2 comes after slot 2"),
+        (header_bytes(1, 2, 2, (1).to_bytes(8, "little") * 2), "in a batch of origin 1"),
+        (header_bytes(1, 1, 1, ((2).to_bytes(8, "little") * 2) * 2), "origin 2 comes after origin 2"),
         (header_bytes(1, 1, 1, b""), "ends early"),
         (header_bytes(1, 1, 1, b"") + header_bytes(99), "effect at counter 1: 99 is not a kind of effect"),
         (header_bytes(1, 1, 1, b"") + header_bytes(6, 0, b"s"), "GroupDestroyed: not a row of 4"),
@@ -391,7 +391,7 @@ def test_staged_chunks(region: int, transfer: int, index: int, chunk: bytes) -> 
     assert decode_staged(encode_staged(region, transfer, index, chunk)) == (region, transfer, index, chunk)
 
 
-@given(u64, counters, st.dictionaries(slots, counters))
+@given(u64, counters, st.dictionaries(origins, counters))
 def test_joins_and_gaps(transfer: int, position: int, gap: dict[int, int]) -> None:
     assert decode_joined(encode_joined(transfer, VersionVector(gap))) == (transfer, VersionVector(gap))
     assert decode_gap(encode_gap(position, VersionVector(gap))) == (position, VersionVector(gap))

@@ -48,7 +48,7 @@ def test_shifted_down(by: int, values: list[int], repeats: int) -> None:
 @given(st.dictionaries(st.integers(1, 255), numbers, max_size=4))
 def test_groups_come_back(groups: dict[int, list[int]]) -> None:
     raw = grouped_column(sorted(groups.items()))
-    assert {slot: list(values) for slot, values in read_grouped(raw, "x", 1).items()} == groups
+    assert {origin: list(values) for origin, values in read_grouped(raw, "x", 1).items()} == groups
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_groups_come_back(groups: dict[int, list[int]]) -> None:
         ([1, U64_MAX, 7, 7], "does not fit"),
         ([1, 3, 7, 7, 7], "does not fit"),
         ([256, 0], "not an origin"),
-        ([2, 0, 1, 0], "slot 1 comes after slot 2"),
-        ([2, 0, 2, 0], "slot 2 comes after slot 2"),
+        ([2, 0, 1, 0], "origin 1 comes after origin 2"),
+        ([2, 0, 2, 0], "origin 2 comes after origin 2"),
     ],
 )
 def test_bad_groups(values: list[int], message: str) -> None:

@@ -59,9 +59,9 @@ def full_stream() -> Stream:
     stream = Stream()
     stream.deleted = {1: 5, 2: 2**63}
     stream.destroyed = {b"gone": {1: 3}, b"": {}}
-    for slot in (1, 258):
-        meta = stream.metas.of(slot)
-        for number, name in enumerate(KNOWN_FIELDS[type(meta)].split(), slot):
+    for origin in (1, 258):
+        meta = stream.metas.of(origin)
+        for number, name in enumerate(KNOWN_FIELDS[type(meta)].split(), origin):
             setattr(meta, name, (number, 2**64 - number) if name.endswith("_id") else number)
     stream.metas[1].offset = -(2**63)
     for first in (1, 101):
@@ -102,11 +102,11 @@ def rows_of(image: StreamImage, blocks: dict[int, Block]) -> list[Row]:
             place = len(blocks) + 1000
             blocks[place] = block
             places.append(place)
-        rows.append(tree_row(tree.slot, tree.head, places[:1]))
-        rows.append(tree_row(tree.slot, tree.head, places[1:]))
+        rows.append(tree_row(tree.origin, tree.head, places[:1]))
+        rows.append(tree_row(tree.origin, tree.head, places[1:]))
     for group in image.groups:
         rows += group.rows
-        rows += [span_row(slot, span) for slot, span in group.spans]
+        rows += [span_row(origin, span) for origin, span in group.spans]
     return rows
 
 
@@ -158,8 +158,8 @@ def test_a_capture_stays_as_it_was() -> None:
 def test_metadata_without_a_dropped_counter_is_as_before_format_3() -> None:
     stream = Stream()
     stream.metas.of(1).first = 7
-    ((_, slot, values),) = [row for row in capture_stream(KEY, stream, 1).rows if row[0] == 2]
-    assert isinstance(values, bytes) and (slot, len(values)) == (1, 18 * 8)
+    ((_, origin, values),) = [row for row in capture_stream(KEY, stream, 1).rows if row[0] == 2]
+    assert isinstance(values, bytes) and (origin, len(values)) == (1, 18 * 8)
     stream.metas.of(1).dropped_counter = 9
     image = capture_stream(KEY, stream, 1)
     ((_, found, _),) = read(rows_of(image, {}), {})

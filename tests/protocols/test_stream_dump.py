@@ -84,7 +84,7 @@ def groups(draw: st.DrawFn, name: bytes) -> GroupDump:
 
 
 def values(thing: object) -> object:
-    """Slots as tuples, all the way down."""
+    """Origins as tuples, all the way down."""
     if isinstance(thing, list):
         return [values(one) for one in thing]
     if isinstance(thing, StreamDump | GroupDump | PendingDump | ProducersDump):

@@ -42,7 +42,7 @@ def rows_of(image: StreamImage) -> list[Row]:
 
 
 def state_rows() -> list[Row]:
-    contexts = [context_row(slot, context) for slot, context in CONTEXTS.items()]
+    contexts = [context_row(origin, context) for origin, context in CONTEXTS.items()]
     streams = rows_of(capture_replicated(KEY, full_stream()))
     return [head_row(VECTOR, FOUNDERS, MEMBERS), *contexts, *streams, tail_row(1)]
 

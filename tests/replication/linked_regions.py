@@ -116,7 +116,7 @@ class Region:
 
     @property
     def accepted(self) -> list[tuple[int, int, int]]:
-        return [(header.slot, header.first, header.last) for heard in self.heard for header, _ in heard.batches]
+        return [(header.origin, header.first, header.last) for heard in self.heard for header, _ in heard.batches]
 
     @property
     def deferrals_heard(self) -> list[tuple[int, str]]:
@@ -135,13 +135,13 @@ class Region:
         self.heard.append(heard)
         for row in heard.births:
             self.birth.hear(row.slot, row.count, self.turn)
-        for slot, count, regions in heard.neighbours:
-            self.birth.founding.tell(slot, count, regions)
+        for origin, count, regions in heard.neighbours:
+            self.birth.founding.tell(origin, count, regions)
         self.waiting += heard.batches
         self.settle()
-        for slot, durable, applied, life in heard.rows:
-            self.progress.hear(slot, durable, applied)
-            self.progress.hear_life(slot, life, now_ms)
+        for origin, durable, applied, life in heard.rows:
+            self.progress.hear(origin, durable, applied)
+            self.progress.hear_life(origin, life, now_ms)
         if heard.chunk is not None:
             self.fetching.stage(session.handover.region, heard.chunk)
             whole = self.fetching.whole(heard.chunk.transfer)
@@ -155,20 +155,20 @@ class Region:
         while moved:
             moved = False
             for header, payload in list(self.waiting):
-                known = self.vector.contains(header.slot, header.last)
-                ready = header.first == self.vector.get(header.slot) + 1 and self.vector.descends(header.context)
+                known = self.vector.contains(header.origin, header.last)
+                ready = header.first == self.vector.get(header.origin) + 1 and self.vector.descends(header.context)
                 if known or ready:
                     self.waiting.remove((header, payload))
                 if ready and not known:
-                    self.apply(header.slot, header.last, payload)
+                    self.apply(header.origin, header.last, payload)
                     moved = True
 
-    def apply(self, slot: int, last: int, payload: bytes) -> None:
-        self.vector.advance(slot, last)
-        self.history.note(self.log.append(BATCH, payload), slot, last, self.vector)
+    def apply(self, origin: int, last: int, payload: bytes) -> None:
+        self.vector.advance(origin, last)
+        self.history.note(self.log.append(BATCH, payload), origin, last, self.vector)
 
     def join(self, vector: VersionVector) -> None:
-        gap = VersionVector({slot: c for slot, c in vector.items() if not self.vector.contains(slot, c)})
+        gap = VersionVector({origin: c for origin, c in vector.items() if not self.vector.contains(origin, c)})
         self.vector.merge(vector)
         self.history.note_gap(self.log.append(JOINED, encode_joined(1, gap)), gap, self.vector)
         self.settle()
@@ -187,12 +187,12 @@ class Region:
             self.transfers.begin(region, Transfer(self.snapshots, self.log.last, Snapshot(replica, [])))
 
     def write(self, size_bytes: int = 10) -> bytes:
-        slot = self.birth.origin
-        counter = self.vector.get(slot) + 1
+        origin = self.birth.origin
+        counter = self.vector.get(origin) + 1
         context = self.vector.copy()
-        batch = Batch(slot, counter, counter, context, [GroupDestroyed((0, b"key"), b"g" * size_bytes)])
+        batch = Batch(origin, counter, counter, context, [GroupDestroyed((0, b"key"), b"g" * size_bytes)])
         payload = encode_batch(batch)
-        self.apply(slot, counter, payload)
+        self.apply(origin, counter, payload)
         return payload
 
 
@@ -269,9 +269,9 @@ def linked(left: Region, right: Region) -> Link:
 
 
 def batches_of(link: Link, side: int) -> list[tuple[int, int]]:
-    """(slot, last) of everything that a side sent, in order."""
+    """(origin, last) of everything that a side sent, in order."""
     payloads = [payload for message in link.said(side, "batches") for payload in message.batches.payloads]
-    return [(header.slot, header.last) for header in map(decode_header, payloads)]
+    return [(header.origin, header.last) for header in map(decode_header, payloads)]
 
 
 def pump_all(links: list[Link]) -> None:

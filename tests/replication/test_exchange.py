@@ -38,13 +38,13 @@ def message_from(cluster: Cluster, sender: int, receiver: int) -> wire.Message:
     raise AssertionError("no batches")
 
 
-def test_direct_slots_are_those_of_open_links() -> None:
+def test_direct_origins_are_those_of_open_links() -> None:
     cluster = Cluster(3, STRICT)
     cluster.sync()
-    assert exchange_of(cluster, 1).direct_slots() == [2, 3]
+    assert exchange_of(cluster, 1).direct_origins() == [2, 3]
     assert exchange_of(cluster, 1).greeted() == [2, 3]
     cluster.cut(1, 3)
-    assert exchange_of(cluster, 1).direct_slots() == [2]
+    assert exchange_of(cluster, 1).direct_origins() == [2]
     assert [session.peer_region for session in exchange_of(cluster, 1).sessions()] == [2]
     assert exchange_of(cluster, 1).unlinked() == [3]
     assert exchange_of(cluster, 1).name_of(3) == cluster.node(3).settings.config.name
@@ -80,7 +80,7 @@ def test_a_batch_waits_for_what_its_context_names() -> None:
     cluster.carry(1, 2)
     run(cluster, 2, "XADD x * from 2")
     message = message_from(cluster, 2, 3)
-    kept = [payload for payload in message.batches.payloads if codec.decode_header(payload).slot == 2]
+    kept = [payload for payload in message.batches.payloads if codec.decode_header(payload).origin == 2]
     del message.batches.payloads[:]
     message.batches.payloads.extend(kept)
     cluster.node(3).receive(cluster.link(2, 3).number, message, cluster.now_ms)
@@ -117,7 +117,7 @@ def rewritten(payload: bytes, row_index: int, column: int, value: object) -> byt
 @pytest.mark.parametrize(
     ("row", "column", "value", "reason"),
     [
-        (0, 0, 0, "batch slot"),
+        (0, 0, 0, "batch origin"),
         (0, 1, 0, "first counter"),
         (0, 2, 9, "ends early"),
         (1, 0, 200, ""),
@@ -181,7 +181,7 @@ def test_what_waits_for_others_is_bounded_whatever_a_peer_sends() -> None:
     payloads = []
     for first in range(batch.first + 1_000, batch.first + 1_020):
         last = first + batch.last - batch.first
-        made = Batch(batch.slot, first, last, VersionVector({batch.slot: first - 1}), batch.effects)
+        made = Batch(batch.origin, first, last, VersionVector({batch.origin: first - 1}), batch.effects)
         payloads.append(codec.encode_batch(made))
     del message.batches.payloads[:]
     message.batches.payloads.extend(payloads)
@@ -242,8 +242,8 @@ def test_a_snapshot_holds_what_may_be_served_and_no_more() -> None:
 def forged(payload: bytes, effects: bytes, first: int, context: VersionVector) -> bytes:
     """A batch of the origin of that one, with other counters, another context and these rows of effects."""
     header = codec.decode_header(payload)
-    seen = column(flat([dot for dot in context.items() if dot[0] != header.slot]))
-    return bytes(msgpack.packb((header.slot, first, first, seen))) + effects
+    seen = column(flat([dot for dot in context.items() if dot[0] != header.origin]))
+    return bytes(msgpack.packb((header.origin, first, first, seen))) + effects
 
 
 def test_a_batch_that_waited_and_cannot_be_read_is_the_fault_of_who_brought_it() -> None:
@@ -290,8 +290,8 @@ def limited(**limits: int) -> Cluster:
     return cluster
 
 
-def vector_of(slots: range) -> list[wire.VectorRow]:
-    return [wire.VectorRow(slot=slot, counter=1) for slot in slots if slot % 256]
+def vector_of(origins: range) -> list[wire.VectorRow]:
+    return [wire.VectorRow(slot=origin, counter=1) for origin in origins if origin % 256]
 
 
 def test_progress_is_bounded_and_what_exceeds_the_bound_is_dropped() -> None:
@@ -328,9 +328,9 @@ def test_parts_of_batches_are_bounded_over_all_links() -> None:
     assert exchange_of(cluster, 2).greeted() == [1]
 
 
-def test_direct_slots_are_bounded() -> None:
-    slots = [slot for slot in range(1, 1 << 17) if slot % 256]
-    assert "origins" in said(limited(), links=wire.Links(direct_slots=slots))
+def test_direct_origins_are_bounded() -> None:
+    origins = [origin for origin in range(1, 1 << 17) if origin % 256]
+    assert "origins" in said(limited(), links=wire.Links(direct_slots=origins))
     assert said(limited(), links=wire.Links(direct_slots=[1] * 10_000)) == ""
 
 
@@ -340,8 +340,8 @@ def test_direct_slots_are_bounded() -> None:
 def test_a_founder_of_a_region_that_is_known_founds_nothing() -> None:
     """Region 3 has been a part of this cluster; one that began a cluster of its own comes as any other origin."""
     cluster = limited()
-    for slot in (259, 4):
-        said(cluster, met=wire.Met(births=[wire.BirthRow(slot=slot, count=0, founder=True)]))
+    for origin in (259, 4):
+        said(cluster, met=wire.Met(births=[wire.BirthRow(slot=origin, count=0, founder=True)]))
     birth = cluster.node(2).birth
     assert birth.founders_left() == [1, 2, 3, 4]
     assert birth.counts[259] == 0

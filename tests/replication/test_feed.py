@@ -19,23 +19,23 @@ BYTES_MAX = 200
 WINDOW_BYTES = 1 << 20
 WINDOW_MESSAGES = 1_000
 
-slots = st.lists(st.sampled_from([OWN, OTHER, THIRD, NO_BATCH]), max_size=60)
+origins = st.lists(st.sampled_from([OWN, OTHER, THIRD, NO_BATCH]), max_size=60)
 
 
 def history_of(kinds: list[int], noted: int) -> tuple[History, MemoryLog]:
     """A log with a batch of each of these origins; only the last `noted` records are among the newest."""
     log, vector = MemoryLog(), VersionVector()
     history = History(log)
-    for at, slot in enumerate(kinds):
-        if slot == NO_BATCH:
+    for at, origin in enumerate(kinds):
+        if origin == NO_BATCH:
             log.append(START, b"")
             continue
-        counter = vector.get(slot) + 1
-        vector.advance(slot, counter)
-        batch = Batch(slot, counter, counter, VersionVector({slot: counter - 1}), [])
+        counter = vector.get(origin) + 1
+        vector.advance(origin, counter)
+        batch = Batch(origin, counter, counter, VersionVector({origin: counter - 1}), [])
         position = log.append(BATCH, encode_batch(batch))
         if at >= len(kinds) - noted:
-            history.note(position, slot, counter, vector)
+            history.note(position, origin, counter, vector)
     return history, log
 
 
@@ -52,11 +52,11 @@ def sent(history: History, log: MemoryLog, applied: VersionVector, direct: list[
             return payloads
 
 
-@given(slots, st.integers(0, 60), st.lists(st.integers(0, 20), min_size=3, max_size=3), st.sets(st.integers(1, 3)))
+@given(origins, st.integers(0, 60), st.lists(st.integers(0, 20), min_size=3, max_size=3), st.sets(st.integers(1, 3)))
 def test_the_same_is_sent_whichever_batches_are_among_the_newest(
     kinds: list[int], noted: int, applied: list[int], direct: set[int]
 ) -> None:
-    vector = VersionVector({slot: count for slot, count in zip((OWN, OTHER, THIRD), applied, strict=True) if count})
+    vector = VersionVector({origin: count for origin, count in zip((OWN, OTHER, THIRD), applied, strict=True) if count})
     expected = sent(*history_of(kinds, 0), vector, sorted(direct))
     assert sent(*history_of(kinds, noted), vector, sorted(direct)) == expected
 

@@ -15,7 +15,7 @@ from crdtstream.protocols.codec import OLDEST_SENT
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.greeting import (
     OLDEST_PROTOCOL,
-    SLOTS_MAX,
+    ORIGINS_MAX,
     Versions,
     WireError,
     agreed,
@@ -24,8 +24,8 @@ from crdtstream.replication.greeting import (
     make_hello,
     protocols_of,
     refusal,
+    to_origins,
     to_regions,
-    to_slots,
     to_vector,
     vector_rows,
 )
@@ -119,8 +119,8 @@ def test_births_name_counts_and_founders() -> None:
     birth, turn = born(1)
     birth.hear(259, 7, turn)
     birth.hear(2, (1 << 40) + 3, turn)
-    for slot in (1, 4):
-        birth.found(slot, turn)
+    for origin in (1, 4):
+        birth.found(origin, turn)
     said = make_hello(config_of(1), birth, NOTHING, [])
     rows = [(row.slot, row.count, row.founder) for row in said.births]
     assert rows == [(1, 0, True), (2, 3, False), (4, 0, True), (259, 7, False)]
@@ -145,20 +145,20 @@ def test_vectors_travel_whole(counters: dict[int, int]) -> None:
     assert to_vector(vector_rows(VersionVector(counters))).as_dict() == counters
 
 
-@pytest.mark.parametrize("slot", [0, 256, 1 << 16, ORIGIN_MAX + 2])
-def test_there_are_no_such_origins(slot: int) -> None:
-    with pytest.raises(WireError, match=f"{slot} is not a valid origin"):
-        to_vector([wire.VectorRow(slot=slot, counter=1)])
-    with pytest.raises(WireError, match=f"{slot} is not a valid origin"):
-        to_slots([1, slot])
+@pytest.mark.parametrize("origin", [0, 256, 1 << 16, ORIGIN_MAX + 2])
+def test_there_are_no_such_origins(origin: int) -> None:
+    with pytest.raises(WireError, match=f"{origin} is not a valid origin"):
+        to_vector([wire.VectorRow(slot=origin, counter=1)])
+    with pytest.raises(WireError, match=f"{origin} is not a valid origin"):
+        to_origins([1, origin])
 
 
 def test_origins_are_told_once_ascending_and_not_without_end() -> None:
-    assert to_slots([258, 1, 1, 2]) == [1, 2, 258]
-    slots = [1 + 256 * number for number in range(SLOTS_MAX + 1)]
-    assert len(to_slots(slots[1:])) == SLOTS_MAX
-    with pytest.raises(WireError, match=f"{SLOTS_MAX + 1} origins"):
-        to_slots(slots)
+    assert to_origins([258, 1, 1, 2]) == [1, 2, 258]
+    origins = [1 + 256 * number for number in range(ORIGINS_MAX + 1)]
+    assert len(to_origins(origins[1:])) == ORIGINS_MAX
+    with pytest.raises(WireError, match=f"{ORIGINS_MAX + 1} origins"):
+        to_origins(origins)
 
 
 @pytest.mark.parametrize("region", [0, 256])

@@ -19,8 +19,8 @@ def overfull() -> Cluster:
     """Region 1 tells region 2 of two members, one of which takes too much."""
     cluster = limited(progress_rows_max=ROWS_MAX, peer_timeout_ms=1 << 40)
     rows = vector_of(range(1, 900))
-    for slot in (KEPT, DROPPED):
-        row = wire.ProgressRow(slot=slot, durable=rows, applied=rows)
+    for origin in (KEPT, DROPPED):
+        row = wire.ProgressRow(slot=origin, durable=rows, applied=rows)
         assert said(cluster, progress=wire.Progress(rows=[row])) == ""
     return cluster
 
@@ -69,7 +69,7 @@ def test_members_are_heard_again_over_a_new_link_when_others_have_left() -> None
     cluster.sync()
     row = wire.ProgressRow(slot=DROPPED, durable=vector_of(range(1, 900)))
     assert said(cluster, progress=wire.Progress(rows=[row])) == ""
-    assert exchange.progress.told_of(DROPPED).slot_count() == len(row.durable)
+    assert exchange.progress.told_of(DROPPED).origin_count() == len(row.durable)
     assert "progress_dropped_members:0" in str(run(cluster, 2, "INFO replication"))
 
 

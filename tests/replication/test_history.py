@@ -35,32 +35,32 @@ class FakeLog:
     def record(self, position: int) -> LogRecord:
         if not self.dots:
             return (position, BATCH, b"%d" % position)
-        slot, counter = self.dots[position - 1]
-        if not slot:
+        origin, counter = self.dots[position - 1]
+        if not origin:
             return (position, START, b"")
-        context = VersionVector({slot: counter - 1})
-        return (position, BATCH, encode_batch(Batch(slot, counter, counter, context, [])))
+        context = VersionVector({origin: counter - 1})
+        return (position, BATCH, encode_batch(Batch(origin, counter, counter, context, [])))
 
 
-def history_of(slots: list[int]) -> tuple[History, FakeLog, list[tuple[int, int]]]:
-    """A log in which position p is the next batch of slots[p - 1]; 0 stands for a record that is no batch."""
+def history_of(origins: list[int]) -> tuple[History, FakeLog, list[tuple[int, int]]]:
+    """A log in which position p is the next batch of origins[p - 1]; 0 stands for a record that is no batch."""
     dots: list[tuple[int, int]] = []
-    log = FakeLog(len(slots), dots)
+    log = FakeLog(len(origins), dots)
     history, vector = History(log), VersionVector()
-    for position, slot in enumerate(slots, 1):
-        counter = vector.get(slot) + 1
-        dots.append((slot, counter))
-        if slot:
-            vector.advance(slot, counter)
-            history.note(position, slot, counter, vector)
+    for position, origin in enumerate(origins, 1):
+        counter = vector.get(origin) + 1
+        dots.append((origin, counter))
+        if origin:
+            vector.advance(origin, counter)
+            history.note(position, origin, counter, vector)
     history.check()
     return history, log, dots
 
 
 def first_lacking(dots: list[tuple[int, int]], vector: VersionVector) -> int:
     """The first position that holds what the vector lacks; one after the last when it lacks nothing."""
-    for position, (slot, counter) in enumerate(dots, 1):
-        if slot and not vector.contains(slot, counter):
+    for position, (origin, counter) in enumerate(dots, 1):
+        if origin and not vector.contains(origin, counter):
             return position
     return len(dots) + 1
 
@@ -68,12 +68,12 @@ def first_lacking(dots: list[tuple[int, int]], vector: VersionVector) -> int:
 @st.composite
 def interleavings(draw: st.DrawFn) -> list[int]:
     runs = st.tuples(st.sampled_from([0, 1, 2, 259]), st.integers(1, MILESTONE_RECORDS))
-    return [slot for slot, count in draw(st.lists(runs, max_size=12)) for _ in range(count)]
+    return [origin for origin, count in draw(st.lists(runs, max_size=12)) for _ in range(count)]
 
 
 @given(interleavings(), st.dictionaries(st.sampled_from([1, 2, 259]), st.integers(0, 1500)))
-def test_reading_begins_at_or_before_what_is_lacking(slots: list[int], counters: dict[int, int]) -> None:
-    history, _, dots = history_of(slots)
+def test_reading_begins_at_or_before_what_is_lacking(origins: list[int], counters: dict[int, int]) -> None:
+    history, _, dots = history_of(origins)
     position = history.position_for(VersionVector(counters))
     assert position is not None
     assert 1 <= position <= first_lacking(dots, VersionVector(counters))
@@ -88,9 +88,9 @@ def test_reading_begins_close() -> None:
 
 
 @given(interleavings(), st.integers(1, 1500), st.dictionaries(st.sampled_from([1, 2, 259]), st.integers(0, 1500)))
-def test_a_cut_log_serves_only_whom_it_covers(slots: list[int], first: int, counters: dict[int, int]) -> None:
-    history, log, dots = history_of(slots)
-    log.first_position = min(first, len(slots) + 1)
+def test_a_cut_log_serves_only_whom_it_covers(origins: list[int], first: int, counters: dict[int, int]) -> None:
+    history, log, dots = history_of(origins)
+    log.first_position = min(first, len(origins) + 1)
     last_milestone = history._milestones[-1][0]
     vector = VersionVector(counters)
     position = history.position_for(vector)

@@ -10,13 +10,13 @@ from crdtstream.core.causality import VersionVector
 from crdtstream.protocols.codec import BatchHeader
 from crdtstream.replication.inbox import Inbox, InboxError
 
-SLOTS = (1, 2, 259)
+ORIGINS = (1, 2, 259)
 Batch = tuple[BatchHeader, bytes]
 
 
-def batch(slot: int, first: int, last: int, seen: dict[int, int] | None = None) -> Batch:
-    context = VersionVector({**(seen or {}), slot: first - 1})
-    return (BatchHeader(slot, first, last, context), b"%d:%d-%d" % (slot, first, last))
+def batch(origin: int, first: int, last: int, seen: dict[int, int] | None = None) -> Batch:
+    context = VersionVector({**(seen or {}), origin: first - 1})
+    return (BatchHeader(origin, first, last, context), b"%d:%d-%d" % (origin, first, last))
 
 
 def drain(inbox: Inbox, vector: VersionVector) -> list[Batch]:
@@ -24,9 +24,9 @@ def drain(inbox: Inbox, vector: VersionVector) -> list[Batch]:
     applied: list[Batch] = []
     while (arrival := inbox.next(vector)) is not None:
         header, payload, _ = arrival
-        assert header.first == vector.get(header.slot) + 1, "a gap"
+        assert header.first == vector.get(header.origin) + 1, "a gap"
         assert vector.descends(header.context), "a dependency is missing"
-        vector.advance(header.slot, header.last)
+        vector.advance(header.origin, header.last)
         applied.append((header, payload))
         inbox.check()
     return applied
@@ -35,15 +35,15 @@ def drain(inbox: Inbox, vector: VersionVector) -> list[Batch]:
 @st.composite
 def histories(draw: st.DrawFn) -> list[Batch]:
     """Batches as regions made them: each origin applies some of what the others made before it makes its next."""
-    vectors = {slot: VersionVector() for slot in SLOTS}
+    vectors = {origin: VersionVector() for origin in ORIGINS}
     history: list[Batch] = []
-    steps = st.tuples(st.sampled_from(SLOTS), st.integers(1, 3), st.sampled_from(SLOTS))
-    for slot, width, other in draw(st.lists(steps, max_size=12)):
-        vectors[slot].merge(vectors[other])
-        first = vectors[slot].get(slot) + 1
-        header = BatchHeader(slot, first, first + width - 1, vectors[slot].copy())
-        vectors[slot].advance(slot, header.last)
-        history.append((header, b"%d:%d" % (slot, first)))
+    steps = st.tuples(st.sampled_from(ORIGINS), st.integers(1, 3), st.sampled_from(ORIGINS))
+    for origin, width, other in draw(st.lists(steps, max_size=12)):
+        vectors[origin].merge(vectors[other])
+        first = vectors[origin].get(origin) + 1
+        header = BatchHeader(origin, first, first + width - 1, vectors[origin].copy())
+        vectors[origin].advance(origin, header.last)
+        history.append((header, b"%d:%d" % (origin, first)))
     return history
 
 
@@ -125,7 +125,7 @@ def test_large_counters() -> None:
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (batch(1, 4, 6), "4..6 of slot 1 begins below 4, which is applied"),
+        (batch(1, 4, 6), "4..6 of origin 1 begins below 4, which is applied"),
         (batch(1, 7, 9), "begin at 7 and end at 8 and 9"),
     ],
 )

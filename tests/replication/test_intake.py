@@ -12,7 +12,7 @@ from crdtstream.replication.greeting import WireError
 from crdtstream.replication.intake import Intake
 from crdtstream.replication.parts import Assemblies, write_name
 
-SLOT = 1
+ORIGIN = 1
 
 
 def numbered(index: int, count: int, payload: bytes, restart: int = 0) -> wire.Part:
@@ -21,12 +21,12 @@ def numbered(index: int, count: int, payload: bytes, restart: int = 0) -> wire.P
 
 def batch(last: int, key: bytes = b"k" * 50) -> bytes:
     effect = GroupDestroyed((0, key), b"g")
-    return encode_batch(Batch(SLOT, last, last, VersionVector({SLOT: last - 1}), [effect]))
+    return encode_batch(Batch(ORIGIN, last, last, VersionVector({ORIGIN: last - 1}), [effect]))
 
 
 def named(payload: bytes, begin: int, end: int, restart: int = 0) -> wire.Part:
     header = decode_header(payload)
-    name = write_name((header.slot, header.first, header.last, len(payload)))
+    name = write_name((header.origin, header.first, header.last, len(payload)))
     return wire.Part(restart=restart, batch=name, offset_bytes=begin, payload=payload[begin:end])
 
 
@@ -64,7 +64,7 @@ def test_all_bytes_of_a_batch_in_parts_but_those_of_the_last_are_consumed_at_onc
     assert added is not None and added[1] == whole and added[0].last == 1
     intake.settle(nothing)
     assert intake.consumed_bytes == 30
-    intake.settle(VersionVector({SLOT: 1}))
+    intake.settle(VersionVector({ORIGIN: 1}))
     assert intake.consumed_bytes == len(whole)
     intake.check()
 
@@ -75,7 +75,7 @@ def test_numbered_parts_are_consumed_alike() -> None:
     assert intake.add(numbered(0, 2, whole[:30]), nothing) is None
     added = intake.add(numbered(1, 2, whole[30:]), nothing)
     assert added is not None and added[1] == whole
-    intake.settle(VersionVector({SLOT: 1}))
+    intake.settle(VersionVector({ORIGIN: 1}))
     assert intake.consumed_bytes == len(whole)
 
 
@@ -84,8 +84,8 @@ def test_parts_of_a_batch_that_is_applied_are_counted_and_not_kept() -> None:
     whole, assemblies = batch(1), Assemblies()
     intake = Intake(assemblies, 1_000)
     for begin in range(20, len(whole), 10):
-        assert intake.add(named(whole, begin, begin + 10), VersionVector({SLOT: 1})) is None
-    intake.settle(VersionVector({SLOT: 1}))
+        assert intake.add(named(whole, begin, begin + 10), VersionVector({ORIGIN: 1})) is None
+    intake.settle(VersionVector({ORIGIN: 1}))
     assert intake.consumed_bytes == len(whole) - 20
     assert assemblies.rows() == [] and intake.assembly is None
 

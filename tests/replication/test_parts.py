@@ -16,17 +16,17 @@ from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.greeting import WireError
 from crdtstream.replication.parts import KEPT_MAX, Assemblies, Assembly, Cutter, Name, Numbered, read_name, write_name
 
-SLOT = 1
+ORIGIN = 1
 NOTHING = VersionVector()
 
 
 def batch(last: int = 1, size: int = 200, seed: int = 0) -> bytes:
     effect = GroupDestroyed((0, Random(seed).randbytes(size)), b"g")
-    return encode_batch(Batch(SLOT, last, last, VersionVector({SLOT: last - 1}), [effect]))
+    return encode_batch(Batch(ORIGIN, last, last, VersionVector({ORIGIN: last - 1}), [effect]))
 
 
 def name_of(payload: bytes, last: int = 1) -> Name:
-    return (SLOT, last, last, len(payload))
+    return (ORIGIN, last, last, len(payload))
 
 
 def cutter_of(payload: bytes, unfinished: list[wire.Unfinished], piece_bytes: int = 50) -> Cutter:
@@ -163,7 +163,7 @@ def test_a_name_of_no_batch_is_refused(name: Name) -> None:
 
 
 def test_a_batch_has_the_name_that_its_parts_say() -> None:
-    assembly = Assembly((SLOT, 1, 2, len(batch())))
+    assembly = Assembly((ORIGIN, 1, 2, len(batch())))
     with pytest.raises(WireError, match="before others"):
         assembly.batch()
     assembly.add(0, batch())
@@ -209,7 +209,7 @@ def test_what_came_by_another_route_is_not_kept() -> None:
     assemblies = Assemblies()
     held(assemblies, batch(1), 10)
     last = held(assemblies, batch(2), 10, last=2)
-    assemblies.tick((), 0, 1_000, VersionVector({SLOT: 1}))
+    assemblies.tick((), 0, 1_000, VersionVector({ORIGIN: 1}))
     assert assemblies.kept(()) == [last]
 
 

@@ -15,8 +15,8 @@ def vector(**counters: int) -> VersionVector:
     return VersionVector({int(name[1:]): counter for name, counter in counters.items()})
 
 
-def heard(table: ProgressTable, slot: int, durable: VersionVector) -> None:
-    table.hear(slot, durable, durable)
+def heard(table: ProgressTable, origin: int, durable: VersionVector) -> None:
+    table.hear(origin, durable, durable)
 
 
 def test_a_vector_counts_once_the_own_one_covers_it() -> None:
@@ -167,9 +167,9 @@ def test_a_region_that_never_listens_as_often_as_it_should_sees_silence_all_the_
 
 def test_who_was_heard_from_last_since_then() -> None:
     table = ProgressTable()
-    for slot, now_ms in ((2, 1_000), (258, 3_000), (514, 2_000), (3, 9_000)):
-        heard(table, slot, NOTHING)
-        table.hear_life(slot, 1, now_ms)
+    for origin, now_ms in ((2, 1_000), (258, 3_000), (514, 2_000), (3, 9_000)):
+        heard(table, origin, NOTHING)
+        table.hear_life(origin, 1, now_ms)
     assert table.heard_since(2, 0, 2) == 258
     assert table.heard_since(2, 0, 258) == 514
     assert table.heard_since(2, 3_000, 2) == 0
@@ -219,14 +219,14 @@ def test_against_a_model(steps: list[tuple[int, int, int]]) -> None:
     """Members 2 and 3 log counters 1, 2, ... of origin 1 and their own; the own vector grows at its own pace."""
     table, own = ProgressTable(), VersionVector()
     told: dict[int, list[VersionVector]] = {2: [NOTHING], 3: [NOTHING]}
-    for slot, grown, of in steps:
-        if slot == 1:
+    for origin, grown, of in steps:
+        if origin == 1:
             own.advance(of + 1, own.get(of + 1) + grown)
         else:
-            newest = told[slot][-1].copy()
+            newest = told[origin][-1].copy()
             newest.advance(of + 1, newest.get(of + 1) + grown)
-            told[slot].append(newest)
-            heard(table, slot, newest)
+            told[origin].append(newest)
+            heard(table, origin, newest)
         table.settle(own)
         table.check()
         for member, vectors in told.items():

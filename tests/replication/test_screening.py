@@ -72,23 +72,23 @@ def batch_of(*rows: tuple[object, ...], first: int = 10) -> Batch:
     return codec.decode_batch(head + b"".join([msgpack.packb(row) for row in rows]))
 
 
-def knowing(slot: int) -> Replica:
+def knowing(origin: int) -> Replica:
     """A region that has the context of this origin's earlier batches."""
     replica = Replica(1)
-    replica.applied.contexts[slot] = VersionVector()
+    replica.applied.contexts[origin] = VersionVector()
     return replica
 
 
-def removed(slot: int, high: int) -> tuple[object, ...]:
-    return (2, 0, b"x", grouped_column([(slot, [1, high])]), False, None)
+def removed(origin: int, high: int) -> tuple[object, ...]:
+    return (2, 0, b"x", grouped_column([(origin, [1, high])]), False, None)
 
 
-def deleted(slot: int, first: int, added: int) -> tuple[object, ...]:
-    return (3, 0, b"x", grouped_column([(slot, [first, added])]))
+def deleted(origin: int, first: int, added: int) -> tuple[object, ...]:
+    return (3, 0, b"x", grouped_column([(origin, [first, added])]))
 
 
-def acknowledged(slot: int, counter: int) -> tuple[object, ...]:
-    return (7, 0, b"x", b"g", column([slot, counter]), b"")
+def acknowledged(origin: int, counter: int) -> tuple[object, ...]:
+    return (7, 0, b"x", b"g", column([origin, counter]), b"")
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def kept(cluster: Cluster) -> list[object]:
     """But for what the origin that the restart began has done, its admission."""
     lengths = [read_reply(cluster.execute(1, [b"XLEN", key]) or b"") for key in (b"x", b"y", b"z", b"w")]
     replica = cluster.node(1).replica
-    vector = {slot: counter for slot, counter in replica.applied.vector.items() if slot != AGAIN}
+    vector = {origin: counter for origin, counter in replica.applied.vector.items() if origin != AGAIN}
     return [*lengths, vector, [row for row in replica.applied.members.rows() if AGAIN not in row[1:3]]]
 
 
@@ -245,8 +245,8 @@ def id_set(ms: int) -> list[object]:
     return [4, 0, b"x", (ms, 0), None, None, 0]
 
 
-def emptied(key: bytes, slot: int, first: int, added: int) -> list[object]:
-    return [3, 0, key, grouped_column([(slot, [first, added])])]
+def emptied(key: bytes, origin: int, first: int, added: int) -> list[object]:
+    return [3, 0, key, grouped_column([(origin, [first, added])])]
 
 
 @pytest.mark.parametrize(
@@ -311,7 +311,7 @@ def test_a_bent_state_ends_at_most_a_link(seed: int, synced: bool, size: int) ->
         data += snapshot.chunk(1 << 20)
     node, link = cluster.node(1), cluster.link(1, 2)
     vector = cluster.node(2).replica.applied.vector
-    needed = [wire.VectorRow(slot=slot, counter=counter) for slot, counter in vector.items()]
+    needed = [wire.VectorRow(slot=origin, counter=counter) for origin, counter in vector.items()]
     node.receive(link.number, wire.Message(offer=wire.Offer(vector=needed)), cluster.now_ms)
     while (said := node.outgoing(link.number, 1 << 20, cluster.now_ms)) is not None and not said.HasField("fetch"):
         pass

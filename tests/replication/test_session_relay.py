@@ -23,7 +23,7 @@ def test_a_region_relays_what_its_peer_does_not_get_itself() -> None:
     assert north.vector.get(1) == 2
 
 
-def test_direct_slots_are_not_relayed() -> None:
+def test_direct_origins_are_not_relayed() -> None:
     east, west, north = Region(1), Region(2), Region(3)
     links = [linked(east, west), linked(west, north), linked(east, north)]
     pump_all(links)
@@ -53,7 +53,7 @@ def test_an_origin_without_owner_is_relayed() -> None:
     assert west.vector.get(2) == 1
 
 
-def test_a_slot_that_is_direct_no_more_is_relayed_from_the_vector_on() -> None:
+def test_a_origin_that_is_direct_no_more_is_relayed_from_the_vector_on() -> None:
     east, west, north = Region(1), Region(2), Region(3)
     east_west, west_north, east_north = links = [linked(east, west), linked(west, north), linked(east, north)]
     pump_all(links)
@@ -74,7 +74,7 @@ def test_a_slot_that_is_direct_no_more_is_relayed_from_the_vector_on() -> None:
     assert batches_of(west_north, 0) == [(1, 1), (1, 2)]
 
 
-def test_a_slot_that_becomes_direct_restarts_nothing() -> None:
+def test_a_origin_that_becomes_direct_restarts_nothing() -> None:
     east, west, north = Region(1), Region(2), Region(3)
     links = [linked(east, west), linked(west, north)]
     west.write()

@@ -19,8 +19,8 @@ from crdtstream.replication.turn import Turn
 KEY = (0, b"x")
 
 
-def turn_of(slot: int) -> tuple[Turn, Replica]:
-    replica = Replica(slot)
+def turn_of(origin: int) -> tuple[Turn, Replica]:
+    replica = Replica(origin)
     turn = Turn(replica, History())
     return turn, replica
 
@@ -43,7 +43,7 @@ def test_effects_of_a_turn_are_one_batch() -> None:
     turn.cut()
     [(kind, payload)] = turn.take()
     header = codec.decode_header(joined(payload))
-    assert (kind, header.slot, header.first, header.last) == (codec.BATCH, 1, 1, 3)
+    assert (kind, header.origin, header.first, header.last) == (codec.BATCH, 1, 1, 3)
     assert turn.take() == []
 
 
@@ -69,7 +69,7 @@ def test_a_batch_whose_ids_do_not_ascend_changes_nothing(effects: list[Effect]) 
     receive(turn, batch_of(1, added(1, 9), added(2, 10)))
     before = digest_replica(replica)
     turn.take()
-    with pytest.raises(codec.CodecError, match="slot 2"):
+    with pytest.raises(codec.CodecError, match="origin 2"):
         receive(turn, batch_of(3, *effects))
     replica.check()
     assert (digest_replica(replica), replica.applied.vector.get(2), turn.take()) == (before, 2, [])
@@ -120,7 +120,7 @@ def test_a_remote_batch_cuts_what_was_prepared_and_is_logged_as_it_came() -> Non
     turn.cut()
     records = turn.take()
     headers = [codec.decode_header(joined(record)) for _, record in records]
-    assert [(header.slot, header.first) for header in headers] == [(1, 1), (2, 1), (1, 2)]
+    assert [(header.origin, header.first) for header in headers] == [(1, 1), (2, 1), (1, 2)]
     assert records[1][1] is payload
     assert list(headers[2].context.items()) == [(1, 1), (2, 1)]
     replica.check()

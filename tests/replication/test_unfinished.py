@@ -14,9 +14,9 @@ from tests.replication.test_exchange import exchange_of, limited, said
 def part_of(cluster: Cluster, last: int, size: int) -> wire.Part:
     """The first bytes of a batch that region 1 will make, but for the last byte."""
     vector = exchange_of(cluster, 1).view.replica.applied.vector
-    slot = exchange_of(cluster, 1).view.replica.applied.slot
-    payload = encode_batch(Batch(slot, last, last, vector.copy(), [GroupDestroyed((0, b"x" * size), b"g")]))
-    return wire.Part(batch=write_name((slot, last, last, len(payload))), payload=payload[:-1])
+    origin = exchange_of(cluster, 1).view.replica.applied.origin
+    payload = encode_batch(Batch(origin, last, last, vector.copy(), [GroupDestroyed((0, b"x" * size), b"g")]))
+    return wire.Part(batch=write_name((origin, last, last, len(payload))), payload=payload[:-1])
 
 
 def sessions(cluster: Cluster) -> tuple[Session, Session]:

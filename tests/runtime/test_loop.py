@@ -299,5 +299,5 @@ async def test_everysec_makes_writes_durable_without_a_command(tmp_path: Path, m
         await add(await region.connect())
         log: Log = region.loop.log
         await until(lambda: log.synced_position == log.last_position, "it is synced")
-        slot = region.loop.node.replica.applied.slot
-        await until(lambda: region.loop.node.neighbours.durable().get(slot) == 1, "the node knows")
+        origin = region.loop.node.replica.applied.origin
+        await until(lambda: region.loop.node.neighbours.durable().get(origin) == 1, "the node knows")

@@ -367,7 +367,7 @@ def test_what_the_peer_does_not_take(world: World) -> None:
 def test_a_batch_that_is_larger_than_its_region_knows(world: World) -> None:
     checker, machine = Fitting(), world.machines[1]
     payloads = [payload for _, kind, payload in machine.log.read(1, 1 << 20) if kind == BATCH]
-    machine.logged = [one for one in map(decode_batch, payloads) if region_of(one.slot) == 1]
+    machine.logged = [one for one in map(decode_batch, payloads) if region_of(one.origin) == 1]
     checker.turned(world, 1)
     machine.node.replica.room.fit(20, 2, 0)
     checker.turned(world, 1)

@@ -29,15 +29,15 @@ class Cluster:
     """Replicas, what each has prepared, and the oracle that hears it."""
 
     def __init__(self) -> None:
-        self.replicas = {slot: Replica(slot) for slot in REGIONS}
-        self.logs: dict[int, list[bytes]] = {slot: [] for slot in REGIONS}
+        self.replicas = {origin: Replica(origin) for origin in REGIONS}
+        self.logs: dict[int, list[bytes]] = {origin: [] for origin in REGIONS}
         self.oracle = Oracle()
         self.admitted: set[int] = set()
 
-    def step(self, action: str, slot: int, other: int) -> None:
-        replica = self.replicas[slot]
+    def step(self, action: str, origin: int, other: int) -> None:
+        replica = self.replicas[origin]
         if action == "deliver":
-            self.deliver(slot, other)
+            self.deliver(origin, other)
         elif action == "create":
             replica.create_group(KEY, b"g", Position(), 0)
         elif action == "destroy":
@@ -51,20 +51,20 @@ class Cluster:
             replica.join_member(other)
         elif action in ("found", "follow", "all"):
             self.admit(replica, action)
-        elif slot != other:
+        elif origin != other:
             replica.evict_member(other)
         batch = replica.take().batch
         if batch is not None:
-            self.logs[slot].append(encode_batch(batch))
+            self.logs[origin].append(encode_batch(batch))
             self.oracle.note(batch)
 
     def admit(self, replica: Replica, way: str) -> None:
         """Once, and where there is a Join to follow."""
-        joins = replica.applied.members.joins_of(replica.applied.slot)
-        sponsor = FOUNDER if way == "found" else replica.applied.members.sponsor_of(replica.applied.slot)
+        joins = replica.applied.members.joins_of(replica.applied.origin)
+        sponsor = FOUNDER if way == "found" else replica.applied.members.sponsor_of(replica.applied.origin)
         join = (joins[0] if joins else None) if way == "all" else sponsor
-        if join is not None and replica.applied.slot not in self.admitted:
-            self.admitted.add(replica.applied.slot)
+        if join is not None and replica.applied.origin not in self.admitted:
+            self.admitted.add(replica.applied.origin)
             replica.say_admitted(join, way == "all")
 
     def deliver(self, sender: int, receiver: int) -> bool:
@@ -91,8 +91,8 @@ class Cluster:
 @given(st.lists(steps, max_size=25))
 def test_members_and_what_evictions_void_are_as_specified(story: list[tuple[str, int, int]]) -> None:
     cluster = Cluster()
-    for action, slot, other in story:
-        cluster.step(action, slot, other)
+    for action, origin, other in story:
+        cluster.step(action, origin, other)
         cluster.check()
     while any(cluster.deliver(a, b) for a in REGIONS for b in REGIONS):
         cluster.check()

@@ -197,7 +197,7 @@ for seed in range(int(sys.argv[3]), 90):
 MUTATIONS = [
     (
         "stream.py",
-        "        tombstones[slot] = counter\n        self.put_destroyed",
+        "        tombstones[origin] = counter\n        self.put_destroyed",
         "        self.put_destroyed",
         "rebirths",
         15,

@@ -221,11 +221,11 @@ def test_an_evicted_region_comes_back_and_hands_over_what_it_had_written() -> No
     run_checked(world)
     machine = world.machines[2]
     assert world.machines[1].node.replica.applied.members.is_evicted(2)
-    assert machine.node.replica.applied.slot != 2 and region_of(machine.node.replica.applied.slot) == 2
+    assert machine.node.replica.applied.origin != 2 and region_of(machine.node.replica.applied.origin) == 2
     added = [added.dot for added in world.history.added]
-    assert [slot for slot, _ in added] == [2, 2]
+    assert [origin for origin, _ in added] == [2, 2]
     held = world.expected()[(0, b"x")].entries
-    assert [(slot, counter) for _, slot, counter in sorted(held)] == added
+    assert [(origin, counter) for _, origin, counter in sorted(held)] == added
 
 
 def test_a_late_region_joins_a_cluster_that_is_at_work() -> None:

@@ -276,7 +276,7 @@ def fill(cluster: Cluster, count: int) -> None:
 
 def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """But for what a start itself brings: another origin, and a record of it."""
-    return {**one, "position": 0, "slot": 0} == {**other, "position": 0, "slot": 0}
+    return {**one, "position": 0, "origin": 0} == {**other, "position": 0, "origin": 0}
 
 
 def test_a_crash_at_every_operation_of_a_checkpoint_loses_nothing() -> None:

@@ -76,9 +76,9 @@ def downgrade_state(disk: SimulatedDisk, number: int, byte_count: int, places: d
 def moved(row: Row, places: dict[int, int]) -> Row:
     if row[0] != TREE:
         return row
-    _, slot, head, blocks = row
-    assert isinstance(slot, int) and isinstance(head, int)
-    return tree_row(slot, head, array("Q", [places[place] for place in read_column(blocks, "places")]))
+    _, origin, head, blocks = row
+    assert isinstance(origin, int) and isinstance(head, int)
+    return tree_row(origin, head, array("Q", [places[place] for place in read_column(blocks, "places")]))
 
 
 def downgrade(disk: SimulatedDisk) -> None:

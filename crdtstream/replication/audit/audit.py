@@ -126,7 +126,7 @@ class Audit:
             self._asked = False
             return
         due = now_ms - self._ended_ms >= interval_ms
-        if self._asked or (due and any(progress.applied_of(slot) == vector for slot in peers)):
+        if self._asked or (due and any(progress.applied_of(origin) == vector for origin in peers)):
             self._asked = False
             self.tree = HashTree(self._replica)
 
@@ -250,18 +250,18 @@ class Audit:
 
     def _cause(self, tree: HashTree, scope: Scope, counter: int) -> str:
         """Return the cause if the sides hold different entries under one dot; otherwise an empty text."""
-        slot = tree.origin_of(scope)
-        if not slot or not counter:
+        origin = tree.origin_of(scope)
+        if not origin or not counter:
             return ""
-        self.note_shared(slot)
+        self.note_shared(origin)
         return (
-            f"; these are different effects under one dot, {origin_name(slot)}:{counter}: two processes continued as"
+            f"; these are different effects under one dot, {origin_name(origin)}:{counter}: two processes continued as"
             " that origin, because the memory of one was cloned"
         )
 
-    def note_shared(self, slot: int) -> None:
+    def note_shared(self, origin: int) -> None:
         """Record that two processes have made effects as this origin."""
-        self._shared[slot] = None
+        self._shared[origin] = None
 
     def shared_origins(self) -> list[int]:
         return sorted(self._shared)

@@ -95,9 +95,9 @@ class HashTree:
                 if stream is None or not stream.exists():
                     continue
                 measures: dict[int, Measure] = {}
-                for slot in sorted(stream.trees):
-                    measure = measures[slot] = Measure()
-                    blocks, head, _ = stream.trees[slot].blocks()
+                for origin in sorted(stream.trees):
+                    measure = measures[origin] = Measure()
+                    blocks, head, _ = stream.trees[origin].blocks()
                     for block in blocks:
                         yield BLOCK_ENTRIES + (block.count - head if head else block.unsummed())
                         measure.take(block, head, block.count)
@@ -186,18 +186,18 @@ class HashTree:
         for name, group in stream.groups.items():
             if portions.group_label(name) == scope[0]:
                 return portions.group_portions(group)
-        slot = self._slot_of(scope[0])
-        if not slot:
+        origin = self._origin_of(scope[0])
+        if not origin:
             return {}
-        interval = (1, self.vector.get(slot)) if len(scope) == 1 else portions.interval_of(scope[-1])
-        return None if interval is None else portions.entry_portions(stream.trees.get(slot), *interval)
+        interval = (1, self.vector.get(origin)) if len(scope) == 1 else portions.interval_of(scope[-1])
+        return None if interval is None else portions.entry_portions(stream.trees.get(origin), *interval)
 
     def origin_of(self, scope: Scope) -> int:
         """Return the origin whose entries the scope covers; 0 if it covers something else."""
-        return self._slot_of(scope[PORTION_DEPTH]) if len(scope) > PORTION_DEPTH else 0
+        return self._origin_of(scope[PORTION_DEPTH]) if len(scope) > PORTION_DEPTH else 0
 
-    def _slot_of(self, label: bytes) -> int:
-        return next((slot for slot, _ in self.vector.items() if portions.entries_label(slot) == label), 0)
+    def _origin_of(self, label: bytes) -> int:
+        return next((origin for origin, _ in self.vector.items() if portions.entries_label(origin) == label), 0)
 
     def check(self) -> None:
         for at, leaf in self._leaves.items():

@@ -30,12 +30,12 @@ SEED_MAX: Final = (1 << 64) - 1
 LINEAGE_MAX: Final = 256
 
 
-def check_region(config: Config, slot: int) -> None:
+def check_region(config: Config, origin: int) -> None:
     """Raise ConfigError if an origin of the data directory is one of another region."""
-    if region_of(slot) != config.region:
+    if region_of(origin) != config.region:
         raise ConfigError(
-            f"the data directory {config.data} belongs to region {region_of(slot)}, not to region"
-            f" {config.region}: give --region {region_of(slot)} or another --data"
+            f"the data directory {config.data} belongs to region {region_of(origin)}, not to region"
+            f" {config.region}: give --region {region_of(origin)} or another --data"
         )
 
 
@@ -75,7 +75,7 @@ class Birth:
     @property
     def origin(self) -> int:
         """The own origin, which the replica keeps because effects are made under it; 0 until there is one."""
-        return self._replica.applied.slot
+        return self._replica.applied.origin
 
     # A life
 
@@ -92,9 +92,9 @@ class Birth:
         """Records that tell `recover` all that is known now, for a checkpoint. Founders that have ended
         are of no more use.
         """
-        told = [(codec.FOUNDER, codec.encode_founder(slot)) for slot in self.founders_left()]
+        told = [(codec.FOUNDER, codec.encode_founder(origin)) for origin in self.founders_left()]
         told += [(codec.NAMED, codec.encode_named(*row)) for row in self.names.rows()]
-        told += [(codec.START, codec.encode_start(slot, 0)) for slot in self.lineage]
+        told += [(codec.START, codec.encode_start(origin, 0)) for origin in self.lineage]
         return [*told, (codec.START, codec.encode_start(self.origin, self.count))]
 
     def start(self, seed: int, turn: Turn) -> None:
@@ -114,12 +114,12 @@ class Birth:
         self._replica.become(self.origin, lane_of(self._config.region, count))
         turn.add(codec.START, codec.encode_start(self.origin, count))
 
-    def _adopt(self, slot: int, count: int) -> None:
-        check_region(self._config, slot)
-        if self.origin not in (0, slot):
+    def _adopt(self, origin: int, count: int) -> None:
+        check_region(self._config, origin)
+        if self.origin not in (0, origin):
             self.lineage.append(self.origin)
-        self._replica.applied.slot, self.count = slot, count
-        self._note(slot, count)
+        self._replica.applied.origin, self.count = origin, count
+        self._note(origin, count)
 
     def predecessors(self) -> list[int]:
         """Those of the lineage that have not ended, the newest last. What one of them did may come back from peers
@@ -127,7 +127,7 @@ class Birth:
         are the first to be forgotten: until then they tell that this directory was in the cluster.
         """
         ended = self._replica.applied.members.is_evicted
-        left = [slot for slot in self.lineage if not ended(slot)]
+        left = [origin for origin in self.lineage if not ended(origin)]
         self.lineage = [*filter(ended, self.lineage), *left][-LINEAGE_MAX:]
         return left[-LINEAGE_MAX:]
 
@@ -144,16 +144,16 @@ class Birth:
 
     def _highest(self, region: int) -> int:
         """The highest count of that region's origins, -1 for none."""
-        return max([count for slot, count in self.counts.items() if region_of(slot) == region], default=-1)
+        return max([count for origin, count in self.counts.items() if region_of(origin) == region], default=-1)
 
-    def _note(self, slot: int, count: int) -> None:
+    def _note(self, origin: int, count: int) -> None:
         """Of a region's origins those that may be at work are kept, and one of the highest count."""
-        if self.counts.get(slot) == count:
+        if self.counts.get(origin) == count:
             return
-        self.counts[slot] = count
+        self.counts[origin] = count
         self.changes += 1
         ended = self._replica.applied.members.is_evicted
-        for other in [other for other in self.counts if other != slot and region_of(other) == region_of(slot)]:
+        for other in [other for other in self.counts if other != origin and region_of(other) == region_of(origin)]:
             if ended(other) and self.counts[other] <= count:
                 del self.counts[other]
 
@@ -161,21 +161,21 @@ class Birth:
         """Empty if it is not known."""
         return self._config.name if region == self._config.region else self.names.of(region)
 
-    def hear(self, slot: int, count: int, turn: Turn, batch_bytes_max: int = 0, name: str = "") -> None:
+    def hear(self, origin: int, count: int, turn: Turn, batch_bytes_max: int = 0, name: str = "") -> None:
         """An origin has this count; where it has the lane of the own one, the own one takes the next. It takes batches
         of so many bytes, and its region has this name, if that is told.
         """
-        if slot == self.origin:
+        if origin == self.origin:
             return
-        self._note(slot, count)
-        if slot in self.counts and self.bounds.hear(slot, batch_bytes_max):
+        self._note(origin, count)
+        if origin in self.counts and self.bounds.hear(origin, batch_bytes_max):
             self.changes += 1
         region = self._config.region
-        if region_of(slot) != region and self.names.hear(region_of(slot), count, name):
+        if region_of(origin) != region and self.names.hear(region_of(origin), count, name):
             turn.cut()
             self.changes += 1
-            turn.add(codec.NAMED, codec.encode_named(region_of(slot), count, name))
-        if region_of(slot) == region and lane_of(region, count) == self._replica.lane:
+            turn.add(codec.NAMED, codec.encode_named(region_of(origin), count, name))
+        if region_of(origin) == region and lane_of(region, count) == self._replica.lane:
             turn.cut()
             self.count = self._highest(region) + 1
             self._note(self.origin, self.count)
@@ -184,14 +184,14 @@ class Birth:
 
     # Founders
 
-    def found(self, slot: int, turn: Turn) -> None:
+    def found(self, origin: int, turn: Turn) -> None:
         """An origin is one of those that began the cluster."""
-        if slot not in self.founders:
+        if origin not in self.founders:
             turn.cut()
-            self.founders[slot] = None
+            self.founders[origin] = None
             self.changes += 1
-            turn.add(codec.FOUNDER, codec.encode_founder(slot))
+            turn.add(codec.FOUNDER, codec.encode_founder(origin))
 
     def founders_left(self) -> list[int]:
         """Those that have not ended."""
-        return [slot for slot in sorted(self.founders) if not self._replica.applied.members.is_evicted(slot)]
+        return [origin for origin in sorted(self.founders) if not self._replica.applied.members.is_evicted(origin)]

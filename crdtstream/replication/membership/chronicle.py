@@ -21,36 +21,36 @@ Event = tuple[str, dict[str, object]]
 class Chronicle:
     """Detects changes of membership; the runtime takes and clears `events`."""
 
-    __slots__ = ("_is_admitted", "_is_ready", "_slot", "events")
+    __slots__ = ("_is_admitted", "_is_ready", "_origin", "events")
 
     def __init__(self) -> None:
         self.events: list[Event] = []
-        self._slot = 0
+        self._origin = 0
         self._is_admitted = False
         self._is_ready = False
 
-    def observe(self, slot: int, members: Members, founds: bool, is_admitted: bool, is_ready: bool) -> None:
+    def observe(self, origin: int, members: Members, founds: bool, is_admitted: bool, is_ready: bool) -> None:
         """Compare with the last call; `founds`: this origin is a founder."""
-        if slot != self._slot:
-            self._change(slot, members)
+        if origin != self._origin:
+            self._change(origin, members)
         if is_admitted and not self._is_admitted:
-            self._tell(FOUNDED if founds else ADMITTED, slot, **sponsor_fields(slot, members, founds))
+            self._tell(FOUNDED if founds else ADMITTED, origin, **sponsor_fields(origin, members, founds))
         if is_ready and not self._is_ready:
-            self._tell(READY, slot)
+            self._tell(READY, origin)
         self._is_admitted, self._is_ready = is_admitted, is_ready
 
-    def _change(self, slot: int, members: Members) -> None:
-        if self._slot and members.has_ended(self._slot):
-            self._tell(EVICTED, self._slot, goes_on_as=origin_name(slot))
-        self._slot = slot
+    def _change(self, origin: int, members: Members) -> None:
+        if self._origin and members.has_ended(self._origin):
+            self._tell(EVICTED, self._origin, goes_on_as=origin_name(origin))
+        self._origin = origin
         self._is_admitted = False
 
-    def _tell(self, event: str, slot: int, **fields: object) -> None:
-        self.events.append((event, {"origin": origin_name(slot), **fields}))
+    def _tell(self, event: str, origin: int, **fields: object) -> None:
+        self.events.append((event, {"origin": origin_name(origin), **fields}))
 
 
-def sponsor_fields(slot: int, members: Members, founds: bool) -> dict[str, object]:
+def sponsor_fields(origin: int, members: Members, founds: bool) -> dict[str, object]:
     if founds:
         return {}
-    sponsor = members.sponsor_of(slot)
+    sponsor = members.sponsor_of(origin)
     return {"by": "all members" if sponsor is None else origin_name(sponsor[0])}

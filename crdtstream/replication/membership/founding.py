@@ -37,10 +37,10 @@ class Founding:
         self._rows: dict[int, NeighbourRow] = {}
         self.changes = 0
 
-    def tell(self, slot: int, count: int, regions: Iterable[int]) -> None:
+    def tell(self, origin: int, count: int, regions: Iterable[int]) -> None:
         """Record the neighbours of this origin."""
-        region = region_of(slot)
-        row = (count, slot, tuple(sorted(regions)))
+        region = region_of(origin)
+        row = (count, origin, tuple(sorted(regions)))
         if row > self._rows.get(region, (0, 0, ())):
             self._rows[region] = row
             self.changes += 1
@@ -49,7 +49,7 @@ class Founding:
         return sorted(self._rows.values())
 
     def origins(self) -> list[int]:
-        return [slot for _, slot, _ in self.rows()]
+        return [origin for _, origin, _ in self.rows()]
 
     def missing(self, region: int) -> list[int]:
         """Return the regions that keep the rows around this region open: their row is missing, or does not name a

@@ -98,9 +98,9 @@ class Leaving:
             return []
         names = {session.peer_region: session.peer_name for session in self._exchange.sessions()}
         found: list[Lacking] = []
-        for slot in self._others():
-            region = region_of(slot)
-            left = lacking(self._draining.target, self._exchange.progress.told_of(slot))
+        for origin in self._others():
+            region = region_of(origin)
+            left = lacking(self._draining.target, self._exchange.progress.told_of(origin))
             if left:
                 found.append((names.get(region) or self._exchange.name_of(region), region, left))
         return found
@@ -127,13 +127,13 @@ class Leaving:
             return
         members, vector = self._replica.applied.members, self._replica.applied.vector
         for session in self._exchange.sessions():
-            slot = session.peer_origin
-            through = self._exchange.leavers.get(slot, 0)
-            if not through or not session.is_open or not vector.contains(slot, through):
+            origin = session.peer_origin
+            through = self._exchange.leavers.get(origin, 0)
+            if not through or not session.is_open or not vector.contains(origin, through):
                 continue
-            del self._exchange.leavers[slot]
+            del self._exchange.leavers[origin]
             self._membership.say_admitted()
-            for one in [*session.predecessors, slot]:
+            for one in [*session.predecessors, origin]:
                 if not members.is_evicted(one):
                     self._replica.evict_member(one)
 
@@ -153,7 +153,7 @@ class Leaving:
             evictor = members.evictors_of(own)[0]
             self._ended_at = (evictor, self._replica.applied.vector.get(evictor))
         evictor, counter = self._ended_at
-        if any(self._exchange.progress.told_of(slot).contains(evictor, counter) for slot in self._others()):
+        if any(self._exchange.progress.told_of(origin).contains(evictor, counter) for origin in self._others()):
             self._pass(ENDED)
             self._tell("has left the cluster")
 
@@ -162,9 +162,9 @@ class Leaving:
         members, founders = self._replica.applied.members, self._birth.founders
         found: list[Session] = []
         for session in self._exchange.sessions():
-            slot = session.peer_origin
-            admitted = slot in founders or members.is_admitted(slot) or members.sponsor_of(slot) is not None
-            if session.is_open and session.protocol >= PROTOCOL and admitted and not members.has_ended(slot):
+            origin = session.peer_origin
+            admitted = origin in founders or members.is_admitted(origin) or members.sponsor_of(origin) is not None
+            if session.is_open and session.protocol >= PROTOCOL and admitted and not members.has_ended(origin):
                 found.append(session)
         return found
 
@@ -172,7 +172,7 @@ class Leaving:
         """The members of other regions."""
         own = self._birth.origin
         counted = self._replica.applied.members.counted(own, self._birth.founders_left())
-        return [slot for slot in counted if region_of(slot) != region_of(own)]
+        return [origin for origin in counted if region_of(origin) != region_of(own)]
 
     def _tell(self, what: str) -> None:
         text = f"region {self._exchange.view.settings.config.name} {what}"

@@ -56,7 +56,7 @@ class Life:
         start_over.advance(now_ms)
         membership.advance(now_ms)
         self._standing.loading = membership.waiting_for() or start_over.waiting_for()
-        origin, is_ready = self._applied.slot, not self._standing.loading
+        origin, is_ready = self._applied.origin, not self._standing.loading
         founds = origin in self._birth.founders
         self.chronicle.observe(origin, self._applied.members, founds, membership.admitted, is_ready)
         return membership.admitted and not before

@@ -20,19 +20,19 @@ class Liveness:
         self._exchange = exchange
         self._asked_ms: dict[int, int] = {}
 
-    def is_alive(self, slot: int, now_ms: int, same_directory: bool, since_ms: int) -> bool:
+    def is_alive(self, origin: int, now_ms: int, same_directory: bool, since_ms: int) -> bool:
         """Return whether this origin may be at work; `since_ms` is when its successor was met. An origin whose
         directory has another one now is silent sooner.
         """
         limits = self._exchange.view.settings.limits
-        sign_ms = self._exchange.progress.sign_ms(slot)
+        sign_ms = self._exchange.progress.sign_ms(origin)
         if same_directory:
             return sign_ms > 0 and now_ms - sign_ms < HEARTBEATS_OF_SILENCE * limits.heartbeat_ms
         listened_ms = now_ms - self._exchange.progress.stalled_ms
         # The clock may have been set back.
-        asked_ms = self._asked_ms[slot] = min(self._asked_ms.get(slot, listened_ms), listened_ms)
+        asked_ms = self._asked_ms[origin] = min(self._asked_ms.get(origin, listened_ms), listened_ms)
         return min(listened_ms - asked_ms, now_ms - max(sign_ms, since_ms)) < limits.peer_timeout_ms
 
-    def end(self, slot: int) -> None:
+    def end(self, origin: int) -> None:
         """Drop an origin whose membership has ended."""
-        self._asked_ms.pop(slot, None)
+        self._asked_ms.pop(origin, None)

@@ -60,27 +60,29 @@ class Lookout:
         timeout_ms = self._exchange.view.settings.limits.peer_timeout_ms
         alive = {*self._exchange.progress.heard_after(now_ms - timeout_ms), self._birth.origin}
         # The clock may have been set back.
-        self._alive_ms = {slot: min(self._alive_ms.get(slot, now_ms), now_ms) for slot in sorted(alive) if slot}
+        self._alive_ms = {origin: min(self._alive_ms.get(origin, now_ms), now_ms) for origin in sorted(alive) if origin}
         lasting: dict[int, list[int]] = {}
-        for slot, since_ms in self._alive_ms.items():
+        for origin, since_ms in self._alive_ms.items():
             if now_ms - since_ms >= TIMEOUTS_OF_LIFE * timeout_ms:
-                lasting.setdefault(region_of(slot), []).append(slot)
-        shared = {region: slots for region, slots in lasting.items() if len(slots) > 1}
+                lasting.setdefault(region_of(origin), []).append(origin)
+        shared = {region: origins for region, origins in lasting.items() if len(origins) > 1}
         self._told_ms = {region: at_ms for region, at_ms in self._told_ms.items() if region in shared}
-        for region, slots in shared.items():
+        for region, origins in shared.items():
             if region not in self._told_ms or not 0 <= now_ms - self._told_ms[region] < REPEATED_MS:
                 self._told_ms[region] = now_ms
-                self._exchange.notices.append(Notice("region-number-shared", self._text(region, slots)))
+                self._exchange.notices.append(Notice("region-number-shared", self._text(region, origins)))
 
-    def _text(self, region: int, slots: list[int]) -> str:
+    def _text(self, region: int, origins: list[int]) -> str:
         """Newcomers tell in the log what they tell their clients."""
         config = self._exchange.view.settings.config
         if region == config.region and self._exchange.heard_deferrals and self._standing.loading:
             return self._standing.loading
         names = {session.peer_origin: session.peer_name for session in self._exchange.sessions()}
         names[self._birth.origin] = config.name
-        origins = [f"{origin_name(slot)} ({names[slot]})" if slot in names else origin_name(slot) for slot in slots]
+        shown = [
+            f"{origin_name(origin)} ({names[origin]})" if origin in names else origin_name(origin) for origin in origins
+        ]
         return (
-            f"region number {region} is in use by {len(slots)} processes, origins {', '.join(origins)}: give all but"
+            f"region number {region} is in use by {len(origins)} processes, origins {', '.join(shown)}: give all but"
             " one of them another --region, or stop them"
         )

@@ -108,7 +108,7 @@ class Membership:
     def start(self, seed: int, now_ms: int) -> None:
         """After recovery."""
         self._started_ms = now_ms
-        is_known = bool(self._applied.members.slots() or self._birth.founders)
+        is_known = bool(self._applied.members.origins() or self._birth.founders)
         self.own.start(is_known, self._applied.vector.total() > 0)
         self._birth.start(seed, self._turn)
         if self._is_alone():
@@ -119,7 +119,7 @@ class Membership:
         config = self._settings.config
         if not self.own.is_new or config.peers or config.incarnation or self._birth.founders:
             return False
-        return not self._applied.members.slots() and not self._exchange.sessions()
+        return not self._applied.members.origins() and not self._exchange.sessions()
 
     def met(self, address: str, region: int) -> None:
         """Note the region that answers at a configured peer's address; regions that dial in do not count here."""
@@ -144,9 +144,9 @@ class Membership:
         self._started_ms = min(self._started_ms, now_ms)
         members = self._applied.members
         seen = (members.changes, self._exchange.greetings, self._birth.changes)
-        for slot in members.evicted():
-            self._exchange.progress.end(slot)
-            self._liveness.end(slot)
+        for origin in members.evicted():
+            self._exchange.progress.end(origin)
+            self._liveness.end(origin)
         if members.has_ended(self._birth.origin):
             if self.leaves:
                 return
@@ -197,7 +197,7 @@ class Membership:
         may_found = self.own.is_new and config.peers and not birth.founders
         if not may_found or not self._has_met_peers() or not self._has_caught_up():
             return
-        if self._applied.members.slots():
+        if self._applied.members.origins():
             # Somebody knows a cluster. A row without neighbours founds nothing, but tells that this region is in none:
             # that is what an admission by all waits for.
             birth.founding.tell(birth.origin, birth.count, ())
@@ -205,8 +205,8 @@ class Membership:
         birth.founding.tell(birth.origin, birth.count, {self._addresses[peer] for peer in config.peers})
         if birth.founding.missing(config.region) or self._outdated():
             return
-        for slot in birth.founding.origins():
-            birth.found(slot, self._turn)
+        for origin in birth.founding.origins():
+            birth.found(origin, self._turn)
 
     def _outdated(self) -> set[int]:
         """The regions that are linked under another origin than their founding row names. They restarted after they
@@ -214,7 +214,7 @@ class Membership:
         """
         linked = {session.peer_origin for session in self._exchange.sessions() if session.is_open}
         rows = self._birth.founding.origins()
-        return {region_of(slot) for slot in rows if slot not in linked} & {*map(region_of, linked)}
+        return {region_of(origin) for origin in rows if origin not in linked} & {*map(region_of, linked)}
 
     def _absent(self) -> list[str]:
         """The configured peers whose region is not linked."""
@@ -231,15 +231,15 @@ class Membership:
 
     def _founds_falsely(self, session: Session) -> bool:
         """Return whether the peer founded a cluster of its own although its region already belongs to this one."""
-        slot = session.peer_origin
-        if slot not in session.founders or slot in self._birth.founders or not self.admitted:
+        origin = session.peer_origin
+        if origin not in session.founders or origin in self._birth.founders or not self.admitted:
             return False
-        known = {*self._applied.members.slots(), *self._birth.founders}
-        return any(region_of(slot) == region_of(other) != 0 for other in known if other != slot)
+        known = {*self._applied.members.origins(), *self._birth.founders}
+        return any(region_of(origin) == region_of(other) != 0 for other in known if other != origin)
 
     def _known(self) -> list[int]:
         """Return every origin that appears in members, founders or the vector, ascending."""
-        return sorted({*self._applied.members.slots(), *self._birth.founders, *self._applied.vector.as_dict()})
+        return sorted({*self._applied.members.origins(), *self._birth.founders, *self._applied.vector.as_dict()})
 
     # Admitted
 
@@ -264,8 +264,8 @@ class Membership:
     def _may_be_sponsored(self) -> bool:
         """Return whether a linked origin is admitted, and can therefore sponsor this one."""
         members, founders = self._applied.members, self._birth.founders
-        linked = self._exchange.direct_slots()
-        return any(slot in founders or members.is_admitted(slot) or members.sponsor_of(slot) for slot in linked)
+        linked = self._exchange.direct_origins()
+        return any(origin in founders or members.is_admitted(origin) or members.sponsor_of(origin) for origin in linked)
 
     def _seek_admission_by_all(self, now_ms: int) -> None:
         """Write a Join for the own origin, and be admitted once all origins that count, or those that replaced them,
@@ -277,17 +277,17 @@ class Membership:
         own = self._birth.origin
         counted = self._applied.members.counted(own, self._birth.founders_left())
         replaced = self._replaced(counted, now_ms)
-        others = [slot for slot in counted if region_of(slot) == region_of(own) and slot not in replaced]
+        others = [origin for origin in counted if region_of(origin) == region_of(own) and origin not in replaced]
         if self._first_of(others, own):
             return
         if not self._applied.members.joins_of(own):
             if self.own.demand == ASKED or self._applied.counter() or self._exchange.greeted():
                 self._replica.join_member(own)
-        elif all(self._holds_join(replaced.get(slot, slot)) for slot in counted) and self._evictors_hold_join():
+        elif all(self._holds_join(replaced.get(origin, origin)) for origin in counted) and self._evictors_hold_join():
             self._replica.say_admitted(self._applied.members.joins_of(own)[0], True)
             self.own.admit()
-            for slot, successor in replaced.items():
-                self._replica.evict_member(slot, successor)
+            for origin, successor in replaced.items():
+                self._replica.evict_member(origin, successor)
 
     def _knows_peers(self) -> bool:
         """All configured peers have greeted, and those of which nothing is known here have met their own and belong to
@@ -302,33 +302,33 @@ class Membership:
         new = {*map(region_of, self._birth.founding.origins())} - self._outdated()
         return self._has_met_peers() and {*self._exchange.greeted()} <= known | new
 
-    def _replaced(self, slots: list[int], now_ms: int) -> dict[int, int]:
+    def _replaced(self, origins: list[int], now_ms: int) -> dict[int, int]:
         """Those that are at work no more and whose region is, and the origin as which it is."""
         replaced: dict[int, int] = {}
-        for slot in slots:
-            successor = self._successor_of(slot, now_ms)
-            if successor and self._holds_all_of(slot, now_ms):
-                replaced[slot] = successor
+        for origin in origins:
+            successor = self._successor_of(origin, now_ms)
+            if successor and self._holds_all_of(origin, now_ms):
+                replaced[origin] = successor
         return replaced
 
-    def _successor_of(self, slot: int, now_ms: int) -> int:
+    def _successor_of(self, origin: int, now_ms: int) -> int:
         """Return the origin that replaces this one: the own origin, a peer, or an origin whose signs of life were
         relayed; 0 for none, as for another directory of this region that may still run in a partition.
         """
-        if slot in self._birth.lineage:
-            return 0 if self._liveness.is_alive(slot, now_ms, True, self._started_ms) else self._birth.origin
+        if origin in self._birth.lineage:
+            return 0 if self._liveness.is_alive(origin, now_ms, True, self._started_ms) else self._birth.origin
         for session in self._exchange.sessions():
-            same = session.peer_region == region_of(slot) and session.peer_origin != slot
-            if same and session.is_open and not self._blocks(slot, session, now_ms):
+            same = session.peer_region == region_of(origin) and session.peer_origin != origin
+            if same and session.is_open and not self._blocks(origin, session, now_ms):
                 return session.peer_origin
-        own, region = self._birth.origin, region_of(slot)
+        own, region = self._birth.origin, region_of(origin)
         if region == region_of(own) and self._settings.config.replace:
             return own
-        if self._liveness.is_alive(slot, now_ms, False, self._started_ms):
+        if self._liveness.is_alive(origin, now_ms, False, self._started_ms):
             return 0
         if region != region_of(own):
-            return self._exchange.progress.heard_since(region, self._started_ms, slot)
-        return own if self.admitted or not self._applied.members.has_ended(slot) else 0
+            return self._exchange.progress.heard_since(region, self._started_ms, origin)
+        return own if self.admitted or not self._applied.members.has_ended(origin) else 0
 
     def _evictors_hold_join(self) -> bool:
         """An evictor of an origin of this directory has forgotten things without it, and counts it again only when it
@@ -337,20 +337,20 @@ class Membership:
         """
         members, progress = self._applied.members, self._exchange.progress
         mine = [*self._birth.lineage, self._birth.origin]
-        evictors = {region_of(at) for slot in mine for at in members.evictors_of(slot) if not self._given_up(at, mine)}
-        holders = {region_of(slot) for slot, *_ in progress.rows() if self._holds_join(slot)}
+        evictors = {region_of(at) for one in mine for at in members.evictors_of(one) if not self._given_up(at, mine)}
+        holders = {region_of(origin) for origin, *_ in progress.rows() if self._holds_join(origin)}
         return evictors <= {*holders, region_of(self._birth.origin)}
 
-    def _given_up(self, slot: int, mine: list[int]) -> bool:
+    def _given_up(self, origin: int, mine: list[int]) -> bool:
         """An own origin that nobody evicted has evicted that one."""
         members = self._applied.members
-        return any(by in mine and not members.evictors_of(by) for by in members.evictors_of(slot))
+        return any(by in mine and not members.evictors_of(by) for by in members.evictors_of(origin))
 
-    def _holds_join(self, slot: int) -> bool:
+    def _holds_join(self, origin: int) -> bool:
         """That origin, this one or another, has a Join of this one on disk."""
-        if slot == self._birth.origin:
+        if origin == self._birth.origin:
             return True
-        durable = self._exchange.progress.durable_of(slot)
+        durable = self._exchange.progress.durable_of(origin)
         joins = self._applied.members.joins_of(self._birth.origin)
         return any(durable.contains(sponsor, counter) for sponsor, counter in joins)
 
@@ -391,20 +391,20 @@ class Membership:
         it knows, and the power may have taken a birth from all regions but this one.
         """
         linked = [*self._exchange.greeted(), self._settings.config.region]
-        founders = [slot for slot in self._birth.founders_left() if region_of(slot) not in linked]
-        return [slot for slot in founders if self._others_of(slot)]
+        founders = [origin for origin in self._birth.founders_left() if region_of(origin) not in linked]
+        return [origin for origin in founders if self._others_of(origin)]
 
     def _look_at(self, session: Session, now_ms: int) -> bool:
-        slot = session.peer_origin
-        others, lacks_sponsor = self._others_of(slot), self._lacks_sponsor(slot)
+        origin = session.peer_origin
+        others, lacks_sponsor = self._others_of(origin), self._lacks_sponsor(origin)
         if not others and not lacks_sponsor:
             return True
         if self._founds_falsely(session):
             self.say_admitted()
-            self._replica.evict_member(slot)
+            self._replica.evict_member(origin)
             return False
         alive = [other for other in others if self._blocks(other, session, now_ms)]
-        if alive and (not lacks_sponsor or self._defers(alive, slot)):
+        if alive and (not lacks_sponsor or self._defers(alive, origin)):
             return False
         if self._is_passing(session, now_ms):
             return False
@@ -412,9 +412,9 @@ class Membership:
             return False
         self.say_admitted()
         if lacks_sponsor:
-            self._replica.join_member(slot)
+            self._replica.join_member(origin)
         for other in [other for other in others if other not in alive]:
-            self._replica.evict_member(other, slot)
+            self._replica.evict_member(other, origin)
         return not alive
 
     def _is_passing(self, session: Session, now_ms: int) -> bool:
@@ -424,26 +424,26 @@ class Membership:
         passing_ms = HEARTBEATS_OF_PASSING * self._settings.limits.heartbeat_ms
         return 0 <= now_ms - session.opened_ms < passing_ms
 
-    def _defers(self, alive: list[int], slot: int) -> bool:
+    def _defers(self, alive: list[int], origin: int) -> bool:
         """An origin waits for another one of its region."""
-        before = self._first_of(alive, slot)
+        before = self._first_of(alive, origin)
         if before:
-            self._exchange.view.deferrals[slot] = before
+            self._exchange.view.deferrals[origin] = before
         return before != 0
 
-    def _first_of(self, alive: list[int], slot: int) -> int:
+    def _first_of(self, alive: list[int], origin: int) -> int:
         """Which of these goes before that one: one that was admitted, or a lower one where none was; 0 for none."""
         members, founders = self._applied.members, self._birth.founders
         admitted = [one for one in alive if members.sponsor_of(one) or members.is_admitted(one) or one in founders]
-        return max(admitted or [one for one in alive if one < slot], default=0)
+        return max(admitted or [one for one in alive if one < origin], default=0)
 
-    def _lacks_sponsor(self, slot: int) -> bool:
+    def _lacks_sponsor(self, origin: int) -> bool:
         members = self._applied.members
-        return members.sponsor_of(slot) is None and not members.has_sponsored(self._birth.origin, slot)
+        return members.sponsor_of(origin) is None and not members.has_sponsored(self._birth.origin, origin)
 
-    def _others_of(self, slot: int) -> list[int]:
+    def _others_of(self, origin: int) -> list[int]:
         """The origins of the same region that count."""
-        return [other for other in self._counted() if region_of(other) == region_of(slot) and other != slot]
+        return [other for other in self._counted() if region_of(other) == region_of(origin) and other != origin]
 
     def _counted(self) -> list[int]:
         """All that count, this origin too."""
@@ -454,15 +454,15 @@ class Membership:
         """The other origin of the peer's region may be at work."""
         if session.replaces:
             return False
-        return other == self._birth.origin or self._liveness.is_alive(
-            other, now_ms, other in session.predecessors, session.opened_ms
-        )
+        is_before = other in session.predecessors
+        return other == self._birth.origin or self._liveness.is_alive(other, now_ms, is_before, session.opened_ms)
 
-    def _holds_all_of(self, slot: int, now_ms: int) -> bool:
+    def _holds_all_of(self, origin: int, now_ms: int) -> bool:
         """What anybody who is at work is known to have of that origin is here."""
         since_ms = max(1, now_ms - self._settings.limits.peer_timeout_ms)
-        known = [session.vector_then.get(slot) for session in self._exchange.sessions() if session.is_open]
-        return self._applied.vector.contains(slot, max([self._exchange.progress.highest_of(slot, since_ms), *known]))
+        known = [session.vector_then.get(origin) for session in self._exchange.sessions() if session.is_open]
+        known.append(self._exchange.progress.highest_of(origin, since_ms))
+        return self._applied.vector.contains(origin, max(known))
 
     # For clients
 
@@ -484,7 +484,7 @@ class Membership:
             return f"a new data directory waits to hear from its peers {absent}; --incarnation 0 does not wait for them"
         wait = "waiting until another region admits this origin; --incarnation 0 does not wait for that"
         missing = self._birth.founding.missing(self._settings.config.region)
-        if not missing or self._birth.founders or self._applied.members.slots():
+        if not missing or self._birth.founders or self._applied.members.origins():
             return wait
         names = ", ".join(map(str, missing))
         return f"{wait}; a new cluster begins when all its regions have met, and regions {names} are still missing"

@@ -225,8 +225,8 @@ class StartOver:
         self._turn.cut()
         position = self._turn.add(codec.STARTED_OVER, codec.encode_number(transfer))
         self._take(position, state, 0)
-        for slot in state.founders:
-            self._birth.found(slot, self._turn)
+        for origin in state.founders:
+            self._birth.found(origin, self._turn)
         gone = self._birth.origin
         self._birth.become_new(self._turn)
         self._membership.begin_again()

@@ -229,4 +229,4 @@ class Handover:
 
 def lacking(vector: VersionVector, needed: VersionVector) -> int:
     """Count the missing effects."""
-    return sum([max(0, counter - vector.get(slot)) for slot, counter in needed.items()])
+    return sum([max(0, counter - vector.get(origin)) for origin, counter in needed.items()])

@@ -30,7 +30,7 @@ class Snapshot(Observer):
         self._images: dict[Key, StreamImage] = {}
         self._draft = Drafting()
         self._draft.put([head_row(self.vector, founders, replica.applied.members.rows())])
-        self._draft.put([context_row(slot, context) for slot, context in sorted(replica.applied.contexts.items())])
+        self._draft.put([context_row(origin, context) for origin, context in sorted(replica.applied.contexts.items())])
         self._image: StreamImage | None = None
         self._tree = 0
         self._block = 0

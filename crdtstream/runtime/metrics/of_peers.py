@@ -41,7 +41,7 @@ def peer_families(context: Context, transport: GrpcTransport, ages: Ages) -> Ite
     # One row for each label: of two origins of one region, the one that is linked comes last and stays.
     peers = {label_of(peer): peer for peer in sorted(context.cluster.neighbours.peers(), key=is_linked)}
     labelled = [((label,), peer) for label, peer in sorted(peers.items())]
-    named = [(label, peer) for label, peer in labelled if peer.slot]
+    named = [(label, peer) for label, peer in labelled if peer.origin]
     configured = max(len(context.settings.config.peers), len(labelled))
     yield gauge("peers", "Regions that this one is, or should be, linked with.", configured)
     yield gauges(
@@ -66,7 +66,7 @@ Labelled = list[tuple[tuple[str], Peer]]
 
 
 def held(context: Context, named: Labelled) -> Rows:
-    return [(label, held_back(context, peer.slot)) for label, peer in named]
+    return [(label, held_back(context, peer.origin)) for label, peer in named]
 
 
 def lag_families(context: Context, ages: Ages, named: Labelled) -> Iterator[Metric]:
@@ -78,7 +78,7 @@ def lag_families(context: Context, ages: Ages, named: Labelled) -> Iterator[Metr
     meaning = "Age of the oldest effect of this region that the peer has not applied."
     progress, applied = context.cluster.progress, context.replica.applied
     late = [
-        (label, ages.age_ms(progress.applied_of(peer.slot).get(applied.slot), context.now_ms) / 1000)
+        (label, ages.age_ms(progress.applied_of(peer.origin).get(applied.origin), context.now_ms) / 1000)
         for label, peer in named
     ]
     yield gauges("peer_lag_seconds", meaning, PEER, late)

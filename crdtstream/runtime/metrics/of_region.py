@@ -28,12 +28,12 @@ OTHER_CODES = "other"
 
 def standing_families(context: Context) -> Iterator[Metric]:
     config, standing, admission = context.settings.config, context.standing, context.cluster.admission
-    slot = context.replica.applied.slot
+    origin = context.replica.applied.origin
     texts = {
         "name": config.name,
         "number": str(config.region),
         "cluster_name": config.cluster,
-        "origin": origin_name(slot) if slot else "",
+        "origin": origin_name(origin) if origin else "",
         "version": __version__,
         "id_mode": config.id_mode,
         "fsync": config.fsync,
@@ -133,7 +133,7 @@ def replication_families(node: Node) -> Iterator[Metric]:
     context, inbox = node.context, node.exchange.arrivals.inbox
     vector = context.replica.applied.vector
     yield counter("effects_total", "Effects of all regions that are applied here.", vector.total())
-    yield gauge("vector_origins", "Origins that the region knows.", vector.slot_count())
+    yield gauge("vector_origins", "Origins that the region knows.", vector.origin_count())
     yield gauge("inbox_batches", "Batches that wait for others, or for room.", inbox.waiting_count)
     yield gauge("inbox_held_bytes", "Memory of batches that wait for others, or for room.", inbox.held_bytes)
     meaning = "How often batches exceeded what may wait, and were dropped to be asked for again."

@@ -99,8 +99,8 @@ def tombstones_of(stream: Stream) -> int:
 def unacknowledged_in(stream: Stream, group: Group) -> int:
     """The entries above the ack frontier, delivered or not."""
     count = 0
-    for slot, tree in stream.trees.items():
-        first = next_id(group.frontier(slot))
+    for origin, tree in stream.trees.items():
+        first = next_id(group.frontier(origin))
         if first is not None and tree.count:
             count += tree.count_in(first, ID_MAX)
     return count

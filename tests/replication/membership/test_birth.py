@@ -40,9 +40,9 @@ class Life:
         self.before += [(kind, joined(payload)) for kind, payload in self.turn.take()]
         return self.before
 
-    def evict(self, slot: int) -> None:
+    def evict(self, origin: int) -> None:
         dot = (2, self.replica.applied.members.changes + 1)
-        self.replica.applied.members.apply_evicted(dot, slot, 0, 0, VersionVector())
+        self.replica.applied.members.apply_evicted(dot, origin, 0, 0, VersionVector())
 
 
 def lives(count: int) -> Life:
@@ -57,7 +57,7 @@ def lives(count: int) -> Life:
 
 def test_an_origin_is_the_region_and_what_the_seed_says() -> None:
     life = Life([], 5)
-    assert life.birth.origin == life.replica.applied.slot == 1 + 256 * 5
+    assert life.birth.origin == life.replica.applied.origin == 1 + 256 * 5
     assert [(kind, codec.decode_start(payload)) for kind, payload in life.records()] == [(codec.START, (1281, 0))]
 
 
@@ -76,7 +76,7 @@ def test_each_start_is_another_origin_with_the_next_lane() -> None:
 def test_an_origin_of_the_same_process_follows_from_the_seed() -> None:
     life = Life([], 0)
     life.birth.become_new(life.turn)
-    assert life.birth.origin == life.replica.applied.slot == 1 + 256 * (MIXED % (1 << 53))
+    assert life.birth.origin == life.replica.applied.origin == 1 + 256 * (MIXED % (1 << 53))
     assert (life.birth.lineage, life.birth.count) == ([1], 1)
     again = Life(life.records(), 7)
     assert again.birth.lineage == [1, life.birth.origin]
@@ -163,10 +163,10 @@ def test_counts_of_other_regions_and_of_itself_say_nothing_of_the_own_lane() -> 
 
 def test_of_ended_origins_the_highest_count_is_kept() -> None:
     life = Life([], 0)
-    for slot, count in ((258, 1), (514, 2), (770, 3)):
-        life.birth.hear(slot, count, life.turn)
-    for slot in (258, 770):
-        life.evict(slot)
+    for origin, count in ((258, 1), (514, 2), (770, 3)):
+        life.birth.hear(origin, count, life.turn)
+    for origin in (258, 770):
+        life.evict(origin)
     life.birth.hear(2, 0, life.turn)
     assert life.birth.counts == {1: 0, 2: 0, 258: 1, 514: 2, 770: 3}, "the highest is one that ended"
     life.birth.hear(1026, 4, life.turn)
@@ -197,8 +197,8 @@ def test_a_founder_is_remembered_once_and_until_it_has_ended() -> None:
 def test_a_checkpoint_tells_of_no_founder_that_has_ended() -> None:
     """Its end may be forgotten by then, and it would count again."""
     life = Life([], 0)
-    for slot in (2, 3):
-        life.birth.found(slot, life.turn)
+    for origin in (2, 3):
+        life.birth.found(origin, life.turn)
     life.evict(2)
     assert list(Life(life.birth.records(), 1).birth.founders) == [3]
 

@@ -13,8 +13,8 @@ LINE = [(1, [2]), (2, [1, 3]), (3, [2, 4]), (4, [3])]
 
 def told(rows: list[tuple[int, list[int]]]) -> Founding:
     founding = Founding()
-    for slot, regions in rows:
-        founding.tell(slot, 0, regions)
+    for origin, regions in rows:
+        founding.tell(origin, 0, regions)
     return founding
 
 
@@ -27,8 +27,8 @@ def test_a_line_closes_with_its_last_row_in_any_order(order: tuple[int, ...]) ->
     founding = Founding()
     for index in order:
         assert all(founding.missing(region) for region in (1, 2, 3, 4))
-        slot, regions = LINE[index]
-        founding.tell(slot, 0, regions)
+        origin, regions = LINE[index]
+        founding.tell(origin, 0, regions)
     assert not any(founding.missing(region) for region in (1, 2, 3, 4))
 
 
@@ -58,14 +58,14 @@ def test_of_two_origins_with_one_count_the_higher_number_speaks() -> None:
     """Both began with an empty directory; whatever the order, all who heard of both say the same."""
     for order in ((2, 258), (258, 2)):
         founding = told([(1, [2])])
-        for slot in order:
-            founding.tell(slot, 0, [1])
+        for origin in order:
+            founding.tell(origin, 0, [1])
         assert founding.origins() == [1, 258]
 
 
 def test_what_is_told_twice_changes_nothing() -> None:
     founding = told(LINE)
     changes = founding.changes
-    for slot, regions in LINE:
-        founding.tell(slot, 0, regions)
+    for origin, regions in LINE:
+        founding.tell(origin, 0, regions)
     assert founding.changes == changes == 4

@@ -333,8 +333,8 @@ def test_collection_runs_with_the_ticks_in_slices() -> None:
 # What is held back
 
 
-def held_back(cluster: Cluster, number: int, slot: int) -> int:
-    return cluster.node(number).neighbours.held_back(slot)
+def held_back(cluster: Cluster, number: int, origin: int) -> int:
+    return cluster.node(number).neighbours.held_back(origin)
 
 
 def test_what_a_region_holds_back_grows_until_it_has_it_or_is_evicted() -> None:

@@ -184,7 +184,7 @@ def test_twins_that_are_linked_to_one_peer_both_replicate_with_ids_of_their_own(
     sync_disks(cluster)
     assert len(set(map(str, ids))) == 6
     assert [run(cluster, number, "XLEN x") for number in (1, 2, 3)] == [7, 7, 7]
-    assert cluster.node(2).exchange.direct_slots() == sorted([origin(cluster, 1), origin(cluster, 3)])
+    assert cluster.node(2).exchange.direct_origins() == sorted([origin(cluster, 1), origin(cluster, 3)])
     cluster.check()
 
 

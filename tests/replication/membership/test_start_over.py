@@ -167,7 +167,7 @@ class Story:
             entry_id = run(self.cluster, number, f"XADD {key} * f v{self.values}")
             assert isinstance(entry_id, str), entry_id
             replica = self.cluster.node(number).replica
-            self.added[(key, entry_id, f"v{self.values}")] = (replica.applied.slot, replica.applied.counter())
+            self.added[(key, entry_id, f"v{self.values}")] = (replica.applied.origin, replica.applied.counter())
         elif kind < 0.85:
             self.remove(number, key)
         elif kind < 0.9 and self.cluster.node(number).membership.admitted:
@@ -185,8 +185,8 @@ class Story:
             entry_id, _ = self.rng.choice(found)
             ms, _, seq = entry_id.partition("-")
             stream = self.cluster.node(number).replica.keyspace.databases[0][key.encode()]
-            for slot, tree in stream.trees.items():
-                self.touched[(slot, tree.counter_of((int(ms), int(seq))))] = None
+            for origin, tree in stream.trees.items():
+                self.touched[(origin, tree.counter_of((int(ms), int(seq))))] = None
             self.removed[entry_id] = None
             run(self.cluster, number, f"XDEL {key} {entry_id}")
 

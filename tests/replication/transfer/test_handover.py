@@ -256,7 +256,7 @@ def test_a_state_that_nobody_offered_is_fetched_again_over_another_link() -> Non
 
 
 def test_a_restart_of_batches_does_not_end_a_state_that_nobody_offered() -> None:
-    """West loses a direct slot; east's log has what it lacks, and west still needs the state."""
+    """West loses a direct origin; east's log has what it lacks, and west still needs the state."""
     link = receiving()
     west = link.hosts[1]
     del west.links[ELSEWHERE]
