@@ -132,7 +132,7 @@ def greeting(**fields: object) -> wire.Message:
         (greeting(origin=0), "0 is not a valid origin"),
         (greeting(origin=1 << 61), "2305843009213693952 is not a valid origin"),
         (greeting(births=[wire.BirthRow(slot=512)]), "512 is not a valid origin"),
-        (greeting(direct_origins=[256]), "256 is not a valid origin"),
+        (greeting(direct_slots=[256]), "256 is not a valid origin"),
         (greeting(vector=[wire.VectorRow(slot=0, counter=1)]), "0 is not a valid origin"),
         (greeting(origin=3), "region 1 greets with an origin of region 3"),
         (greeting(predecessors=[257, 258]), "region 1 greets with an origin of region 2"),
