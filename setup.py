@@ -18,9 +18,11 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 PACKAGE = Path("crdtstream")
-FOLDERS = ("core", "protocols", "clients", "commands", "replication", "bulk", "partitions", "storage")
+FOLDERS = ("core", "protocols", "connections", "commands", "replication", "bulk", "partitions", "region", "storage")
 # Of the runtime what every request needs, and no coroutines: see runtime/turns.py.
-RUNTIME = ("turns.py", "connections.py", "unread.py", "unwritten.py", "metrics/histogram.py")
+RUNTIME = ("turns.py", "redis/connections.py", "redis/unread.py", "blocked_turn.py", "metrics/histogram.py")
+# Of the settings and the status what commands read: the rest of both is read at the start, or written in the log.
+SHARED = ("settings/live.py", "status/availability.py", "status/volume.py")
 WISH = os.environ.get("CRDTSTREAM_COMPILE", "")
 # Commands of setuptools that build what is then imported; others only ask for metadata.
 BUILDING = {"0": (), "1": ("bdist_wheel", "build_ext", "editable_wheel")}.get(WISH, ("bdist_wheel",))
@@ -29,7 +31,7 @@ BUILDING = {"0": (), "1": ("bdist_wheel", "build_ext", "editable_wheel")}.get(WI
 def modules() -> list[str]:
     """The files of layers 0-3, without what the protocol buffer compiler wrote."""
     found = [path for folder in FOLDERS for path in sorted((PACKAGE / folder).rglob("*.py"))]
-    found += [PACKAGE / name for name in ("serving.py", "peers.py", "node.py")]
+    found += [PACKAGE / name for name in SHARED]
     found += [PACKAGE / "runtime" / name for name in RUNTIME]
     return [str(path) for path in found if not path.stem.endswith(("_pb2", "_pb2_grpc"))]
 

@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.restart_time import VALUE, Region
-from crdtstream.core.entry_id import ID_MAX, ID_MIN
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN
 
 REGION = 1
 TURN_COMMANDS = 16

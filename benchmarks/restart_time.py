@@ -23,8 +23,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from crdtstream.config import Config
-from crdtstream.node import Node
+from crdtstream.region.node import Node
+from crdtstream.settings.config import Config
 from crdtstream.storage.checkpoint import Checkpointer
 from crdtstream.storage.disk import RealDisk
 from crdtstream.storage.log import Log

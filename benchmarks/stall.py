@@ -31,11 +31,11 @@ from rich.table import Table
 
 from benchmarks.report.figures import percentile
 from benchmarks.restart_time import Region
-from crdtstream.config import Config
 from crdtstream.processes.ports import free_port
-from crdtstream.runtime.logging import configure_logging
+from crdtstream.runtime.logs.logging import configure_logging
 from crdtstream.runtime.loop import Loop
-from crdtstream.runtime.resp_server import RespServer
+from crdtstream.runtime.redis.resp_server import RespServer
+from crdtstream.settings.config import Config
 
 TARGET_MS = 10.0
 PROBE_S = 0.001

@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.table import Table
 
 import crdtstream
-from crdtstream.core.entry_id import SEMI_STRICT
-from crdtstream.node import Node
+from crdtstream.core.values.entry_id import SEMI_STRICT
+from crdtstream.region.node import Node
 from simulations.cluster import CLIENT, Cluster
 from simulations.machine import Machine
 

@@ -25,26 +25,27 @@ In addition, `spark` is a client of the bulk port that runs in processes of its 
 `scenarios` is the format of the texts that the demo plays on processes and the simulator on simulated machines.
 `migration` moves streams between Redis servers and regions (`crdtstream import`, `crdtstream export`).
 
-**Route of one XADD.** `runtime.connections` (bytes) -> `protocols.requests` (argv) -> `node` -> `serving`
+**Route of one XADD.** `runtime.redis.connections` (bytes) -> `protocols.requests` (argv) -> `node` -> `serving`
 (client) -> `commands.dispatch`, `commands.streams` (arguments, ID) -> `core.replica` (dot, effect) -> `core.stream`,
-`core.entry_tree`, `core.block`. Then `runtime.turns` takes `node.ready()`: `replication.turn` has encoded the batch
-(`protocols.codec`), `storage.log` appends it, the reply is sent, and each `runtime.link` pulls what its peer lacks
-(`replication.session`, `replication.feed`). On the far side: `runtime.link` -> `node` -> `replication.exchange` ->
-session -> `replication.arrivals`, `replication.inbox` (gap, dependencies, room) -> `replication.turn` ->
-`core.applying`, where the tree links the block; then the log, and progress is reported back.
+`core.entries.entry_tree`, `core.entries.block`. Then `runtime.turns` takes `node.ready()`: `replication.turn` has
+encoded the batch (`protocols.codec`), `storage.log` appends it, the reply is sent, and each `runtime.links.link` pulls
+what its peer lacks (`replication.session`, `replication.feed`). On the far side: `runtime.links.link` -> `node` ->
+`replication.exchange` -> session -> `replication.arrivals`, `replication.inbox` (gap, dependencies, room) ->
+`replication.turn` -> `core.applying`, where the tree links the block; then the log, and progress is reported back.
 
-A pipeline of XADDs to one key takes this route once, as a burst (`commands.bursts`, `core.bursts`); only the first
-request is parsed, and the fields of all are taken as they arrived (`protocols.alike`).
+A pipeline of XADDs to one key takes this route once, as a burst (`commands.bursts`, `core.entries.bursts`); only the
+first request is parsed, and the fields of all are taken as they arrived (`protocols.alike`).
 
 **Numbers.** Compiled code makes an object of each number that leaves an `array`, so where IDs are searched or compared,
-columns are read as native numbers (`core.native`).
+columns are read as native numbers (`core.entries.raw_columns`).
 
 **Memory.** Full blocks that nobody reads are compressed while the region is idle, and opened when they are read
-(`core.cold`, `core.transposing`, `core.cooling`, `runtime.cooler`). Checkpoints hold them compressed, and a start opens
-only those that a trim cut (`storage.blocks`). Scattered removals are noted as holes of a block, and cut out together
-(`core.holes`, `core.block_list`). A group keeps its place behind its last read (`core.place`).
+(`core.entries.packed_block`, `core.entries.column_layout`, `core.packing_walk`, `runtime.packer`). Checkpoints hold
+them compressed, and a start opens only those that a trim cut (`storage.blocks`). Scattered removals are noted as holes
+of a block, and cut out together (`core.entries.deleted_rows`, `core.entries.block_list`). A group keeps its place
+behind its last read (`core.groups.read_cursor`).
 
-**Route of one bulk Write.** `runtime.bulk_server` (gRPC, admission, slices) -> `runtime.bulk_calls` (messages) ->
+**Route of one bulk Write.** `runtime.bulk.server` (gRPC, admission, slices) -> `runtime.bulk.calls` (messages) ->
 `bulk.rows` (every row checked) -> `bulk.writing` (IDs, blocks) -> `core.replica`, one effect for each block; then as
 for an XADD. The call is answered once all of its turns are in the log.
 
@@ -54,10 +55,10 @@ it key by key, and a key that is about to change right before that (`core.keyspa
 `replication.transfer.sending` sends chunks, `replication.transfer.staging` collects them, each as a record of the log,
 and `core.applying` joins them as one state (`core.joining`).
 
-**Route of one XACK.** ... -> `commands.groups` -> `core.replica` (a local fact) -> `core.group`, `core.pending`: the
-pending entry leaves. At the end of the turn the replica asks each changed group for new runs, and prepares
-`Acknowledged` only if there are any. On the far side: ... -> `core.applying` -> `core.group`: union of runs; pending
-entries inside them leave.
+**Route of one XACK.** ... -> `commands.groups` -> `core.replica` (a local fact) -> `core.groups.group`,
+`core.groups.pending`: the pending entry leaves. At the end of the turn the replica asks each changed group for new
+runs, and prepares `Acknowledged` only if there are any. On the far side: ... -> `core.applying` -> `core.groups.group`:
+union of runs; pending entries inside them leave.
 
 **Causality.** An origin is one run of a region's process: every start creates a new one, a number with the region in
 its lowest byte and random bits above, so that no dot ever names two effects (`replication.membership.birth`). A dot is

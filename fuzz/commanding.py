@@ -9,11 +9,11 @@ from __future__ import annotations
 from io import BytesIO
 from typing import Any
 
-from crdtstream.clients.client import Client
-from crdtstream.config import Limits
+from crdtstream.connections.client import Client
 from crdtstream.core.digest import Digesting
 from crdtstream.core.effects import Batch
 from crdtstream.core.replica import Replica
+from crdtstream.settings.config import Limits
 from fuzz.choices import Choices
 from fuzz.sentences import request
 from fuzz.target import Target

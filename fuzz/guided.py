@@ -20,7 +20,7 @@ MODULES = {"requests": "fuzz.parsing", "commands": "fuzz.commanding"}
 # Whose code counts as new; the less there is, the sooner a search begins.
 SEEN = {
     "requests": ["crdtstream.protocols.requests"],
-    "commands": ["crdtstream.clients", "crdtstream.commands", "crdtstream.core", "crdtstream.protocols"],
+    "commands": ["crdtstream.connections", "crdtstream.commands", "crdtstream.core", "crdtstream.protocols"],
 }
 
 

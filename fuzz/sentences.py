@@ -1,10 +1,10 @@
-"""Requests from the syntax of each command (clients/syntax.py), and how they are spoilt."""
+"""Requests from the syntax of each command (connections/syntax.py), and how they are spoilt."""
 
 from __future__ import annotations
 
-from crdtstream.clients.command import Command
-from crdtstream.clients.syntax import Argument
 from crdtstream.commands.table import COMMANDS
+from crdtstream.connections.command import Command
+from crdtstream.connections.syntax import Argument
 from fuzz.choices import Choices
 from fuzz.values import hostile, suiting
 

@@ -161,7 +161,7 @@ def settings_for(source: Path) -> str:
     """Return the settings file. Regions in namespaces are not on loopback, so each needs the list of allowed regions,
     which older versions do not know.
     """
-    asked = [sys.executable, "-c", "from crdtstream.config import Config; print(*Config.__annotations__)"]
+    asked = [sys.executable, "-c", "from crdtstream.settings.config import Config; print(*Config.__annotations__)"]
     known = subprocess.run(asked, cwd=source, check=True, capture_output=True, text=True).stdout.split()
     if "allowed_regions" not in known:
         return SETTINGS

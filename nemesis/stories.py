@@ -29,17 +29,17 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from crdtstream.config import Config
-from crdtstream.core.causality import VersionVector, origin_of
-from crdtstream.core.entry_id import STRICT
 from crdtstream.core.replica import Replica
+from crdtstream.core.values.causality import VersionVector, origin_of
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.processes.region import RegionProcess, Regions, regions_in
 from crdtstream.processes.waiting import ProcessError, until
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication import wire_pb2_grpc as wire_grpc
 from crdtstream.replication.greeting import make_hello
 from crdtstream.replication.membership.birth import Birth
-from crdtstream.runtime.envelope import Packer
+from crdtstream.runtime.links.envelope import Packer
+from crdtstream.settings.config import Config
 
 KEY = "log"
 HEAL_S = 60.0

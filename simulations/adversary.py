@@ -27,8 +27,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from crdtstream.config import FSYNC_POLICIES
-from crdtstream.core.causality import origin_name, region_of
+from crdtstream.core.values.causality import origin_name, region_of
+from crdtstream.settings.config import FSYNC_POLICIES
 from crdtstream.storage.disk import DiskError
 from crdtstream.storage.recovery import LogDamaged, LogError
 from crdtstream.storage.segment import FormatUnknown

@@ -38,7 +38,7 @@ class Mutation:
 MUTATIONS = (
     Mutation(
         "the ack frontier ignores pending entries",
-        "core/group.py",
+        "core/groups/group.py",
         "        first = self.pending.first(origin)\n        if first is None:\n            return ID_MAX\n",
         "        return ID_MAX\n        first = self.pending.first(origin)\n",
         "ack frontier",
@@ -88,28 +88,28 @@ MUTATIONS = (
     ),
     Mutation(
         "a run is kept under one create only",
-        "core/group.py",
+        "core/groups/group.py",
         "alive = [self.creates[dot] for dot in creates if dot in self.creates]",
         "alive = [self.creates[dot] for dot in creates if dot in self.creates][:1]",
         "runs",
     ),
     Mutation(
         "a run counts for creates that it does not name",
-        "core/group.py",
+        "core/groups/group.py",
         "alive = [self.creates[dot] for dot in creates if dot in self.creates]",
         "alive = list(self.creates.values())",
         "convergence",
     ),
     Mutation(
         "a lower start of a joined create exposes nothing",
-        "core/group.py",
+        "core/groups/group.py",
         "        self.floor = self.floor.meet(start)\n",
         "",
         "delivery",
     ),
     Mutation(
         "DELCONSUMER keeps what it lost as delivered",
-        "core/group.py",
+        "core/groups/group.py",
         "                self.delivered[origin] = delivered.minus(lost)\n",
         "",
         "ack frontier",
@@ -137,7 +137,7 @@ MUTATIONS = (
     ),
     Mutation(
         "IDs are minted without the lane",
-        "core/entry_id.py",
+        "core/values/entry_id.py",
         "        return (now_ms, lane)",
         "        return (now_ms, 1)",
         "unique IDs",
@@ -179,7 +179,7 @@ MUTATIONS = (
     ),
     Mutation(
         "replies do not wait for the disk, under always",
-        "clients/outputs.py",
+        "connections/outputs.py",
         "        if not self.holds:",
         "        if True:",
         "lost write",
@@ -408,7 +408,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a live origin is replaced at once",
-        "replication/membership/liveness.py",
+        "replication/membership/failure_detector.py",
         "        limits = self._exchange.view.settings.limits\n",
         "        return False\n        limits = self._exchange.view.settings.limits\n",
         "convergence",
@@ -465,7 +465,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a turn makes one batch, however large",
-        "core/room.py",
+        "core/values/room.py",
         "        if self.open_bytes >= self.cut_bytes and not self.whole:\n",
         "        if False:\n",
         "bounds",

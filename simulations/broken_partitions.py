@@ -31,7 +31,7 @@ PARTITIONED = (
     ),
     Mutation(
         "silent instances stay",
-        "core/ownership.py",
+        "partitions/ownership.py",
         "if one.until_ms <= now_ms and name != caller]",
         "if one.until_ms < 0 and name != caller]",
         "silent owner",
@@ -39,7 +39,7 @@ PARTITIONED = (
     ),
     Mutation(
         "a clock that is set back keeps silent instances",
-        "core/ownership.py",
+        "partitions/ownership.py",
         "            one.until_ms = min(one.until_ms, now_ms + one.timeout_ms)\n",
         "            pass\n",
         "silent owner",
@@ -63,7 +63,7 @@ PARTITIONED = (
     ),
     Mutation(
         "an epoch counts from its start, whatever the highest one knew",
-        "core/epochs.py",
+        "partitions/epochs.py",
         "        self.line = self._line_of(self.rows[-1])\n",
         "        self.line = self.rows\n",
         "one sequence",
@@ -224,7 +224,7 @@ PARTITIONED = (
     ),
     Mutation(
         "the oldest instances keep all",
-        "core/ownership.py",
+        "partitions/ownership.py",
         "            instance.owned = instance.owned[: active.get(name, 0)]\n",
         "",
         "crash",
@@ -232,7 +232,7 @@ PARTITIONED = (
     ),
     Mutation(
         "a rebalance leaves the owner of a partition as it was",
-        "core/ownership.py",
+        "partitions/ownership.py",
         "                self.owners[partition] = name\n",
         "                self.owners[partition] = self.owners[partition] or name\n",
         "one owner",

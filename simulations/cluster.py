@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from zlib import crc32
 
-from crdtstream.config import Config, Limits
-from crdtstream.node import Node
+from crdtstream.region.node import Node
+from crdtstream.settings.config import Config, Limits
 from simulations.checkers import all_checkers
 from simulations.checking import Sampled
 from simulations.disk import SimulatedDisk

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from crdtstream.core.causality import Dot, VersionVector
 from crdtstream.core.effects import Key
 from crdtstream.core.members import Members
+from crdtstream.core.values.causality import Dot, VersionVector
 from simulations.checking import Checker
 from simulations.history import Violation
 from simulations.machine import Machine

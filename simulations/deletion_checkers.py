@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from crdtstream.core import effects as fx
-from crdtstream.core.causality import Dot
 from crdtstream.core.deleted_streams import FORGOTTEN
 from crdtstream.core.effects import Key
-from crdtstream.node import Node
+from crdtstream.core.values.causality import Dot
+from crdtstream.region.node import Node
 from simulations.checking import Sampled
 from simulations.network import Network
 from simulations.oracle import Row

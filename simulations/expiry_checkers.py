@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from crdtstream.core.causality import region_of
 from crdtstream.core.effects import EntriesAdded, GroupCreated
+from crdtstream.core.values.causality import region_of
 from simulations.checking import Checker
 from simulations.network import Network
 from simulations.state_checkers import held_of

@@ -30,12 +30,12 @@ from itertools import permutations
 from random import Random
 
 from crdtstream.core.digest import digest_replica
-from crdtstream.core.entry_id import ID_MAX, ID_MIN, LIBERAL, format_id, mint
-from crdtstream.core.merging import merge
+from crdtstream.core.entries.merging import merge
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
-from crdtstream.node import Node
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, LIBERAL, format_id, mint
 from crdtstream.protocols import codec
+from crdtstream.region.node import Node
 from crdtstream.storage.restore import open_storage
 from simulations.cluster import Cluster
 from simulations.history import Violation

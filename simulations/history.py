@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from crdtstream.core.causality import Dot, VersionVector
 from crdtstream.core.effects import Key
-from crdtstream.core.entry_id import EntryId, parse_id
+from crdtstream.core.values.causality import Dot, VersionVector
+from crdtstream.core.values.entry_id import EntryId, parse_id
 from crdtstream.scenarios.reply import ReplyError, Value
 
 GroupName = tuple[Key, bytes]

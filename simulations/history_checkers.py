@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from itertools import chain
 
-from crdtstream.core.causality import Dot, region_of
 from crdtstream.core.effects import Acknowledged, Batch, Key, MemberEvicted
-from crdtstream.core.entry_id import ID_MAX, STRICT, EntryId, next_id
-from crdtstream.core.entry_tree import EntryTree
-from crdtstream.core.group import Group
+from crdtstream.core.entries.entry_tree import EntryTree
+from crdtstream.core.groups.group import Group
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.causality import Dot, region_of
+from crdtstream.core.values.entry_id import ID_MAX, STRICT, EntryId, next_id
 from simulations.checking import Checker, Sampled
 from simulations.history import GroupName
 from simulations.network import Network

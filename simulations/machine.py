@@ -18,12 +18,12 @@ from itertools import pairwise
 from random import Random
 from zlib import crc32
 
-from crdtstream.config import ALWAYS, Config
-from crdtstream.core.causality import Dot, VersionVector, region_of
 from crdtstream.core.effects import Batch
-from crdtstream.node import Node, Ready
+from crdtstream.core.values.causality import Dot, VersionVector, region_of
 from crdtstream.protocols import codec
 from crdtstream.protocols.log_port import joined
+from crdtstream.region.node import Node, Ready
+from crdtstream.settings.config import ALWAYS, Config
 from crdtstream.storage.disk import DiskFull
 from crdtstream.storage.disk_room import DiskRoom
 from crdtstream.storage.log import Log, Record

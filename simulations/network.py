@@ -16,8 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from zlib import crc32
 
-from crdtstream.core.causality import VersionVector, region_of
 from crdtstream.core.effects import Key, StreamDeleted
+from crdtstream.core.values.causality import VersionVector, region_of
 from crdtstream.partitions.values import Polled
 from crdtstream.replication.wire_pb2 import Message
 from crdtstream.scenarios.reply import Value, read_replies

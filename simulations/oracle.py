@@ -19,13 +19,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from crdtstream.core import effects as fx
-from crdtstream.core.causality import Dot, VersionVector
 from crdtstream.core.effects import Batch, Effect, Key
-from crdtstream.core.entry_id import EntryId
 from crdtstream.core.expiry import NO_EXPIRY, VOID_EXPIRY
-from crdtstream.core.intervals import IntervalSet
 from crdtstream.core.members import ADMITTED, ADMITTED_BY_ALL, JOINED, PAST, MemberRow
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.causality import Dot, VersionVector
+from crdtstream.core.values.entry_id import EntryId
+from crdtstream.core.values.intervals import IntervalSet
 
 Entry = tuple[EntryId, int, int]
 Row = tuple[Dot, VersionVector, Effect]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from crdtstream.core.causality import Dot
-from crdtstream.core.epochs import Epoch
-from crdtstream.core.ownership import NOBODY
+from crdtstream.core.values.causality import Dot
 from crdtstream.partitions.coordinator import Membership
+from crdtstream.partitions.epochs import Epoch
+from crdtstream.partitions.ownership import NOBODY
 from crdtstream.partitions.state import Start, StreamState
 from crdtstream.partitions.streams import UPKEEP_MS
 from crdtstream.partitions.values import AT_TIME, LATEST, UNCOMMITTED, Message, Polled

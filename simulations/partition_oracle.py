@@ -11,10 +11,10 @@ import json
 from dataclasses import dataclass, field
 
 from crdtstream.core import effects as fx
-from crdtstream.core.causality import Dot, VersionVector
-from crdtstream.core.encoding import entry_fields
-from crdtstream.core.entry_id import EntryId
-from crdtstream.core.epochs import Epoch
+from crdtstream.core.entries.encoding import entry_fields
+from crdtstream.core.values.causality import Dot, VersionVector
+from crdtstream.core.values.entry_id import EntryId
+from crdtstream.partitions.epochs import Epoch
 from crdtstream.partitions.keys import partition_key, state_key
 from crdtstream.partitions.values import StreamSpec
 from simulations.oracle import Oracle

@@ -19,7 +19,7 @@ from random import Random
 from typing import Any
 
 from crdtstream.core.effects import Key
-from crdtstream.core.entry_id import ID_MIN, mint
+from crdtstream.core.values.entry_id import ID_MIN, mint
 from crdtstream.partitions import calls
 from crdtstream.partitions.keys import partition_key
 from crdtstream.partitions.reading import read_polled

@@ -12,17 +12,17 @@ from array import array
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
-from crdtstream.core.block import Block
-from crdtstream.core.by_origin import ByOrigin
-from crdtstream.core.consumer import Consumer
-from crdtstream.core.entry_id import ID_MAX, ID_MIN
-from crdtstream.core.entry_tree import EntryTree
-from crdtstream.core.group import Group
-from crdtstream.core.intervals import IntervalSet
-from crdtstream.core.pending import PendingEntries
-from crdtstream.core.spans import Span
+from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.entry_tree import EntryTree
+from crdtstream.core.groups.consumer import Consumer
+from crdtstream.core.groups.group import Group
+from crdtstream.core.groups.pending import PendingEntries
+from crdtstream.core.groups.spans import Span
 from crdtstream.core.stream import Stream
-from crdtstream.node import Node
+from crdtstream.core.values.by_origin import ByOrigin
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN
+from crdtstream.core.values.intervals import IntervalSet
+from crdtstream.region.node import Node
 
 
 def portrait(node: Node) -> dict[str, Any]:

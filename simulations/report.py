@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 
 from crdtstream.core import effects as fx
 from crdtstream.core.effects import Batch, Effect
-from crdtstream.core.entry_id import format_id
+from crdtstream.core.values.entry_id import format_id
 from crdtstream.protocols import codec
 from crdtstream.replication.wire_pb2 import Message
 from crdtstream.scenarios.reply import ReplyError, Value, show

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import AddCounted, EntriesAdded
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.replication.wire_pb2 import Message
 from simulations.checking import Checker
 from simulations.network import Connection, Network

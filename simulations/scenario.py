@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 from functools import partial
 
-from crdtstream.core.causality import region_of
+from crdtstream.core.values.causality import region_of
 from crdtstream.scenarios.reply import read_reply, show_reply
 from crdtstream.scenarios.text import CARRIES, CHECKS, WAITS, Line, ScenarioError, ScenarioText
 from simulations.checkers import all_checkers

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Key
 from crdtstream.core.stream import Stream
-from crdtstream.node import Node
+from crdtstream.core.values.causality import VersionVector
+from crdtstream.region.node import Node
 from crdtstream.scenarios.reply import read_reply
 from crdtstream.storage.restore import open_storage
 from simulations.checking import Checker, Sampled

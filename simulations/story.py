@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from shlex import quote
 
-from crdtstream.config import ALWAYS
-from crdtstream.core.causality import VersionVector
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.causality import VersionVector
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.replication.wire_pb2 import Message
 from crdtstream.scenarios.reply import Value
+from crdtstream.settings.config import ALWAYS
 from simulations.history import Violation
 from simulations.network import START_MS, Connection, Network, Watcher
 from simulations.scenario import Scenario

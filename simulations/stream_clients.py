@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from crdtstream.core.causality import Dot
-from crdtstream.core.epochs import Epoch
+from crdtstream.core.values.causality import Dot
+from crdtstream.partitions.epochs import Epoch
 from crdtstream.partitions.values import Bookmark, Message, Polled, StreamSpec
 
 STREAM: Final = "s"

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from random import Random
 
-from crdtstream.core.entry_id import STRICT, format_id
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.entry_id import STRICT, format_id
 
 KEYS = (b"x", b"y", b"z")
 READ_GROUPS = (b"g", b"h")

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from crdtstream.config import ALWAYS, FSYNC_POLICIES, Config, Limits
 from crdtstream.core.effects import Key
+from crdtstream.settings.config import ALWAYS, FSYNC_POLICIES, Config, Limits
 from crdtstream.storage.disk import DiskError
 from crdtstream.storage.recovery import LogDamaged, LogError
 from simulations.disk import PowerLost

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
-from crdtstream import node
+from crdtstream.region import node
 from tests.tidy import PURE
 
 # A fork copies what gRPC holds open; its handlers would act on that in a child that is about to become a JVM.
@@ -38,7 +38,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def is_fast(path: Path) -> bool:
-    """tests/core/..., tests/test_node.py and tests/test_node_clock.py are about parts that are."""
+    """tests/core/..., tests/region/test_node.py and tests/region/test_node_clock.py are about parts that are."""
     if path == TESTS or TESTS not in path.parents:
         return True
     place = path.relative_to(TESTS).parts[0].removesuffix(".py").removeprefix("test_")

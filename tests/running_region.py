@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from crdtstream.config import Config, Limits
 from crdtstream.processes.ports import free_port
 from crdtstream.protocols import replies
 from crdtstream.runtime.loop import Loop
-from crdtstream.runtime.resp_server import RespServer
+from crdtstream.runtime.redis.resp_server import RespServer
+from crdtstream.settings.config import Config, Limits
 
 DEADLINE_S = 60.0
 SEGMENT_BYTES = 1 << 20

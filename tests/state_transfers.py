@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from crdtstream.config import Limits
 from crdtstream.core.digest import digest_replica
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.scenarios.reply import read_reply
+from crdtstream.settings.config import Limits
 from simulations.cluster import Cluster
 
 LIMITS = Limits(

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from crdtstream.config import Limits
 from crdtstream.core.digest import digest_replica
-from crdtstream.core.entry_id import LIBERAL
-from crdtstream.core.room import NAME_SHARE
+from crdtstream.core.values.entry_id import LIBERAL
+from crdtstream.core.values.room import NAME_SHARE
 from crdtstream.protocols import codec
 from crdtstream.scenarios.reply import ReplyError, read_reply
+from crdtstream.settings.config import Limits
 from simulations.cluster import Cluster
 from simulations.network import Connection, Network, Watcher
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from crdtstream.config import Limits
 from crdtstream.core.digest import digest_replica
-from crdtstream.core.entry_id import LIBERAL
+from crdtstream.core.values.entry_id import LIBERAL
+from crdtstream.settings.config import Limits
 from simulations.cluster import Cluster
 from tests.test_bounds import KIB, WIDE, Closed, batch_sizes, settle
 from tests.test_bounds_transactions import expanding

@@ -9,10 +9,10 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crdtstream.config import Limits
 from crdtstream.core.digest import digest_replica
-from crdtstream.core.entry_id import LIBERAL, SEMI_STRICT, STRICT
+from crdtstream.core.values.entry_id import LIBERAL, SEMI_STRICT, STRICT
 from crdtstream.scenarios.reply import read_reply
+from crdtstream.settings.config import Limits
 from simulations.cluster import Cluster
 
 REGIONS = 3

@@ -22,8 +22,8 @@ from crdtstream.protocols.codec import FORMAT_VERSION
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.authorisation import NONCE_BYTES
 from crdtstream.replication.greeting import PROTOCOL_VERSION
-from crdtstream.runtime.envelope import Packer
-from crdtstream.runtime.handshake import NONCE_KEY, REGION_KEY
+from crdtstream.runtime.links.envelope import Packer
+from crdtstream.runtime.links.handshake import NONCE_KEY, REGION_KEY
 
 GROWTH_BYTES_MAX = 96 << 20
 STRANGER = 9

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.scenarios.reply import Value, read_reply
 from simulations.cluster import Cluster
 from simulations.disk import SimulatedDisk

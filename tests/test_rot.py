@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.storage.segment import FRAME_BYTES, HEADER_BYTES, segment_names
 from simulations.cluster import Cluster
 from tests.state_transfers import LIMITS, add, assert_equal, run, settle, told

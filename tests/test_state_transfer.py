@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.entry_id import STRICT
 from simulations.cluster import Cluster
 from tests.state_transfers import LIMITS, LINE, add, assert_equal, behind, cluster_of, cut_log, run, settle, told
 from tests.test_convergence import act, assert_agreement, steps

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from crdtstream.core.digest import digest_replica
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.protocols import codec
 from crdtstream.replication.transfer.snapshot import Snapshot
 from simulations.cluster import Cluster

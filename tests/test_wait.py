@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.scenarios.reply import Value, read_reply
 from simulations.cluster import CLIENT, Cluster
 

@@ -19,20 +19,18 @@ FILE_LINES_MAX = 500
 LINE_CHARACTERS_MAX = 120
 
 # Lowest first. A part may import the parts of the rows above its own, never a neighbour in its row. `crdtstream` itself
-# (version and docstring) is below everything; `config`, its table and `events` are for the node and what lies over it.
+# (version and docstring) is below everything; `settings` and `status` are for the node and what lies over it.
 LAYERS = (
     ("crdtstream",),
     ("core",),
-    ("config", "events"),
-    ("setting_rows",),
-    ("known_settings",),
+    ("settings", "status"),
     ("protocols",),
-    ("clients",),
+    ("connections",),
     ("commands", "replication", "storage"),
-    ("serving", "peers", "bulk", "partitions"),
-    ("node",),
+    ("bulk", "partitions"),
+    ("region",),
     ("runtime",),
-    ("demo", "admin", "oci", "flags"),
+    ("demo", "admin", "oci"),
     ("cli",),
     ("__main__",),
 )
@@ -40,21 +38,22 @@ RANKS = {part: rank for rank, row in enumerate(LAYERS) for part in row}
 PURE = frozenset(
     {
         "core",
-        "config",
-        "events",
-        "setting_rows",
-        "known_settings",
+        "settings",
+        "status",
         "protocols",
-        "clients",
+        "connections",
         "commands",
-        "serving",
-        "peers",
         "replication",
         "bulk",
         "partitions",
-        "node",
+        "region",
         "scenarios",
     }
+)
+
+# Of the settings what reads and writes files; the rest is pure.
+FILES_OF_SETTINGS = frozenset(
+    {f"crdtstream.settings.{name}" for name in ("reloading", "rewriting", "sample", "secrets", "sources")}
 )
 
 # A client of the public ports in a process of its own sees nothing of a node but the bytes. What starts regions as
@@ -65,7 +64,7 @@ CLIENTS: dict[str, frozenset[str]] = {
     "scenarios": frozenset(),
     "migration": frozenset(),
 }
-SIMULATED = frozenset(part for part, rank in RANKS.items() if rank <= RANKS["node"]) | {"scenarios"}
+SIMULATED = frozenset(part for part, rank in RANKS.items() if rank <= RANKS["region"]) | {"scenarios"}
 
 # What the pure layers may import. Never to be here: whatever reads a clock, a random source, a socket or a file.
 PURE_LIBRARY = frozenset(
@@ -107,7 +106,7 @@ PURE_NAMES = frozenset(("sys.byteorder", *[f"librt.strings.{name}" for name in N
 PURE_PACKAGES = {
     # zstandard, because compression is a pure function.
     "core": frozenset({"mypy_extensions", "sortedcontainers", "zstandard"}),
-    "clients": frozenset({"mypy_extensions", "sortedcontainers"}),
+    "connections": frozenset({"mypy_extensions", "sortedcontainers"}),
     "protocols": frozenset({"crcmod", "hiredis", "msgpack", "mypy_extensions", "zstandard"}),
     "replication": frozenset({"google", "sortedcontainers"}),
     "scenarios": frozenset({"io", "shlex"}),
@@ -164,7 +163,7 @@ class Source:
 
     @property
     def module(self) -> list[str]:
-        """`crdtstream/core/block.py` -> crdtstream, core, block; a package is named by its directory."""
+        """`crdtstream/core/entries/block.py` -> crdtstream, core, block; a package is named by its directory."""
         parts = self.path.removesuffix(".py").split("/")
         return parts[:-1] if parts[-1] == "__init__" else parts
 
@@ -175,6 +174,10 @@ class Source:
         if module[0] != "crdtstream":
             return ""
         return module[1] if len(module) > 1 else "crdtstream"
+
+    @property
+    def is_pure(self) -> bool:
+        return self.part in PURE and ".".join(self.module) not in FILES_OF_SETTINGS
 
     def fault(self, line: int, what: str) -> str:
         return f"{self.path}:{line}: {what}"
@@ -244,6 +247,8 @@ def upward_imports(source: Source) -> Iterator[str]:
             what = layer_fault(source.part, target)
             if what:
                 yield source.fault(line, what)
+            elif source.is_pure and any(f"{name}.".startswith(f"{module}.") for module in FILES_OF_SETTINGS):
+                yield source.fault(line, f"{source.part} is pure and may not import {name}, which uses files")
 
 
 def layer_fault(part: str, target: str) -> str:
@@ -264,7 +269,7 @@ def layer_fault(part: str, target: str) -> str:
 
 
 def impure_imports(source: Source) -> Iterator[str]:
-    if source.part not in PURE:
+    if not source.is_pure:
         return
     allowed = PURE_LIBRARY | PURE_PACKAGES.get(source.part, frozenset()) | {"crdtstream"}
     for line, name in imports(source):
@@ -274,7 +279,7 @@ def impure_imports(source: Source) -> Iterator[str]:
 
 
 def impure_calls(source: Source) -> Iterator[str]:
-    if source.part not in PURE:
+    if not source.is_pure:
         return
     for node in ast.walk(source.tree):
         name = called_name(node)
@@ -285,7 +290,7 @@ def impure_calls(source: Source) -> Iterator[str]:
 
 def hash_order(source: Source) -> Iterator[str]:
     """Sets written down where their order becomes visible; a set behind a name is the reviewer's to find."""
-    if source.part not in PURE:
+    if not source.is_pure:
         return
     for node in ast.walk(source.tree):
         for place in ordered_places(node):
@@ -336,9 +341,8 @@ def coroutines(source: Source) -> Iterator[str]:
 
 
 def is_compiled(source: Source) -> bool:
-    folders, runtime = compiled("FOLDERS"), compiled("RUNTIME")
-    one_by_one = {"serving", "peers", "node", *folders}
-    return source.part in one_by_one or source.path in {f"crdtstream/runtime/{name}" for name in runtime}
+    one_by_one = {*[f"runtime/{name}" for name in compiled("RUNTIME")], *compiled("SHARED")}
+    return source.part in compiled("FOLDERS") or source.path.removeprefix("crdtstream/") in one_by_one
 
 
 @cache

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from crdtstream.config import is_address
+from crdtstream.settings.config import is_address
 
 User = Annotated[str | None, typer.Option(envvar="CRDTSTREAM_USER", help="User of the Redis ports.")]
 PasswordFile = Annotated[

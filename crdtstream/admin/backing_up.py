@@ -32,11 +32,11 @@ from crdtstream.admin.access import (
     password_of,
 )
 from crdtstream.admin.screen import screen
-from crdtstream.config import Config, ConfigError
-from crdtstream.core.causality import origin_name
 from crdtstream.core.digest import digest_replica
-from crdtstream.node import Node
+from crdtstream.core.values.causality import origin_name
 from crdtstream.protocols.columns import CodecError
+from crdtstream.region.node import Node
+from crdtstream.settings.config import Config, ConfigError
 from crdtstream.storage.backup import (
     BackupError,
     Description,

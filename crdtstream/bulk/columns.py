@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from crdtstream.bulk.errors import INVALID_ARGUMENT, BulkError
-from crdtstream.core.narrowing import in_order
+from crdtstream.core.entries.uint_encoding import in_order
 
 U32: Final = "I"
 U64: Final = "Q"

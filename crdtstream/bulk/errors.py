@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.clients.context import CommandError, Context
-from crdtstream.clients.standing import DISK_FULL, OOM
+from crdtstream.connections.context import CommandError, Context
 from crdtstream.core.keyspace import DATABASES
+from crdtstream.status.availability import DISK_FULL, OOM
 
 ABORTED: Final = "ABORTED"
 INVALID_ARGUMENT: Final = "INVALID_ARGUMENT"

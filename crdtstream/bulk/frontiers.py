@@ -12,18 +12,18 @@ from typing import Final
 
 from crdtstream.bulk.errors import INVALID_ARGUMENT, NOT_FOUND, BulkError, refused_as, require_writable
 from crdtstream.bulk.heads import heads_of, removed_through, tree_of
-from crdtstream.clients.context import CommandError, Context, shown
 from crdtstream.commands.lag import entries_read_after
 from crdtstream.commands.room import require_name
+from crdtstream.connections.context import CommandError, Context, shown
 from crdtstream.core import effects as fx
-from crdtstream.core.delivery import Delivery
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Interval, Key, Position
-from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, next_id, previous_id
-from crdtstream.core.entry_tree import EntryTree
-from crdtstream.core.group import Group
-from crdtstream.core.intervals import IntervalSet
-from crdtstream.core.pieces import Pieces
+from crdtstream.core.entries.entry_tree import EntryTree
+from crdtstream.core.groups.delivery import Delivery
+from crdtstream.core.groups.group import Group
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, next_id, previous_id
+from crdtstream.core.values.intervals import IntervalSet
+from crdtstream.core.values.origin_intervals import Pieces
 
 STEP_ENTRIES: Final = 2_000
 

@@ -21,8 +21,8 @@ from crdtstream.bulk.rows import SCATTERED_ROWS, SLICE_BYTES, SLICE_ROWS, Rows
 from crdtstream.bulk.stages import Stage, Stages, require_application
 from crdtstream.bulk.sums import RowSum
 from crdtstream.bulk.writing import Added, add_slice
-from crdtstream.clients.context import Context
-from crdtstream.core.entry_id import EntryId
+from crdtstream.connections.context import Context
+from crdtstream.core.values.entry_id import EntryId
 
 REMEDY: Final = (
     "Use a higher number (txnVersion) or another application (txnAppId), or set skip_published (option skipPublished)"

@@ -13,10 +13,10 @@ from typing import Final
 from crdtstream.bulk.columns import U32, column_of
 from crdtstream.bulk.errors import FAILED_PRECONDITION, INVALID_ARGUMENT, BulkError
 from crdtstream.bulk.heads import tree_of
-from crdtstream.clients.context import Context
-from crdtstream.core.causality import origin_name
+from crdtstream.connections.context import Context
 from crdtstream.core.effects import Key
-from crdtstream.core.slices import Slice
+from crdtstream.core.entries.slices import Slice
+from crdtstream.core.values.causality import origin_name
 from crdtstream.protocols.columns import column_bytes
 
 # The most entries read within a turn, however small they are.

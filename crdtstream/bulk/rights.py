@@ -15,12 +15,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from crdtstream.bulk.errors import BulkError
-from crdtstream.clients.access import REASONS, count_refusal
-from crdtstream.clients.acl.checks import COMMAND, denial_of, full_reason
-from crdtstream.clients.acl.log import TOP_LEVEL, AclLogEntry
-from crdtstream.clients.acl.user import User
-from crdtstream.clients.context import Context
 from crdtstream.commands.dispatch import find
+from crdtstream.connections.access import REASONS, count_refusal
+from crdtstream.connections.acl.checks import COMMAND, denial_of, full_reason
+from crdtstream.connections.acl.log import TOP_LEVEL, AclLogEntry
+from crdtstream.connections.acl.user import User
+from crdtstream.connections.context import Context
 
 PERMISSION_DENIED: Final = "PERMISSION_DENIED"
 # The requests whose rights are asked for; the key follows.

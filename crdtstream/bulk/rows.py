@@ -21,9 +21,9 @@ from typing import Final
 from crdtstream.bulk.columns import U32, U64, read_column
 from crdtstream.bulk.errors import INVALID_ARGUMENT, BulkError, require_database
 from crdtstream.commands.streams import TOO_LARGE
-from crdtstream.config import Limits
 from crdtstream.core.effects import Key
-from crdtstream.core.room import Room
+from crdtstream.core.values.room import Room
+from crdtstream.settings.config import Limits
 
 SLICE_ROWS: Final = 1_024
 SLICE_BYTES: Final = 256 << 10

@@ -14,15 +14,15 @@ from typing import Final
 
 from crdtstream.bulk.errors import FAILED_PRECONDITION, INVALID_ARGUMENT, BulkError, refused_as, require_writable
 from crdtstream.bulk.rows import Rows
-from crdtstream.clients.context import CommandError, Context
 from crdtstream.commands.room import excess
 from crdtstream.commands.streams import EXHAUSTED, NOT_ABOVE, STRICT_ID, ZERO_ID, minted, top_of
-from crdtstream.core.block import BLOCK_BYTES, BLOCK_ENTRIES, Block
+from crdtstream.connections.context import CommandError, Context
 from crdtstream.core.effects import Key
-from crdtstream.core.encoding import fields_at
-from crdtstream.core.entry_id import ID_MIN, LANE_STRIDE, LIBERAL, STRICT, U64_MAX, EntryId
+from crdtstream.core.entries.block import BLOCK_BYTES, BLOCK_ENTRIES, Block
+from crdtstream.core.entries.encoding import fields_at
 from crdtstream.core.replica import Replica
 from crdtstream.core.sizes import EFFECT_BYTES, ENTRY_BYTES, ID_TEXT_BYTES
+from crdtstream.core.values.entry_id import ID_MIN, LANE_STRIDE, LIBERAL, STRICT, U64_MAX, EntryId
 
 # Below this many rows of a stream, a block of their own costs more than appending them one by one.
 FEW_ROWS: Final = 4

@@ -8,19 +8,19 @@ Reference: `aclCommand` of Redis.
 
 from __future__ import annotations
 
-from crdtstream.clients.access import change_user, remove_user, replace_users
-from crdtstream.clients.acl.checks import denial_of, full_reason
-from crdtstream.clients.acl.log import AclLogEntry
-from crdtstream.clients.acl.selector import Selector, has_blanks
-from crdtstream.clients.acl.user import User
-from crdtstream.clients.acl.users import DEFAULT, RulesError, users_of
-from crdtstream.clients.client import Client
-from crdtstream.clients.command import CATEGORIES, Command, help_row
-from crdtstream.clients.context import CommandError, Context, Reply, Waiter, shown
-from crdtstream.clients.parking import NO_DEADLINE
-from crdtstream.clients.process import AclFile
 from crdtstream.commands.catalogue import CATALOGUE
 from crdtstream.commands.integers import integer
+from crdtstream.connections.access import change_user, remove_user, replace_users
+from crdtstream.connections.acl.checks import denial_of, full_reason
+from crdtstream.connections.acl.log import AclLogEntry
+from crdtstream.connections.acl.selector import Selector, has_blanks
+from crdtstream.connections.acl.user import User
+from crdtstream.connections.acl.users import DEFAULT, RulesError, users_of
+from crdtstream.connections.client import Client
+from crdtstream.connections.command import CATEGORIES, Command, help_row
+from crdtstream.connections.context import CommandError, Context, Reply, Waiter, shown
+from crdtstream.connections.parking import NO_DEADLINE
+from crdtstream.connections.process import AclFile
 from crdtstream.protocols import replies
 
 LOG_ENTRIES = 10

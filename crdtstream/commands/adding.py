@@ -7,10 +7,10 @@ Reference: `streamParseAddOrTrimArgsOrReply` of Redis.
 
 from __future__ import annotations
 
-from crdtstream.clients.context import CommandError
 from crdtstream.commands.arguments import INVALID_ID, REFERENCES, SYNTAX, parse_entry_id
 from crdtstream.commands.integers import integer
-from crdtstream.core.entry_id import EntryId, parse_part
+from crdtstream.connections.context import CommandError
+from crdtstream.core.values.entry_id import EntryId, parse_part
 
 TWO_STRATEGIES = "ERR syntax error, MAXLEN and MINID options at the same time are not compatible"
 LIMIT_ALONE = "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy"

@@ -11,9 +11,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.clients.context import CommandError
 from crdtstream.commands.integers import integer
-from crdtstream.core.entry_id import ID_MAX, ID_MIN, U64_MAX, EntryId, next_id, parse_id, parse_plain, previous_id
+from crdtstream.connections.context import CommandError
+from crdtstream.core.values.entry_id import (
+    ID_MAX,
+    ID_MIN,
+    U64_MAX,
+    EntryId,
+    next_id,
+    parse_id,
+    parse_plain,
+    previous_id,
+)
 
 SYNTAX = "ERR syntax error"
 INVALID_ID = "ERR Invalid stream ID specified as stream command argument"

@@ -13,17 +13,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.clients.client import REPLIES_ON, Client
-from crdtstream.clients.context import CommandError, Context
 from crdtstream.commands.adding import TrimOptions
 from crdtstream.commands.dispatch import is_unhindered
 from crdtstream.commands.removing import trim
 from crdtstream.commands.streams import minted, top_of
-from crdtstream.core.bursts import Burst, encode_burst, encoded_fields
+from crdtstream.connections.client import REPLIES_ON, Client
+from crdtstream.connections.context import CommandError, Context
 from crdtstream.core.effects import Key
-from crdtstream.core.encoding import array_header
-from crdtstream.core.entry_id import LANE_STRIDE, LIBERAL, U64_MAX
+from crdtstream.core.entries.bursts import Burst, encode_burst, encoded_fields
+from crdtstream.core.entries.encoding import array_header
 from crdtstream.core.sizes import EFFECT_BYTES, ENTRY_BYTES
+from crdtstream.core.values.entry_id import LANE_STRIDE, LIBERAL, U64_MAX
 from crdtstream.protocols.alike import Alike
 from crdtstream.protocols.requests import CR, REQUEST_BYTES_MIN, STAR, after_first, take_request
 

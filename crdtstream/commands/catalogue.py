@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from crdtstream.clients.command import Command
+from crdtstream.connections.command import Command
 
 
 class Catalogue:

@@ -6,12 +6,12 @@ XACK make it leave.
 
 from __future__ import annotations
 
-from crdtstream.clients.context import Context
 from crdtstream.commands.groups import live_entry
 from crdtstream.commands.integers import I64_MAX
-from crdtstream.core.group import Group
-from crdtstream.core.pending import Row
-from crdtstream.core.spans import TIME_MAX_MS
+from crdtstream.connections.context import Context
+from crdtstream.core.groups.group import Group
+from crdtstream.core.groups.pending import Row
+from crdtstream.core.groups.spans import TIME_MAX_MS
 from crdtstream.core.stream import Stream
 from crdtstream.protocols import replies
 

@@ -8,16 +8,16 @@ Reference: `clientCommand` of Redis.
 
 from __future__ import annotations
 
-from crdtstream.clients.acl.user import User
-from crdtstream.clients.client import REPLIES_OFF, REPLIES_ON, REPLIES_SKIP_NEXT, Client
-from crdtstream.clients.command import Command, help_row
-from crdtstream.clients.context import CommandError, Context, Reply, shown
-from crdtstream.clients.description import line_of
-from crdtstream.clients.slicing import is_at_work
-from crdtstream.clients.standing import PAUSED_ALL, PAUSED_WRITES
 from crdtstream.commands.integers import I64_MAX, integer
 from crdtstream.commands.server import check_name, printable
+from crdtstream.connections.acl.user import User
+from crdtstream.connections.client import REPLIES_OFF, REPLIES_ON, REPLIES_SKIP_NEXT, Client
+from crdtstream.connections.command import Command, help_row
+from crdtstream.connections.context import CommandError, Context, Reply, shown
+from crdtstream.connections.description import line_of
+from crdtstream.connections.slicing import is_at_work
 from crdtstream.protocols import replies
+from crdtstream.status.availability import PAUSED_ALL, PAUSED_WRITES
 
 SECOND_MS = 1000
 SYNTAX_ERROR = "ERR syntax error"

@@ -8,15 +8,15 @@ Reference: `configGetCommand`, `configSetCommand` and `rewriteConfig` of Redis.
 
 from __future__ import annotations
 
-from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command, help_row
-from crdtstream.clients.context import CommandError, Context, Reply, Waiter, shown
-from crdtstream.clients.glob import matches, tokens_of
-from crdtstream.clients.parking import NO_DEADLINE
-from crdtstream.clients.statistics import Statistics
 from crdtstream.commands.settings import IMMUTABLE, SETTINGS, Setting, SettingError, changed, keep_harmless, meant
-from crdtstream.config import ConfigError, refuse_exposure, validate_limits
+from crdtstream.connections.client import Client
+from crdtstream.connections.command import Command, help_row
+from crdtstream.connections.context import CommandError, Context, Reply, Waiter, shown
+from crdtstream.connections.glob import matches, tokens_of
+from crdtstream.connections.parking import NO_DEADLINE
+from crdtstream.connections.statistics import Statistics
 from crdtstream.protocols import replies
+from crdtstream.settings.config import ConfigError, refuse_exposure, validate_limits
 
 WILD = b"*?[\\"
 

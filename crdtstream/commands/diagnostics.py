@@ -11,12 +11,12 @@ Reference: `slowlogCommand`, `latencyCommand` and `memoryCommand` of Redis.
 
 from __future__ import annotations
 
-from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command, help_row, keys_at
-from crdtstream.clients.context import CommandError, Context, Reply, shown
-from crdtstream.clients.slow_log import SlowCommand
 from crdtstream.commands.integers import integer
-from crdtstream.core.group import Group
+from crdtstream.connections.client import Client
+from crdtstream.connections.command import Command, help_row, keys_at
+from crdtstream.connections.context import CommandError, Context, Reply, shown
+from crdtstream.connections.slow_log import SlowCommand
+from crdtstream.core.groups.group import Group
 from crdtstream.core.stream import Stream
 from crdtstream.protocols import replies
 

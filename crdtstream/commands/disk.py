@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from crdtstream.clients.cluster import Peer
-from crdtstream.clients.context import Context
 from crdtstream.commands.members import UNLINKED, held_back
+from crdtstream.connections.cluster import Peer
+from crdtstream.connections.context import Context
 
 # Peers that keep up are some messages behind; no eviction would free much of the log.
 HELD_BYTES_MIN = 1 << 20

@@ -14,19 +14,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.clients.access import require_rights
-from crdtstream.clients.acl.log import IN_MULTI, TOP_LEVEL
-from crdtstream.clients.calling import call, error_reply
-from crdtstream.clients.client import REPLIES_OFF, REPLIES_ON, REPLIES_SKIP_NEXT, Client
-from crdtstream.clients.command import Command
-from crdtstream.clients.context import CommandError, Context, Reply, shown
-from crdtstream.clients.guard import hang_up, is_http
-from crdtstream.clients.standing import Standing
-from crdtstream.clients.transaction import Transaction
 from crdtstream.commands.foreign import foreign_kind
 from crdtstream.commands.reserve import frees_room, take_reserve
 from crdtstream.commands.table import TABLE
+from crdtstream.connections.access import require_rights
+from crdtstream.connections.acl.log import IN_MULTI, TOP_LEVEL
+from crdtstream.connections.calling import call, error_reply
+from crdtstream.connections.client import REPLIES_OFF, REPLIES_ON, REPLIES_SKIP_NEXT, Client
+from crdtstream.connections.command import Command
+from crdtstream.connections.context import CommandError, Context, Reply, shown
+from crdtstream.connections.guard import hang_up, is_http
+from crdtstream.connections.transaction import Transaction
 from crdtstream.protocols import replies
+from crdtstream.status.availability import Standing
 
 SHOWN_BYTES: Final = 128
 EXEC: Final = "exec"

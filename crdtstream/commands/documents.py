@@ -9,8 +9,8 @@ Reference: Redis `COMMAND DOCS`.
 
 from __future__ import annotations
 
-from crdtstream.clients.command import Command
-from crdtstream.clients.syntax import NO_KEY, Argument
+from crdtstream.connections.command import Command
+from crdtstream.connections.syntax import NO_KEY, Argument
 from crdtstream.protocols import replies
 
 

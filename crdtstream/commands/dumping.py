@@ -19,28 +19,27 @@ from __future__ import annotations
 from array import array
 from collections.abc import Generator, Iterator
 
-from crdtstream.clients.admission import must_wait
-from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command, keys_at
-from crdtstream.clients.context import CommandError, Context, Reply, Work
-from crdtstream.clients.notifications import GENERIC
-from crdtstream.clients.slicing import begin, holder
-from crdtstream.clients.standing import OOM
 from crdtstream.commands.idempotence import duration_s_of, entries_max_of, since_ms_of
 from crdtstream.commands.integers import integer
 from crdtstream.commands.renaming import require_copyable
 from crdtstream.commands.room import require_restore_room
-from crdtstream.core.block import BLOCK_BYTES, BLOCK_ENTRIES, Block
-from crdtstream.core.carrying import put_consumers, put_producers
+from crdtstream.connections.admission import must_wait
+from crdtstream.connections.client import Client
+from crdtstream.connections.command import Command, keys_at
+from crdtstream.connections.context import CommandError, Context, Reply, Work
+from crdtstream.connections.notifications import GENERIC
+from crdtstream.connections.slicing import begin, holder
 from crdtstream.core.effects import Key, Position
-from crdtstream.core.encoding import encode_entry, entry_fields
-from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
-from crdtstream.core.group import Group
+from crdtstream.core.entries.block import BLOCK_BYTES, BLOCK_ENTRIES, Block
+from crdtstream.core.entries.encoding import encode_entry, entry_fields
+from crdtstream.core.entries.merging import Run, merge
+from crdtstream.core.group_copy import put_consumers, put_producers
+from crdtstream.core.groups.group import Group
+from crdtstream.core.groups.pending import Row
 from crdtstream.core.idempotence import Producers
-from crdtstream.core.merging import Run, merge
-from crdtstream.core.pending import Row
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId
 from crdtstream.protocols import replies
 from crdtstream.protocols.dump_writing import dumping
 from crdtstream.protocols.listpack import DumpFault
@@ -55,6 +54,7 @@ from crdtstream.protocols.stream_dump import (
     TooLarge,
     reading,
 )
+from crdtstream.status.availability import OOM
 
 SYNTAX_ERROR = "ERR syntax error"
 FREQUENCY_MAX = 255

@@ -9,10 +9,10 @@ Reference: `expire.c` of Redis.
 
 from __future__ import annotations
 
-from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command, keys_at
-from crdtstream.clients.context import CommandError, Context, Reply, shown
 from crdtstream.commands.integers import I64_MAX, integer
+from crdtstream.connections.client import Client
+from crdtstream.connections.command import Command, keys_at
+from crdtstream.connections.context import CommandError, Context, Reply, shown
 from crdtstream.core.expiry import NO_EXPIRY
 from crdtstream.core.stream import Stream
 from crdtstream.protocols import replies

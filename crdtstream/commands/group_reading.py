@@ -11,22 +11,22 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command, keys_after
-from crdtstream.clients.context import CommandError, Context, Reply, Waiter, shown
-from crdtstream.clients.parking import NO_DEADLINE
 from crdtstream.commands import arguments
 from crdtstream.commands.claiming import idle_of, live_rows, more_deliveries, oldest_ms, with_history
 from crdtstream.commands.groups import attend, live_entry
 from crdtstream.commands.lag import entries_read_after
 from crdtstream.commands.read_options import NO_CLAIM, READ_OPTIONS, ReadOptions, Room, parse_read
 from crdtstream.commands.reading import size_of, stream_header, streams_header
+from crdtstream.connections.client import Client
+from crdtstream.connections.command import Command, keys_after
+from crdtstream.connections.context import CommandError, Context, Reply, Waiter, shown
+from crdtstream.connections.parking import NO_DEADLINE
 from crdtstream.core import effects as fx
-from crdtstream.core.delivery import Delivery
 from crdtstream.core.effects import Key
-from crdtstream.core.entry_id import ID_MAX, EntryId, format_id, next_id
-from crdtstream.core.group import Group
+from crdtstream.core.groups.delivery import Delivery
+from crdtstream.core.groups.group import Group
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.entry_id import ID_MAX, EntryId, format_id, next_id
 from crdtstream.protocols import replies
 
 # A reader with CLAIM that waits looks again this often at most, in milliseconds.

@@ -11,18 +11,18 @@ Reference: `xgroupCommand`, `xackCommand` of Redis.
 
 from __future__ import annotations
 
-from crdtstream.clients.admission import await_admission, must_wait
-from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command, help_row, keys_at
-from crdtstream.clients.context import CommandError, Context, Reply, shown
 from crdtstream.commands import arguments
 from crdtstream.commands.integers import integer
 from crdtstream.commands.room import require_name
+from crdtstream.connections.admission import await_admission, must_wait
+from crdtstream.connections.client import Client
+from crdtstream.connections.command import Command, help_row, keys_at
+from crdtstream.connections.context import CommandError, Context, Reply, shown
 from crdtstream.core import effects as fx
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Key, Position
-from crdtstream.core.entry_id import ID_MIN, EntryId
-from crdtstream.core.group import Group
+from crdtstream.core.groups.group import Group
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.entry_id import ID_MIN, EntryId
 from crdtstream.protocols import replies
 
 CREATE_ARGUMENTS_MAX = 8

@@ -6,10 +6,10 @@ until it hears of the takeover; what it numbered meanwhile is numbered again her
 
 from __future__ import annotations
 
-from crdtstream.clients.client import Client
-from crdtstream.clients.cluster import Home
-from crdtstream.clients.command import Command
-from crdtstream.clients.context import CommandError, Context, Reply
+from crdtstream.connections.client import Client
+from crdtstream.connections.cluster import Home
+from crdtstream.connections.command import Command
+from crdtstream.connections.context import CommandError, Context, Reply
 from crdtstream.protocols import replies
 
 

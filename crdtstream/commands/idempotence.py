@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command, keys_at
-from crdtstream.clients.context import CommandError, Context, Reply
 from crdtstream.commands import arguments
 from crdtstream.commands.integers import integer
+from crdtstream.connections.client import Client
+from crdtstream.connections.command import Command, keys_at
+from crdtstream.connections.context import CommandError, Context, Reply
 from crdtstream.core.effects import Key, ProducerRecorded, ProducersConfigured
-from crdtstream.core.entry_id import EntryId
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.entry_id import EntryId
 from crdtstream.protocols import replies
 
 DURATION_S_MAX = 86_400

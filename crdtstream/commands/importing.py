@@ -10,12 +10,12 @@ meanwhile. Clients of other regions may.
 
 from __future__ import annotations
 
-from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command, keys_at
-from crdtstream.clients.context import CommandError, Context, Reply, shown
 from crdtstream.commands.streams import ZERO_ID, add
+from crdtstream.connections.client import Client
+from crdtstream.connections.command import Command, keys_at
+from crdtstream.connections.context import CommandError, Context, Reply, shown
 from crdtstream.core.effects import Key
-from crdtstream.core.entry_id import ID_MIN, EntryId, format_id, parse_id
+from crdtstream.core.values.entry_id import ID_MIN, EntryId, format_id, parse_id
 from crdtstream.protocols import replies
 
 FIELDS_AT = 3

@@ -10,20 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from crdtstream import __version__
-from crdtstream.clients.client import Client
-from crdtstream.clients.cluster import Peer
-from crdtstream.clients.command import Command
-from crdtstream.clients.context import Context, Reply
-from crdtstream.clients.statistics import Tally
-from crdtstream.clients.subscriptions import CHANNEL, PATTERN, SHARD
 from crdtstream.commands.disk import disk_fields
 from crdtstream.commands.group_reading import GroupReader
 from crdtstream.commands.members import held_back
 from crdtstream.commands.regions import LINK_OPEN, LINK_TRANSFER, lags_of, origin_text, vector_text
 from crdtstream.commands.server import REDIS_VERSION
-from crdtstream.core.causality import origin_name
+from crdtstream.connections.client import Client
+from crdtstream.connections.cluster import Peer
+from crdtstream.connections.command import Command
+from crdtstream.connections.context import Context, Reply
+from crdtstream.connections.statistics import Tally
+from crdtstream.connections.subscriptions import CHANNEL, PATTERN, SHARD
 from crdtstream.core.effects import Key
 from crdtstream.core.keyspace import DATABASES
+from crdtstream.core.values.causality import origin_name
 from crdtstream.protocols import replies
 
 Field = tuple[str, object]

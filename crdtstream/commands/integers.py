@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.clients.context import CommandError
-from crdtstream.clients.parking import NO_DEADLINE
+from crdtstream.connections.context import CommandError
+from crdtstream.connections.parking import NO_DEADLINE
 from crdtstream.protocols.requests import plain_number
 
 I64_MAX: Final = 2**63 - 1

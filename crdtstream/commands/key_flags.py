@@ -7,8 +7,8 @@ Reference: key specifications of Redis.
 
 from __future__ import annotations
 
-from crdtstream.clients.command import Command, Keys
-from crdtstream.clients.context import CommandError
+from crdtstream.connections.command import Command, Keys
+from crdtstream.connections.context import CommandError
 from crdtstream.protocols import replies
 
 # Of one request

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command, help_row, keys_at, keys_from
-from crdtstream.clients.context import CommandError, Context, Reply
-from crdtstream.clients.glob import Token, matches, tokens_of
 from crdtstream.commands.integers import integer
-from crdtstream.core.entry_id import parse_u64
+from crdtstream.connections.client import Client
+from crdtstream.connections.command import Command, help_row, keys_at, keys_from
+from crdtstream.connections.context import CommandError, Context, Reply
+from crdtstream.connections.glob import Token, matches, tokens_of
 from crdtstream.core.keyspace import DATABASES
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.entry_id import parse_u64
 from crdtstream.protocols import replies
 
 SYNTAX_ERROR = "ERR syntax error"

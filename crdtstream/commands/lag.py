@@ -20,11 +20,11 @@ Reference: `streamReplyWithCGLag` and `streamEstimateDistanceFromFirstEverEntry`
 
 from __future__ import annotations
 
-from crdtstream.core.delivery import Delivery
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ
-from crdtstream.core.entry_id import ID_MIN, EntryId, at_most
-from crdtstream.core.group import Group
+from crdtstream.core.groups.delivery import Delivery
+from crdtstream.core.groups.group import Group
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.entry_id import ID_MIN, EntryId, at_most
 
 
 def lag_of(stream: Stream, group: Group) -> int | None:

@@ -9,10 +9,10 @@ Clients that wait for something to write, as in XREADGROUP, are unblocked with a
 
 from __future__ import annotations
 
-from crdtstream.clients.client import Client
-from crdtstream.clients.cluster import Leaving
-from crdtstream.clients.command import Command
-from crdtstream.clients.context import CommandError, Context, Reply
+from crdtstream.connections.client import Client
+from crdtstream.connections.cluster import Leaving
+from crdtstream.connections.command import Command
+from crdtstream.connections.context import CommandError, Context, Reply
 from crdtstream.protocols import replies
 
 SYNTAX = "ERR syntax error: CRDT.LEAVE [STATUS | ABORT]"

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 import re
 
-from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command, help_reply
-from crdtstream.clients.context import CommandError, Context, Reply, Waiter
-from crdtstream.clients.parking import NO_DEADLINE
-from crdtstream.clients.saving import Backup
+from crdtstream.connections.client import Client
+from crdtstream.connections.command import Command, help_reply
+from crdtstream.connections.context import CommandError, Context, Reply, Waiter
+from crdtstream.connections.parking import NO_DEADLINE
+from crdtstream.connections.saving import Backup
 from crdtstream.protocols import replies
 
 SYNTAX_ERROR = "ERR syntax error"

@@ -18,12 +18,12 @@ unblocked with an error, and commands of all clients are answered -LOADING until
 
 from __future__ import annotations
 
-from crdtstream.clients.client import Client
-from crdtstream.clients.cluster import Peer
-from crdtstream.clients.command import Command
-from crdtstream.clients.context import CommandError, Context, Reply, shown
 from crdtstream.commands.regions import LINK_OPEN, LINK_SELF, LINK_TRANSFER, lacking
-from crdtstream.core.causality import REGION_MAX, origin_name, region_of
+from crdtstream.connections.client import Client
+from crdtstream.connections.cluster import Peer
+from crdtstream.connections.command import Command
+from crdtstream.connections.context import CommandError, Context, Reply, shown
+from crdtstream.core.values.causality import REGION_MAX, origin_name, region_of
 from crdtstream.protocols import replies
 
 NOT_ENDED = -1

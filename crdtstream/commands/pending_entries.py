@@ -12,19 +12,19 @@ Reference: `xpendingCommand`, `xclaimCommand`, `xautoclaimCommand` of Redis 7.2.
 
 from __future__ import annotations
 
-from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command, keys_at
-from crdtstream.clients.context import CommandError, Context, Reply, shown
 from crdtstream.commands import arguments
 from crdtstream.commands.groups import attend, live_entry
 from crdtstream.commands.integers import I64_MAX, integer
+from crdtstream.connections.client import Client
+from crdtstream.connections.command import Command, keys_at
+from crdtstream.connections.context import CommandError, Context, Reply, shown
 from crdtstream.core import effects as fx
 from crdtstream.core.effects import Key
-from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, format_id, parse_id
-from crdtstream.core.group import Group
-from crdtstream.core.pending import NOBODY, PendingEntries, Row
-from crdtstream.core.pieces import Pieces
+from crdtstream.core.groups.group import Group
+from crdtstream.core.groups.pending import NOBODY, PendingEntries, Row
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, format_id, parse_id
+from crdtstream.core.values.origin_intervals import Pieces
 from crdtstream.protocols import replies
 
 PAGE_ROWS = 128

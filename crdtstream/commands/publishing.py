@@ -13,8 +13,8 @@ Reference: `pubsub.c` of Redis.
 
 from __future__ import annotations
 
-from crdtstream.clients.client import REPLIES_ON, Client
-from crdtstream.clients.command import (
+from crdtstream.connections.client import REPLIES_ON, Client
+from crdtstream.connections.command import (
     CHANNEL_AT_1,
     CHANNELS_FROM_1,
     PATTERNS_FROM_1,
@@ -23,9 +23,9 @@ from crdtstream.clients.command import (
     keys_at,
     keys_from,
 )
-from crdtstream.clients.context import CommandError, Context, Reply, shown
-from crdtstream.clients.glob import matches, tokens_of
-from crdtstream.clients.subscriptions import CHANNEL, PATTERN, SHARD
+from crdtstream.connections.context import CommandError, Context, Reply, shown
+from crdtstream.connections.glob import matches, tokens_of
+from crdtstream.connections.subscriptions import CHANNEL, PATTERN, SHARD
 from crdtstream.protocols import replies
 
 

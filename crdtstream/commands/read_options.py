@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.clients.context import CommandError
 from crdtstream.commands.arguments import COUNT_ALL, SYNTAX
 from crdtstream.commands.integers import deadline, integer
+from crdtstream.connections.context import CommandError
 
 NO_MAXIMUM: Final = -1
 NO_CLAIM: Final = -1

@@ -8,15 +8,15 @@ Reference: `xreadCommand` of Redis.
 
 from __future__ import annotations
 
-from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command, keys_after
-from crdtstream.clients.context import CommandError, Context, Reply, Waiter
 from crdtstream.commands import arguments
 from crdtstream.commands.read_options import READ_OPTIONS, ReadOptions, Room, parse_read
+from crdtstream.connections.client import Client
+from crdtstream.connections.command import Command, keys_after
+from crdtstream.connections.context import CommandError, Context, Reply, Waiter
 from crdtstream.core.effects import Key
-from crdtstream.core.entry_id import ID_MAX, EntryId, next_id
-from crdtstream.core.seen import Seen
+from crdtstream.core.entries.seen import Seen
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.entry_id import ID_MAX, EntryId, next_id
 from crdtstream.protocols import replies
 
 NEW_ONLY = "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option."

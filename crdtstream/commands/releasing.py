@@ -1,24 +1,24 @@
 """XNACK: a consumer gives pending entries back to its group, where any consumer may claim them at once.
 
 Local, like the pending entries. A released entry stays pending under the consumer with the empty name. Its delivery
-time is below 0: that puts it before all others, in the order of release (core/pending.py); replies show it as 0.
+time is below 0: that puts it before all others, in the order of release (core/groups/pending.py); replies show it as 0.
 
 Reference: `xnackCommand` of Redis 8.8.
 """
 
 from __future__ import annotations
 
-from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command, keys_at
-from crdtstream.clients.context import CommandError, Context, Reply
 from crdtstream.commands import arguments
 from crdtstream.commands.integers import I64_MAX, integer
 from crdtstream.commands.pending_entries import found_group
+from crdtstream.connections.client import Client
+from crdtstream.connections.command import Command, keys_at
+from crdtstream.connections.context import CommandError, Context, Reply
 from crdtstream.core.effects import Key, PendingClaimed
-from crdtstream.core.entry_id import EntryId
-from crdtstream.core.group import Group
-from crdtstream.core.pending import NOBODY
+from crdtstream.core.groups.group import Group
+from crdtstream.core.groups.pending import NOBODY
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.entry_id import EntryId
 from crdtstream.protocols import replies
 
 SILENT = 0

@@ -11,20 +11,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command, keys_at
-from crdtstream.clients.context import CommandError, Context, Reply
 from crdtstream.commands import arguments
 from crdtstream.commands.adding import TrimOptions, parse_trim
 from crdtstream.commands.arguments import ACKED, DELREF, KEEPREF
-from crdtstream.core.causality import Dot
+from crdtstream.connections.client import Client
+from crdtstream.connections.command import Command, keys_at
+from crdtstream.connections.context import CommandError, Context, Reply
 from crdtstream.core.effects import CounterRange, Key, PendingDropped
-from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, previous_id
-from crdtstream.core.entry_tree import EntryTree
-from crdtstream.core.intervals import IntervalSet
+from crdtstream.core.entries.entry_tree import EntryTree
+from crdtstream.core.entries.range_reading import count_through
 from crdtstream.core.references import ids_of, is_needed, oldest_settled, origins_referring
-from crdtstream.core.strands import count_through
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.causality import Dot
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, previous_id
+from crdtstream.core.values.intervals import IntervalSet
 from crdtstream.protocols import replies
 
 # What XDELEX and XACKDEL reply for each ID.

@@ -1,12 +1,12 @@
 """RENAME RENAMENX COPY MOVE SWAPDB: the content of a key, written again under another name.
 
 RENAME is a DEL of the target, a copy, and a DEL of the source, all in one batch. The copy is written to the local
-origin's tree and has no groups (see core/copying.py), while Redis keeps them; clients waiting in a group of the source
-get an error that the group is gone. The cost is proportional to the number of entries, so streams of more than
+origin's tree and has no groups (see core/stream_copy.py), while Redis keeps them; clients waiting in a group of the
+source get an error that the group is gone. The cost is proportional to the number of entries, so streams of more than
 `copy_entries_max` entries are rejected.
 
 COPY, MOVE and SWAPDB take groups along, with what this region knows of their readers, and producer records
-(core/carrying.py). MOVE is a COPY into another database and a DEL of the source, and SWAPDB one of each key of both;
+(core/group_copy.py). MOVE is a COPY into another database and a DEL of the source, and SWAPDB one of each key of both;
 its limit is on all entries together.
 
 Reference: `renameGenericCommand` and `copyCommand` of Redis.
@@ -14,19 +14,19 @@ Reference: `renameGenericCommand` and `copyCommand` of Redis.
 
 from __future__ import annotations
 
-from crdtstream.clients.admission import await_admission, must_wait
-from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command, keys_at
-from crdtstream.clients.context import CommandError, Context, Reply
-from crdtstream.clients.notifications import GENERIC
 from crdtstream.commands.integers import integer
 from crdtstream.commands.room import require_copy_room, require_room, swap_bytes
-from crdtstream.core.carrying import Carried, copy_whole, put
-from crdtstream.core.copying import copy_stream
+from crdtstream.connections.admission import await_admission, must_wait
+from crdtstream.connections.client import Client
+from crdtstream.connections.command import Command, keys_at
+from crdtstream.connections.context import CommandError, Context, Reply
+from crdtstream.connections.notifications import GENERIC
 from crdtstream.core.effects import Key
+from crdtstream.core.group_copy import Carried, copy_whole, put
 from crdtstream.core.keyspace import DATABASES
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
+from crdtstream.core.stream_copy import copy_stream
 from crdtstream.protocols import replies
 
 I32_MAX = 2**31 - 1

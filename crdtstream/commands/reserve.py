@@ -13,11 +13,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command
-from crdtstream.clients.context import CommandError, Context
-from crdtstream.clients.standing import DISK_FULL
-from crdtstream.clients.transaction import Transaction
 from crdtstream.commands.adding import TrimOptions, parse_trim
 from crdtstream.commands.arguments import ACKED, DELREF
 from crdtstream.commands.removing import surplus_to_remove
@@ -31,10 +26,15 @@ from crdtstream.commands.room import (
     transaction_bytes,
     unreferenced_bytes,
 )
+from crdtstream.connections.client import Client
+from crdtstream.connections.command import Command
+from crdtstream.connections.context import CommandError, Context
+from crdtstream.connections.transaction import Transaction
 from crdtstream.core.copy_sizes import deletion_bytes
 from crdtstream.core.references import ids_of
 from crdtstream.core.sizes import INTERVAL_BYTES, RANGE_BYTES
 from crdtstream.core.stream import Stream
+from crdtstream.status.availability import DISK_FULL
 
 EXEC: Final = "exec"
 # What comes with the effects of a command.

@@ -1,8 +1,8 @@
 """Refuses what the other regions could never take, before anything is written.
 
-Every batch must fit into the smallest `batch_bytes_max` of the cluster, and into `write_bytes_max` (core/room.py). What
-one command writes as one piece is measured here by an upper bound: an entry, a stream that is copied, a transaction.
-The errors name what is too large, the limit and the region that has it, and what to do.
+Every batch must fit into the smallest `batch_bytes_max` of the cluster, and into `write_bytes_max`
+(core/values/room.py). What one command writes as one piece is measured here by an upper bound: an entry, a stream that
+is copied, a transaction. The errors name what is too large, the limit and the region that has it, and what to do.
 """
 
 from __future__ import annotations
@@ -10,18 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command
-from crdtstream.clients.context import CommandError, Context
 from crdtstream.commands.adding import TrimOptions, parse_add, parse_trim
 from crdtstream.commands.arguments import ACKED, DELREF
 from crdtstream.commands.removing import surplus_of
-from crdtstream.core.carrying import Carried
+from crdtstream.connections.client import Client
+from crdtstream.connections.command import Command
+from crdtstream.connections.context import CommandError, Context
 from crdtstream.core.copy_sizes import blocks_bytes, copy_bytes, deletion_bytes, groups_bytes
 from crdtstream.core.effects import Key
+from crdtstream.core.group_copy import Carried
 from crdtstream.core.keyspace import DATABASES
 from crdtstream.core.removal_parts import PIECE_BYTES
-from crdtstream.core.room import Room
 from crdtstream.core.sizes import (
     EFFECT_BYTES,
     INTERVAL_BYTES,
@@ -29,6 +28,7 @@ from crdtstream.core.sizes import (
     entry_bytes,
 )
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.room import Room
 from crdtstream.protocols.stream_dump import StreamDump
 
 # For each argument of a command besides its bytes: a range and an interval, or an effect that is deleted or created.

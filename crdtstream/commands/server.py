@@ -5,13 +5,13 @@ Reference: `helloCommand`, `authCommand` and `resetCommand` of Redis.
 
 from __future__ import annotations
 
-from crdtstream.clients.access import log_in, log_out
-from crdtstream.clients.acl.users import DEFAULT
-from crdtstream.clients.client import REPLIES_ON, Client
-from crdtstream.clients.command import Command
-from crdtstream.clients.context import CommandError, Context, Reply, shown
-from crdtstream.clients.guard import deny
 from crdtstream.commands.integers import integer
+from crdtstream.connections.access import log_in, log_out
+from crdtstream.connections.acl.users import DEFAULT
+from crdtstream.connections.client import REPLIES_ON, Client
+from crdtstream.connections.command import Command
+from crdtstream.connections.context import CommandError, Context, Reply, shown
+from crdtstream.connections.guard import deny
 from crdtstream.core.keyspace import DATABASES
 from crdtstream.protocols import replies
 

@@ -16,11 +16,11 @@ from __future__ import annotations
 import dataclasses
 import re
 
-from crdtstream.clients.context import Context
-from crdtstream.clients.notifications import flags_of, letters_of
-from crdtstream.config import EVENT_LETTERS, LIMITS_MIN, Config, ConfigError, Limits, validate_peers
+from crdtstream.connections.context import Context
+from crdtstream.connections.notifications import flags_of, letters_of
 from crdtstream.core.keyspace import DATABASES
-from crdtstream.known_settings import KNOWN, LIMIT_SETTINGS, REGION_SETTINGS, hint, words_of
+from crdtstream.settings.config import EVENT_LETTERS, LIMITS_MIN, Config, ConfigError, Limits, validate_peers
+from crdtstream.settings.table import KNOWN, LIMIT_SETTINGS, REGION_SETTINGS, hint, words_of
 
 INTEGER_MAX = 2**63 - 1
 I32_MAX = 2**31 - 1

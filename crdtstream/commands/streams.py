@@ -7,17 +7,19 @@ Reference: Redis `t_stream.c`; minting is in core/entry_id.
 
 from __future__ import annotations
 
-from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command, keys_at
-from crdtstream.clients.context import CommandError, Context, Reply
 from crdtstream.commands import adding, arguments, idempotence
 from crdtstream.commands.adding import NewId, parse_add
 from crdtstream.commands.arguments import COUNT_ALL
 from crdtstream.commands.integers import integer
 from crdtstream.commands.removing import trim
 from crdtstream.commands.room import require_entry_room
+from crdtstream.connections.client import Client
+from crdtstream.connections.command import Command, keys_at
+from crdtstream.connections.context import CommandError, Context, Reply
 from crdtstream.core.effects import Key
-from crdtstream.core.entry_id import (
+from crdtstream.core.sizes import FIELD_BYTES
+from crdtstream.core.stream import Stream
+from crdtstream.core.values.entry_id import (
     ID_MAX,
     ID_MIN,
     LIBERAL,
@@ -29,8 +31,6 @@ from crdtstream.core.entry_id import (
     mint_at,
     mint_plain,
 )
-from crdtstream.core.sizes import FIELD_BYTES
-from crdtstream.core.stream import Stream
 from crdtstream.protocols import replies
 
 ZERO_ID = "ERR The ID specified in XADD must be greater than 0-0"

@@ -10,12 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command, help_row
-from crdtstream.clients.context import CommandError, Context, Reply
-from crdtstream.clients.glob import matches, tokens_of
 from crdtstream.commands import (
-    absent,
     acl,
     clients,
     configuration,
@@ -43,12 +38,17 @@ from crdtstream.commands import (
     stream_info,
     streams,
     transactions,
+    unsupported,
     waiting,
 )
 from crdtstream.commands.catalogue import CATALOGUE
 from crdtstream.commands.documents import documents
 from crdtstream.commands.key_flags import flagged, keys_of, specifications
 from crdtstream.commands.tips import NOTES, TIPS
+from crdtstream.connections.client import Client
+from crdtstream.connections.command import Command, help_row
+from crdtstream.connections.context import CommandError, Context, Reply
+from crdtstream.connections.glob import matches, tokens_of
 from crdtstream.protocols import replies
 
 # In the order in which Redis tells them.
@@ -286,7 +286,7 @@ COMMANDS: list[Command] = [
     *members.COMMANDS,
     *homes.COMMANDS,
     *importing.COMMANDS,
-    *absent.COMMANDS,
+    *unsupported.COMMANDS,
     *acl.COMMANDS,
     TELLING,
 ]

@@ -20,15 +20,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.clients.access import note_denial
-from crdtstream.clients.acl.checks import CHANNEL, COMMAND, KEY, denial_of
-from crdtstream.clients.acl.log import IN_MULTI
-from crdtstream.clients.calling import call, error_reply
-from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command, keys_from
-from crdtstream.clients.context import CommandError, Context, Reply
-from crdtstream.clients.transaction import Transaction
 from crdtstream.commands.room import require_transaction_room, required_share
+from crdtstream.connections.access import note_denial
+from crdtstream.connections.acl.checks import CHANNEL, COMMAND, KEY, denial_of
+from crdtstream.connections.acl.log import IN_MULTI
+from crdtstream.connections.calling import call, error_reply
+from crdtstream.connections.client import Client
+from crdtstream.connections.command import Command, keys_from
+from crdtstream.connections.context import CommandError, Context, Reply
+from crdtstream.connections.transaction import Transaction
 from crdtstream.protocols import replies
 
 NOPERM = (

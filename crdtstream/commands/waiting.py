@@ -13,11 +13,11 @@ Reference: `waitCommand` and `waitaofCommand` of Redis.
 
 from __future__ import annotations
 
-from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command
-from crdtstream.clients.context import CommandError, Context, Reply, Waiter
 from crdtstream.commands.integers import deadline, integer
-from crdtstream.core.causality import VersionVector, region_of
+from crdtstream.connections.client import Client
+from crdtstream.connections.command import Command
+from crdtstream.connections.context import CommandError, Context, Reply, Waiter
+from crdtstream.core.values.causality import VersionVector, region_of
 from crdtstream.protocols import replies
 
 

@@ -18,14 +18,14 @@ may have grown.
 from __future__ import annotations
 
 from crdtstream.core import effects as fx
-from crdtstream.core.causality import Dot, VersionVector
 from crdtstream.core.effects import Batch, Effect, Key, LocalFact
-from crdtstream.core.group import Group
+from crdtstream.core.groups.group import Group
 from crdtstream.core.idempotence import Producers
 from crdtstream.core.joining import join_stream
 from crdtstream.core.keyspace import Keyspace
 from crdtstream.core.members import Members
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.causality import Dot, VersionVector
 from crdtstream.core.whole_state import WholeState
 
 StampedFact = tuple[int, LocalFact]

@@ -41,12 +41,12 @@ from __future__ import annotations
 
 from collections import deque
 
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.deleted_streams import FORGOTTEN, DeletedStreams
 from crdtstream.core.effects import Key
-from crdtstream.core.key_order import KeyOrder
 from crdtstream.core.origin_meta import OriginMeta
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.causality import VersionVector
+from crdtstream.core.values.key_order import KeyOrder
 
 
 class Collection:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from crdtstream.core.block import BLOCK_BYTES, BLOCK_ENTRIES
-from crdtstream.core.carrying import Carried
-from crdtstream.core.entry_id import ID_MAX, ID_MIN
+from crdtstream.core.entries.block import BLOCK_BYTES, BLOCK_ENTRIES
+from crdtstream.core.group_copy import Carried
 from crdtstream.core.sizes import (
     COUNT_BYTES,
     EFFECT_BYTES,
@@ -15,6 +14,7 @@ from crdtstream.core.sizes import (
     START_BYTES,
 )
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN
 
 
 def blocks_bytes(entries: int, byte_count: int, blocks: int, name: bytes) -> int:

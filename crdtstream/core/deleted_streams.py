@@ -12,8 +12,8 @@ from collections import deque
 from typing import Final
 
 from crdtstream.core.effects import Key
-from crdtstream.core.key_order import KeyOrder
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.key_order import KeyOrder
 
 FORGOTTEN: Final = b"crdtstream:forgotten"
 STREAMS_MAX: Final = 10_000

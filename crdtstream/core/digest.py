@@ -9,7 +9,7 @@ the clock, so an expired key counts until it is deleted. A key that does not exi
 tombstones or registers of it remain.
 
 Everything is encoded as fixed-width numbers and length-prefixed bytes, so different states cannot produce the same
-input: keys in the order of their places (core/key_order.py), all else sorted.
+input: keys in the order of their places (core/values/key_order.py), all else sorted.
 
 **In slices.** A `Digesting` advances in steps while the region goes on serving. First it hashes entries in blocks that
 have no sum yet: nearly all of the work, and valid at any moment, since blocks keep their sums. Then it fixes the moment
@@ -25,14 +25,14 @@ from hashlib import blake2b
 from struct import pack
 from typing import Final
 
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Key, Position
-from crdtstream.core.entry_id import U64_MAX
-from crdtstream.core.group import Group
-from crdtstream.core.key_order import place_of
+from crdtstream.core.groups.group import Group
 from crdtstream.core.keyspace import Observer
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.causality import VersionVector
+from crdtstream.core.values.entry_id import U64_MAX
+from crdtstream.core.values.key_order import place_of
 
 DIGEST_BYTES = 20
 KEYS_A_READ: Final = 64

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.core.block import Block
-from crdtstream.core.causality import Dot, VersionVector
-from crdtstream.core.entry_id import ID_MIN, EntryId
-from crdtstream.core.pieces import Pieces
+from crdtstream.core.entries.block import Block
+from crdtstream.core.values.causality import Dot, VersionVector
+from crdtstream.core.values.entry_id import ID_MIN, EntryId
+from crdtstream.core.values.origin_intervals import Pieces
 
 Key = tuple[int, bytes]
 Interval = tuple[EntryId, EntryId]
@@ -358,7 +358,7 @@ class PositionRaised(LocalFact):
 
 class PlaceSet(LocalFact):
     """A group of a copy has been read as far as that of the source: its floor, and by origin what this region
-    delivered, skipped and wants again (core/group.py).
+    delivered, skipped and wants again (core/groups/group.py).
     """
 
     __slots__ = ("delivered", "entries_read", "floor", "replay", "skipped")

@@ -15,7 +15,7 @@ from __future__ import annotations
 from sortedcontainers import SortedList
 
 from crdtstream.core.effects import Key
-from crdtstream.core.entry_id import U64_MAX
+from crdtstream.core.values.entry_id import U64_MAX
 
 # No expiry; also the value that PERSIST sets, longer than any other.
 NO_EXPIRY = U64_MAX

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Key
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.causality import VersionVector
 
 WINDOW: Final = 256
 

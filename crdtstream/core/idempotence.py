@@ -11,7 +11,7 @@ Reference: `XADD ... IDMP` of Redis 8.6.
 
 from __future__ import annotations
 
-from crdtstream.core.entry_id import EntryId
+from crdtstream.core.values.entry_id import EntryId
 
 Record = tuple[EntryId, int]
 

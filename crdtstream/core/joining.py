@@ -32,8 +32,8 @@ vector and `their_known` in theirs. An entry is in the joined tree as follows:
 So my tree loses what the other side knows and lacks, and gains what the other tree holds above `known`. Where the trees
 agree, no entry is visited: columns of counters are compared as a whole, however blocks divide them.
 
-**Groups.** A group is its set of create dots (core/group.py). Whether a create dot is in the joined state, where the
-*holder* is a side that has the dot and the *other* side does not:
+**Groups.** A group is its set of create dots (core/groups/group.py). Whether a create dot is in the joined state, where
+the *holder* is a side that has the dot and the *other* side does not:
 
     held by    the other's vector    tombstones of the other side that      result
                covers the dot        the holder's vector does not cover
@@ -60,15 +60,15 @@ from __future__ import annotations
 
 from array import array
 
-from crdtstream.core.causality import Dot, VersionVector
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, CounterRange
-from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
-from crdtstream.core.entry_tree import EntryTree
-from crdtstream.core.group import Create, Group
-from crdtstream.core.intervals import IntervalSet
+from crdtstream.core.entries.entry_tree import EntryTree
+from crdtstream.core.groups.group import Create, Group
 from crdtstream.core.origin_meta import OriginMeta
-from crdtstream.core.pieces import Pieces
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.causality import Dot, VersionVector
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId
+from crdtstream.core.values.intervals import IntervalSet
+from crdtstream.core.values.origin_intervals import Pieces
 
 _NO_TREE = EntryTree()
 _NO_META = OriginMeta()

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 
 from mypy_extensions import mypyc_attr
 
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.collection import Collection
 from crdtstream.core.effects import Key
 from crdtstream.core.expiry import NO_EXPIRY, Deadlines
-from crdtstream.core.key_order import KeyOrder
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.causality import VersionVector
+from crdtstream.core.values.key_order import KeyOrder
 
 DATABASES = 16
 

@@ -61,7 +61,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from crdtstream.core.causality import Dot, VersionVector, is_origin, region_of
+from crdtstream.core.values.causality import Dot, VersionVector, is_origin, region_of
 
 # (kind, origin, another origin, a counter of that other origin, value):
 #     (JOINED, origin, sponsor, counter of the Join, 0)

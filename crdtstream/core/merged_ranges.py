@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from crdtstream.core.chain import Chain, Chains
 from crdtstream.core.effects import Key
-from crdtstream.core.entry_id import ID_MAX, EntryId, next_id
-from crdtstream.core.entry_tree import EntryTree
-from crdtstream.core.strands import read_merged, read_strands
+from crdtstream.core.entries.entry_tree import EntryTree
+from crdtstream.core.entries.range_reading import read_merged, read_strands
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.chain import Chain, Chains
+from crdtstream.core.values.entry_id import ID_MAX, EntryId, next_id
 
 MEMO_BYTES = 512
 

@@ -7,8 +7,8 @@ whose position is lower has lost entries. An XDEL of single entries does not cou
 
 from __future__ import annotations
 
-from crdtstream.core.entry_id import ID_MIN, EntryId
 from crdtstream.core.expiry import VOID_EXPIRY
+from crdtstream.core.values.entry_id import ID_MIN, EntryId
 
 
 class OriginMeta:

@@ -20,13 +20,13 @@ holds an entry that arrives later.
 from __future__ import annotations
 
 from crdtstream.core.effects import CounterRange, Interval
-from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, next_id, previous_id
-from crdtstream.core.entry_tree import EntryTree
-from crdtstream.core.group import Group
-from crdtstream.core.intervals import IntervalSet
-from crdtstream.core.merging import Part, Strand, merge
-from crdtstream.core.slices import Slice
+from crdtstream.core.entries.entry_tree import EntryTree
+from crdtstream.core.entries.merging import Part, Strand, merge
+from crdtstream.core.entries.slices import Slice
+from crdtstream.core.groups.group import Group
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, next_id, previous_id
+from crdtstream.core.values.intervals import IntervalSet
 
 
 def is_needed(stream: Stream, origin: int, entry_id: EntryId, alone: bool) -> bool:

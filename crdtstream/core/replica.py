@@ -12,8 +12,8 @@ local counter before it.
 The vector is the causal context of whatever is prepared next. Contexts within one batch differ only in the component of
 the batch's own origin, so `take()` must be called before a remote effect is applied; `apply_batch` asserts it.
 
-`lane` separates the strict entry IDs that this origin mints from those of other origins (core/entry_id.py); it is not
-an identity.
+`lane` separates the strict entry IDs that this origin mints from those of other origins (core/values/entry_id.py); it
+is not an identity.
 
 `prepared` counts attempts to change something, so it shows whether a failed command had already tried to write.
 
@@ -25,20 +25,20 @@ from __future__ import annotations
 
 from crdtstream.core import effects as fx
 from crdtstream.core.applying import Applied, Changed, StampedFact
-from crdtstream.core.block import Block
-from crdtstream.core.bursts import Burst
-from crdtstream.core.causality import Dot, region_of
 from crdtstream.core.effects import Batch, CounterRange, Effect, Interval, Key, LocalFact, Position
-from crdtstream.core.encoding import encode_named, id_reply
-from crdtstream.core.entry_id import EntryId, IdWriter
+from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.bursts import Burst
+from crdtstream.core.entries.encoding import encode_named, id_reply
 from crdtstream.core.expiry import VOID_EXPIRY
-from crdtstream.core.group import Group
+from crdtstream.core.groups.group import Group
 from crdtstream.core.keyspace import Keyspace
 from crdtstream.core.origin_meta import OriginMeta
 from crdtstream.core.removal_parts import PIECE_BYTES, parts_of
-from crdtstream.core.room import Room
 from crdtstream.core.sizes import EFFECT_BYTES, ENTRY_BYTES, effect_bytes
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.causality import Dot, region_of
+from crdtstream.core.values.entry_id import EntryId, IdWriter
+from crdtstream.core.values.room import Room
 from crdtstream.core.whole_state import WholeState
 
 

@@ -25,21 +25,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.core.block import Block
-from crdtstream.core.by_origin import ByOrigin
-from crdtstream.core.causality import Dot, VersionVector
-from crdtstream.core.chain import Chains
 from crdtstream.core.effects import CounterRange, Interval, Position
-from crdtstream.core.entry_id import ID_MIN, EntryId
-from crdtstream.core.entry_tree import EntryTree
+from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.entry_tree import EntryTree
+from crdtstream.core.entries.merging import Strand
+from crdtstream.core.entries.range_reading import counts_of_oldest, held_in, note_dots, read_strands, strands_of
+from crdtstream.core.entries.seen import Counters, Seen
 from crdtstream.core.expiry import NO_EXPIRY, VOID_EXPIRY
-from crdtstream.core.group import Group
+from crdtstream.core.groups.group import Group
 from crdtstream.core.idempotence import Producers
-from crdtstream.core.merging import Strand
 from crdtstream.core.origin_meta import OriginMeta
-from crdtstream.core.pieces import Pieces
-from crdtstream.core.seen import Counters, Seen
-from crdtstream.core.strands import counts_of_oldest, held_in, note_dots, read_strands, strands_of
+from crdtstream.core.values.by_origin import ByOrigin
+from crdtstream.core.values.causality import Dot, VersionVector
+from crdtstream.core.values.chain import Chains
+from crdtstream.core.values.entry_id import ID_MIN, EntryId
+from crdtstream.core.values.origin_intervals import Pieces
 
 # What most streams have none of. All of them share these, which stay empty: a stream that gets one makes its own.
 _NO_GROUPS: Final[dict[bytes, Group]] = {}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Key
 from crdtstream.core.members import Members
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.causality import VersionVector
 
 
 class WholeState:

@@ -18,7 +18,6 @@ from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from crdtstream.config import is_loopback
 from crdtstream.oci.calls import Call, Reply
 from crdtstream.oci.errors import OciError, error_of, internal, invalid
 from crdtstream.oci.gateway import Gateway
@@ -26,6 +25,7 @@ from crdtstream.oci.routes import ROUTES, Route
 from crdtstream.oci.signatures import SignedRequest, verify
 from crdtstream.oci.usage import UNROUTED
 from crdtstream.partitions.values import Refused
+from crdtstream.settings.config import is_loopback
 
 BASE_PATH: Final = "/20180418"
 REQUEST_ID: Final = "opc-request-id"

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from crdtstream.config import REAL, Config
 from crdtstream.oci.cursors import LIFETIME_MS, Cursor, seal, unseal
 from crdtstream.oci.engine import Engine
 from crdtstream.oci.errors import OciError
@@ -14,6 +13,7 @@ from crdtstream.oci.faults import Faults
 from crdtstream.oci.limits import Quotas
 from crdtstream.oci.registry import Registry
 from crdtstream.oci.usage import Usage
+from crdtstream.settings.config import REAL, Config
 
 SECRET_KIND: Final = "secret"
 SECRET_BYTES: Final = 32

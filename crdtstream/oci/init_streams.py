@@ -11,12 +11,12 @@ from typing import Final
 
 import structlog
 
-from crdtstream.config import ConfigError
 from crdtstream.oci import streams
 from crdtstream.oci.errors import OciError
 from crdtstream.oci.gateway import Gateway
 from crdtstream.oci.resources import ACTIVE, CreateStreamDetails
 from crdtstream.partitions.values import RETRYABLE, Refused
+from crdtstream.settings.config import ConfigError
 
 COMPARTMENT: Final = "ocid1.compartment.oc1..init"
 PAUSE_S: Final = 0.2

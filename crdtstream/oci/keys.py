@@ -25,7 +25,7 @@ import structlog
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
-from crdtstream.config import ConfigError
+from crdtstream.settings.config import ConfigError
 
 TABLES: Final = ("user", "session")
 SESSION: Final = "ST$"

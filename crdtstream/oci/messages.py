@@ -11,8 +11,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Final
 
-from crdtstream.core.causality import origin_name
-from crdtstream.core.epochs import Epoch
+from crdtstream.core.values.causality import origin_name
 from crdtstream.oci.calls import Call, Reply, model_reply
 from crdtstream.oci.cursors import PartitionCursor
 from crdtstream.oci.errors import (
@@ -45,6 +44,7 @@ from crdtstream.oci.models import (
 )
 from crdtstream.oci.times import milliseconds, rfc3339
 from crdtstream.partitions import values
+from crdtstream.partitions.epochs import Epoch
 from crdtstream.partitions.values import NewMessage, Refused, Stamp
 
 NULL_KEY_BYTES: Final = 16

@@ -20,15 +20,15 @@ import structlog
 import uvicorn
 from prometheus_client.core import Metric
 
-from crdtstream.config import Config, require_guarded
 from crdtstream.oci.app import make_app
 from crdtstream.oci.engine import Engine
 from crdtstream.oci.gateway import Gateway, Settings
 from crdtstream.oci.init_streams import create_all, init_streams
 from crdtstream.oci.keys import Keys, read_keys
-from crdtstream.runtime.certificates import Certificates
-from crdtstream.runtime.credentials import join_address
-from crdtstream.runtime.grpc_transport import TransportError
+from crdtstream.runtime.links.grpc_transport import TransportError
+from crdtstream.runtime.tls.certificates import Certificates
+from crdtstream.runtime.tls.credentials import join_address
+from crdtstream.settings.config import Config, require_guarded
 
 STOP_S: Final = 1
 BACKLOG: Final = 2_048

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.core.epochs import Epoch
-from crdtstream.core.ownership import Ownership
 from crdtstream.core.replica import Replica
+from crdtstream.partitions.epochs import Epoch
+from crdtstream.partitions.ownership import Ownership
 from crdtstream.partitions.state import NUMBER_BITS, NUMBER_MAX, Start, StreamState
 from crdtstream.partitions.values import (
     AT_TIME,

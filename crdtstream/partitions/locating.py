@@ -3,12 +3,12 @@
 A client that goes on in another region gives the last offset that it read, without the epoch. The region may lag; then
 the message is still to come. Or another home has taken over since, without knowing of the message; then it has another
 offset now, or is lost. So a cursor is given with an epoch, and waits: once it is known under which epoch messages are
-read, it is settled as any other position (core/epochs.py), at worst to where the present epoch began.
+read, it is settled as any other position (partitions/epochs.py), at worst to where the present epoch began.
 """
 
 from __future__ import annotations
 
-from crdtstream.core.epochs import NO_EPOCH, Epoch
+from crdtstream.partitions.epochs import NO_EPOCH, Epoch
 from crdtstream.partitions.state import StreamState
 
 

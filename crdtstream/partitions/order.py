@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from crdtstream.core.causality import Dot, VersionVector
 from crdtstream.core.replica import Replica
+from crdtstream.core.values.causality import Dot, VersionVector
 from crdtstream.partitions import calls
 from crdtstream.partitions.partition import Partition
 from crdtstream.partitions.performing import partitions_of

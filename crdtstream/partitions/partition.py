@@ -3,9 +3,9 @@
     ID <epoch number>-<offset>   key <bytes>, unless the message has none   value <bytes>   time <ms>
 
 Offsets below the oldest were trimmed. Times do not fall within a partition, so a time is found by bisection. What lies
-outside of the segments (core/epochs.py) is *stale*: the home numbers it once more, at the end, in the order of epochs
-and offsets, and removes the old entry in the same turn. So a Redis client may put a message with `XADD <key> * value
-<bytes>`. An entry without a value is ignored.
+outside of the segments (partitions/epochs.py) is *stale*: the home numbers it once more, at the end, in the order of
+epochs and offsets, and removes the old entry in the same turn. So a Redis client may put a message with `XADD <key> *
+value <bytes>`. An entry without a value is ignored.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from collections.abc import Iterator
 from heapq import merge
 from typing import Final
 
-from crdtstream.core.block import Block
-from crdtstream.core.causality import Dot
 from crdtstream.core.effects import CounterRange, Key
-from crdtstream.core.encoding import entry_fields
-from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, next_id, previous_id
-from crdtstream.core.entry_tree import EntryTree
-from crdtstream.core.epochs import Epochs, Segment
+from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.encoding import entry_fields
+from crdtstream.core.entries.entry_tree import EntryTree
+from crdtstream.core.entries.slices import Slice
 from crdtstream.core.replica import Replica
-from crdtstream.core.slices import Slice
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.causality import Dot
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, next_id, previous_id
+from crdtstream.partitions.epochs import Epochs, Segment
 from crdtstream.partitions.registers import NEVER, Held, stamp_of
 from crdtstream.partitions.values import Ahead, Message, NewMessage, Stamp
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from crdtstream.commands.room import excess
 from crdtstream.core.copy_sizes import blocks_bytes
-from crdtstream.core.room import Room
+from crdtstream.core.values.room import Room
 from crdtstream.partitions import calls
 from crdtstream.partitions.coordinator import Coordinator
 from crdtstream.partitions.partition import Partition

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.clients.standing import Standing
 from crdtstream.partitions.values import UNWRITABLE, Refused
+from crdtstream.status.availability import Standing
 
 FULL_DISK: Final = "the disk of this region is full: free space"
 

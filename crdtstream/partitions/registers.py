@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.core.causality import Dot
 from crdtstream.core.effects import Key
-from crdtstream.core.encoding import entry_fields
-from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, mint
+from crdtstream.core.entries.encoding import entry_fields
 from crdtstream.core.replica import Replica
 from crdtstream.core.sizes import RANGE_BYTES, entry_bytes
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.causality import Dot
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, mint
 from crdtstream.partitions.values import LIMIT, UNWRITABLE, Refused
 
 NAME: Final = b"row"

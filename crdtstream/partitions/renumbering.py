@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.core.causality import Dot, VersionVector, region_of
 from crdtstream.core.replica import Replica
+from crdtstream.core.values.causality import Dot, VersionVector, region_of
 from crdtstream.partitions.partition import Partition
 from crdtstream.replication.progress import ProgressTable
 

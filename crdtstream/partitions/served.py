@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from crdtstream.core.epochs import Epochs
 from crdtstream.core.replica import Replica
 from crdtstream.partitions.coordinator import Coordinator
+from crdtstream.partitions.epochs import Epochs
 from crdtstream.partitions.partition import Partition
 from crdtstream.partitions.renumbering import Agreement, Share
 from crdtstream.partitions.state import StreamState

@@ -14,9 +14,9 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from crdtstream.core.causality import Dot, region_of
-from crdtstream.core.epochs import NO_EPOCH, Epoch, EpochRow, Epochs
 from crdtstream.core.replica import Replica
+from crdtstream.core.values.causality import Dot, region_of
+from crdtstream.partitions.epochs import NO_EPOCH, Epoch, EpochRow, Epochs
 from crdtstream.partitions.keys import partition_key, state_key
 from crdtstream.partitions.partition import Partition
 from crdtstream.partitions.registers import Registers

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
-from crdtstream.clients.cluster import Home
-from crdtstream.clients.context import Context
-from crdtstream.core.causality import region_of
-from crdtstream.core.epochs import Epoch
+from crdtstream.connections.cluster import Home
+from crdtstream.connections.context import Context
+from crdtstream.core.values.causality import region_of
 from crdtstream.partitions import calls
 from crdtstream.partitions.coordinator import Membership
+from crdtstream.partitions.epochs import Epoch
 from crdtstream.partitions.keys import documents_key, stream_of, streams_key
 from crdtstream.partitions.locating import epoch_of
 from crdtstream.partitions.order import (

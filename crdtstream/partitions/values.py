@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.core.causality import Dot
+from crdtstream.core.values.causality import Dot
 
 UNCOMMITTED: Final = -1
 

@@ -18,8 +18,8 @@ from typing import Final
 import msgpack
 from librt.strings import BytesWriter
 
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Batch, Effect, EntriesAdded, LocalFact
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.columns import (
     CodecError,
     block_pieces,

@@ -19,12 +19,12 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Final
 
-from crdtstream.core.block import Block
-from crdtstream.core.causality import VersionVector, is_origin
 from crdtstream.core.effects import Key
-from crdtstream.core.entry_id import U64_MAX, EntryId
+from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.uint_encoding import in_order
 from crdtstream.core.keyspace import DATABASES
-from crdtstream.core.narrowing import in_order
+from crdtstream.core.values.causality import VersionVector, is_origin
+from crdtstream.core.values.entry_id import U64_MAX, EntryId
 
 _LANE_ONE: Final = b"\x01\x00\x00\x00\x00\x00\x00\x00"
 _LANES: Final = 256

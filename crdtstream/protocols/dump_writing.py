@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 
-from crdtstream.core.entry_id import ID_MIN, U64_MAX, EntryId
+from crdtstream.core.values.entry_id import ID_MIN, U64_MAX, EntryId
 from crdtstream.protocols import listpack
 from crdtstream.protocols.stream_dump import (
     DURATION_S,

@@ -36,8 +36,8 @@ from crdtstream.core.effects import (
     StreamDeleted,
     StreamIdSet,
 )
-from crdtstream.core.entry_id import EntryId
-from crdtstream.core.pieces import Pieces
+from crdtstream.core.values.entry_id import EntryId
+from crdtstream.core.values.origin_intervals import Pieces
 from crdtstream.protocols.columns import (
     CodecError,
     block_columns,

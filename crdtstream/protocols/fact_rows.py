@@ -25,8 +25,8 @@ from crdtstream.core.effects import (
     ProducerRecorded,
     ProducersConfigured,
 )
-from crdtstream.core.entry_id import U64_MAX, EntryId
-from crdtstream.core.pieces import Pieces
+from crdtstream.core.values.entry_id import U64_MAX, EntryId
+from crdtstream.core.values.origin_intervals import Pieces
 from crdtstream.protocols.columns import (
     CodecError,
     column,

@@ -16,8 +16,8 @@ from typing import Final
 
 import msgpack
 
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.members import MemberRow
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.columns import (
     CodecError,
     column,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from crdtstream.core.causality import Dot, region_of
 from crdtstream.core.members import (
     ADMITTED,
     ADMITTED_BY_ALL,
@@ -23,6 +22,7 @@ from crdtstream.core.members import (
     VOID,
     MemberRow,
 )
+from crdtstream.core.values.causality import Dot, region_of
 from crdtstream.protocols.columns import CodecError, column, read_column, read_counter, read_origin
 
 

@@ -2,7 +2,7 @@ r"""RESP replies: encoding of values in protocol 2 and 3.
 
 Each function returns one whole reply, or a header that the caller completes with the number of replies it announces. A
 function takes `protocol` only where the two protocols differ. The entries of a stream are the same bytes in both (see
-core/block.py).
+core/entries/block.py).
 
 Invariant: a simple string or an error is a single line, whatever text it is given. Tables cover lengths and integers
 from 0 to TABLE_SIZE (exclusive).

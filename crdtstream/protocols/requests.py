@@ -20,7 +20,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from crdtstream.core.entry_id import PLAIN_DIGITS
+from crdtstream.core.values.entry_id import PLAIN_DIGITS
 
 KIB: Final = 1024
 INLINE_BYTES_MAX: Final = 64 * KIB

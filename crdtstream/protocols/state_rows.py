@@ -20,22 +20,22 @@ from __future__ import annotations
 from array import array
 from typing import Final
 
-from crdtstream.core.block import Block
-from crdtstream.core.block_list import BlockList
-from crdtstream.core.by_origin import ByOrigin
-from crdtstream.core.cold import Content
-from crdtstream.core.consumer import Consumer
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Key
-from crdtstream.core.entry_id import U64_MAX
-from crdtstream.core.entry_tree import EntryTree
-from crdtstream.core.group import Create, Group
+from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.block_list import BlockList
+from crdtstream.core.entries.entry_tree import EntryTree
+from crdtstream.core.entries.packed_block import Content
+from crdtstream.core.entries.uint_encoding import in_order
+from crdtstream.core.groups.consumer import Consumer
+from crdtstream.core.groups.group import Create, Group
+from crdtstream.core.groups.pending import PendingEntries
+from crdtstream.core.groups.spans import Span
 from crdtstream.core.idempotence import Producers
-from crdtstream.core.intervals import IntervalSet
-from crdtstream.core.narrowing import in_order
 from crdtstream.core.origin_meta import OriginMeta
-from crdtstream.core.pending import PendingEntries
-from crdtstream.core.spans import Span
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.by_origin import ByOrigin
+from crdtstream.core.values.entry_id import U64_MAX
+from crdtstream.core.values.intervals import IntervalSet
 from crdtstream.protocols.columns import (
     CodecError,
     column,

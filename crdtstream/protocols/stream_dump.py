@@ -28,8 +28,8 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from crdtstream.core.entry_id import ID_MIN, U64_MAX, EntryId
-from crdtstream.core.pending import RELEASED_MIN
+from crdtstream.core.groups.pending import RELEASED_MIN
+from crdtstream.core.values.entry_id import ID_MIN, U64_MAX, EntryId
 from crdtstream.protocols import listpack
 from crdtstream.protocols.crc64 import crc64
 from crdtstream.protocols.listpack import DumpFault, Elements

@@ -14,10 +14,10 @@ from typing import Final
 
 import msgpack
 
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Key
 from crdtstream.core.members import MemberRow, Members
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.core.whole_state import WholeState
 from crdtstream.protocols.columns import (
     CodecError,

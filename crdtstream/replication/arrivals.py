@@ -8,11 +8,8 @@ is room, or what waits may wait for that (asking.py), as after a change of its d
 
 from __future__ import annotations
 
-from crdtstream.clients.settings import Settings
-from crdtstream.clients.standing import Standing
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.replica import Replica
-from crdtstream.events import Notice
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.codec import BatchHeader, CodecError
 from crdtstream.replication.asking import Asking
 from crdtstream.replication.holding import Holding
@@ -20,6 +17,9 @@ from crdtstream.replication.inbox import Inbox, InboxError
 from crdtstream.replication.screening import ForgottenContext
 from crdtstream.replication.session import Refusal, Session
 from crdtstream.replication.turn import Turn
+from crdtstream.settings.live import Settings
+from crdtstream.status.availability import Standing
+from crdtstream.status.events import Notice
 
 
 class Arrivals:

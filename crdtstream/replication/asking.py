@@ -9,7 +9,7 @@ doubles the time until the next one, up to `peer_timeout_ms`: the missing batch 
 
 from __future__ import annotations
 
-from crdtstream.config import Limits
+from crdtstream.settings.config import Limits
 
 
 class Asking:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Sequence
 
-from crdtstream.core.causality import REGION_MAX
+from crdtstream.core.values.causality import REGION_MAX
 
 NONCE_BYTES = 32
 DIALLER = b"dialler"

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.config import Limits
-from crdtstream.core.causality import region_of
 from crdtstream.core.replica import Replica
-from crdtstream.core.room import BATCH_LIMIT, WRITE_LIMIT
+from crdtstream.core.values.causality import region_of
+from crdtstream.core.values.room import BATCH_LIMIT, WRITE_LIMIT
 from crdtstream.replication import wire_pb2 as wire
+from crdtstream.settings.config import Limits
 
 # What the release before takes by default.
 MESSAGE_BYTES_MAX: Final = 4 << 20

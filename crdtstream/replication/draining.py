@@ -7,10 +7,10 @@ make as well.
 
 from __future__ import annotations
 
-from crdtstream.clients.standing import Standing
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.replica import Replica
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.replication.exchange import Exchange
+from crdtstream.status.availability import Standing
 
 # The name of a region, its number, and how many effects it still lacks.
 Lacking = tuple[str, int, int]

@@ -12,13 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from crdtstream.clients.settings import Settings
-from crdtstream.clients.standing import Standing
-from crdtstream.config import NAME_CHARACTERS_MAX
-from crdtstream.core.causality import REGION_MAX, VersionVector, region_of
-from crdtstream.core.entry_id import U64_MAX
 from crdtstream.core.replica import Replica
-from crdtstream.events import Notice
+from crdtstream.core.values.causality import REGION_MAX, VersionVector, region_of
+from crdtstream.core.values.entry_id import U64_MAX
 from crdtstream.protocols import codec
 from crdtstream.protocols.codec import CodecError
 from crdtstream.replication.arrivals import Arrivals
@@ -39,6 +35,10 @@ from crdtstream.replication.turn import Turn
 from crdtstream.replication.unfinished import bound_unfinished, tick_unfinished
 from crdtstream.replication.view import View
 from crdtstream.replication.wire_pb2 import BirthRow, Chunk, Deferred, Hello, Message
+from crdtstream.settings.config import NAME_CHARACTERS_MAX
+from crdtstream.settings.live import Settings
+from crdtstream.status.availability import Standing
+from crdtstream.status.events import Notice
 
 NEVER_MS: Final = -(1 << 63)
 # A transfer for which there was no room is tried again after `transfer_keep_ms` divided by this.

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from crdtstream.core.causality import VersionVector
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.codec import BATCH, JOINED, decode_joined
 from crdtstream.protocols.log_port import LogRecord
 from crdtstream.replication import wire_pb2 as wire

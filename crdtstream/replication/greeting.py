@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from crdtstream.config import LIMITS_MIN, NAME_CHARACTERS_MAX, Config
-from crdtstream.core.causality import REGION_MAX, VersionVector, no_origins, region_of
-from crdtstream.core.room import LIMIT_MIN
+from crdtstream.core.values.causality import REGION_MAX, VersionVector, no_origins, region_of
+from crdtstream.core.values.room import LIMIT_MIN
 from crdtstream.protocols.codec import FORMAT_VERSION, OLDEST_SENT
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.bounds import MESSAGE_PARTS, own_bounds
 from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.progress import GrownRow
+from crdtstream.settings.config import LIMITS_MIN, NAME_CHARACTERS_MAX, Config
 
 PROTOCOL_VERSION = 5
 # The release before spoke this one, and a cluster is upgraded one region at a time.

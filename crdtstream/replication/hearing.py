@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from crdtstream.events import Notice
 from crdtstream.replication.progress import ProgressTable
 from crdtstream.replication.session import Session
+from crdtstream.status.events import Notice
 
 # How often a link is looked at whose progress was dropped, and the event repeated.
 REPEATED_MS: Final = 60_000

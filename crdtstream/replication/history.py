@@ -29,7 +29,7 @@ from collections import deque
 from collections.abc import Collection
 from typing import Final
 
-from crdtstream.core.causality import VersionVector
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.codec import BATCH, decode_header
 from crdtstream.protocols.log_port import Damage, LogReader, LogRecord
 

@@ -5,10 +5,10 @@ and progress and heartbeats travel in both directions. A batch that waits is not
 acknowledged, so the window of its sender closes, and the sender keeps it in its log.
 
 **Light** batches pass all the same, in their turn: those that only change the membership, or only remove. On a full
-disk they take from the reserve (clients/standing.py). Batches of one origin stay in order, so a removal behind an add
-that waits, waits too. Removals of this region's own clients never wait, hence two regions that both lack room cannot
-block each other: whatever is removed in one of them makes room there at once, and then the other one's batches are
-applied there.
+disk they take from the reserve (status/availability.py). Batches of one origin stay in order, so a removal behind an
+add that waits, waits too. Removals of this region's own clients never wait, hence two regions that both lack room
+cannot block each other: whatever is removed in one of them makes room there at once, and then the other one's batches
+are applied there.
 
 A region short of memory asks its peers to send no more than `message_bytes` ahead, and drops what it received beyond
 that: if what waits filled the memory, removals could not make room. `Exchange` asks for dropped batches again, with the
@@ -22,8 +22,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.clients.settings import Settings
-from crdtstream.clients.standing import MEMORY, Standing
 from crdtstream.core.effects import (
     Acknowledged,
     EntriesRemoved,
@@ -32,9 +30,11 @@ from crdtstream.core.effects import (
     MemberEffect,
     StreamDeleted,
 )
-from crdtstream.events import Notice
 from crdtstream.protocols import codec
 from crdtstream.protocols.codec import BatchHeader, CodecError
+from crdtstream.settings.live import Settings
+from crdtstream.status.availability import MEMORY, Standing
+from crdtstream.status.events import Notice
 
 MEMORY_HELD_MS: Final = 1_000
 # Shorter waits are not logged, and their end is once there has been room for so long.

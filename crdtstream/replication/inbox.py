@@ -22,7 +22,7 @@ from typing import Final, Protocol
 
 from sortedcontainers import SortedDict
 
-from crdtstream.core.causality import VersionVector
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.codec import BatchHeader
 
 # A batch and the links that delivered it.

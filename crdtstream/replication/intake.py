@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from crdtstream.core.causality import VersionVector
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.codec import BatchHeader, decode_header
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.parts import Assemblies, Assembly, Name, Numbered, read_name

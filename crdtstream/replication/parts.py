@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 from zlib import crc32
 
-from crdtstream.core.causality import VersionVector
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.codec import BatchHeader, CodecError, decode_header
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.greeting import WireError, to_origin

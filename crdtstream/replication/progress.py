@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from crdtstream.core.causality import VersionVector, region_of
+from crdtstream.core.values.causality import VersionVector, region_of
 
 # Origin, durable vector, applied vector, sign of life.
 ProgressRow = tuple[int, VersionVector, VersionVector, int]

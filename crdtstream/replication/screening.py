@@ -35,14 +35,14 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.core import effects as fx
-from crdtstream.core.block import Block
-from crdtstream.core.block_list import NO_TAIL
-from crdtstream.core.causality import Dot, VersionVector, origin_name
+from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.block_list import NO_TAIL
 from crdtstream.core.forks import forks
 from crdtstream.core.joining import can_join, last_of
 from crdtstream.core.origin_meta import OriginMeta
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.causality import Dot, VersionVector, origin_name
 from crdtstream.core.whole_state import WholeState
 from crdtstream.protocols.codec import CodecError
 from crdtstream.replication.audit.remedy import REMEDY

@@ -26,8 +26,7 @@ Reference: Demers et al., "Epidemic algorithms for replicated database maintenan
 
 from __future__ import annotations
 
-from crdtstream.config import Config
-from crdtstream.core.causality import VersionVector
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.codec import CodecError, decode_header
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.bounds import PeerBounds
@@ -71,6 +70,7 @@ from crdtstream.replication.states import (
 from crdtstream.replication.transfer.handover import Handover
 from crdtstream.replication.transfer.sending import Transfers
 from crdtstream.replication.view import View
+from crdtstream.settings.config import Config
 
 PROGRESS_INTERVAL_MS = 100
 REASON_CHARACTERS_MAX = 1_000

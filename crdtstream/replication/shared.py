@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.core.causality import VersionVector
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.replication.progress import ProgressRow
 
 # What an origin takes in a message with its counter.

@@ -1,18 +1,18 @@
 """The log records of one turn, in the order in which they were applied.
 
 Local effects collect in the replica; `cut` turns them into records: first the local facts, then the batch to which
-those facts refer. A turn is cut early where its batch becomes large (core/room.py). A remote batch is applied between
-two cuts, and its bytes are logged as they arrived. The **position** of a record is its number in the log, from 1. The
-turn assigns positions before the records are written, which is safe because the log appends them in this order.
+those facts refer. A turn is cut early where its batch becomes large (core/values/room.py). A remote batch is applied
+between two cuts, and its bytes are logged as they arrived. The **position** of a record is its number in the log, from
+1. The turn assigns positions before the records are written, which is safe because the log appends them in this order.
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Batch
 from crdtstream.core.replica import Replica
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols import codec
 from crdtstream.protocols.log_port import Payload
 from crdtstream.protocols.transfer_rows import TransferReader

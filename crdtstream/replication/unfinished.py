@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from crdtstream.clients.standing import MEMORY
 from crdtstream.replication.parts import Assembly
 from crdtstream.replication.session import Refusal, Session
 from crdtstream.replication.view import View
+from crdtstream.status.availability import MEMORY
 
 
 def bound_unfinished(sessions: Collection[Session], view: View, waiting_bytes: int) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from crdtstream.clients.settings import Settings
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.replica import Replica
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.replication.audit.audit import Audit
 from crdtstream.replication.forwarding import Forwarding
 from crdtstream.replication.greeting import OWN_VERSIONS
@@ -15,6 +14,7 @@ from crdtstream.replication.parts import Assemblies
 from crdtstream.replication.progress import ProgressTable
 from crdtstream.replication.transfer.fetching import Fetching
 from crdtstream.replication.transfer.sending import Transfers
+from crdtstream.settings.live import Settings
 
 
 class View:

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import structlog
 
-from crdtstream.clients.access import adopt_users
-from crdtstream.clients.acl.user import User
-from crdtstream.clients.acl.users import RulesError, users_of
-from crdtstream.clients.context import Context
-from crdtstream.clients.process import AclFile
 from crdtstream.commands.catalogue import CATALOGUE
 from crdtstream.commands.table import TABLE
-from crdtstream.config import Config, ConfigError
-from crdtstream.runtime.config_file import replace_file
+from crdtstream.connections.access import adopt_users
+from crdtstream.connections.acl.user import User
+from crdtstream.connections.acl.users import RulesError, users_of
+from crdtstream.connections.context import Context
+from crdtstream.connections.process import AclFile
+from crdtstream.settings.config import Config, ConfigError
+from crdtstream.settings.rewriting import replace_file
 
 assert TABLE  # the catalogue is filled with it
 

@@ -19,11 +19,11 @@ from typing import Any, Protocol
 import structlog
 
 from crdtstream import __version__
-from crdtstream.clients.saving import Backup
-from crdtstream.core.causality import origin_name
+from crdtstream.connections.saving import Backup
 from crdtstream.core.digest import Digesting
-from crdtstream.node import Node
-from crdtstream.runtime.unwritten import Unsettled
+from crdtstream.core.values.causality import origin_name
+from crdtstream.region.node import Node
+from crdtstream.runtime.blocked_turn import Unsettled
 from crdtstream.storage.backup import (
     BackupError,
     Description,

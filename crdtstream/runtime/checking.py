@@ -12,13 +12,13 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from crdtstream.config import Config, ConfigError
 from crdtstream.protocols import codec
 from crdtstream.replication.membership.birth import check_region
 from crdtstream.runtime.acl_file import read_users
 from crdtstream.runtime.checking_ports import peer_problems, port_problems
-from crdtstream.runtime.credentials import read_client_credentials, read_credentials, read_web_credentials
-from crdtstream.runtime.secret_files import replication_secret, with_password, with_token
+from crdtstream.runtime.tls.credentials import read_client_credentials, read_credentials, read_web_credentials
+from crdtstream.settings.config import Config, ConfigError
+from crdtstream.settings.secrets import replication_secret, with_password, with_token
 from crdtstream.storage.checkpoint import MANIFEST, block_file, state_file
 from crdtstream.storage.disk import DiskError, RealDisk
 from crdtstream.storage.recovery import LogError

@@ -11,7 +11,7 @@ import os
 import socket
 from collections.abc import Iterator
 
-from crdtstream.config import Config, Listener, listeners_of, split_address
+from crdtstream.settings.config import Config, Listener, listeners_of, split_address
 
 # An address of the system: a host, a port, and for IPv6 two numbers more.
 Address = tuple[str, int] | tuple[str, int, int, int]

@@ -20,26 +20,26 @@ from functools import partial
 
 import structlog
 
-from crdtstream.clients.statistics import Stopwatch
-from crdtstream.config import ALWAYS, EVERYSEC, Config
-from crdtstream.node import Node
+from crdtstream.connections.statistics import Stopwatch
+from crdtstream.region.node import Node
 from crdtstream.runtime import acl_file, process
-from crdtstream.runtime.certificates import Renewal
-from crdtstream.runtime.config_file import rewrite_file
-from crdtstream.runtime.connections import clients_possible
-from crdtstream.runtime.cooler import Cooler
-from crdtstream.runtime.credentials import read_client_credentials, read_web_credentials
-from crdtstream.runtime.grpc_transport import GrpcTransport
-from crdtstream.runtime.logging import configure_logging
+from crdtstream.runtime.links.grpc_transport import GrpcTransport
+from crdtstream.runtime.logs.logging import configure_logging
 from crdtstream.runtime.opening import open_region
 from crdtstream.runtime.optional_ports import bulk_server_of, observing_of
+from crdtstream.runtime.packer import Cooler
 from crdtstream.runtime.partition_port import PartitionPort
 from crdtstream.runtime.ports import ClientPort, EdgePort, GatewayPort, Tracing
-from crdtstream.runtime.reloading import Reloading
-from crdtstream.runtime.roomy_node import RoomyNode
+from crdtstream.runtime.redis.connections import clients_possible
 from crdtstream.runtime.saver import Saver
+from crdtstream.runtime.space_reserving_node import RoomyNode
 from crdtstream.runtime.stopping import Stopping
+from crdtstream.runtime.tls.certificates import Renewal
+from crdtstream.runtime.tls.credentials import read_client_credentials, read_web_credentials
 from crdtstream.runtime.turns import TICK_S, RegionFailed, Turns, now_ms
+from crdtstream.settings.config import ALWAYS, EVERYSEC, Config
+from crdtstream.settings.reloading import Reloading
+from crdtstream.settings.rewriting import rewrite_file
 from crdtstream.storage.disk import DiskError, RealDisk
 from crdtstream.storage.disk_room import DiskRoom
 from crdtstream.storage.recovery import LogError

@@ -9,7 +9,7 @@ import time
 import structlog
 
 from crdtstream import __version__
-from crdtstream.node import Node
+from crdtstream.region.node import Node
 from crdtstream.runtime import process
 from crdtstream.storage.checkpoint import Checkpointer
 from crdtstream.storage.disk import DiskError, RealDisk

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from crdtstream.config import Config
-from crdtstream.runtime.certificates import Certificates
 from crdtstream.runtime.slices import SlicedLoop
+from crdtstream.runtime.tls.certificates import Certificates
+from crdtstream.settings.config import Config
 
 if TYPE_CHECKING:
-    from crdtstream.runtime.bulk_server import BulkServer
-    from crdtstream.runtime.observing import Observed, Observing
+    from crdtstream.runtime.bulk.server import BulkServer
+    from crdtstream.runtime.http.observing import Observed, Observing
 
 
 def bulk_server_of(
@@ -19,7 +19,7 @@ def bulk_server_of(
 ) -> BulkServer | None:
     if config.bulk_port is None:
         return None
-    from crdtstream.runtime.bulk_server import BulkServer
+    from crdtstream.runtime.bulk.server import BulkServer
 
     return BulkServer(config, loop, now_ms, certificates)
 
@@ -27,6 +27,6 @@ def bulk_server_of(
 def observing_of(config: Config, loop: Observed) -> Observing | None:
     if config.http_port is None:
         return None
-    from crdtstream.runtime.observing import Observing
+    from crdtstream.runtime.http.observing import Observing
 
     return Observing(loop)

@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
-from crdtstream.core.epochs import Epoch
 from crdtstream.partitions import calls
+from crdtstream.partitions.epochs import Epoch
 from crdtstream.partitions.reading import read_polled
 from crdtstream.partitions.values import (
     UNKNOWN_STREAM,

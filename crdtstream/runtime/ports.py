@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
-from crdtstream.runtime.link import LinkNode
+from crdtstream.runtime.links.link import LinkNode
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

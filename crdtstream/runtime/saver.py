@@ -26,10 +26,10 @@ from typing import TypeVar
 
 import structlog
 
-from crdtstream.node import Node
+from crdtstream.region.node import Node
 from crdtstream.runtime.backups import Backups
+from crdtstream.runtime.blocked_turn import Unsettled
 from crdtstream.runtime.metrics.meters import Meters
-from crdtstream.runtime.unwritten import Unsettled
 from crdtstream.storage.checkpoint import Capture, Checkpointer
 from crdtstream.storage.disk import DiskError
 from crdtstream.storage.disk_room import DiskRoom

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from crdtstream.bulk.errors import BulkError
-from crdtstream.clients.context import Context
-from crdtstream.node import Node
+from crdtstream.connections.context import Context
 from crdtstream.partitions.values import Refused
+from crdtstream.region.node import Node
 
 
 class SlicedLoop(Protocol):

@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 import structlog
 
-from crdtstream.node import Node
+from crdtstream.region.node import Node
 from crdtstream.runtime.saver import Saver
 
 LOOK_S = 0.005

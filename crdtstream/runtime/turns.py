@@ -27,14 +27,14 @@ from librt.time import time
 from mypy_extensions import mypyc_attr
 
 from crdtstream.commands.disk import remedy
-from crdtstream.config import ALWAYS, Config
-from crdtstream.node import Node, Ready
-from crdtstream.replication.membership.chronicle import READY
+from crdtstream.region.node import Node, Ready
+from crdtstream.replication.membership.lifecycle_events import READY
 from crdtstream.replication.turn import Record
-from crdtstream.runtime.logging import log
+from crdtstream.runtime.blocked_turn import NO_ROOM, Unwritten
+from crdtstream.runtime.logs.logging import log
 from crdtstream.runtime.metrics.meters import Meters
 from crdtstream.runtime.ports import ClientPort
-from crdtstream.runtime.unwritten import NO_ROOM, Unwritten
+from crdtstream.settings.config import ALWAYS, Config
 from crdtstream.storage.disk import DiskError, DiskFull
 from crdtstream.storage.disk_room import DiskRoom
 from crdtstream.storage.log import Log

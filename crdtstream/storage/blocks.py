@@ -6,8 +6,8 @@
 
 A width is the number of bytes of an integer in that column, as `Block.kept` returns it: 8, or 4 if it is narrow, or 0
 for counters that are not listed. The form is 0 for a raw block, 1 for a packed one, 2 more if its entries were
-transposed (core/cold.py), and 4 more if its counters are listed; the first counter and the sum are of that list,
-without the base. Files of format 2 have no forms, and only raw blocks.
+transposed (core/entries/packed_block.py), and 4 more if its counters are listed; the first counter and the sum are of
+that list, without the base. Files of format 2 have no forms, and only raw blocks.
 
 A packed block is restored closed: a start neither decompresses it nor makes its columns, and what a tree has to know of
 it stands before the packed form. The checksum of the section covers all of it, so what is opened later is what was
@@ -31,9 +31,9 @@ from typing import Final
 
 from zstandard import ZstdError, frame_content_size
 
-from crdtstream.core.block import Block
-from crdtstream.core.cold import Codec, Cold, Shelf, folded
-from crdtstream.core.narrowing import in_order, widths_of
+from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.packed_block import Codec, Cold, Shelf, folded
+from crdtstream.core.entries.uint_encoding import in_order, widths_of
 from crdtstream.protocols.columns import CodecError, column_bytes
 from crdtstream.storage.recovery import CheckpointDamaged
 

@@ -29,8 +29,8 @@ from contextlib import suppress
 
 import msgpack
 
-from crdtstream.core.block import Block
 from crdtstream.core.effects import Key
+from crdtstream.core.entries.block import Block
 from crdtstream.protocols.manifest import Manifest, encode_manifest
 from crdtstream.protocols.rows import Row
 from crdtstream.protocols.state_rows import TreeImage, span_row, tree_row

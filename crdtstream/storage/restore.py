@@ -6,8 +6,8 @@ file and offset, because the log that the checkpoint replaced may be gone.
 
 from __future__ import annotations
 
-from crdtstream.core.block import Block
-from crdtstream.core.cold import BlockDamaged
+from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.packed_block import BlockDamaged
 from crdtstream.protocols.columns import CodecError
 from crdtstream.protocols.manifest import Manifest, UnknownFormat, decode_manifest
 from crdtstream.protocols.rows import Rows

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from crdtstream.core.cold import Shelf
 from crdtstream.core.effects import Key
+from crdtstream.core.entries.packed_block import Shelf
 from crdtstream.core.stream import Stream
 from crdtstream.protocols.manifest import Manifest, Milestone
 from crdtstream.protocols.state_rows import StreamImage

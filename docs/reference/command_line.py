@@ -20,7 +20,7 @@ import typer
 from crdtstream import cli
 from crdtstream.admin import app as admin
 from crdtstream.admin import backing_up, comparison
-from crdtstream.known_settings import KNOWN, SWITCH, Known
+from crdtstream.settings.table import KNOWN, SWITCH, Known
 from crdtstream.migration import app as migration
 from crdtstream.spark import app as spark
 

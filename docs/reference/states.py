@@ -23,7 +23,8 @@ One link with a peer (`replication/session.py`). A peer is served as soon as its
         "The own origin",
         """\
 What the directory of this region was before, and whether its origin is [admitted](architecture.md#members)
-(`replication/membership/own_state.py`). Clients wait in `new`; `new` and `used` may found a cluster; only an origin
+(`replication/membership/admission_state.py`). Clients wait in `new`; `new` and `used` may found a cluster; only an
+origin
 that is `admitted` creates groups, sponsors others and forgets tombstones.""",
         MEMBERSHIP,
     ),

@@ -9,7 +9,7 @@ from typing import Any
 
 from crdtstream.bulk import bulk_pb2 as bulk
 from crdtstream.bulk.rows import Rows, identify, place, rows_of
-from crdtstream.core.encoding import entry_fields
+from crdtstream.core.entries.encoding import entry_fields
 
 Fields = list[bytes]
 Entry = tuple[int, tuple[int, int], Fields]

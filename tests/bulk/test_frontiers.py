@@ -10,8 +10,8 @@ from crdtstream.bulk import frontiers as frontiers_module
 from crdtstream.bulk.errors import INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE, BulkError
 from crdtstream.bulk.frontiers import Advancing, frontiers_of
 from crdtstream.commands.lag import lag_of
-from crdtstream.core.entry_id import EntryId, format_id
-from crdtstream.core.intervals import IntervalSet
+from crdtstream.core.values.entry_id import EntryId, format_id
+from crdtstream.core.values.intervals import IntervalSet
 from tests.commands.harness import FakeAdmission
 from tests.commands.stream_region import Region
 from tests.conftest import INTERPRETED

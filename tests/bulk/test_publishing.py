@@ -11,8 +11,8 @@ from crdtstream.bulk.ledger import NOTHING, forget_ledger, key_of, read_ledger
 from crdtstream.bulk.publishing import Publishing
 from crdtstream.bulk.rows import SLICE_ROWS
 from crdtstream.bulk.stages import Stage, Stages
-from crdtstream.core.encoding import entry_fields
-from crdtstream.core.entry_id import ID_MAX, ID_MIN
+from crdtstream.core.entries.encoding import entry_fields
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN
 from tests.bulk.columns import Fields, message_of, parsed
 from tests.commands.stream_region import Region
 

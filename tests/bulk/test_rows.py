@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from crdtstream.bulk import rows as rows_module
 from crdtstream.bulk.errors import INVALID_ARGUMENT, BulkError
 from crdtstream.bulk.rows import SCATTERED_ROWS, SCATTERED_STREAMS, SLICE_BYTES, SLICE_ROWS, Rows
-from crdtstream.config import Limits
+from crdtstream.settings.config import Limits
 from tests.bulk.columns import Fields, message_of, parsed, row_data, u32, u64
 
 LIMITS = Limits()

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from crdtstream.bulk.errors import FAILED_PRECONDITION, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE, BulkError
 from crdtstream.bulk.writing import Added, add_slice, encoded, minted_ids
-from crdtstream.clients.standing import PAUSED_WRITES
 from crdtstream.commands.streams import xadd
-from crdtstream.config import Limits
-from crdtstream.core.encoding import encode_entry
-from crdtstream.core.entry_id import ID_MODES, LIBERAL, SEMI_STRICT, STRICT, U64_MAX
+from crdtstream.core.entries.encoding import encode_entry
+from crdtstream.core.values.entry_id import ID_MODES, LIBERAL, SEMI_STRICT, STRICT, U64_MAX
+from crdtstream.settings.config import Limits
+from crdtstream.status.availability import PAUSED_WRITES
 from tests.bulk.columns import Fields, message_of, parsed, row_data
 from tests.commands.stream_region import Region
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from select import select
 
-from crdtstream.clients.client import Client
+from crdtstream.connections.client import Client
 from tests.commands.harness import Argument, Connection, Region, as_8_says, read_reply
 from tests.commands.portraits import ENTRY_ID, SECOND_MS, Part, integers_in, parsed, portrait
 from tests.commands.random_requests import Request, Requests, named_ids

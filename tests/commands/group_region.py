@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crdtstream.core.effects import Batch
-from crdtstream.core.group import Group
+from crdtstream.core.groups.group import Group
 from tests.commands.harness import Region
 
 NIL2, NILA = b"$-1\r\n", b"*-1\r\n"

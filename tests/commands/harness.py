@@ -19,21 +19,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from crdtstream.clients.access import log_out
-from crdtstream.clients.calling import serve
-from crdtstream.clients.client import Client
-from crdtstream.clients.cluster import Cluster, Peer
-from crdtstream.clients.command import Command
-from crdtstream.clients.context import Context, Waiter
-from crdtstream.clients.settings import Settings
-from crdtstream.clients.standing import Standing
 from crdtstream.commands.dispatch import dispatch
 from crdtstream.commands.table import COMMANDS
-from crdtstream.config import Config, Limits
-from crdtstream.core.causality import VersionVector, region_of
+from crdtstream.connections.access import log_out
+from crdtstream.connections.calling import serve
+from crdtstream.connections.client import Client
+from crdtstream.connections.cluster import Cluster, Peer
+from crdtstream.connections.command import Command
+from crdtstream.connections.context import Context, Waiter
 from crdtstream.core.replica import Replica
+from crdtstream.core.values.causality import VersionVector, region_of
 from crdtstream.processes.ports import free_port
 from crdtstream.protocols import replies
+from crdtstream.settings.config import Config, Limits
+from crdtstream.settings.live import Settings
+from crdtstream.status.availability import Standing
 
 Argument = bytes | str | int
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from crdtstream.clients.context import CommandError
+from crdtstream.connections.context import CommandError
 
 
 def words(line: str) -> list[bytes]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from crdtstream.clients.client import Client
 from crdtstream.commands.dispatch import dispatch
-from crdtstream.config import Limits
+from crdtstream.connections.client import Client
 from crdtstream.core.effects import Batch, EntriesDelivered, PendingDropped, Position
-from crdtstream.core.entry_id import ID_MAX, ID_MIN, LIBERAL, EntryId
-from crdtstream.core.group import Group
+from crdtstream.core.groups.group import Group
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, LIBERAL, EntryId
+from crdtstream.settings.config import Limits
 from tests.commands.harness import Argument, encoded
 from tests.commands.harness import Region as PlainRegion
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from crdtstream.config import Limits
 from crdtstream.runtime.acl_file import perform
+from crdtstream.settings.config import Limits
 from tests.commands.harness import Region
 
 

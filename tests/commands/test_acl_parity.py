@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crdtstream.clients.access import log_out
-from crdtstream.clients.client import Client
-from crdtstream.config import Limits
+from crdtstream.connections.access import log_out
+from crdtstream.connections.client import Client
 from crdtstream.runtime.acl_file import perform
+from crdtstream.settings.config import Limits
 from tests.commands.harness import REDIS, Connection, Region, read_reply, redis_server
 
 pytestmark = pytest.mark.skipif(REDIS is None, reason="redis-server is not installed")

@@ -8,7 +8,7 @@ from crdtstream.commands import adding
 from crdtstream.commands.adding import LIMIT_ALONE, LIMIT_EXACT, TWO_STRATEGIES
 from crdtstream.commands.arguments import INVALID_ID, SYNTAX
 from crdtstream.commands.integers import NOT_AN_INTEGER
-from crdtstream.core.entry_id import EntryId
+from crdtstream.core.values.entry_id import EntryId
 from tests.commands.parsing import refused, words
 
 ARITY = "ERR wrong number of arguments for 'xadd' command"

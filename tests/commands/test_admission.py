@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.clients.admission import NOT_ADMITTED
-from crdtstream.clients.client import Client
 from crdtstream.commands.groups import BUSY, NO_KEY
-from crdtstream.config import Limits
+from crdtstream.connections.admission import NOT_ADMITTED
+from crdtstream.connections.client import Client
 from crdtstream.core import effects as fx
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.protocols import replies
+from crdtstream.settings.config import Limits
 from simulations.cluster import CLIENT, Cluster
 from tests.commands.group_region import OK, array, bulk, error, filled
 from tests.commands.harness import FakeAdmission, Region

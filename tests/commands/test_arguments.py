@@ -7,7 +7,7 @@ import pytest
 from crdtstream.commands import arguments
 from crdtstream.commands.arguments import INVALID_ID, SYNTAX
 from crdtstream.commands.integers import NOT_AN_INTEGER
-from crdtstream.core.entry_id import ID_MAX, ID_MIN, U64_MAX, EntryId
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, U64_MAX, EntryId
 from tests.commands.parsing import refused, words
 
 LAST = b"%d-%d" % ID_MAX

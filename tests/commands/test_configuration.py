@@ -8,10 +8,10 @@ from dataclasses import fields, replace
 import pytest
 
 from crdtstream.commands.settings import SETTINGS, meant
-from crdtstream.config import Config, Limits
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.protocols import replies
 from crdtstream.scenarios.reply import read_reply
+from crdtstream.settings.config import Config, Limits
 from simulations.cluster import CLIENT, Cluster
 from tests.commands.harness import REDIS, Connection, Region, redis_server
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from crdtstream.config import Limits
 from crdtstream.scenarios.reply import read_reply
+from crdtstream.settings.config import Limits
 from tests.commands.harness import REDIS, Connection, Region, redis_server
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.clients.command import Command
-from crdtstream.clients.standing import DISK_FULL
 from crdtstream.commands.catalogue import CATALOGUE
 from crdtstream.commands.dispatch import find
 from crdtstream.commands.foreign import foreign_kind
 from crdtstream.commands.table import COMMANDS, TABLE
+from crdtstream.connections.command import Command
+from crdtstream.status.availability import DISK_FULL
 from tests.commands.harness import Region, require_password
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.clients.command import Command
-from crdtstream.clients.syntax import NO_KEY, Argument, arguments_of
 from crdtstream.commands.documents import told
+from crdtstream.connections.command import Command
+from crdtstream.connections.syntax import NO_KEY, Argument, arguments_of
 from crdtstream.scenarios.reply import read_reply
 from tests.commands.harness import every_command
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crdtstream.config import Limits
-from crdtstream.core.entry_id import ID_MAX
+from crdtstream.core.values.entry_id import ID_MAX
 from crdtstream.protocols import codec
 from crdtstream.protocols.stream_dump import FOOTER_BYTES, GroupDump, PendingDump, StreamDump
+from crdtstream.settings.config import Limits
 from tests.commands.stream_region import Region
 from tests.protocols.payloads import dumped, sealed
 

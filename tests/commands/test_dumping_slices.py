@@ -7,16 +7,16 @@ import gc
 
 import pytest
 
-from crdtstream.clients.client import Client
-from crdtstream.clients.context import Context, Work
-from crdtstream.clients.slicing import WorkWaiter, begin, go_on
-from crdtstream.clients.standing import DISK_FULL, OOM
 from crdtstream.commands.dumping import Filled, Restoring
-from crdtstream.config import Config, Limits
-from crdtstream.core.entry_id import STRICT
-from crdtstream.node import Node
+from crdtstream.connections.client import Client
+from crdtstream.connections.context import Context, Work
+from crdtstream.connections.slicing import WorkWaiter, begin, go_on
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.protocols.dump_writing import id_bytes, length, node_bytes, string
 from crdtstream.protocols.stream_dump import KIND_1, KIND_2, Entry
+from crdtstream.region.node import Node
+from crdtstream.settings.config import Config, Limits
+from crdtstream.status.availability import DISK_FULL, OOM
 from simulations.machine import CLIENT, Machine
 from tests.protocols.payloads import sealed
 

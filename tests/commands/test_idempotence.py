@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crdtstream.commands.idempotence import name_of_content
-from crdtstream.config import Limits
+from crdtstream.settings.config import Limits
 from tests.commands.group_region import OK, array, bulk, integer, sync
 from tests.commands.harness import Region
 

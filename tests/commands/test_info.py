@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from crdtstream.clients.cluster import Peer
-from crdtstream.config import Config, Limits
-from crdtstream.core.causality import VersionVector, origin_of
+from crdtstream.connections.cluster import Peer
+from crdtstream.core.values.causality import VersionVector, origin_of
+from crdtstream.settings.config import Config, Limits
 from tests.commands.harness import Region
 
 

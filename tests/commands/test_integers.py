@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.clients.context import CommandError
 from crdtstream.commands.integers import deadline, integer
+from crdtstream.connections.context import CommandError
 
 
 @pytest.mark.parametrize("value", [0, 1, -1, 10, 2**53 + 1, 2**63 - 1, -(2**63)])

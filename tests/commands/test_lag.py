@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from crdtstream.commands.lag import entries_read_after, entries_read_of, follows_rule, lag_of
 from crdtstream.core.effects import Position, PositionSet
-from crdtstream.core.entry_id import ID_MIN
+from crdtstream.core.values.entry_id import ID_MIN
 from tests.commands.stream_region import Region
 
 

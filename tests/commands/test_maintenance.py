@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from crdtstream.config import Config
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.entry_id import STRICT
+from crdtstream.settings.config import Config
 from simulations.cluster import Cluster
 from tests.commands.harness import Region
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.clients.cluster import Peer
-from crdtstream.core.causality import VersionVector, origin_of
+from crdtstream.connections.cluster import Peer
 from crdtstream.core.members import ADMITTED, EVICTED, JOINED, PAST, SUCCEEDED, Members
+from crdtstream.core.values.causality import VersionVector, origin_of
 from tests.commands.harness import FakeAdmission, Region
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from crdtstream.commands import pending_entries
 from crdtstream.commands.pending_entries import PendingScan
-from crdtstream.core.entry_id import ID_MAX, ID_MIN, format_id
-from crdtstream.core.pending import PendingEntries
+from crdtstream.core.groups.pending import PendingEntries
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, format_id
 from tests.commands.group_region import (
     EMPTY,
     NIL2,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from crdtstream.clients.cluster import Peer, TransferShown
-from crdtstream.core.causality import VersionVector, origin_of
+from crdtstream.connections.cluster import Peer, TransferShown
+from crdtstream.core.values.causality import VersionVector, origin_of
 from crdtstream.protocols.replies import bulk
 from tests.commands.harness import Region
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from crdtstream.config import Limits
 from crdtstream.core import effects as fx
+from crdtstream.settings.config import Limits
 from tests.commands.harness import Region
 
 

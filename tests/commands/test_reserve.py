@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from crdtstream.clients.standing import PAUSED_WRITES
 from crdtstream.commands.dispatch import find
 from crdtstream.commands.reserve import OVERHEAD_BYTES
-from crdtstream.config import Config, Limits
+from crdtstream.settings.config import Config, Limits
+from crdtstream.status.availability import PAUSED_WRITES
 from simulations.disk import SimulatedDisk
 from simulations.machine import Machine
 from tests.commands.harness import every_command

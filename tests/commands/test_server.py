@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.config import Limits
+from crdtstream.settings.config import Limits
 from tests.commands.harness import Region, guarded_region
 
 WRONGPASS = b"-WRONGPASS invalid username-password pair or user is disabled.\r\n"

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crdtstream.config import Limits
 from crdtstream.core.keyspace import DATABASES
+from crdtstream.settings.config import Limits
 from tests.commands.harness import REDIS, Connection, Region, redis_server, require_password, without_modules
 
 pytestmark = pytest.mark.skipif(REDIS is None, reason="redis-server is not installed")

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from crdtstream.clients.command import READ, WRITE, Command
-from crdtstream.clients.context import Context
 from crdtstream.commands.dispatch import find
+from crdtstream.connections.command import READ, WRITE, Command
+from crdtstream.connections.context import Context
 from crdtstream.core.effects import Effect
 from crdtstream.core.keyspace import DATABASES
 from crdtstream.core.stream import Stream

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdtstream.clients.standing import DISK_FULL
-from crdtstream.config import Limits
-from crdtstream.core.entry_id import STRICT
 from crdtstream.core.replica import Replica, Taken
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.replication.turn import Turn
 from crdtstream.scenarios.reply import read_reply
+from crdtstream.settings.config import Limits
+from crdtstream.status.availability import DISK_FULL
 from simulations.cluster import CLIENT, Cluster
 from tests.commands.harness import Region
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.clients.context import CommandError
-from crdtstream.config import Limits
-from crdtstream.core.causality import VersionVector
+from crdtstream.connections.context import CommandError
+from crdtstream.core.values.causality import VersionVector
+from crdtstream.settings.config import Limits
 from tests.commands.harness import Region
 
 

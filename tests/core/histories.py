@@ -11,15 +11,15 @@ from functools import partial
 
 from crdtstream.core import effects as fx
 from crdtstream.core.applying import StampedFact
-from crdtstream.core.carrying import copy_whole
-from crdtstream.core.causality import VersionVector
-from crdtstream.core.copying import copy_stream
 from crdtstream.core.effects import Batch, Key, Position
-from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId, previous_id
 from crdtstream.core.expiry import NO_EXPIRY
-from crdtstream.core.pieces import Pieces
+from crdtstream.core.group_copy import copy_whole
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
+from crdtstream.core.stream_copy import copy_stream
+from crdtstream.core.values.causality import VersionVector
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, previous_id
+from crdtstream.core.values.origin_intervals import Pieces
 from crdtstream.core.whole_state import WholeState
 from crdtstream.protocols.codec import decode_batch, encode_batch
 

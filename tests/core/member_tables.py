@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.members import (
     Members,
 )
 from crdtstream.core.replica import Replica
+from crdtstream.core.values.causality import VersionVector
 
 KEY = (0, b"x")
 GROUP = b"g"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Batch, Key, Position
 from crdtstream.core.replica import Replica
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.core.whole_state import WholeState
 from tests.core.histories import ALL, OPERATIONS, Step, World, copied, join, streams_of
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.collection import Collection
 from crdtstream.core.digest import digest_replica
 from crdtstream.core.effects import Batch, Key, Position
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.codec import decode_batch, encode_batch
 from tests.core.remaining import remaining
 

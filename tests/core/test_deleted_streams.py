@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.deleted_streams import FORGOTTEN
 from crdtstream.core.effects import Key, Position
 from crdtstream.core.replica import Replica
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.core.whole_state import WholeState
 from tests.core.histories import ALL, copied, streams_of
 from tests.core.remaining import remaining

@@ -12,8 +12,8 @@ from crdtstream.core import effects as fx
 from crdtstream.core.digest import DIGEST_BYTES, Digesting, digest_replica, digest_stream, walk_on
 from crdtstream.core.effects import Batch, Position
 from crdtstream.core.expiry import NO_EXPIRY
-from crdtstream.core.pieces import Pieces
 from crdtstream.core.replica import Replica
+from crdtstream.core.values.origin_intervals import Pieces
 from crdtstream.protocols.codec import decode_batch, encode_batch
 
 KEY = (0, b"s")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Key
 from crdtstream.core.forks import WINDOW, forks
 from crdtstream.core.replica import Replica
+from crdtstream.core.values.causality import VersionVector
 
 X: Key = (0, b"x")
 Y: Key = (0, b"y")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from crdtstream.core import effects as fx
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Key, Position
-from crdtstream.core.entry_id import EntryId
 from crdtstream.core.expiry import NO_EXPIRY
-from crdtstream.core.pieces import Pieces
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.causality import VersionVector
+from crdtstream.core.values.entry_id import EntryId
+from crdtstream.core.values.origin_intervals import Pieces
 from crdtstream.core.whole_state import WholeState
 from tests.core.histories import ALL, World, join, replayed, streams_of
 from tests.core.remaining import remaining

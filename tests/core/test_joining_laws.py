@@ -8,13 +8,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.digest import digest_replica
 from crdtstream.core.effects import Key
-from crdtstream.core.entry_id import EntryId
 from crdtstream.core.joining import dropped_since, join_groups, join_stream, join_tombstones
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.causality import VersionVector
+from crdtstream.core.values.entry_id import EntryId
 from crdtstream.core.whole_state import WholeState
 from simulations.oracle import Expected, Oracle, actual
 from tests.core.histories import ALL, COLLECTING, OPERATIONS, Step, World, deliver, join, streams_of

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdtstream.core import block_list, entry_tree, joining
-from crdtstream.core.block import Block
-from crdtstream.core.encoding import encode_entry
-from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
-from crdtstream.core.entry_tree import EntryTree
+from crdtstream.core import joining
+from crdtstream.core.entries import block_list, entry_tree
+from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.encoding import encode_entry
+from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.joining import join_tree, lacking
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId
 
 Row = tuple[EntryId, int, bytes]
 

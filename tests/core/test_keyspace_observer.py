@@ -7,12 +7,12 @@ from random import Random
 import pytest
 
 from crdtstream.core import effects as fx
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Key, Position
 from crdtstream.core.keyspace import Observer
-from crdtstream.core.pieces import Pieces
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.causality import VersionVector
+from crdtstream.core.values.origin_intervals import Pieces
 from crdtstream.core.whole_state import WholeState
 from tests.core.histories import OPERATIONS, Step, World, streams_of
 from tests.core.views import remembered_of, visible_stream

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.digest import digest_replica
 from crdtstream.core.effects import Batch, Position
 from crdtstream.core.members import (
@@ -22,6 +21,7 @@ from crdtstream.core.members import (
     Members,
 )
 from crdtstream.core.replica import Replica
+from crdtstream.core.values.causality import VersionVector
 from tests.core.histories import copied, join
 from tests.core.member_tables import GROUP, KEY, creates_of, stable
 

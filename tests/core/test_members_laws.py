@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crdtstream.core import effects as fx
-from crdtstream.core.causality import VersionVector, region_of
 from crdtstream.core.digest import digest_replica
 from crdtstream.core.effects import Batch, Position
 from crdtstream.core.members import (
@@ -17,6 +16,7 @@ from crdtstream.core.members import (
     Members,
 )
 from crdtstream.core.replica import Replica
+from crdtstream.core.values.causality import VersionVector, region_of
 from tests.core.histories import ALL, World, copied, deliver, join, missing
 from tests.core.member_tables import GROUP, KEY, creates_of
 

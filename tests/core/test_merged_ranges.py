@@ -6,12 +6,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from crdtstream.core.block import Block
-from crdtstream.core.causality import VersionVector
-from crdtstream.core.encoding import encode_entry
-from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
+from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.encoding import encode_entry
 from crdtstream.core.merged_ranges import MEMO_BYTES, MergedRanges
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.causality import VersionVector
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId
 
 KEY = (0, b"s")
 ORIGINS = (1, 2, 257)

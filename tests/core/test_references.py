@@ -7,10 +7,10 @@ import random
 import pytest
 
 from crdtstream.core.effects import CounterRange, EntriesDelivered, PendingDropped, Position, PositionSet
-from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
 from crdtstream.core.references import ids_of, is_needed, oldest_settled, origins_referring
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId
 from tests.core.histories import join
 
 KEY = (0, b"s")

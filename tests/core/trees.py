@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from crdtstream.core import block, block_list, entry_tree
-from crdtstream.core.block import Block
-from crdtstream.core.encoding import encode_entry
-from crdtstream.core.entry_id import ID_MAX, ID_MIN, EntryId
-from crdtstream.core.entry_tree import EntryTree
-from crdtstream.core.slices import Slice
+from crdtstream.core.entries import block, block_list, entry_tree
+from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.encoding import encode_entry
+from crdtstream.core.entries.entry_tree import EntryTree
+from crdtstream.core.entries.slices import Slice
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId
 
 Row = tuple[EntryId, int, bytes]
 

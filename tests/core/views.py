@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from crdtstream.core.digest import digest_replica, numbers_of_position
 from crdtstream.core.effects import Key
-from crdtstream.core.entry_id import ID_MAX, ID_MIN
-from crdtstream.core.group import Create, Group
-from crdtstream.core.intervals import IntervalSet
+from crdtstream.core.groups.group import Create, Group
 from crdtstream.core.origin_meta import OriginMeta
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN
+from crdtstream.core.values.intervals import IntervalSet
 from simulations.portrait import fields_of
 from tests.core.histories import ids_of, streams_of
 

@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from crdtstream.events import ERROR, GROUPS, WARNING
+from crdtstream.status.events import ERROR, GROUPS, WARNING
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 UNKNOWN = "…"

@@ -8,8 +8,8 @@ from packaging.version import Version
 
 from crdtstream import __version__
 from crdtstream.core.effects import Effect
-from crdtstream.node import Ready
 from crdtstream.protocols import codec, manifest, state_rows
+from crdtstream.region.node import Ready
 from crdtstream.replication import greeting
 from crdtstream.storage import backup, sections, segment
 from nemesis.faults import FAULTS

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from crdtstream.clients.context import CommandError
 from crdtstream.commands.table import TABLE
+from crdtstream.connections.context import CommandError
 from crdtstream.protocols import replies
 from fuzz import commanding
 from fuzz.choices import Choices

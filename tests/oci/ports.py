@@ -10,12 +10,12 @@ from typing import Any
 
 import httpx
 
-from crdtstream.config import Config
 from crdtstream.oci.app import KeySource, make_app
 from crdtstream.oci.engine import Engine
 from crdtstream.oci.gateway import Gateway, Settings
 from crdtstream.oci.server import OciServer
-from crdtstream.runtime.certificates import Certificates
+from crdtstream.runtime.tls.certificates import Certificates
+from crdtstream.settings.config import Config
 from tests.oci.fake_engine import FakeEngine
 
 BASE = "/20180418"

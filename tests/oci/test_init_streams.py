@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.config import ConfigError
 from crdtstream.oci.gateway import Gateway, Settings
 from crdtstream.oci.init_streams import create_all, id_of, init_streams
 from crdtstream.oci.resources import FAILED
 from crdtstream.partitions.values import INVALID, UNWRITABLE, Refused
+from crdtstream.settings.config import ConfigError
 from tests.oci.fake_engine import FakeEngine
 from tests.oci.ports import OFF, bytes_from
 

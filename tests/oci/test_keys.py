@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1
 from cryptography.hazmat.primitives.asymmetric.ec import generate_private_key as curve_key
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from crdtstream.config import ConfigError
 from crdtstream.oci.keys import Keys, read_keys
+from crdtstream.settings.config import ConfigError
 from tests.oci.signing import TENANCY, USER, key_id, private_key, public_pem
 
 WHO = f'tenancy = "{TENANCY}"\nuser = "{USER}"\n'

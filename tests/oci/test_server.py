@@ -9,9 +9,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from crdtstream.config import ConfigError
 from crdtstream.oci.server import DEVELOPMENT, OciServer, check
-from crdtstream.runtime.grpc_transport import TransportError
+from crdtstream.runtime.links.grpc_transport import TransportError
+from crdtstream.settings.config import ConfigError
 from tests.oci.fake_engine import FakeEngine
 from tests.oci.ports import config_of, served
 from tests.oci.test_keys import inline

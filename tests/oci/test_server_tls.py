@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from crdtstream.processes.waiting import until
-from crdtstream.runtime.certificates import Certificates
+from crdtstream.runtime.tls.certificates import Certificates
 from tests.oci.fake_engine import FakeEngine
 from tests.oci.ports import served
 from tests.oci.sdk import Clients, Gateway, gateways, oci

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from crdtstream.config import Limits
 from crdtstream.partitions import calls
 from crdtstream.partitions.streams import PartitionedStreams
 from crdtstream.partitions.values import Bookmark, Message, NewMessage, Polled, Stamp, StreamSpec
 from crdtstream.protocols.call_rows import CallRow as Row
+from crdtstream.settings.config import Limits
 from simulations.cluster import Cluster
 
 STREAM = "s"

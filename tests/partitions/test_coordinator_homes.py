@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.partitions import calls
 from crdtstream.partitions.coordinator import no_bookmark
 from crdtstream.partitions.streams import UPKEEP_MS, UPKEEPS_AWAITED

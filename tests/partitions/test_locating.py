@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from crdtstream.config import Limits
-from crdtstream.core.epochs import Epoch
 from crdtstream.partitions import calls
+from crdtstream.partitions.epochs import Epoch
 from crdtstream.partitions.values import UNREACHABLE, Refused
+from crdtstream.settings.config import Limits
 from tests.partitions.region_streams import STREAM, Regions
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.config import Limits
-from crdtstream.core.causality import VersionVector
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.partitions import calls
 from crdtstream.partitions.order import BEHIND, NOT_REACHED, Forwarded, HeldCall, covers, told_in
 from crdtstream.partitions.streams import UPKEEP_MS
 from crdtstream.partitions.values import UNREACHABLE, UNWRITABLE, Refused
 from crdtstream.protocols.call_rows import CallRow as Row
 from crdtstream.protocols.call_rows import pack
+from crdtstream.settings.config import Limits
 from tests.partitions.region_streams import NOTHING_READ, STREAM, Regions, read_to
 
 TOLD: Row = [True, [[0, 3, 1_000]], [7, 12, 2]]

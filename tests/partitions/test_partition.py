@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdtstream.core.epochs import NO_EPOCH, EpochRow, Epochs
 from crdtstream.core.replica import Replica
+from crdtstream.partitions.epochs import NO_EPOCH, EpochRow, Epochs
 from crdtstream.partitions.partition import Partition, gaps_between
 from crdtstream.partitions.values import Ahead, NewMessage
 

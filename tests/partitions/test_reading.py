@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.partitions import calls
 from crdtstream.partitions.coordinator import no_bookmark
 from crdtstream.partitions.reading import read_polled

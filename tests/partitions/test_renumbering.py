@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from crdtstream.core.causality import VersionVector
-from crdtstream.core.epochs import NO_EPOCH, EpochRow, Epochs
 from crdtstream.core.replica import Replica
+from crdtstream.core.values.causality import VersionVector
+from crdtstream.partitions.epochs import NO_EPOCH, EpochRow, Epochs
 from crdtstream.partitions.partition import Partition
 from crdtstream.partitions.renumbering import ALIVE_MS, BYTES_MAX, MESSAGES_MAX, Agreement, Share
 from crdtstream.partitions.values import Ahead, NewMessage

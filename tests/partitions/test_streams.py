@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from crdtstream.clients.standing import PAUSED_NOTHING, PAUSED_WRITES, TICK_BYTES
-from crdtstream.config import Limits
 from crdtstream.partitions import calls
 from crdtstream.partitions.keys import stream_of
 from crdtstream.partitions.values import INVALID, UNKNOWN_STREAM, UNREACHABLE, UNWRITABLE, Refused, StreamSpec
 from crdtstream.protocols.call_rows import pack
+from crdtstream.settings.config import Limits
+from crdtstream.status.availability import PAUSED_NOTHING, PAUSED_WRITES, TICK_BYTES
 from tests.partitions.region_streams import HOUR_MS, STREAM, Regions
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from crdtstream.config import Limits
 from crdtstream.partitions.values import INVALID, LIMIT, Refused
+from crdtstream.settings.config import Limits
 from tests.partitions.region_streams import STREAM, Regions
 
 KIB = 1 << 10

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.config import Config, Limits
-from crdtstream.core.causality import VersionVector
-from crdtstream.core.entry_id import STRICT, EntryId
-from crdtstream.node import Node
+from crdtstream.core.values.causality import VersionVector
+from crdtstream.core.values.entry_id import STRICT, EntryId
 from crdtstream.partitions import calls
 from crdtstream.partitions.keys import partition_key
 from crdtstream.partitions.renumbering import ALIVE_MS
 from crdtstream.partitions.state import NUMBER_MAX, StreamState
 from crdtstream.partitions.streams import UPKEEP_MS, UPKEEPS_AWAITED, PartitionedStreams
 from crdtstream.partitions.values import UNWRITABLE, Refused, StreamSpec
+from crdtstream.region.node import Node
+from crdtstream.settings.config import Config, Limits
 from simulations.cluster import Cluster
 
 RETENTION_MS = 1 << 40

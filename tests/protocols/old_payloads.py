@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crdtstream.core.entry_id import EntryId
+from crdtstream.core.values.entry_id import EntryId
 from crdtstream.protocols.dump_writing import NodeWriter, length
 from crdtstream.protocols.stream_dump import KIND_1
 from tests.protocols.payloads import sealed

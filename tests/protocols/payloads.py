@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TypeVar
 
-from crdtstream.core.entry_id import EntryId
+from crdtstream.core.values.entry_id import EntryId
 from crdtstream.protocols.crc64 import crc64
 from crdtstream.protocols.dump_writing import dumping
 from crdtstream.protocols.stream_dump import BYTES_MAX, VERSION_MAX, Entry, Sink, StreamDump, reading

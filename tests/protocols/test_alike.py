@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crdtstream.core.encoding import fields_at
+from crdtstream.core.entries.encoding import fields_at
 from crdtstream.protocols import replies
 from crdtstream.protocols.alike import NOWHERE, Alike, end_of_bulks
 from crdtstream.protocols.requests import RequestParser, after_first

@@ -11,12 +11,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from crdtstream.core import effects as fx
-from crdtstream.core.block import Block
-from crdtstream.core.causality import ORIGIN_MAX, RANDOM_BITS, VersionVector, origin_of, region_of
 from crdtstream.core.effects import Batch, Effect, EntriesAdded, GroupDestroyed, LocalFact, Position
-from crdtstream.core.encoding import encode_entry
-from crdtstream.core.entry_id import U64_MAX, EntryId
-from crdtstream.core.pieces import Pieces
+from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.encoding import encode_entry
+from crdtstream.core.values.causality import ORIGIN_MAX, RANDOM_BITS, VersionVector, origin_of, region_of
+from crdtstream.core.values.entry_id import U64_MAX, EntryId
+from crdtstream.core.values.origin_intervals import Pieces
 from crdtstream.protocols.codec import (
     FORMAT_VERSION,
     OLDEST_FORMAT,

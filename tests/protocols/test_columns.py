@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crdtstream.core.block import Block
-from crdtstream.core.encoding import encode_entry
-from crdtstream.core.entry_id import U64_MAX
-from crdtstream.core.narrowing import in_order
+from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.encoding import encode_entry
+from crdtstream.core.entries.uint_encoding import in_order
+from crdtstream.core.values.entry_id import U64_MAX
 from crdtstream.protocols.columns import (
     CodecError,
     block_pieces,

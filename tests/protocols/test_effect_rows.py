@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crdtstream.core.effects import GroupDestroyed
-from crdtstream.core.entry_id import U64_MAX
+from crdtstream.core.values.entry_id import U64_MAX
 from crdtstream.protocols.columns import CodecError
 from crdtstream.protocols.effect_rows import effect_row, read_effect
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.members import ADMITTED, EVICTED, JOINED, KNEW
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.columns import CodecError
 from crdtstream.protocols.manifest import Manifest, UnknownFormat, decode_manifest, encode_manifest
 

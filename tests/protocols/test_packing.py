@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
-from crdtstream.core.entry_id import U64_MAX
+from crdtstream.core.values.entry_id import U64_MAX
 from crdtstream.protocols.columns import column
 from crdtstream.protocols.packing import (
     write_bytes,

@@ -7,15 +7,15 @@ from array import array
 import msgpack
 import pytest
 
-from crdtstream.core.block import Block
-from crdtstream.core.by_origin import ByOrigin
 from crdtstream.core.effects import Position
-from crdtstream.core.encoding import encode_entry
-from crdtstream.core.group import Create, Group
+from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.encoding import encode_entry
+from crdtstream.core.groups.group import Create, Group
 from crdtstream.core.idempotence import Producers
-from crdtstream.core.intervals import IntervalSet
 from crdtstream.core.origin_meta import OriginMeta
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.by_origin import ByOrigin
+from crdtstream.core.values.intervals import IntervalSet
 from crdtstream.protocols.columns import CodecError
 from crdtstream.protocols.rows import Row, Rows
 from crdtstream.protocols.state_rows import (

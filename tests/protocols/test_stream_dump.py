@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crdtstream.core.entry_id import U64_MAX
-from crdtstream.core.pending import RELEASED_MIN
+from crdtstream.core.groups.pending import RELEASED_MIN
+from crdtstream.core.values.entry_id import U64_MAX
 from crdtstream.protocols import stream_dump
 from crdtstream.protocols.dump_writing import id_bytes, length, node_bytes, string
 from crdtstream.protocols.listpack import DumpFault

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crdtstream.core.causality import VersionVector, origin_of
 from crdtstream.core.digest import digest_stream
 from crdtstream.core.members import ADMITTED, EVICTED, JOINED, KNEW, PAST, SUCCEEDED, VOID
+from crdtstream.core.values.causality import VersionVector, origin_of
 from crdtstream.protocols.columns import CodecError, column
 from crdtstream.protocols.rows import Row
 from crdtstream.protocols.state_rows import StreamImage, block_row, capture_replicated

@@ -6,11 +6,9 @@ import dataclasses
 from collections import deque
 from typing import Any
 
-from crdtstream.clients.settings import Settings
-from crdtstream.config import Config, Limits
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Batch, GroupDestroyed
 from crdtstream.core.replica import Replica
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.codec import (
     BATCH,
     JOINED,
@@ -32,6 +30,8 @@ from crdtstream.replication.transfer.sending import Transfer
 from crdtstream.replication.transfer.snapshot import Snapshot
 from crdtstream.replication.turn import Turn
 from crdtstream.replication.view import View
+from crdtstream.settings.config import Config, Limits
+from crdtstream.settings.live import Settings
 
 BYTES_MAX = 4096
 NAMES = {1: "east", 2: "west", 3: "north", 4: "south"}

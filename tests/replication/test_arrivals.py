@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from crdtstream.config import Limits
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.replication.holding import SETTLED_MS, TOLD_AFTER_MS
 from crdtstream.replication.session import Session
 from crdtstream.scenarios.reply import ReplyError, read_reply
+from crdtstream.settings.config import Limits
 from simulations.cluster import Cluster
 
 MEMORY_MAX = 1_000

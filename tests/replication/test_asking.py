@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from crdtstream.config import Limits
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.replication.asking import Asking
+from crdtstream.settings.config import Limits
 from simulations.cluster import Cluster
 from tests.replication.test_arrivals import run
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from crdtstream.config import Limits
 from crdtstream.core.replica import Replica
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.bounds import BatchBounds, PeerBounds, own_bounds
+from crdtstream.settings.config import Limits
 
 OWN, OTHER, NEWER, THIRD = 0x101, 0x102, 0x202, 0x103
 

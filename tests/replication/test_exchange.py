@@ -7,16 +7,16 @@ from dataclasses import replace
 import msgpack
 import pytest
 
-from crdtstream.config import Limits
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Batch
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.causality import VersionVector
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.protocols import codec
 from crdtstream.protocols.columns import column, flat
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.exchange import Exchange
 from crdtstream.replication.transfer.snapshot import Snapshot
 from crdtstream.scenarios.reply import read_reply
+from crdtstream.settings.config import Limits
 from simulations.cluster import Cluster
 
 

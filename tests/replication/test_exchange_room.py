@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.replication.exchange import RESTS, Exchange
 from simulations.cluster import Cluster
 from tests.state_transfers import LIMITS, add, assert_equal, cut_log, run, settle

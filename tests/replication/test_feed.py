@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Batch
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.codec import BATCH, START, encode_batch
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.feed import Feed

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crdtstream.config import Config
-from crdtstream.core.causality import ORIGIN_MAX, VersionVector, is_origin
 from crdtstream.core.replica import Replica
+from crdtstream.core.values.causality import ORIGIN_MAX, VersionVector, is_origin
 from crdtstream.protocols.codec import OLDEST_SENT
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.greeting import (
@@ -33,6 +32,7 @@ from crdtstream.replication.heard import Heard
 from crdtstream.replication.history import History
 from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.turn import Turn
+from crdtstream.settings.config import Config
 
 NOTHING = VersionVector()
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from crdtstream.config import Limits
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.hearing import REPEATED_MS
+from crdtstream.settings.config import Limits
 from simulations.cluster import Cluster
 from tests.replication.test_exchange import exchange_of, limited, run, said, vector_of
 

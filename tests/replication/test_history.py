@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Batch
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.codec import BATCH, START, encode_batch
 from crdtstream.protocols.log_port import Damage, LogRecord
 from crdtstream.replication.history import HEADS_KEPT, MILESTONE_RECORDS, READS_KEPT, History

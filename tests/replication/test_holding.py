@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.clients.settings import Settings
-from crdtstream.clients.standing import Standing
-from crdtstream.config import Config, Limits
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import (
     Acknowledged,
     AddCounted,
@@ -21,6 +17,7 @@ from crdtstream.core.effects import (
     Position,
     StreamDeleted,
 )
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols import codec
 from crdtstream.replication.holding import (
     DATA,
@@ -34,6 +31,9 @@ from crdtstream.replication.holding import (
     Holding,
     Lack,
 )
+from crdtstream.settings.config import Config, Limits
+from crdtstream.settings.live import Settings
+from crdtstream.status.availability import Standing
 
 KEY = (0, b"x")
 LIMITS = Limits(message_bytes=1 << 10, window_bytes=1 << 20)

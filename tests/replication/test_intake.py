@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Batch, GroupDestroyed
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.codec import decode_header, encode_batch
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.greeting import WireError

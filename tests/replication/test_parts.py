@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Batch, GroupDestroyed
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.codec import CodecError, encode_batch
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.greeting import WireError

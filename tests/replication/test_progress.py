@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crdtstream.core.causality import VersionVector
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.replication.progress import ProgressTable
 
 NOTHING = VersionVector()

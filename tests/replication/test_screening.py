@@ -11,16 +11,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.digest import digest_replica
 from crdtstream.core.effects import Batch
-from crdtstream.core.entry_id import STRICT, U64_MAX
 from crdtstream.core.replica import Replica
-from crdtstream.node import Node
+from crdtstream.core.values.causality import VersionVector
+from crdtstream.core.values.entry_id import STRICT, U64_MAX
 from crdtstream.protocols import codec
 from crdtstream.protocols.codec import CodecError
 from crdtstream.protocols.columns import column, flat, grouped_column
 from crdtstream.protocols.transfer_rows import TransferReader
+from crdtstream.region.node import Node
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.screening import ForgottenContext, screen_batch, screen_state
 from crdtstream.replication.transfer.snapshot import Snapshot

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crdtstream.core.causality import VersionVector
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.replication.session import PROGRESS_INTERVAL_MS, Session
 from tests.replication.linked_regions import BYTES_MAX, Link, Region, linked, pump_all
 

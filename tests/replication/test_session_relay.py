@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import Batch, GroupDestroyed
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.codec import (
     encode_batch,
 )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.core.block import Block
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.digest import digest_replica
 from crdtstream.core.effects import Batch, ConsumerCreated, Effect, EntriesAdded, Position, StreamDeleted
-from crdtstream.core.encoding import encode_entry
-from crdtstream.core.entry_id import ID_MIN
+from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.encoding import encode_entry
 from crdtstream.core.replica import Replica
+from crdtstream.core.values.causality import VersionVector
+from crdtstream.core.values.entry_id import ID_MIN
 from crdtstream.protocols import codec
 from crdtstream.protocols.log_port import joined
 from crdtstream.replication.history import History

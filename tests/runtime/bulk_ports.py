@@ -12,8 +12,8 @@ import pytest
 
 from crdtstream.bulk import bulk_pb2 as bulk
 from crdtstream.bulk.bulk_pb2_grpc import BulkStub
-from crdtstream.config import Limits
 from crdtstream.processes.ports import free_port
+from crdtstream.settings.config import Limits
 from tests.bulk.columns import Fields, entries_of, message_of
 from tests.running_region import DEADLINE_S, Running, config_of, running, until
 

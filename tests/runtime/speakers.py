@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from crdtstream.config import Config, Limits
 from crdtstream.processes.waiting import DEADLINE_S
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.greeting import PROTOCOL_VERSION
-from crdtstream.runtime.grpc_transport import GrpcTransport
-from crdtstream.runtime.handshake import NONCE_KEY, REGION_KEY, Metadata
-from crdtstream.runtime.link import LinkNode
+from crdtstream.runtime.links.grpc_transport import GrpcTransport
+from crdtstream.runtime.links.handshake import NONCE_KEY, REGION_KEY, Metadata
+from crdtstream.runtime.links.link import LinkNode
+from crdtstream.settings.config import Config, Limits
 
 LIMITS = Limits(backoff_ms_min=5, backoff_ms_max=50, peer_timeout_ms=60_000, message_bytes_max=1 << 20)
 NAMES = {1: "east", 2: "west", 3: "north"}

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from crdtstream.config import Config, ConfigError
 from crdtstream.runtime.acl_file import read_users
 from crdtstream.runtime.checking import problems_of
+from crdtstream.settings.config import Config, ConfigError
 
 
 def test_what_is_wrong_is_said_with_its_line(tmp_path: Path) -> None:

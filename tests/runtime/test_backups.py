@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from crdtstream.config import Limits
 from crdtstream.runtime import backups as backups_module
 from crdtstream.runtime.backups import target_of
+from crdtstream.settings.config import Limits
 from crdtstream.storage.backup import BackupError, check_files, read_description
 from crdtstream.storage.disk import DiskFailed, RealDisk
 from tests.running_region import Running, config_of, running, until

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from crdtstream.config import Config
 from crdtstream.processes.ports import free_port
 from crdtstream.runtime.checking import problems_of
 from crdtstream.runtime.checking_ports import peer_problems, port_problems
+from crdtstream.settings.config import Config
 from crdtstream.storage.checkpoint import MANIFEST
 from crdtstream.storage.disk import RealDisk
 from simulations.machine import Machine

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 import structlog
 
-from crdtstream.clients.client import Client
-from crdtstream.clients.command import Command
-from crdtstream.clients.context import Context, Reply
 from crdtstream.commands.table import TABLE
-from crdtstream.node import Ready
+from crdtstream.connections.client import Client
+from crdtstream.connections.command import Command
+from crdtstream.connections.context import Context, Reply
 from crdtstream.protocols import codec
+from crdtstream.region.node import Ready
 from crdtstream.runtime import loop as looping
+from crdtstream.runtime.blocked_turn import NO_ROOM, Unwritten
 from crdtstream.runtime.loop import Loop
 from crdtstream.runtime.turns import RegionFailed
-from crdtstream.runtime.unwritten import NO_ROOM, Unwritten
 from crdtstream.storage.disk import DiskFailed, DiskFull, RealDisk
 from crdtstream.storage.log import Log, open_log
 from tests.running_region import DEADLINE_S, Running, Wire, config_of, request, running, until

@@ -10,8 +10,8 @@ import pytest
 import structlog
 
 from crdtstream.commands.disk import remedy
-from crdtstream.config import Config, Limits
 from crdtstream.processes.ports import free_port
+from crdtstream.settings.config import Config, Limits
 from tests.running_region import Running, Wire, config_of, request, running, until
 from tests.small_volume import SmallVolume
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from crdtstream.config import ALWAYS, Config
 from crdtstream.partitions.values import (
     UNKNOWN_STREAM,
     UNREACHABLE,
@@ -21,6 +20,7 @@ from crdtstream.partitions.values import (
     StreamSpec,
 )
 from crdtstream.processes.ports import free_port
+from crdtstream.settings.config import ALWAYS, Config
 from tests.running_region import Running, config_of, running, until
 
 DAY_MS = 86_400_000

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from crdtstream.config import Config, Limits
-from crdtstream.node import Node
+from crdtstream.region.node import Node
 from crdtstream.runtime import saver as saver_module
+from crdtstream.runtime.blocked_turn import NO_ROOM
 from crdtstream.runtime.metrics.meters import Meters
 from crdtstream.runtime.saver import Saver, on_thread
-from crdtstream.runtime.unwritten import NO_ROOM
+from crdtstream.settings.config import Config, Limits
 from crdtstream.storage.checkpoint import MANIFEST, Checkpointer, checkpoint_names
 from crdtstream.storage.disk import DiskFailed, DiskFull, RealDisk
 from crdtstream.storage.disk_room import DiskRoom

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import structlog
 
-from crdtstream.config import Config, Limits
-from crdtstream.node import Node
 from crdtstream.protocols import codec
+from crdtstream.region.node import Node
 from crdtstream.runtime.saver import Saver
+from crdtstream.settings.config import Config, Limits
 from crdtstream.storage.checkpoint import MANIFEST
 from crdtstream.storage.disk import DiskFull, RealDisk
 from crdtstream.storage.log import open_log

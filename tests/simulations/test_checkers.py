@@ -8,12 +8,12 @@ from random import Random
 import pytest
 
 from crdtstream.core import effects as fx
-from crdtstream.core.causality import VersionVector, origin_of, region_of
 from crdtstream.core.effects import Batch
-from crdtstream.core.entry_id import STRICT
-from crdtstream.core.intervals import IntervalSet
 from crdtstream.core.members import ADMITTED, EVICTED, JOINED, Members
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.causality import VersionVector, origin_of, region_of
+from crdtstream.core.values.entry_id import STRICT
+from crdtstream.core.values.intervals import IntervalSet
 from crdtstream.protocols.codec import BATCH, decode_batch
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.greeting import vector_rows

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.scenarios.reply import Value, read_reply
 from simulations.cluster import Cluster
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.entry_id import STRICT
 from simulations.cluster import Cluster
 from simulations.deletion_checkers import DeletionsAreTold
 from simulations.history import Violation

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.core.causality import Dot
 from crdtstream.core.digest import digest_replica
-from crdtstream.core.entry_id import ID_MAX, ID_MIN
+from crdtstream.core.values.causality import Dot
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN
 from simulations import explore, oracle
 from simulations.explore import ACK_LOW, ADD, CREATE, DEL, FSYNC, LOSE, READ, RESTART, SYNC, Explored, Path
 from simulations.history import Violation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.entry_id import STRICT
 from simulations.adversary import Adversary
 from simulations.checkers import run_checked
 from simulations.flapping import FLAP, Flapping

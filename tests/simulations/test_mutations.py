@@ -26,7 +26,7 @@ def test_there_are_enough() -> None:
 
 def test_a_text_that_is_gone_is_named() -> None:
     with pytest.raises(ValueError, match="its text occurs 0 times in core"):
-        patched(Mutation("a", "core/group.py", "not there", "", "crash"), "something else")
+        patched(Mutation("a", "core/groups/group.py", "not there", "", "crash"), "something else")
 
 
 def test_the_checkout_stays_as_it_is(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.entry_id import STRICT
 from simulations.adversary import draw_world
 from simulations.broken_partitions import DIVIDED, STREAMS
 from simulations.checkers import run_checked

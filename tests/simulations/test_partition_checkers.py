@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.partitions.keys import partition_key
 from crdtstream.partitions.partition import fields_of
 from crdtstream.partitions.state import StreamState

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.effects import AddCounted, Batch, StreamDeleted
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.causality import VersionVector
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.replication import wire_pb2 as wire
 from simulations.cluster import Cluster
 from simulations.history import Violation

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.entry_id import STRICT
 from simulations.adversary import Adversary
 from simulations.checkers import run_checked
 from simulations.history import Violation

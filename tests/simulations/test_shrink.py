@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from crdtstream.config import Limits
+from crdtstream.settings.config import Limits
 from simulations.adversary import draw_world
 from simulations.checkers import all_checkers
 from simulations.scenario import Scenario

@@ -12,9 +12,9 @@ from hashlib import sha256
 
 import pytest
 
-from crdtstream.core.causality import Dot, region_of
 from crdtstream.core.effects import ExpirySet, Key, StreamDeleted
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.causality import Dot, region_of
+from crdtstream.core.values.entry_id import STRICT
 from simulations.adversary import draw_world
 from simulations.checkers import run_checked
 from simulations.draw import DRAW_VERSION

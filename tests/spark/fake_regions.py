@@ -19,7 +19,7 @@ import grpc
 import numpy as np
 
 from crdtstream.bulk import bulk_pb2, bulk_pb2_grpc
-from crdtstream.core.encoding import encode_entry
+from crdtstream.core.entries.encoding import encode_entry
 from crdtstream.processes.ports import free_port
 
 START_MS = 1_700_000_000_000

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crdtstream.bulk import bulk_pb2
-from crdtstream.core.encoding import encode_entry, entry_fields
+from crdtstream.core.entries.encoding import encode_entry, entry_fields
 from crdtstream.spark.entries import MalformedEntries, parse, run_of, runs, slices
 from tests.spark.fake_regions import entries_of
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crdtstream.core.causality import is_origin, origin_name, origin_of
+from crdtstream.core.values.causality import is_origin, origin_name, origin_of
 from crdtstream.spark.offsets import (
     Positions,
     capped,

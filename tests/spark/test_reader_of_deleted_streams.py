@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from crdtstream.bulk import bulk_pb2 as bulk
-from crdtstream.config import Limits
+from crdtstream.settings.config import Limits
 from crdtstream.spark.client import Client
 from crdtstream.spark.losses import DataLoss
 from crdtstream.spark.options import Options

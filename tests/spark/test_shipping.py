@@ -14,7 +14,7 @@ from crdtstream.spark.shipping import folder_of, write_zip
 def test_a_zip_is_imported_from(tmp_path: Path) -> None:
     target = tmp_path / "package.zip"
     write_zip(target, "crdtstream", "pyspark_crdtstream")
-    program = "import crdtstream.core.entry_id as module, pyspark_crdtstream; print(module.__file__)"
+    program = "import crdtstream.core.values.entry_id as module, pyspark_crdtstream; print(module.__file__)"
     code = f"import sys; sys.path.insert(0, {str(target)!r}); {program}"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(str(target))

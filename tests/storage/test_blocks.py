@@ -7,9 +7,9 @@ from hashlib import blake2b
 
 import pytest
 
-from crdtstream.core.block import Block
-from crdtstream.core.cold import BlockDamaged, Shelf
-from crdtstream.core.encoding import encode_entry
+from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.encoding import encode_entry
+from crdtstream.core.entries.packed_block import BlockDamaged, Shelf
 from crdtstream.protocols.columns import column_bytes
 from crdtstream.storage.blocks import (
     FORM_BYTES,

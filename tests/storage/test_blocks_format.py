@@ -9,10 +9,10 @@ from base64 import b64decode
 
 import pytest
 
-from crdtstream.core.block import Block
-from crdtstream.core.cold import Shelf
-from crdtstream.core.encoding import encode_entry
-from crdtstream.core.entry_id import EntryId
+from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.encoding import encode_entry
+from crdtstream.core.entries.packed_block import Shelf
+from crdtstream.core.values.entry_id import EntryId
 from crdtstream.storage.blocks import BlockReader
 from crdtstream.storage.sections import FORMAT_VERSION
 

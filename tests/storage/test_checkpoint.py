@@ -1,6 +1,5 @@
-"""Checkpoints on the simulated disk: slices between any two steps, and a crash at any operation of the disk.
-
-Everything is made small, so that short histories fill many blocks, sections, files and segments.
+"""Checkpoints on the simulated disk: slices between any two steps, and a crash at any operation of the disk,
+where everything is small, so that short histories fill many blocks, sections, files and segments.
 """
 
 from __future__ import annotations
@@ -14,11 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crdtstream.config import Limits
-from crdtstream.core import block_list, entry_tree, spans
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.entries import block_list, entry_tree
+from crdtstream.core.groups import spans
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.replication import history as history_module
 from crdtstream.scenarios.reply import read_reply
+from crdtstream.settings.config import Limits
 from crdtstream.storage import checkpoint
 from crdtstream.storage.checkpoint import MANIFEST, checkpoint_names
 from crdtstream.storage.disk import DiskFailed, DiskFull

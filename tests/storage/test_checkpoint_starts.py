@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.core.cooling import Cooling
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.packing_walk import Cooling
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.storage.recovery import CheckpointDamaged
 from simulations.cluster import Cluster
 from simulations.machine import Machine

@@ -9,8 +9,8 @@ from array import array
 
 import msgpack
 
-from crdtstream.core.cold import Shelf
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.entries.packed_block import Shelf
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.protocols.columns import read_column
 from crdtstream.protocols.manifest import encode_manifest
 from crdtstream.protocols.rows import Row, Rows

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from crdtstream.config import Config, Limits
+from crdtstream.settings.config import Config, Limits
 from crdtstream.storage.reserve import RESERVE
 from simulations.disk import SimulatedDisk
 from simulations.machine import ROOM_BYTES, Machine

@@ -20,11 +20,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from crdtstream.config import Limits
-from crdtstream.core import portions
-from crdtstream.core.causality import VersionVector, origin_name, region_of
+from crdtstream.core import merkle
 from crdtstream.core.replica import Replica
-from crdtstream.events import Notice
+from crdtstream.core.values.causality import VersionVector, origin_name, region_of
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.audit.hash_tree import (
     KEY_DEPTH,
@@ -39,6 +37,8 @@ from crdtstream.replication.audit.hash_tree import (
 from crdtstream.replication.audit.remedy import REMEDY
 from crdtstream.replication.greeting import WireError, to_vector, vector_rows
 from crdtstream.replication.progress import ProgressTable
+from crdtstream.settings.config import Limits
+from crdtstream.status.events import Notice
 
 WHOLE: Final[Scope] = ()
 SCOPES_MAX: Final = 256
@@ -242,7 +242,7 @@ class Audit:
         text = f"{key[1].decode('utf-8', 'backslashreplace')[:NAME_CHARACTERS_MAX]!r}"
         return text if key[0] == 0 else f"{text} of database {key[0]}"
 
-    def _shown(self, label: bytes, own: portions.Rows, theirs: portions.Rows, name: str) -> str:
+    def _shown(self, label: bytes, own: merkle.Rows, theirs: merkle.Rows, name: str) -> str:
         text = label.decode("utf-8", "backslashreplace")[:NAME_CHARACTERS_MAX]
         if label in own and label in theirs:
             return f"{text} differs"
@@ -287,7 +287,7 @@ class Audit:
             assert comparison.differs or not comparison.reported, "a report without a difference"
 
 
-def shared_counter(labels: list[bytes], own: portions.Rows, theirs: portions.Rows) -> int:
+def shared_counter(labels: list[bytes], own: merkle.Rows, theirs: merkle.Rows) -> int:
     """Among differing labels `counter ms-seq`, return a counter under which both sides have an entry; 0 for none."""
     here = {label.partition(b" ")[0] for label in labels if label in own}
     there = {label.partition(b" ")[0] for label in labels if label in theirs}

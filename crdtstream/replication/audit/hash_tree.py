@@ -23,10 +23,10 @@ from array import array
 from collections.abc import Iterator
 from typing import Final
 
-from crdtstream.core import portions
+from crdtstream.core import merkle
 from crdtstream.core.digest import walk_on
 from crdtstream.core.effects import Key
-from crdtstream.core.portions import Measure, Rows
+from crdtstream.core.merkle import Measure, Rows
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 
@@ -105,12 +105,12 @@ class HashTree:
                 self._add((number, name), stream, measures)
 
     def _add(self, key: Key, stream: Stream, measures: dict[int, Measure]) -> None:
-        hashed = portions.key_hash(key)
+        hashed = merkle.key_hash(key)
         at = prefix(hashed, LEAF_DIGITS)
         leaf = self._leaves.get(at)
         if leaf is None:
             leaf = self._leaves[at] = Leaf()
-        leaf.add(key, hashed, portions.stream_sum(hashed, stream, measures))
+        leaf.add(key, hashed, merkle.stream_sum(hashed, stream, measures))
 
     # Asking
 
@@ -124,10 +124,10 @@ class HashTree:
     def _rows(self, scope: Scope) -> Rows | None:
         if not scope:
             total = sum([leaf.total for leaf in self._leaves.values()]) % MODULUS
-            members = portions.member_portions(self._replica.applied.members)
-            return {KEYS: total, MEMBERS: portions.rows_sum(members)}
+            members = merkle.member_portions(self._replica.applied.members)
+            return {KEYS: total, MEMBERS: merkle.rows_sum(members)}
         if scope == (MEMBERS,):
-            return portions.member_portions(self._replica.applied.members)
+            return merkle.member_portions(self._replica.applied.members)
         if scope[0] != KEYS:
             return None
         if len(scope) <= KEY_DEPTH:
@@ -167,7 +167,7 @@ class HashTree:
 
     def scope_of(self, key: Key) -> Scope:
         """Return the scope of a key's portions."""
-        hashed = portions.key_hash(key)
+        hashed = merkle.key_hash(key)
         digits = [digit_label(prefix(hashed, depth)) for depth in range(1, KEY_DEPTH)]
         return (KEYS, *digits, hash_label(hashed))
 
@@ -182,22 +182,22 @@ class HashTree:
 
     def _rows_of_key(self, stream: Stream, scope: Scope) -> Rows | None:
         if not scope:
-            return portions.stream_portions(stream, portions.measures_of(stream))
+            return merkle.stream_portions(stream, merkle.measures_of(stream))
         for name, group in stream.groups.items():
-            if portions.group_label(name) == scope[0]:
-                return portions.group_portions(group)
+            if merkle.group_label(name) == scope[0]:
+                return merkle.group_portions(group)
         origin = self._origin_of(scope[0])
         if not origin:
             return {}
-        interval = (1, self.vector.get(origin)) if len(scope) == 1 else portions.interval_of(scope[-1])
-        return None if interval is None else portions.entry_portions(stream.trees.get(origin), *interval)
+        interval = (1, self.vector.get(origin)) if len(scope) == 1 else merkle.interval_of(scope[-1])
+        return None if interval is None else merkle.entry_portions(stream.trees.get(origin), *interval)
 
     def origin_of(self, scope: Scope) -> int:
         """Return the origin whose entries the scope covers; 0 if it covers something else."""
         return self._origin_of(scope[PORTION_DEPTH]) if len(scope) > PORTION_DEPTH else 0
 
     def _origin_of(self, label: bytes) -> int:
-        return next((origin for origin, _ in self.vector.items() if portions.entries_label(origin) == label), 0)
+        return next((origin for origin, _ in self.vector.items() if merkle.entries_label(origin) == label), 0)
 
     def check(self) -> None:
         for at, leaf in self._leaves.items():
@@ -228,8 +228,8 @@ def leads_on(scope: Scope, label: bytes) -> bool:
     if len(scope) < PORTION_DEPTH:
         return True
     if len(scope) == PORTION_DEPTH:
-        return label.startswith((portions.ENTRIES, portions.GROUP))
-    return portions.BETWEEN in label and scope[PORTION_DEPTH].startswith(portions.ENTRIES)
+        return label.startswith((merkle.ENTRIES, merkle.GROUP))
+    return merkle.BETWEEN in label and scope[PORTION_DEPTH].startswith(merkle.ENTRIES)
 
 
 def narrower(scope: Scope, labels: list[bytes]) -> list[Scope]:

@@ -5,8 +5,8 @@ copy of a directory this is. The earlier origins of the same directory are its *
 effects are served from the log, as for any other origin.
 
 The `count` of an origin is the number of origins that its region had before it, as far as this directory and its peers
-know. It determines the lane of the strict IDs that the origin generates (core/entry_id.py) and nothing else. If another
-origin of the region turns out to have the same lane, this origin takes the next one.
+know. It determines the lane of the strict IDs that the origin generates (core/values/entry_id.py) and nothing else. If
+another origin of the region turns out to have the same lane, this origin takes the next one.
 
 Origin numbers are drawn from a seed, because an origin may end while its process continues as another one. The runtime
 sets another seed at each tick; otherwise a process whose memory was cloned would draw the same numbers as its twin.
@@ -16,15 +16,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.config import Config, ConfigError
-from crdtstream.core.causality import origin_of, region_of
-from crdtstream.core.entry_id import lane_of
 from crdtstream.core.replica import Replica
+from crdtstream.core.values.causality import origin_of, region_of
+from crdtstream.core.values.entry_id import lane_of
 from crdtstream.protocols import codec
 from crdtstream.replication.bounds import BatchBounds
 from crdtstream.replication.membership.founding import Founding
 from crdtstream.replication.membership.names import RegionNames
 from crdtstream.replication.turn import Turn
+from crdtstream.settings.config import Config, ConfigError
 
 SEED_MAX: Final = (1 << 64) - 1
 LINEAGE_MAX: Final = 256

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.config import Limits
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.keyspace import Keyspace
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols import codec
 from crdtstream.replication.turn import Turn
+from crdtstream.settings.config import Limits
 
 TELL_MS: Final = 1_000
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from crdtstream.core.causality import region_of
+from crdtstream.core.values.causality import region_of
 
 # Birth count and number of an origin, and the regions of its configured peers.
 NeighbourRow = tuple[int, int, tuple[int, ...]]

@@ -18,9 +18,8 @@ because none is created outside `staying`.
 
 from __future__ import annotations
 
-from crdtstream.core.causality import region_of
 from crdtstream.core.replica import Replica
-from crdtstream.events import Notice
+from crdtstream.core.values.causality import region_of
 from crdtstream.replication.draining import Draining, Lacking, lacking
 from crdtstream.replication.exchange import Exchange
 from crdtstream.replication.membership.birth import Birth
@@ -38,6 +37,7 @@ from crdtstream.replication.states import (
     STAYING,
     after,
 )
+from crdtstream.status.events import Notice
 
 PROTOCOL = 3
 

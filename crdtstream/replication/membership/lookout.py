@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.core.causality import origin_name, region_of
-from crdtstream.events import Notice
+from crdtstream.core.values.causality import origin_name, region_of
 from crdtstream.replication.exchange import Exchange
 from crdtstream.replication.membership.birth import Birth
+from crdtstream.status.events import Notice
 
 TIMEOUTS_OF_LIFE: Final = 2
 HEARTBEATS_OF_WAITING: Final = 2

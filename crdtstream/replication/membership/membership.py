@@ -38,18 +38,18 @@ origin's remaining effects, because the new origin's effects depend on them; the
 
 from __future__ import annotations
 
-from crdtstream.core.causality import origin_name, region_of
 from crdtstream.core.members import FOUNDER
 from crdtstream.core.replica import Replica
-from crdtstream.events import Notice
+from crdtstream.core.values.causality import origin_name, region_of
 from crdtstream.replication.audit.remedy import REMEDY
 from crdtstream.replication.exchange import Exchange
+from crdtstream.replication.membership.admission_state import OwnState
 from crdtstream.replication.membership.birth import Birth
-from crdtstream.replication.membership.liveness import Liveness
-from crdtstream.replication.membership.own_state import OwnState
+from crdtstream.replication.membership.failure_detector import Liveness
 from crdtstream.replication.session import Session
 from crdtstream.replication.states import ASKED
 from crdtstream.replication.turn import Turn
+from crdtstream.status.events import Notice
 
 HEARTBEATS_OF_PASSING = 2
 

@@ -25,10 +25,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.core.causality import VersionVector, origin_name
 from crdtstream.core.replica import Replica
 from crdtstream.core.starting_over import LeftBehind, hand_over_groups, hand_over_layer, left_behind
-from crdtstream.events import Notice
+from crdtstream.core.values.causality import VersionVector, origin_name
 from crdtstream.protocols import codec
 from crdtstream.protocols.codec import CodecError
 from crdtstream.protocols.transfer_rows import TransferReader
@@ -51,6 +50,7 @@ from crdtstream.replication.states import (
     after,
 )
 from crdtstream.replication.turn import Turn
+from crdtstream.status.events import Notice
 
 BATCH_BYTES: Final = 1 << 18
 

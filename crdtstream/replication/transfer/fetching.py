@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections import deque
 
-from crdtstream.events import Notice
 from crdtstream.protocols import codec
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.transfer.staging import Staging
+from crdtstream.status.events import Notice
 
 
 class Fetching:

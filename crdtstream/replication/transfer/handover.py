@@ -15,7 +15,7 @@ unoffered: the sender cannot know otherwise, neither after a lost link nor after
 
 from __future__ import annotations
 
-from crdtstream.core.causality import VersionVector, region_of
+from crdtstream.core.values.causality import VersionVector, region_of
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.feed import Feed
 from crdtstream.replication.greeting import vector_rows

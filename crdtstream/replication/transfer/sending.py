@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from crdtstream.core.causality import VersionVector
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.replication.transfer.snapshot import Snapshot
 
 

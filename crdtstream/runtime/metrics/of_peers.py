@@ -12,11 +12,11 @@ from collections.abc import Iterator
 
 from prometheus_client.core import Metric
 
-from crdtstream.clients.cluster import Peer
-from crdtstream.clients.context import Context
 from crdtstream.commands.members import held_back
 from crdtstream.commands.regions import LINK_OPEN, LINK_TRANSFER, lags_of
-from crdtstream.runtime.grpc_transport import ACCEPTED, DIALLED, GrpcTransport
+from crdtstream.connections.cluster import Peer
+from crdtstream.connections.context import Context
+from crdtstream.runtime.links.grpc_transport import ACCEPTED, DIALLED, GrpcTransport
 from crdtstream.runtime.metrics.ages import Ages
 from crdtstream.runtime.metrics.families import Rows, counters, gauge, gauges
 

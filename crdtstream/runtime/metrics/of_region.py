@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from prometheus_client.core import HistogramMetricFamily, Metric
 
 from crdtstream import __version__
-from crdtstream.clients.context import Context
-from crdtstream.clients.standing import DISK, MEMORY
-from crdtstream.clients.statistics import Tally
-from crdtstream.core.causality import origin_name
-from crdtstream.events import AS_GIVEN, ERROR, EVENTS, WARNING, Event
-from crdtstream.node import Node
-from crdtstream.runtime.bulk_server import BulkServer
-from crdtstream.runtime.logging import log_counts
+from crdtstream.connections.context import Context
+from crdtstream.connections.statistics import Tally
+from crdtstream.core.values.causality import origin_name
+from crdtstream.region.node import Node
+from crdtstream.runtime.bulk.server import BulkServer
+from crdtstream.runtime.logs.logging import log_counts
 from crdtstream.runtime.metrics.families import PREFIX, buckets_of, counter, counters, gauge, gauges, histogram, info
 from crdtstream.runtime.metrics.meters import Meters
+from crdtstream.status.availability import DISK, MEMORY
+from crdtstream.status.events import AS_GIVEN, ERROR, EVENTS, WARNING, Event
 from crdtstream.storage.log import Log
 
 # Bounds of commands: 2^14 ns (16 us) to 2^34 ns (17 s), each four times the one before.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from crdtstream.known_settings import KNOWN
+from crdtstream.settings.table import KNOWN
 from docs.reference.command_line import command_line_page, parser_of, programs_of_the_tree, sections
 from tests.test_help import ALL, MODULES
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crdtstream.commands.table import COMMANDS
-from crdtstream.known_settings import KNOWN
+from crdtstream.settings.table import KNOWN
 from docs.reference.commands import syntax
 from docs.reference.pages import DOCS, PAGES
 

@@ -6,17 +6,17 @@ import dataclasses
 
 import pytest
 
-from crdtstream.config import Limits
-from crdtstream.core.block import Block
-from crdtstream.core.encoding import encode_entry
-from crdtstream.core.entry_id import STRICT
-from crdtstream.core.entry_tree import EntryTree
+from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.encoding import encode_entry
+from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.audit.audit import Audit
 from crdtstream.replication.audit.remedy import REMEDY
 from crdtstream.replication.greeting import vector_rows
 from crdtstream.scenarios.reply import read_reply
+from crdtstream.settings.config import Limits
 from simulations.cluster import Cluster
 
 LIMITS = Limits(segment_bytes_max=1 << 18, peer_timeout_ms=1 << 40, audit_interval_ms=1_000, audit_entries_max=50)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from crdtstream.config import Limits
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.scenarios.reply import read_reply
+from crdtstream.settings.config import Limits
 from simulations.cluster import Cluster
 from simulations.machine import Machine
 

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crdtstream.config import Config, ConfigError
-from crdtstream.core.causality import VersionVector, is_origin, region_of
-from crdtstream.core.entry_id import lane_of
 from crdtstream.core.replica import Replica
+from crdtstream.core.values.causality import VersionVector, is_origin, region_of
+from crdtstream.core.values.entry_id import lane_of
 from crdtstream.protocols import codec
 from crdtstream.protocols.log_port import Payload, joined
 from crdtstream.replication.history import History
 from crdtstream.replication.membership.birth import LINEAGE_MAX, Birth
 from crdtstream.replication.turn import Turn
+from crdtstream.settings.config import Config, ConfigError
 
 CONFIG = Config(name="east", region=1, cluster="c")
 # What splitmix64 makes of 0 first.

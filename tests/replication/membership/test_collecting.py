@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.config import Config
-from crdtstream.core.causality import VersionVector
-from crdtstream.core.entry_id import STRICT
-from crdtstream.node import Node
+from crdtstream.core.values.causality import VersionVector
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.protocols import codec
+from crdtstream.region.node import Node
 from crdtstream.replication.membership.collecting import TELL_MS
+from crdtstream.settings.config import Config
 from crdtstream.storage.restore import open_storage
 from simulations.cluster import SEGMENT_BYTES, Cluster
 from simulations.machine import SALT, Machine

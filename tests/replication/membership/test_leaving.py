@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from crdtstream.clients.standing import TICK_BYTES
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.replication.greeting import Versions
 from crdtstream.replication.states import DRAINING, ENDING, LEFT, STAYING
+from crdtstream.status.availability import TICK_BYTES
 from simulations.cluster import Cluster
 from tests.replication.membership.living_clusters import counted, live, origin, run, sync_disks
 

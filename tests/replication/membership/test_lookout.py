@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.core.causality import origin_name
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.causality import origin_name
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.replication.membership.lookout import REPEATED_MS
 from simulations.cluster import Cluster
 

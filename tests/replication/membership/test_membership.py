@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from crdtstream.clients.standing import TICK_BYTES
-from crdtstream.config import Limits
-from crdtstream.core.causality import VersionVector, region_of
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.causality import VersionVector, region_of
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.protocols import codec
 from crdtstream.scenarios.reply import ReplyError
+from crdtstream.settings.config import Limits
+from crdtstream.status.availability import TICK_BYTES
 from simulations.cluster import Cluster
 from tests.core.remaining import names_of
 from tests.replication.membership.living_clusters import (

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from crdtstream.core.causality import region_of
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.causality import region_of
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.scenarios.reply import read_reply
 from simulations.cluster import Cluster
 from simulations.machine import Machine

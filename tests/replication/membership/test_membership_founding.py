@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from crdtstream.core.entry_id import STRICT
+from crdtstream.core.values.entry_id import STRICT
 from simulations.cluster import Cluster
 from tests.replication.membership.living_clusters import (
     HEARTBEAT_MS,

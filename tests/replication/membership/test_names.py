@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crdtstream.core.entry_id import LIBERAL
+from crdtstream.core.values.entry_id import LIBERAL
 from crdtstream.protocols import codec
 from crdtstream.replication.membership.names import RegionNames
 from simulations.cluster import Cluster

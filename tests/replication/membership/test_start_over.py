@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from crdtstream.config import Limits
-from crdtstream.core.causality import Dot, VersionVector
-from crdtstream.core.entry_id import LIBERAL, STRICT
-from crdtstream.node import Ready
+from crdtstream.core.values.causality import Dot, VersionVector
+from crdtstream.core.values.entry_id import LIBERAL, STRICT
 from crdtstream.protocols import codec
 from crdtstream.protocols.codec import CodecError
 from crdtstream.protocols.transfer_rows import TransferReader
+from crdtstream.region.node import Ready
 from crdtstream.replication.screening import screen_state
 from crdtstream.replication.transfer.snapshot import Snapshot
 from crdtstream.scenarios.reply import ReplyError, read_reply
+from crdtstream.settings.config import Limits
 from simulations.cluster import Cluster
 
 # Memory is cloned with `copy.deepcopy`, which compiled classes do not take.

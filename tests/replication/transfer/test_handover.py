@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from crdtstream.core.causality import VersionVector
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.replication import wire_pb2 as wire
 from tests.replication.linked_regions import Link, Region, batches_of, linked
 

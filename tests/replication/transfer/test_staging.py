@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.core.causality import VersionVector
 from crdtstream.core.replica import Replica
+from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.codec import CodecError
 from crdtstream.replication.transfer.snapshot import Snapshot
 from crdtstream.replication.transfer.staging import Staging

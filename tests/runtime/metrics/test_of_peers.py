@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from crdtstream.clients.cluster import Peer, TransferShown
-from crdtstream.runtime.grpc_transport import GrpcTransport
+from crdtstream.connections.cluster import Peer, TransferShown
+from crdtstream.runtime.links.grpc_transport import GrpcTransport
 from crdtstream.runtime.metrics.ages import Ages
 from crdtstream.runtime.metrics.of_peers import REASON_CHARACTERS_MAX, peer_families, reason_label
 from tests.commands.harness import Region

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from crdtstream.clients.statistics import Tally
-from crdtstream.config import Config
-from crdtstream.node import Node
-from crdtstream.runtime.logging import log_counts
+from crdtstream.connections.statistics import Tally
+from crdtstream.region.node import Node
+from crdtstream.runtime.logs.logging import log_counts
 from crdtstream.runtime.metrics.meters import Meters
 from crdtstream.runtime.metrics.of_region import (
     CODES_MAX,
@@ -20,6 +19,7 @@ from crdtstream.runtime.metrics.of_region import (
     replication_families,
     standing_families,
 )
+from crdtstream.settings.config import Config
 from crdtstream.storage.log import open_log
 from simulations.disk import SimulatedDisk
 from tests.commands.harness import Region

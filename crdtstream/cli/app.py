@@ -1,0 +1,221 @@
+"""The command line, and the only place where all parts are composed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import structlog
+import typer
+import uvloop
+
+from crdtstream import __version__
+from crdtstream.admin.app import app as admin
+from crdtstream.admin.backing_up import back_up, restore
+from crdtstream.cli.app.flags import with_setting_flags
+from crdtstream.migration.app import export_streams, import_streams
+from crdtstream.region import node
+from crdtstream.runtime.checking import problems_of
+from crdtstream.runtime.links.grpc_transport import TransportError
+from crdtstream.runtime.logs import library_logs
+from crdtstream.runtime.logs.grpc_output import ForeignOutput
+from crdtstream.runtime.logs.logging import configure_logging
+from crdtstream.runtime.loop import Loop
+from crdtstream.runtime.ports import GatewayPort
+from crdtstream.runtime.redis.resp_server import RespServer
+from crdtstream.runtime.traces.settings import open_tracing
+from crdtstream.runtime.turns import RegionFailed
+from crdtstream.settings.config import CONSOLE, Config, ConfigError
+from crdtstream.settings.sample import sample
+from crdtstream.settings.secrets import with_secrets
+from crdtstream.settings.sources import Sources, values_of_flags
+from crdtstream.storage.disk import DiskError
+from crdtstream.storage.recovery import LogError
+from crdtstream.storage.segment import FormatUnknown
+
+if TYPE_CHECKING:
+    from crdtstream.runtime.traces.tracing import Tracing
+
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
+settings_app = typer.Typer(no_args_is_help=True, help="Settings of a region.")
+
+app.add_typer(admin, name="admin")
+app.add_typer(settings_app, name="config")
+app.command("import")(import_streams)
+app.command("export")(export_streams)
+app.command("backup")(back_up)
+app.command("restore")(restore)
+
+USAGE_ERROR = 2
+FAILURE = 1
+SOURCES = (
+    "Every setting can be given as a flag, as a variable (CRDTSTREAM_ and its name: CRDTSTREAM_PORT), or in the file; a"
+    " flag overrides a variable, and a variable the file. The password comes from CRDTSTREAM_REQUIREPASS, the file, or"
+    " --requirepass-file."
+)
+
+logger = structlog.get_logger()
+
+
+def main() -> None:
+    app()
+
+
+@app.callback(invoke_without_command=True)
+def root(version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False) -> None:
+    """An active-active stream store: every region serves reads and writes over the Redis Streams protocol."""
+    if version:
+        typer.echo(f"crdtstream {__version__} ({core_kind()})")
+        raise typer.Exit
+
+
+def core_kind() -> str:
+    """Whether layers 0-3 run as C extensions (see setup.py)."""
+    return "interpreted core" if node.__file__.endswith(".py") else "compiled core"
+
+
+@app.command(epilog=SOURCES)
+@with_setting_flags(sys.argv[1:])
+def serve(
+    config: Annotated[
+        Path | None, typer.Option(envvar="CRDTSTREAM_CONFIG", help="TOML file with settings: crdtstream config sample.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Check settings, files, peers and data directory, and exit: 0 if all work.")
+    ] = False,
+    **given: Any,
+) -> None:
+    """Run one region until SIGTERM."""
+    try:
+        sources = Sources(config, values_of_flags(given), os.environ)
+        settings = sources.load()
+    except ConfigError as error:
+        fail(str(error), USAGE_ERROR)
+    if check:
+        check_region(settings)
+    else:
+        run_region(settings, sources)
+
+
+@settings_app.command("sample")
+def print_sample() -> None:
+    """Print a commented TOML file with every setting and its default."""
+    typer.echo(sample(), nl=False)
+
+
+@app.command()
+def demo(
+    once: Annotated[bool, typer.Option("--once", help="Exit after the stories: 0 if everything held.")] = False,
+    port_base: Annotated[
+        int, typer.Option(min=0, max=65532, help="Redis ports PORT_BASE+1, +2 and +3; 0 selects free ones.")
+    ] = 0,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Instead: archive and audit regions under load with Spark, then exit.")
+    ] = False,
+    master: Annotated[str, typer.Option(help="With --spark: the URL of the Spark master.")] = "local[2,4]",
+    keep: Annotated[
+        Path | None,
+        typer.Option(help="With --spark: an empty directory for the archive and the replies that clients got."),
+    ] = None,
+) -> None:
+    """Run three regions on this machine, play their stories, and keep them running for redis-cli until Ctrl-C."""
+    # Imported only here: a region starts without it, and sooner.
+    from crdtstream.demo.run import run_demo
+
+    raise typer.Exit(run_demo(once, port_base, spark=master if spark else "", keep=keep))
+
+
+@app.command(
+    "spark",
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+def spark_jobs(context: typer.Context) -> None:
+    """Archive, audit, load, replay and report on streams with Spark: see crdtstream spark --help."""
+    # Imported only here: a region starts without it, and sooner.
+    from crdtstream.spark.app import main as jobs
+
+    jobs(context.args)
+
+
+def run_region(config: Config, sources: Sources) -> None:
+    # A start may be killed at any moment. Compiled code would see Ctrl-C only once everything is read.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if config.log_format == CONSOLE:
+        library_logs.capture(config)
+    with nullcontext() if config.log_format == CONSOLE else ForeignOutput():
+        configure_logging(config)
+        try:
+            reread = None if sources.path is None else lambda: with_secrets(sources.load())
+            with tracing_of(config) as tracing:
+                make_port = RespServer if tracing is None else tracing.port
+                loop = Loop(with_secrets(config), make_port, gateway_maker(config), reread, tracing)
+                uvloop.run(run_until_signal(loop))
+        except ConfigError as error:
+            end(str(error), USAGE_ERROR)
+        except (LogError, DiskError, FormatUnknown, RegionFailed, TransportError, OSError) as error:
+            end(str(error), FAILURE)
+
+
+def tracing_of(config: Config) -> AbstractContextManager[Tracing | None]:
+    """The region's traces, which are sent before the context ends; raises ConfigError."""
+    tracing = open_tracing(config, os.environ)
+    return nullcontext() if tracing is None else closing(tracing)
+
+
+def check_tracing(config: Config) -> None:
+    with tracing_of(config):
+        pass
+
+
+def gateway_maker(config: Config) -> Callable[[Loop], GatewayPort] | None:
+    """Create the gateway for clients of OCI Streaming; raises ConfigError. None if no port is given."""
+    if config.oci_port is None:
+        return None
+    # Imported only here: the extra may not be installed, and the import takes a while.
+    try:
+        from crdtstream.oci.server import OciServer, check
+    except ImportError as error:
+        raise ConfigError(f"{error}: install what --oci-port needs with pip install 'crdtstream[oci]'") from error
+    check(config)
+    return lambda loop: OciServer(loop.config, loop.partitions, loop.web_certificates)
+
+
+def check_region(config: Config) -> None:
+    problems = problems_of(config)
+    for try_out in (gateway_maker, check_tracing):
+        try:
+            try_out(config)
+        except ConfigError as error:
+            problems.append(str(error))
+    for problem in problems:
+        typer.echo(f"crdtstream: {problem}", err=True)
+    if problems:
+        sys.exit(FAILURE)
+    typer.echo("The settings are valid.")
+
+
+async def run_until_signal(loop: Loop) -> None:
+    import asyncio
+
+    running = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        running.add_signal_handler(number, loop.stop)
+    running.add_signal_handler(signal.SIGHUP, loop.reload)
+    await loop.run()
+
+
+def end(reason: str, code: int) -> NoReturn:
+    """End `serve`; the log has the reason as an event, as all that it has."""
+    logger.error("exit", reason=reason, code=code)
+    sys.exit(code)
+
+
+def fail(text: str, code: int) -> NoReturn:
+    typer.echo(f"crdtstream: {text}", err=True)
+    sys.exit(code)

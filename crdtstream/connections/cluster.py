@@ -1,0 +1,219 @@
+"""What commands may ask about the cluster: a port to each part of replication that knows it.
+
+Commands and replication are layers side by side, so commands see replication through these. Every answer comes from
+its owner when it is asked for: nothing is copied to where commands look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from crdtstream.core.values.causality import VersionVector
+
+
+class Progress(Protocol):
+    """What other members reported about themselves: the port to `replication`, for WAIT and for operators."""
+
+    def holders(self, origin: int, counter: int) -> Iterable[int]:
+        """The regions that hold this origin's effects up to the counter (inclusive) durably."""
+
+    def holds_all(self, origin: int, vector: VersionVector) -> bool:
+        """Return whether that origin has reported all of this as durable."""
+
+    def applied_of(self, origin: int) -> VersionVector: ...
+
+    def durable_of(self, origin: int) -> VersionVector: ...
+    def told_of(self, origin: int) -> VersionVector:
+        """All that this origin is known to have on its disk, also what this region has not applied."""
+
+
+class Retention(Protocol):
+    """How far back the log reaches, and which members need it: the port to `replication`, for operators."""
+
+    def held_back(self, origin: int) -> int:
+        """The number of bytes of the log that are retained because this origin lacks them."""
+
+
+class Audit(Protocol):
+    """The results of the background comparison with other regions: the port to `replication`, for operators.
+
+    `rounds` is how often the sums of this region's state were computed, the last time at `last_ms`; `comparisons` is
+    how often they were compared with a peer at the same vector, and `differences` how often they differed.
+    """
+
+    @property
+    def rounds(self) -> int: ...
+    @property
+    def comparisons(self) -> int: ...
+    @property
+    def differences(self) -> int: ...
+    @property
+    def last_ms(self) -> int: ...
+    def shared_origins(self) -> list[int]:
+        """The origins under which two processes have prepared effects."""
+
+
+class TransferShown:
+    """A running state transfer: its direction, and the chunks and bytes transferred so far."""
+
+    __slots__ = ("byte_count", "chunks", "direction")
+
+    def __init__(self, direction: str, chunks: int, byte_count: int) -> None:
+        self.direction = direction
+        self.chunks = chunks
+        self.byte_count = byte_count
+
+
+class Peer:
+    """A link to another region, as INFO and CRDT.REGIONS show it; origin 0 until its origin is known. `sent_bytes`
+    counts bytes of batches since the link opened. A peer without a link has been in that state for `unlinked_ms`,
+    because of `reason`; if its region was `evicted`, nothing is owed to it. `lacking`: what a linked peer says to have
+    no room in, and for how long; batches for it wait.
+    """
+
+    __slots__ = (
+        "address",
+        "evicted",
+        "lacking",
+        "lacking_ms",
+        "link",
+        "name",
+        "origin",
+        "reason",
+        "region",
+        "sent_bytes",
+        "silent_ms",
+        "transfer",
+        "unlinked_ms",
+    )
+
+    def __init__(self, region: int, name: str, address: str, link: str, silent_ms: int, origin: int = 0) -> None:
+        self.region = region
+        self.name = name
+        self.address = address
+        self.link = link
+        self.silent_ms = silent_ms
+        self.origin = origin
+        self.evicted = False
+        self.sent_bytes = 0
+        self.lacking = ""
+        self.lacking_ms = 0
+        self.transfer: TransferShown | None = None
+        self.unlinked_ms = -1
+        self.reason = ""
+
+
+class Admission(Protocol):
+    """Whether this region's origin is admitted to the cluster (replication/membership/membership.py)."""
+
+    @property
+    def admitted(self) -> bool: ...
+    @property
+    def is_new(self) -> bool:
+        """True while this region has been in no cluster."""
+
+    def want(self) -> None:
+        """A client waits for the admission."""
+
+    def say_admitted(self) -> None:
+        """State that this origin was admitted; call it before anything that only an admitted origin may do."""
+
+
+class StartOver(Protocol):
+    """Replacing this region's state by another region's (replication/membership/start_over.py)."""
+
+    @property
+    def count(self) -> int:
+        """How often this region started over, as far as this process knows, including from its log."""
+
+    def begin(self, source: int, now_ms: int) -> str | None:
+        """Begin; returns the reason if that is not possible, else None."""
+
+    def state(self) -> str:
+        """How far it has got; empty if it is not running."""
+
+    def waiting_for(self) -> str:
+        """The text for clients while it runs: what it waits for."""
+
+
+class Leaving(Protocol):
+    """Leaving the cluster (replication/membership/leaving.py)."""
+
+    @property
+    def step(self) -> str: ...
+    def begin(self) -> str:
+        """Begin; returns the reason if that is not possible, else an empty text."""
+
+    def abort(self) -> str:
+        """Stay; returns the reason if that is not possible, else an empty text."""
+
+    def lack(self) -> list[tuple[str, int, int]]:
+        """The regions that lack something on disk: name, number, and how many effects."""
+
+
+class Neighbours(Protocol):
+    """The other regions, and what this one knows of them (peers.py)."""
+
+    def follow(self, peers: tuple[str, ...]) -> None:
+        """These are the addresses of the configured peers from now on."""
+
+    def peers(self) -> list[Peer]:
+        """All other regions as they are linked now, by number."""
+
+    def linked(self) -> list[int]:
+        """The origins of the linked regions."""
+
+    def durable(self) -> VersionVector:
+        """What is on the disk of this region."""
+
+    def waits(self) -> tuple[str, int, int, int]:
+        """What this region lacks room in for batches of peers, empty if nothing, and for how many milliseconds; how
+        many batches wait here, for that or for others, and their bytes.
+        """
+
+    def unheard(self) -> int:
+        """How many members there are whose progress is dropped, because it exceeds `progress_rows_max`."""
+
+    def name_of(self, region: int) -> str:
+        """The name of a region, also of one that this process never met; empty if nobody told it."""
+
+    def count_of(self, origin: int) -> int:
+        """How many earlier origins the region of this one had; -1 if that is not known."""
+
+
+class Home:
+    """A partitioned stream: the region that is its home, 0 if that is not known yet, and the number of its epoch."""
+
+    __slots__ = ("epoch", "partitions", "region", "stream")
+
+    def __init__(self, stream: str, partitions: int, region: int, epoch: int) -> None:
+        self.stream = stream
+        self.partitions = partitions
+        self.region = region
+        self.epoch = epoch
+
+
+class Homes(Protocol):
+    """The homes of partitioned streams (partitions/streams.py)."""
+
+    def rows(self) -> list[Home]: ...
+
+    def move_here(self, stream: bytes) -> str:
+        """Make this region the home; returns the reason if that is not possible, else an empty text."""
+
+
+class Cluster:
+    """The ports of one region; those that are None have nothing behind them, as in a test of commands alone."""
+
+    __slots__ = ("admission", "audit", "homes", "leaving", "neighbours", "progress", "retention", "start_over")
+
+    def __init__(self, progress: Progress, neighbours: Neighbours) -> None:
+        self.progress = progress
+        self.neighbours = neighbours
+        self.admission: Admission | None = None
+        self.retention: Retention | None = None
+        self.audit: Audit | None = None
+        self.start_over: StartOver | None = None
+        self.homes: Homes | None = None
+        self.leaving: Leaving | None = None

@@ -1,0 +1,267 @@
+"""The blocks of an entry tree in ID order, and how entries are removed from them.
+
+Only the last block, the *tail*, grows. A block that stops being the tail is sealed, and stays sealed even if it becomes
+the last block again.
+
+The first block may start with `_head` entries that are already removed: a trim only raises `_head` and drops whole
+blocks, and copies nothing. Any other removal replaces the block by a new one (core/entries/block.py), together with the
+block before if little is left of it. Indexes `[low, high)` are low inclusive, high exclusive; ranges of counters
+include both ends.
+
+Replacing a block copies it, so a few removed entries are only noted, as its *holes*, and cut out together: once they
+are many, or something other than a search or a removal looks at the block, which is then *settled*. A
+settled block keeps its index, so a caller's indexes of blocks stay valid. The last block has no holes, and `_head` is
+no hole of the first one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Final
+
+from crdtstream.core.entries.block import BLOCK_BYTES, BLOCK_ENTRIES, Block
+from crdtstream.core.entries.deleted_rows import Holes
+from crdtstream.core.entries.slices import Slice, packed
+from crdtstream.core.values.chain import Extent
+from crdtstream.core.values.entry_id import EntryId
+
+# A block left smaller than this by removals is merged with the one before it.
+SPARSE_ENTRIES: Final = 64
+# From so many IDs or pieces of one block on, the block is visited as a whole.
+DENSE_IDS: Final = 8
+# So many blocks of a tree have holes at most, which limits what a visit of the whole tree has to settle.
+HOLED_BLOCKS: Final = 2048
+
+# The tail of no blocks: sealed, never written, and below all entries, so nobody needs a test for None.
+NO_TAIL: Final = Block()
+NO_TAIL.seal()
+# The holes of most trees: all of them share this, which stays empty.
+_NO_HOLES: Final[dict[int, Holes]] = {}
+
+
+class BlockList(Extent):
+    """Blocks in ID order, of which any entries can be removed."""
+
+    __slots__ = ("_blocks", "_head", "_holes", "_low_counters", "_low_ids", "byte_count", "count", "tail")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+        self.byte_count = 0
+        self._blocks: list[Block] = []
+        # ID and counter of each block's first entry, even if that entry is removed.
+        self._low_ids: list[EntryId] = []
+        self._low_counters: list[int] = []
+        self._head = 0
+        # The first counter of a block -> its holes.
+        self._holes = _NO_HOLES
+        self.tail = NO_TAIL
+
+    def _low_of(self, at: int) -> int:
+        """The index of the first live entry in the block at index `at`."""
+        return self._head if at == 0 else 0
+
+    def remove_counters(self, low: int, high: int) -> list[EntryId]:
+        """Remove the entries with counters from low to high, both inclusive; returns their IDs, ascending."""
+        first = max(bisect_right(self._low_counters, low) - 1, 0)
+        last = self._settled_through(first, high)
+        if last < first:
+            return []
+        start = max(self._blocks[first].lower_bound_counter(low), self._low_of(first))
+        stop = self._blocks[last].lower_bound_counter(high + 1)
+        if start == self._blocks[first].count:
+            first, start = first + 1, 0
+        if first > last or (first == last and start >= stop):
+            return []
+        pieces = self._pieces(first, start, last, stop)
+        removed: list[EntryId] = []
+        for piece in pieces:
+            removed += piece.block.ids(piece.low, piece.high)
+        self._cut(pieces, first, last)
+        return removed
+
+    def remove_ranges(self, ranges: list[tuple[int, int]]) -> None:
+        """Remove the entries with counters in these ascending ranges; ranges within one block replace it once."""
+        end = len(ranges)
+        while end > 0:
+            # Backwards, because a removal changes the numbers of the blocks after it.
+            at = bisect_right(self._low_counters, ranges[end - 1][1]) - 1
+            start = end - 1
+            while start > 0 and at >= 0 and ranges[start][0] >= self._low_counters[at]:
+                start -= 1
+            if start < end - 1 and ranges[start][0] < self._low_counters[at]:
+                start += 1
+            if not self._dig(at, ranges[start:end]):
+                if start == end - 1:
+                    self.remove_counters(*ranges[start])
+                else:
+                    self._punch(at, ranges[start:end])
+            end = start
+
+    def _dig(self, at: int, ranges: list[tuple[int, int]]) -> bool:
+        """Note ranges that end in this block as holes; false if nothing would be left of it, or they begin before."""
+        if at < 0 or at + 1 == len(self._blocks) or ranges[0][0] < self._low_counters[at]:
+            return False
+        block, low = self._blocks[at], self._low_of(at)
+        holes = self._holes.get(self._low_counters[at]) or Holes()
+        removed = holes.fresh(block, low, ranges)
+        size = sum([block.byte_size(index, index + 1) for index in removed])
+        if not removed:
+            return True
+        if len(removed) >= block.count - low - holes.count():
+            return False
+        holes.add(removed, size)
+        self.count -= len(removed)
+        self.byte_count -= size
+        self._note_holes(at, holes)
+        return True
+
+    def _note_holes(self, at: int, holes: Holes) -> None:
+        if at == 0:
+            self._head = holes.pass_from(self._head, self._blocks[0])
+        if not holes.count():
+            self._holes.pop(self._low_counters[at], None)
+            return
+        if not self._holes:
+            self._holes = {}
+        self._holes[self._low_counters[at]] = holes
+        if holes.are_many(self._blocks[at]):
+            block = self._settled(at)
+            if block.count < SPARSE_ENTRIES:
+                self._replace(at, at, [Slice(block, 0, block.count)])
+        elif len(self._holes) > HOLED_BLOCKS:
+            self._settle(bisect_right(self._low_counters, next(iter(self._holes))) - 1)
+
+    def _settled(self, at: int) -> Block:
+        """The block at index `at`, without holes."""
+        if self._holes:
+            self._settle(at)
+        return self._blocks[at]
+
+    def _settle(self, at: int) -> None:
+        """Cut the holes out of the block at index `at`."""
+        holes = self._holes.pop(self._low_counters[at], None)
+        if holes is None:
+            return
+        block = self._blocks[at].joined(holes.between(self._low_of(at), self._blocks[at].count))
+        if at == 0:
+            self._head = 0
+        self._put(at, at + 1, [block])
+
+    def _settle_all(self, first: int = 0, last: int = -1) -> None:
+        """Settle the blocks from index `first` to `last`, both inclusive; all of them without bounds."""
+        if not self._holes:
+            return
+        low, high = self._low_counters[first], self._low_counters[last]
+        for key in [key for key in self._holes if low <= key <= high]:
+            self._settle(bisect_right(self._low_counters, key) - 1)
+
+    def _settled_through(self, first: int, counter: int) -> int:
+        """Settle the blocks from index `first` on that begin up to this counter; returns the last that then does."""
+        last = bisect_right(self._low_counters, counter) - 1
+        if not self._holes or last < first:
+            return last
+        self._settle_all(first, last)
+        return bisect_right(self._low_counters, counter) - 1
+
+    def _punch(self, at: int, ranges: list[tuple[int, int]]) -> None:
+        """Remove several ranges that begin in this block and end in it."""
+        self._settled(at)
+        block, low = self._blocks[at], self._low_of(at)
+        pieces = block.outside(low, ranges)
+        kept = [Slice(block, start, stop) for start, stop in pieces]
+        if len(pieces) >= DENSE_IDS:
+            joined = block.joined(pieces)
+            kept = [Slice(joined, 0, joined.count)]
+        left = sum([part.count() for part in kept])
+        self.count += left - block.count + low
+        self.byte_count += sum([part.block.byte_size(part.low, part.high) for part in kept])
+        self.byte_count -= block.byte_size(low, block.count)
+        if len(kept) == 1 and left >= SPARSE_ENTRIES and len(pieces) > 1:
+            self._head = self._head if at else 0
+            self._put(at, at + 1, [kept[0].block])
+        else:
+            self._replace(at, at, kept)
+
+    def remove_through(self, counter: int) -> int:
+        """Remove the entries with counters up to this one, inclusive; returns how many were removed."""
+        last = self._settled_through(0, counter)
+        if last < 0:
+            return 0
+        stop = self._blocks[last].lower_bound_counter(counter + 1)
+        if stop <= self._low_of(last):
+            return 0
+        return self._cut(self._pieces(0, self._head, last, stop), 0, last)
+
+    def _pieces(self, first: int, start: int, last: int, stop: int) -> list[Slice]:
+        """The slices from index `start` of block `first` to index `stop` (exclusive) of block `last`."""
+        blocks = self._blocks
+        if first == last:
+            return [Slice(blocks[first], start, stop)]
+        pieces = [Slice(blocks[first], start, blocks[first].count)]
+        pieces += [Slice(block, 0, block.count) for block in blocks[first + 1 : last]]
+        pieces.append(Slice(blocks[last], 0, stop))
+        return pieces
+
+    def _cut(self, pieces: list[Slice], first: int, last: int) -> int:
+        """Remove these pieces of the blocks `first` to `last`; returns how many entries were removed."""
+        count = 0
+        for piece in pieces:
+            count += piece.high - piece.low
+            self.byte_count -= piece.block.byte_size(piece.low, piece.high)
+        self.count -= count
+        start, stop = pieces[0].low, pieces[-1].high
+        if first == 0 and start == self._head:
+            self._cut_head(last, stop)
+        else:
+            self._cut_inside(first, start, last, stop)
+        return count
+
+    def _cut_head(self, last: int, stop: int) -> None:
+        if stop == self._blocks[last].count:
+            last, stop = last + 1, 0
+        self._head = stop
+        if last:
+            self._put(0, last, [])
+
+    def _cut_inside(self, first: int, start: int, last: int, stop: int) -> None:
+        blocks = self._blocks
+        rest = [Slice(blocks[first], self._low_of(first), start), Slice(blocks[last], stop, blocks[last].count)]
+        self._replace(first, last, rest)
+
+    def _replace(self, first: int, last: int, rest: list[Slice]) -> None:
+        """Replace these blocks by what is left of them, together with the block before if that is little."""
+        if first > 0 and 0 < sum([part.count() for part in rest]) < SPARSE_ENTRIES:
+            block = self._settled(first - 1)
+            before = Slice(block, self._low_of(first - 1), block.count)
+            if before.count() <= BLOCK_ENTRIES - SPARSE_ENTRIES and before.block.byte_count < BLOCK_BYTES:
+                first -= 1
+                rest.insert(0, before)
+        if first == 0:
+            self._head = 0
+        self._put(first, last + 1, packed(rest))
+
+    def _put(self, first: int, end: int, fresh: list[Block]) -> None:
+        """Replace the blocks [first, end) by `fresh`."""
+        self._blocks[first:end] = fresh
+        self._low_ids[first:end] = [block.id_at(0) for block in fresh]
+        self._low_counters[first:end] = [block.counter_at(0) for block in fresh]
+        self.tail = self._blocks[-1] if self._blocks else NO_TAIL
+        for block in fresh:
+            if block is not self.tail:
+                block.seal()
+        if self._holes:
+            self._settle(0)
+            self._settle(len(self._blocks) - 1)
+
+    def check_holes(self) -> tuple[int, int]:
+        """How many entries are holes, and their bytes."""
+        places = {low: at for at, low in enumerate(self._low_counters)}
+        assert not _NO_HOLES, "a tree wrote to what all share"
+        assert len(self._holes) <= HOLED_BLOCKS, "too many blocks have holes"
+        for key, holes in self._holes.items():
+            at = places[key]
+            assert at + 1 < len(self._blocks), "the last block has holes"
+            holes.check(self._blocks[at], self._low_of(at) + 1 if at == 0 else 0)
+        noted = self._holes.values()
+        return sum(holes.count() for holes in noted), sum(holes.byte_count for holes in noted)

@@ -1,0 +1,342 @@
+"""What a block holds, and how it is kept small while nobody reads it.
+
+A sealed block never changes, so its *content*, the columns and the bytes of the entries, can be *packed*: compressed
+into one byte string. The packed form is kept from then on. A block is *closed* when it has nothing else; whatever needs
+the content opens it first (`Content.open`), and closing it again only drops what was opened.
+
+A `Shelf` bounds what is open: `open_bytes_max` limits the blocks that have a packed form and are open nevertheless.
+Beyond it the oldest are closed, except those that were read since they were last considered. Blocks without a packed
+form do not count: `core/packing_walk.py` decides when a block gets one.
+
+Before compression each column is replaced by the differences of neighbours, because IDs, counters and ends ascend in
+steps that repeat. All columns together are one long integer with a lane of 32 bits for each value, or two lanes for a
+value of a wide column, so a difference below zero borrows from the next lane.
+
+Entries of one shape may be transposed first (core/entries/column_layout.py). That makes opening a block several times
+dearer, so it is done only where the packed form becomes much smaller. Whether it does is tried once in a process;
+blocks that a checkpoint has packed are tried when they are idle, after each start.
+
+Compression is a pure function: the same bytes, at the same level, by the same library. The packed form is never
+replicated or compared, but checkpoints keep it on disk (storage/blocks.py), so what it holds is part of their format.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from typing import Final
+
+from librt.strings import BytesWriter, read_i32_le, write_i32_le
+from mypy_extensions import i32, i64
+from zstandard import ZstdCompressor, ZstdDecompressor, backend_features
+
+from crdtstream.core.entries.column_layout import restored, transposed
+from crdtstream.core.entries.uint_encoding import in_order, widths_of
+
+# Higher levels take longer and gain nothing on blocks of this size.
+LEVEL: Final = 1
+LANE_BITS: Final = 32
+LANE_BYTES: Final = 4
+LANE_MASK: Final = 2**32 - 1
+# Lanes are written as signed numbers.
+SIGN: Final = 2**31
+# What an open block takes besides its content.
+OPEN_BYTES: Final = 512
+# A packed form that is not smaller than this part of the content does not pay for opening it.
+PAYS: Final = 7 / 8
+# A packed form of transposed entries that is not smaller than this part of the other one does not, either.
+TRANSPOSING_PAYS: Final = 7 / 10
+
+# The library's C code has it; its other backends compress one after the other.
+_MANY: Final = "multi_compress_to_buffer" in backend_features
+_NO_COLUMN: Final = array("I")
+_EMPTY_COLUMN: Final = array("Q")
+_NO_CHUNKS: Final[list[bytes]] = []
+
+
+class BlockDamaged(Exception):
+    """The packed form of a block does not unpack to what was packed; `reason` says more."""
+
+    def __init__(self, block: Content, first_ms: int, first_seq: int, reason: str) -> None:
+        self.block = block
+        self.reason = f"the compressed block of {block.count} entries from {first_ms}-{first_seq} on: {reason}"
+        advice = "Restart the region: it reads the block from its checkpoint again, or refuses to start and says why"
+        super().__init__(f"damage in {self.reason}. {advice}")
+
+
+class Cold:
+    """The packed form of a block; empty if packing does not pay. Beside it is what is asked of blocks that nobody
+    reads: the ID of the first entry, and of the list of counters, if there is one, the sum and the first.
+    """
+
+    __slots__ = ("counter_sum", "first_listed", "first_ms", "first_seq", "is_transposed", "is_tried", "packed", "shelf")
+
+    def __init__(self, shelf: Shelf, packed: bytes, is_transposed: bool) -> None:
+        self.shelf = shelf
+        self.packed = packed
+        self.is_transposed = is_transposed
+        # Whether transposing was tried.
+        self.is_tried = is_transposed
+        self.counter_sum = 0
+        self.first_ms = 0
+        self.first_seq = 0
+        self.first_listed = 0
+
+    def note_first(self, ms: int, seq: int, listed: array[int]) -> None:
+        """Note the ID of the first entry, and what the list of counters has."""
+        self.first_ms, self.first_seq = ms, seq
+        if listed:
+            self.first_listed, self.counter_sum = listed[0], sum(listed)
+
+
+class Content:
+    """The columns and the entries of a block, as core/entries/block.py describes them; without meaning while `closed`.
+
+    Reading entries sets `read`; the walks of core/packing_walk.py and the shelf clear it, to see whether it is set
+    again.
+    """
+
+    __slots__ = (
+        "_ends",
+        "_joined",
+        "_listed",
+        "chunks",
+        "closed",
+        "cold",
+        "count",
+        "ms",
+        "ms_base",
+        "read",
+        "sealed",
+        "seq",
+    )
+
+    def __init__(self) -> None:
+        self.ms_base = 0
+        # Shared by all new blocks, so never written to.
+        self.ms: array[int] = _EMPTY_COLUMN
+        self.seq: array[int] = _EMPTY_COLUMN
+        self._listed: array[int] | None = None
+        self._ends: array[int] = _EMPTY_COLUMN
+        self.chunks: list[bytes] = _NO_CHUNKS
+        self._joined = 0
+        self.cold: Cold | None = None
+        self.count = 0
+        self.sealed = False
+        self.closed = False
+        self.read = False
+
+    def open(self) -> None:
+        """Bring back the content of a closed block."""
+        cold = self.cold
+        assert cold is not None and self.closed
+        columns, data = self.unpacked()
+        self.ms, self.seq, self._ends = columns[0], columns[1], columns[3]
+        if self._listed is not None:
+            self._listed = columns[2]
+        self.chunks = [data]
+        self.closed = False
+        byte_count = len(data) + sum([column.itemsize * self.count for column in columns if column])
+        cold.shelf.note_opened(self, byte_count + OPEN_BYTES)
+
+    def unpacked(self) -> tuple[list[array[int]], bytes]:
+        """The columns and the entries of a block that has a packed form, without opening it."""
+        cold = self.cold
+        assert cold is not None and cold.packed
+        try:
+            columns, data = unfolded(cold.shelf.codec.unpack(cold.packed), self.count)
+            if cold.is_transposed:
+                data = restored(data, id_texts(self.ms_base, columns[0], columns[1]))
+            first_ms, first_seq, end = self.ms_base + columns[0][0], columns[1][0], columns[3][self.count - 1]
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever else it is, the bytes are not those that were packed
+            raise BlockDamaged(self, cold.first_ms, cold.first_seq, repr(error)) from error
+        if end != len(data) or first_ms != cold.first_ms or first_seq != cold.first_seq:
+            raise BlockDamaged(self, cold.first_ms, cold.first_seq, "it unpacks to other entries")
+        return columns, data
+
+    def close(self) -> None:
+        """Drop the content of a block that has a packed form."""
+        assert self.cold is not None and self.cold.packed and not self.closed
+        self.closed = True
+        self.ms = self.seq = self._ends = _NO_COLUMN
+        if self._listed is not None:
+            self._listed = _NO_COLUMN
+        self.chunks = _NO_CHUNKS
+        # The packed form has all entries in one byte string.
+        self._joined = self.count
+
+    def pack(self, shelf: Shelf) -> int:
+        """Give a sealed block its packed form, and close it; returns how many bytes that saves."""
+        assert self.sealed and self.cold is None
+        listed = _NO_COLUMN if self._listed is None else self._listed
+        columns, data = [self.ms, self.seq, listed, self._ends], b"".join(self.chunks)
+        payload = folded(columns, data)
+        self.cold = cold = Cold(shelf, shelf.codec.packed(payload), False)
+        if not cold.packed:
+            return 0
+        cold.note_first(self.ms_base + self.ms[0], self.seq[0], listed)
+        self._transpose(cold, columns, data)
+        self.close()
+        return len(payload) - len(cold.packed)
+
+    def transpose(self) -> int:
+        """Try to transpose the entries of a closed block; returns how many bytes that saves."""
+        cold = self.cold
+        assert cold is not None and self.closed and not cold.is_tried
+        before = len(cold.packed)
+        columns, data = self.unpacked()
+        self._transpose(cold, columns, data)
+        return before - len(cold.packed)
+
+    def _transpose(self, cold: Cold, columns: list[array[int]], data: bytes) -> None:
+        """Transpose these columns and entries, the block's own, if the packed form becomes much smaller."""
+        cold.is_tried = True
+        kept = transposed(data, id_texts(self.ms_base, columns[0], columns[1]))
+        smaller = cold.shelf.codec.pack(folded(columns, kept)) if kept else cold.packed
+        if len(smaller) < TRANSPOSING_PAYS * len(cold.packed):
+            cold.packed, cold.is_transposed = smaller, True
+
+
+class Codec:
+    """Compression with a state to reuse, for one thread. It is no part of what a region knows, so copies share it."""
+
+    __slots__ = ("_compressor", "_decompressor")
+
+    def __init__(self) -> None:
+        self._compressor = ZstdCompressor(level=LEVEL)
+        self._decompressor = ZstdDecompressor()
+
+    def packed(self, payload: bytes) -> bytes:
+        """The packed form; empty if it does not pay."""
+        return worth(self.pack(payload), payload)
+
+    def all_packed(self, payloads: list[bytes]) -> list[bytes]:
+        """The packed form of each, as `packed` makes it. Other threads may run meanwhile; between many short calls they
+        could not, because each call would be over before they wake up.
+        """
+        if not payloads or not _MANY:
+            return [self.packed(payload) for payload in payloads]
+        given: list[bytes | bytearray | memoryview] = list(payloads)
+        found = self._compressor.multi_compress_to_buffer(given)
+        return [worth(found[at].tobytes(), payload) for at, payload in enumerate(payloads)]
+
+    def pack(self, data: bytes) -> bytes:
+        # A copy, because the compressor's own result keeps the memory that the data could have needed at most.
+        return bytes(memoryview(self._compressor.compress(data)))
+
+    def unpack(self, packed: bytes) -> bytes:
+        return self._decompressor.decompress(packed)
+
+    def __deepcopy__(self, memo: object) -> Codec:
+        return self
+
+
+def worth(packed: bytes, payload: bytes) -> bytes:
+    """The packed form, or nothing if it does not pay."""
+    return packed if len(packed) <= PAYS * len(payload) else b""
+
+
+class Shelf:
+    """The open blocks of a region that have a packed form, oldest first, and the size of each."""
+
+    __slots__ = ("_open", "codec", "open_bytes", "open_bytes_max", "opened")
+
+    def __init__(self, open_bytes_max: int) -> None:
+        self.codec = Codec()
+        self.open_bytes_max = open_bytes_max
+        self.open_bytes = 0
+        # How often a closed block was opened.
+        self.opened = 0
+        self._open: deque[tuple[Content, int]] = deque()
+
+    def note_opened(self, block: Content, byte_count: int) -> None:
+        """Close others if there are too many; the new one stays, because it is in use."""
+        self.opened += 1
+        self.open_bytes += byte_count
+        self._keep_to_limit()
+        self._open.append((block, byte_count))
+
+    def limit(self, open_bytes_max: int) -> None:
+        self.open_bytes_max = open_bytes_max
+        self._keep_to_limit()
+
+    def _keep_to_limit(self) -> None:
+        while self.open_bytes > self.open_bytes_max and self._open:
+            self._consider_oldest()
+
+    def age(self) -> None:
+        """Close the blocks that nobody read since the last call."""
+        for _ in range(len(self._open)):
+            self._consider_oldest()
+
+    def _consider_oldest(self) -> None:
+        """Close the oldest block, or give it another chance behind all others if it was read."""
+        block, byte_count = self._open.popleft()
+        if block.read:
+            block.read = False
+            self._open.append((block, byte_count))
+        else:
+            self.open_bytes -= byte_count
+            block.close()
+
+    def check(self) -> None:
+        assert not (_EMPTY_COLUMN or _NO_COLUMN or _NO_CHUNKS), "a block wrote to what all share"
+        assert self.open_bytes == sum(size for _, size in self._open), "the size of the open blocks is miscounted"
+        assert self.open_bytes <= self.open_bytes_max or len(self._open) <= 1, "too much is open"
+        for block, _ in self._open:
+            assert block.cold is not None and block.cold.packed and not block.closed, "a block is wrongly on the shelf"
+
+
+def id_texts(ms_base: int, ms: array[int], seq: array[int]) -> list[bytes]:
+    return [b"%d-%d" % (ms_base + one, number) for one, number in zip(ms, seq, strict=True)]
+
+
+# The bytes that are compressed: the width of each column, the differences of all columns, the entries.
+
+
+def folded(columns: list[array[int]], data: bytes) -> bytes:
+    return b"".join(
+        [widths_of(columns), differences(b"".join([in_order(column).tobytes() for column in columns])), data]
+    )
+
+
+def unfolded(payload: bytes, count: int) -> tuple[list[array[int]], bytes]:
+    widths = payload[:4]
+    end = 4 + count * sum(widths)
+    lanes = array("I", sums(payload[4:end]))
+    columns: list[array[int]] = []
+    at = 0
+    for width in widths:
+        lanes_end = at + count * width // LANE_BYTES
+        part = lanes[at:lanes_end] if width else _NO_COLUMN
+        columns.append(in_order(part if width <= LANE_BYTES else array("Q", part.tobytes())))
+        at = lanes_end
+    return columns, payload[end:]
+
+
+def differences(raw: bytes) -> bytes:
+    """Each lane without the lane before it."""
+    writer = BytesWriter()
+    before: i64 = 0
+    difference: i64 = 0
+    for at in range(0, len(raw), LANE_BYTES):
+        lane = i64(read_i32_le(raw, at)) & LANE_MASK
+        # A difference below zero has borrowed from the next lane.
+        difference = lane - before + (difference >> LANE_BITS)
+        before = lane
+        write_i32_le(writer, i32(((difference & LANE_MASK) ^ SIGN) - SIGN))
+    return writer.getvalue()
+
+
+def sums(raw: bytes) -> bytes:
+    """The inverse of `differences`: each lane is added to the one before it, with what that carries over."""
+    writer = BytesWriter()
+    lane: i64 = 0
+    for at in range(0, len(raw), LANE_BYTES):
+        difference = i64(read_i32_le(raw, at))
+        # What exceeds a lane is carried into the next one.
+        lane = (lane & LANE_MASK) + (lane >> LANE_BITS) + (difference & LANE_MASK)
+        write_i32_le(writer, i32(((lane & LANE_MASK) ^ SIGN) - SIGN))
+    return writer.getvalue()

@@ -1,0 +1,233 @@
+"""Carrying: what COPY, MOVE and SWAPDB take along with the entries of a stream, its groups and its producer records.
+
+The entries of a copy belong to one origin, whatever origins wrote the source (core/stream_copy.py). So the sets of IDs
+that a group keeps for each origin become one set: an entry's ID is in it if it was under the origin that wrote the
+entry, and an ID that no entry has if it was under any origin.
+
+    carried to all regions   the start; what the start or a run passes, as runs under the new create
+    carried in this region   floor, delivered, skipped, replay; consumers, pending entries, producer records
+
+A group of the copy is created by an effect, so it is ended by a DEL or DESTROY of its name that another region makes
+concurrently. What another region's readers hold, or have acknowledged without a run that has arrived, is not known
+here, so it is delivered again.
+"""
+
+from __future__ import annotations
+
+from crdtstream.core import effects as fx
+from crdtstream.core.effects import Interval, Key, Position
+from crdtstream.core.entries.merging import merge
+from crdtstream.core.groups.group import Group
+from crdtstream.core.groups.pending import Row
+from crdtstream.core.idempotence import Producers
+from crdtstream.core.replica import Replica
+from crdtstream.core.stream import Stream
+from crdtstream.core.stream_copy import copy_stream
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, previous_id
+from crdtstream.core.values.intervals import IntervalSet
+from crdtstream.core.values.origin_intervals import NOTHING
+
+Sets = dict[int, IntervalSet]
+
+
+class Piece:
+    """Consecutive entries of one origin: its first and last ID, and the last ID before it (0-0: none)."""
+
+    __slots__ = ("before", "first", "last", "origin")
+
+    def __init__(self, origin: int, before: EntryId, first: EntryId, last: EntryId) -> None:
+        self.origin = origin
+        self.before = before
+        self.first = first
+        self.last = last
+
+
+class CarriedGroup:
+    """A group by IDs alone. `start` and `floor` are of the copy's origin, and their defaults of all others."""
+
+    __slots__ = (
+        "consumers",
+        "delivered",
+        "entries_read",
+        "floor",
+        "floor_default",
+        "name",
+        "pending",
+        "replay",
+        "settled",
+        "skipped",
+        "start",
+        "start_default",
+    )
+
+    def __init__(self, name: bytes, stream: Stream, group: Group, pieces: list[Piece]) -> None:
+        start = group.start()
+        self.name = name
+        self.start, self.start_default = position_in(pieces, start), start.default
+        self.floor, self.floor_default = position_in(pieces, group.floor), group.floor.default
+        self.settled = settled_above(self.start, pieces, start, group)
+        self.delivered = gathered(pieces, group.delivered.as_dict())
+        self.skipped = skipped_of(pieces, group, self.floor).minus(self.delivered)
+        self.replay = gathered(pieces, group.replay)
+        self.entries_read = entries_read_of(stream, group)
+        self.consumers = [(one, known.seen_ms, known.active_ms) for one, known in group.consumers.items()]
+        self.pending = pending_of(group)
+
+
+class Carried:
+    """What there is to carry of a stream, apart from its entries; taken before the stream changes."""
+
+    __slots__ = ("groups", "producers")
+
+    def __init__(self, stream: Stream) -> None:
+        pieces = pieces_of(stream) if stream.groups else []
+        self.groups = [CarriedGroup(name, stream, group, pieces) for name, group in sorted(stream.groups.items())]
+        self.producers = stream.producers
+
+
+def copy_whole(replica: Replica, source: Stream, target: Key) -> None:
+    """Copy `source` with all that belongs to it to the key `target`, which names another stream."""
+    carried = Carried(source)
+    copy_stream(replica, source, target)
+    put(replica, target, carried)
+
+
+# Sets of IDs
+
+
+def pieces_of(stream: Stream) -> list[Piece]:
+    pieces: list[Piece] = []
+    before = ID_MIN
+    for run in merge(stream.strands(ID_MIN, ID_MAX, -1, False), -1):
+        last = run.block.id_at(run.high - 1)
+        # Of duplicates the first counts, as for the copy.
+        if last > before:
+            pieces.append(Piece(run.origin, before, run.block.id_at(run.low), last))
+            before = last
+    return pieces
+
+
+def gathered(pieces: list[Piece], sets: Sets) -> IntervalSet:
+    """The sets of all origins as one."""
+    found = IntervalSet()
+    for piece in pieces:
+        below = previous_id(piece.first) or ID_MIN
+        add_between(found, sets, piece.before, below)
+        known = sets.get(piece.origin)
+        for low, high in [] if known is None else known.pieces(below, piece.last):
+            found.add(piece.before if low == below else low, high)
+    add_between(found, sets, pieces[-1].last if pieces else ID_MIN, ID_MAX)
+    return found
+
+
+def add_between(found: IntervalSet, sets: Sets, low: EntryId, high: EntryId) -> None:
+    """Add what any origin has of a stretch without entries."""
+    for known in sets.values():
+        for start, end in known.pieces(low, high):
+            found.add(start, end)
+
+
+def position_in(pieces: list[Piece], position: Position) -> EntryId:
+    """The highest ID of the position such that no entry up to there lies above its origin's ID."""
+    highest = max([position.default, *position.ids.values()])
+    for piece in pieces:
+        reached = position.get(piece.origin)
+        if reached < piece.last:
+            return min(highest, max(reached, previous_id(piece.first) or ID_MIN))
+    return highest
+
+
+def through(pieces: list[Piece], position: Position) -> Sets:
+    """What lies at or below the position, of the origins that have entries."""
+    return {piece.origin: IntervalSet.of([(ID_MIN, position.get(piece.origin))]) for piece in pieces}
+
+
+def settled_above(start: EntryId, pieces: list[Piece], position: Position, group: Group) -> IntervalSet:
+    """What no region has to deliver any more, above the start and up to the last entry."""
+    sets = through(pieces, position)
+    for origin, known in sets.items():
+        known.union(group.acked.get(origin, IntervalSet()))
+    last = pieces[-1].last if pieces else ID_MIN
+    return IntervalSet.of(gathered(pieces, sets).pieces(start, last))
+
+
+def skipped_of(pieces: list[Piece], group: Group, floor: EntryId) -> IntervalSet:
+    """What this region passes over: what it skipped, and what its origin's floor passes above the common one."""
+    skipped = gathered(pieces, group.skipped)
+    last = pieces[-1].last if pieces else ID_MIN
+    for low, high in gathered(pieces, through(pieces, group.floor)).pieces(floor, last):
+        skipped.add(low, high)
+    return skipped
+
+
+def entries_read_of(stream: Stream, group: Group) -> int:
+    """The counter, which one origin's entries make right; those of several are counted."""
+    if stream.writers > 1:
+        return max(stream.entries_added() - group.wanted_count(stream.chains), 0)
+    return group.entries_read
+
+
+def pending_of(group: Group) -> list[Row]:
+    """The pending entries in ID order, of those with one ID the first."""
+    found: list[Row] = []
+    for row in group.pending.rows(ID_MIN, ID_MAX, -1, None):
+        if not found or found[-1].entry_id != row.entry_id:
+            found.append(row)
+    return found
+
+
+# Putting down
+
+
+def put(replica: Replica, key: Key, carried: Carried) -> None:
+    """Give the copy at `key`, which has no groups, what was carried."""
+    for group in carried.groups:
+        put_group(replica, key, group)
+    if carried.producers is not None:
+        put_producers(replica, key, carried.producers)
+
+
+def put_group(replica: Replica, key: Key, carried: CarriedGroup) -> None:
+    origin = replica.applied.origin
+    start = Position(carried.start_default, {origin: carried.start})
+    replica.create_group(key, carried.name, start, carried.entries_read)
+    replica.settle(key, carried.name, of_origin(origin, carried.settled))
+    floor = Position(carried.floor_default, {origin: carried.floor})
+    sets = [of_origin(origin, known) for known in (carried.delivered, carried.skipped, carried.replay)]
+    replica.record(fx.PlaceSet(key, carried.name, floor, sets[0], sets[1], sets[2], carried.entries_read))
+    put_consumers(replica, key, carried.name, carried.consumers, carried.pending)
+
+
+def of_origin(origin: int, known: IntervalSet) -> dict[int, list[Interval]]:
+    return {origin: known.pairs()} if known else {}
+
+
+def put_consumers(
+    replica: Replica, key: Key, name: bytes, consumers: list[tuple[bytes, int, int]], pending: list[Row]
+) -> None:
+    """Give a group consumers, each with when it was seen and active (-1: never), and pending entries of this origin."""
+    stream = replica.keyspace.known(key)
+    assert stream is not None, "consumers for a key that does not exist"
+    entries_read, origin = stream.groups[name].entries_read, replica.applied.origin
+    for consumer, seen_ms, active_ms in consumers:
+        if active_ms >= 0:
+            # A delivery of nothing says when the consumer was active.
+            replica.record(fx.EntriesDelivered(key, name, consumer, active_ms, NOTHING, False, entries_read))
+        replica.record(fx.ConsumerCreated(key, name, consumer, seen_ms))
+    held: dict[bytes, list[tuple[int, EntryId, int, int]]] = {}
+    for row in pending:
+        held.setdefault(row.consumer, []).append((origin, row.entry_id, row.delivered_ms, row.deliveries))
+    for consumer, rows in held.items():
+        replica.record(fx.PendingClaimed(key, name, consumer, rows))
+
+
+def put_producers(replica: Replica, key: Key, producers: Producers) -> None:
+    """The records with the times at which they were made; none has expired then."""
+    replica.record(fx.ProducersConfigured(key, producers.duration_s, producers.entries_max))
+    rows = producers.rows()
+    for producer, name, entry_id, at_ms in rows:
+        fact = fx.ProducerRecorded(key, producer, name, entry_id, at_ms, -1, len(rows))
+        replica.record(fact)
+    stream = replica.keyspace.known(key)
+    assert stream is not None and stream.producers is not None, "the copy does not exist"
+    stream.producers.added, stream.producers.duplicates = producers.added, producers.duplicates

@@ -1,0 +1,1 @@
+"""Consumer groups: what was delivered, what is pending, and where the next read begins."""

@@ -1,0 +1,500 @@
+"""One consumer group: its replicated part, and what only this region knows.
+
+Replicated: the group **is** the set of its surviving create dots. Each create keeps its start and the acknowledged runs
+recorded under it. Runs merge by union, starts by the pointwise minimum. A destroy removes every create whose context
+does not cover it.
+
+Local: consumers, pending entries, and the IDs that readers pass over. For each origin, as sets of IDs:
+
+    floor       nothing at or below it is delivered (the start; SETID lowers it)
+    delivered   delivered to a consumer of this region
+    skipped     never delivered here, and not wanted: SETID forwards, XCLAIM LASTID, lost by DELCONSUMER
+    acked       union of the runs of all creates
+    replay      SETID backwards: in here no run skips an entry or removes its pending entry
+    passed      delivered + skipped + (acked - replay), kept up to date so that a read need not compute it
+
+An entry is *wanted* if it lies above the floor and outside `passed`.
+
+A **run** is an interval of `delivered` that ends below the first live pending entry: all entries in it were delivered
+here and acknowledged, here or elsewhere. Only the part that no known run covers is sent. A region's runs never contain
+entries that it did not deliver, so no region can make another one skip an entry that nobody has read.
+
+Intervals are `(from, to]`. IDs of one origin ascend with its counters, so an entry never arrives inside an interval.
+
+A stream may have seen many origins, most of which are inactive. So the group keeps its **place**
+(core/groups/read_cursor.py), and the origins that may have new runs: caches that can be dropped at any time.
+"""
+
+from __future__ import annotations
+
+from crdtstream.core.effects import Interval, Position
+from crdtstream.core.entries.covering_intervals import stretches
+from crdtstream.core.entries.entry_tree import EntryTree
+from crdtstream.core.entries.merging import Part, Run, Strand, merge
+from crdtstream.core.groups.consumer import Consumer
+from crdtstream.core.groups.delivery import Candidate, Delivery, deliver, left_of, runs_within
+from crdtstream.core.groups.pending import PendingEntries
+from crdtstream.core.groups.read_cursor import Place
+from crdtstream.core.values.by_origin import ByOrigin
+from crdtstream.core.values.causality import NO_ORIGIN, Dot
+from crdtstream.core.values.chain import Chain, Chains
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, at_most, next_id, previous_id
+from crdtstream.core.values.intervals import IntervalSet
+from crdtstream.core.values.origin_intervals import Pieces
+
+
+class Create:
+    """One surviving XGROUP CREATE: its start, and the runs acknowledged under it."""
+
+    __slots__ = ("runs", "start")
+
+    def __init__(self, start: Position) -> None:
+        self.start = start
+        self.runs: dict[int, IntervalSet] = {}
+
+
+class Group:
+    """A live consumer group."""
+
+    __slots__ = (
+        "_last_unsettled",
+        "_place",
+        "_unsettled",
+        "acked",
+        "consumers",
+        "creates",
+        "delivered",
+        "deliveries",
+        "entries_read",
+        "floor",
+        "passed",
+        "pending",
+        "replay",
+        "skipped",
+    )
+
+    def __init__(self, dot: Dot, start: Position, entries_read: int) -> None:
+        self.creates: dict[Dot, Create] = {dot: Create(start)}
+        self.floor = start
+        self.consumers: dict[bytes, Consumer] = {}
+        self.pending = PendingEntries()
+        self.delivered = ByOrigin(IntervalSet)
+        self.skipped: dict[int, IntervalSet] = {}
+        self.replay: dict[int, IntervalSet] = {}
+        self.acked: dict[int, IntervalSet] = {}
+        self.passed = ByOrigin(IntervalSet)
+        self.entries_read = entries_read
+        # How many entries this process handed to consumers, repeatedly or not; for metrics, and kept nowhere.
+        self.deliveries = 0
+        self._place = Place()
+        self._unsettled: dict[int, None] = {}
+        # The last one of them, which is mostly the next one too.
+        self._last_unsettled = NO_ORIGIN
+
+    # The place
+
+    def unsettle(self, origin: int) -> None:
+        """Note that this origin may have new runs."""
+        if origin != self._last_unsettled and origin in self.delivered:
+            self._unsettled[origin] = None
+            self._last_unsettled = origin
+
+    def lose_place(self) -> None:
+        """Drop what the last read noted of blocks, because blocks leave their trees."""
+        self._place.lose()
+
+    def forget_place(self) -> None:
+        self._place.forget()
+        self._unsettled, self._last_unsettled = dict.fromkeys(self.delivered), NO_ORIGIN
+
+    # Replicated part
+
+    def add_create(self, dot: Dot, start: Position) -> None:
+        """Add a concurrent create of the same name; if its start is lower, only undelivered entries become wanted."""
+        self.creates[dot] = Create(start)
+        self.floor = self.floor.meet(start)
+        self.forget_place()
+
+    def apply_runs(self, creates: list[Dot], runs: dict[int, list[Interval]], own: bool) -> bool:
+        """Add the runs to each named create that survives here; false if none does.
+
+        Pending entries inside runs of other origins leave. Those inside runs of this origin stay: such a run passes
+        over pending entries only if they were deleted, and these stay until they are acknowledged.
+        """
+        alive = [self.creates[dot] for dot in creates if dot in self.creates]
+        if not alive:
+            return False
+        for origin, pieces in runs.items():
+            for create in alive:
+                mine = create.runs.setdefault(origin, IntervalSet())
+                for low, high in pieces:
+                    mine.add(low, high)
+            self._pass_runs(origin, pieces, own)
+        return True
+
+    def _pass_runs(self, origin: int, pieces: list[Interval], own: bool) -> None:
+        acked = self.acked.setdefault(origin, IntervalSet())
+        for low, high in pieces:
+            acked.add(low, high)
+        passed = self.passed.of(origin)
+        replay = self.replay.get(origin)
+        if own and replay is None:
+            for low, high in pieces:
+                # All of it was delivered here, so it usually is passed.
+                if not passed.covers(low, high):
+                    passed.add(low, high)
+                    self._place.lose()
+            return
+        fresh = IntervalSet.of(pieces)
+        if replay is not None:
+            fresh = fresh.minus(replay)
+        passed.union(fresh)
+        if not own:
+            self._place.lose()
+            self.pending.remove_intervals(origin, fresh)
+            self.unsettle(origin)
+
+    def drop_passed(self, origin: int, acked: IntervalSet) -> None:
+        """Remove the pending entries inside runs that another region recorded."""
+        self.unsettle(origin)
+        replay = self.replay.get(origin)
+        self.pending.remove_intervals(origin, acked if replay is None else acked.minus(replay))
+
+    def frontier(self, origin: int) -> EntryId:
+        """The ack frontier: the end of the run that starts at the group's start, or the start if there is none."""
+        start = self.start().get(origin)
+        acked = self.acked.get(origin)
+        if acked is None:
+            return start
+        beyond = acked.next_absent(next_id(start) or ID_MAX)
+        return max(start, (previous_id(beyond) or ID_MIN) if beyond is not None else ID_MAX)
+
+    def start(self) -> Position:
+        creates = list(self.creates.values())
+        start = creates[0].start
+        for create in creates[1:]:
+            start = start.meet(create.start)
+        return start
+
+    def new_runs(self, trees: ByOrigin[EntryTree]) -> dict[int, list[Interval]]:
+        """The intervals that became runs and are in no known run yet; the caller applies and sends them."""
+        runs: dict[int, list[Interval]] = {}
+        for origin in sorted(self._unsettled):
+            pieces = self._new_runs_of(origin, trees.get(origin))
+            if pieces:
+                runs[origin] = pieces
+        self._unsettled = {}
+        self._last_unsettled = NO_ORIGIN
+        return runs
+
+    def _new_runs_of(self, origin: int, tree: EntryTree | None) -> list[Interval]:
+        delivered = self.delivered.get(origin)
+        if tree is None or tree.count == 0 or delivered is None:
+            return []
+        limit = self._acknowledged_limit(origin, tree)
+        acked = self.acked.get(origin)
+        pieces: list[Interval] = []
+        for low, high in delivered.pairs():
+            if low >= limit:
+                break
+            if acked is not None and acked.covers(low, min(high, limit)):
+                continue
+            end = tree.last_id_between(low, min(high, limit))
+            if end is None:
+                continue
+            if acked is None:
+                pieces.append((low, end))
+            else:
+                pieces.extend(acked.gaps(low, end))
+        return pieces
+
+    def _acknowledged_limit(self, origin: int, tree: EntryTree) -> EntryId:
+        """The highest ID that a new run may include: just below the first pending entry that is still in the tree."""
+        first = self.pending.first(origin)
+        if first is None:
+            return ID_MAX
+        if tree.counter_of(first):
+            return previous_id(first) or ID_MIN
+        for entry_id in self.pending.ids(origin, None):
+            if tree.counter_of(entry_id):
+                return previous_id(entry_id) or ID_MIN
+        return ID_MAX
+
+    # Reading
+
+    def next_entries(self, chains: Chains[EntryTree], count: int) -> Delivery:
+        """The first `count` wanted entries in (ID, origin) order (all if negative); changes nothing yet."""
+        delivery = self._place.behind_end(chains, count)
+        if delivery is not None:
+            return delivery
+        wanted: dict[int, list[Candidate]] = {}
+        strands: list[Strand] = []
+        for chain in chains.all:
+            strand = self._strand_of(chain, count, len(chains.all), wanted)
+            if strand:
+                strands.append(strand)
+        delivery = deliver(wanted, merge(strands, count))
+        self._place.offer(chains, delivery)
+        return delivery
+
+    def _strand_of(
+        self, chain: Chain[EntryTree], count: int, chain_count: int, wanted: dict[int, list[Candidate]]
+    ) -> Strand:
+        """The first `count` wanted entries of a chain; adds the candidates of each tree to `wanted`."""
+        strand: Strand = []
+        at = self._place.first_of(chain)
+        while at < len(chain.extents) and count != 0:
+            tree = chain.extents[at]
+            found = self._wanted_of(tree, count)
+            if found:
+                wanted[tree.origin] = found
+                strand.append(Part(tree.origin, [one.taken for one in found]))
+                count = left_of(count, found)
+            elif not strand:
+                self._place.pass_tree(chain, tree, chain_count)
+            at += 1
+        return strand
+
+    def _wanted_of(self, tree: EntryTree, count: int) -> list[Candidate]:
+        candidates: list[Candidate] = []
+        left = count
+        for low, high in self._gaps_in(tree):
+            for taken in tree.slices(next_id(low) or ID_MAX, high, left, False):
+                candidates.append(Candidate(low, taken))
+                left -= taken.high - taken.low
+            if count >= 0 and left <= 0:
+                break
+        return candidates
+
+    def goes_on(self, delivery: Delivery) -> bool:
+        """True if this delivery begins where the last one ended, and nothing but deliveries changed the group since."""
+        return self._place.goes_on(delivery)
+
+    def has_wanted(self, chains: Chains[EntryTree]) -> bool:
+        return self.next_entries(chains, 1).count > 0
+
+    def wanted_count(self, chains: Chains[EntryTree]) -> int:
+        """The number of wanted entries: the group's lag."""
+        total = 0
+        for chain in chains.all:
+            for at in range(self._place.first_of(chain), len(chain.extents)):
+                tree = chain.extents[at]
+                total += sum([tree.count_in(next_id(low) or ID_MAX, high) for low, high in self._gaps_in(tree)])
+        return total
+
+    def _gaps_in(self, tree: EntryTree) -> list[Interval]:
+        """The wanted intervals of a tree, as (from, to]."""
+        last = tree.last_id()
+        floor = self.floor.get(tree.origin)
+        if last is None or last <= floor:
+            return []
+        passed = self.passed.get(tree.origin)
+        return [(floor, last)] if passed is None else passed.gaps(floor, last)
+
+    def position_of(self, origin: int) -> EntryId:
+        """The last-delivered ID of one origin: the highest ID that readers have passed."""
+        passed = self.passed.get(origin)
+        highest = passed.max() if passed is not None else None
+        floor = self.floor.get(origin)
+        return floor if highest is None or at_most(highest, floor) else highest
+
+    def last_delivered(self) -> EntryId:
+        if len(self.passed) == 1 and not self.floor.ids:
+            return self.position_of(next(iter(self.passed)))
+        origins = sorted({*self.passed, *self.floor.ids})
+        return max([self.position_of(origin) for origin in origins], default=self.floor.default)
+
+    # Local facts
+
+    def apply_delivered(
+        self,
+        trees: ByOrigin[EntryTree],
+        consumer: bytes,
+        now_ms: int,
+        intervals: Pieces,
+        noack: bool,
+    ) -> None:
+        runs = self._place.accept(intervals)
+        if intervals.one:
+            self._pass_delivered(intervals.origin, intervals.low, intervals.high)
+        else:
+            for origin, pieces in intervals.as_dict().items():
+                for low, high in pieces:
+                    self._pass_delivered(origin, low, high)
+        if runs:
+            self._put_end(runs[-1], intervals.high_of(runs[-1].origin))
+        if not noack:
+            if runs is None:
+                self.pending.deliver_runs(runs_within(trees, intervals), consumer, now_ms)
+            elif intervals.one and len(runs) == 1 and runs[0].high - runs[0].low == 1:
+                # What was offered ends with its last entry, here the only one.
+                self.pending.deliver_one(intervals.origin, intervals.high, consumer, now_ms)
+            else:
+                self.pending.deliver_runs(runs, consumer, now_ms)
+        known = self.touch(consumer, now_ms)
+        if not noack:
+            # As in Redis: a read with NOACK makes a consumer seen, not active.
+            known.active_ms = now_ms
+
+    def _put_end(self, run: Run, last: EntryId) -> None:
+        """Nothing up to the last entry of a read is wanted any more; all above it is, if nothing there was passed."""
+        if self._place.end_behind(run, last) and not self.passed[run.origin].ends_at(last):
+            self._place.lose()
+
+    def _pass_delivered(self, origin: int, low: EntryId, high: EntryId) -> None:
+        if self.skipped:
+            skipped = self.skipped.get(origin)
+            if skipped is not None:
+                skipped.remove(low, high)
+        self.delivered.of(origin).add(low, high)
+        self.passed.of(origin).add(low, high)
+        self.unsettle(origin)
+
+    def touch(self, consumer: bytes, now_ms: int) -> Consumer:
+        """Note a request of this consumer now; the consumer is created if necessary."""
+        known = self.consumers.get(consumer)
+        if known is None:
+            known = Consumer(now_ms)
+            self.consumers[consumer] = known
+        known.seen_ms = now_ms
+        return known
+
+    def apply_claimed(self, consumer: bytes, rows: list[tuple[int, EntryId, int, int]]) -> None:
+        for origin, entry_id, delivered_ms, deliveries in rows:
+            self.pending.set(origin, entry_id, consumer, delivered_ms, deliveries)
+
+    def apply_dropped(self, intervals: Pieces) -> None:
+        if intervals.one:
+            self.pending.remove_piece(intervals.origin, intervals.low, intervals.high)
+            self.unsettle(intervals.origin)
+            return
+        for origin, pieces in intervals.as_dict().items():
+            self.pending.remove_pieces(origin, pieces)
+            self.unsettle(origin)
+
+    def apply_consumer_deleted(self, trees: ByOrigin[EntryTree], consumer: bytes) -> None:
+        """Delete a consumer. Its pending entries are lost, as in Redis: no reader here gets them again, and no run of
+        this region covers them.
+
+        Entries that it only claimed (FORCE), or that SETID made wanted again, were not delivered and remain wanted.
+        """
+        held: dict[int, list[EntryId]] = {}
+        for origin, entry_id in self.pending.remove_consumer(consumer):
+            held.setdefault(origin, []).append(entry_id)
+        for origin, ids in held.items():
+            delivered = self.delivered.get(origin)
+            self.unsettle(origin)
+            if delivered is not None:
+                lost = stretches(trees.get(origin), ids).intersection(delivered)
+                self.delivered[origin] = delivered.minus(lost)
+                self.skipped.setdefault(origin, IntervalSet()).union(lost)
+        self.consumers.pop(consumer, None)
+
+    def apply_position_set(self, trees: ByOrigin[EntryTree], position: Position, entries_read: int) -> None:
+        """SETID: nothing at or below the position is wanted, everything above it is, even entries inside runs."""
+        origins = sorted({*trees, *self.passed, *position.ids, *self.floor.ids})
+        for origin in origins:
+            self._set_position_of(origin, trees.get(origin), position.get(origin))
+        floor = {origin: min(self.floor.get(origin), position.get(origin)) for origin in origins}
+        self.floor = Position(position.default, floor)
+        self.entries_read = entries_read
+        self._rebuild_passed()
+
+    def _set_position_of(self, origin: int, tree: EntryTree | None, target: EntryId) -> None:
+        floor = self.floor.get(origin)
+        # Backwards: readers here want again what runs of any region cover, up to the highest ID seen so far.
+        if target <= self.position_of(origin):
+            seen = self._highest_seen(origin, tree)
+            if seen > target:
+                self.replay.setdefault(origin, IntervalSet()).add(target, seen)
+        for known in (self.delivered.get(origin), self.skipped.get(origin)):
+            if known is not None:
+                known.remove(target, ID_MAX)
+        # Forwards: what was not delivered up to the target is not wanted any more.
+        if target > floor:
+            self.skipped.setdefault(origin, IntervalSet()).add(floor, target)
+            delivered = self.delivered.get(origin)
+            if delivered is not None:
+                self.skipped[origin] = self.skipped[origin].minus(delivered)
+
+    def _highest_seen(self, origin: int, tree: EntryTree | None) -> EntryId:
+        """The last entry's ID, or the end of the last run if that is higher (its entries may be deleted by now)."""
+        last = None if tree is None else tree.last_id()
+        acked = self.acked.get(origin)
+        return max(last or ID_MIN, (None if acked is None else acked.max()) or ID_MIN)
+
+    def apply_position_raised(self, trees: ByOrigin[EntryTree], entry_id: EntryId) -> None:
+        origins = {*trees, *self.passed, *self.floor.ids}
+        for origin in sorted(origins):
+            floor = self.floor.get(origin)
+            if floor < entry_id and self.position_of(origin) < entry_id:
+                passed = self.passed.get(origin) or IntervalSet()
+                for low, high in passed.gaps(floor, entry_id):
+                    self.skipped.setdefault(origin, IntervalSet()).add(low, high)
+        if self.floor.default < entry_id:
+            ids = {origin: self.floor.get(origin) for origin in sorted(origins)}
+            self.floor = Position(entry_id, ids)
+        self._rebuild_passed()
+
+    def apply_place_set(
+        self,
+        floor: Position,
+        delivered: dict[int, list[Interval]],
+        skipped: dict[int, list[Interval]],
+        replay: dict[int, list[Interval]],
+    ) -> None:
+        """Replace what this region has delivered, skipped and wants again."""
+        self.floor = floor
+        pieces_of = {origin: IntervalSet.of(pieces) for origin, pieces in delivered.items()}
+        self.delivered = ByOrigin.of_dict(IntervalSet, pieces_of)
+        self.skipped = {origin: IntervalSet.of(pieces) for origin, pieces in skipped.items()}
+        self.replay = {origin: IntervalSet.of(pieces) for origin, pieces in replay.items()}
+        self._rebuild_passed()
+
+    def _rebuild_passed(self) -> None:
+        origins = sorted({*self.delivered, *self.skipped, *self.acked})
+        self.passed = ByOrigin.of_dict(IntervalSet, {origin: self._passed_of(origin) for origin in origins})
+        self.forget_place()
+
+    def _passed_of(self, origin: int) -> IntervalSet:
+        passed = IntervalSet()
+        for known in (self.delivered.get(origin), self.skipped.get(origin)):
+            if known is not None:
+                passed.union(known)
+        acked = self.acked.get(origin)
+        if acked is not None:
+            replay = self.replay.get(origin)
+            passed.union(acked if replay is None else acked.minus(replay))
+        return passed
+
+    def derive(self) -> None:
+        """Recompute `acked` and `passed` from the creates and the local parts, after these were replaced."""
+        self.acked = {}
+        for create in self.creates.values():
+            for origin, runs in create.runs.items():
+                self.acked.setdefault(origin, IntervalSet()).union(runs)
+        self._rebuild_passed()
+
+    def check(self) -> None:
+        assert self.creates, "a group without a create dot"
+        self.pending.check()
+        for origin, passed in self.passed.items():
+            passed.check()
+            assert passed == self._passed_of(origin), f"passed of origin {origin} is stale"
+        for origin, acked in self.acked.items():
+            union = IntervalSet()
+            for create in self.creates.values():
+                union.union(create.runs.get(origin, IntervalSet()))
+            assert acked == union, f"acked of origin {origin} is not the union of its creates' runs"
+        for origin, delivered in self.delivered.items():
+            delivered.check()
+            assert not delivered.intersection(self.skipped.get(origin, IntervalSet())), "delivered and skipped overlap"
+
+    def check_place(self, chains: Chains[EntryTree], trees: ByOrigin[EntryTree]) -> None:
+        """Nothing below the place is wanted, and no origin outside `_unsettled` has new runs."""
+        for chain in chains.all:
+            for tree in chain.extents[: self._place.first_of(chain)]:
+                assert not self._wanted_of(tree, 1), f"entries of origin {tree.origin} are wanted below the place"
+        for origin in self.delivered:
+            if origin not in self._unsettled:
+                assert not self._new_runs_of(origin, trees.get(origin)), f"origin {origin} has new runs, and is settled"

@@ -1,0 +1,207 @@
+"""Packing the blocks that nobody reads (core/entries/packed_block.py), a little at a time, while a region has nothing
+else to do.
+
+A *walk* visits every sealed block but the last of each tree, which the next reader wants. A block that was read since
+the walk before is left as it is; one that was not is packed. So a block is packed once nobody has read it for between
+one and two times `after_ms`, the least time from the beginning of one walk to the beginning of the next. A walk also
+closes what was opened and has not been read since, and tries to transpose what a checkpoint has packed.
+
+What other regions wrote arrives in batches, each of which is a block of its own if it is not very small. Small blocks
+that follow each other, and that nobody read since the walk before, are gathered into full ones before they are packed:
+a page then opens fewer. Those that are packed already stay as they are.
+
+Keys are visited by the cursor of SCAN, so none that is there all the time is missed. Within a tree a walk goes on at
+the number of a block: if blocks before it are removed meanwhile, some are visited by the next walk only.
+
+Nothing replicated changes, so walks may differ from region to region, and need not be in the log.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crdtstream.core.entries.block import BLOCK_BYTES, BLOCK_ENTRIES, Block
+from crdtstream.core.entries.entry_tree import EntryTree
+from crdtstream.core.entries.packed_block import BlockDamaged, Cold, Content, Shelf
+from crdtstream.core.groups.group import Group
+from crdtstream.core.keyspace import DATABASES, Keyspace
+
+# Costs, in visits of a block that needs nothing, each about 0.05 µs.
+KEY_COST: Final = 16
+PACK_COST: Final = 1_000
+KEYS_A_READ: Final = 16
+BLOCKS_A_VISIT: Final = 32
+OPEN_BYTES_MAX: Final = 64 << 20
+# A block that holds less than this part of what it could is filled up before it is packed.
+FULL: Final = 3 / 4
+
+
+class Census:
+    """What a walk found: sealed blocks, those of them that need no packing any more, and the bytes of packed forms."""
+
+    __slots__ = ("blocks", "cold", "packed_bytes")
+
+    def __init__(self) -> None:
+        self.blocks = 0
+        self.cold = 0
+        self.packed_bytes = 0
+
+
+class Cooling:
+    """The walks of one region; `census` is of the last one that ended, `saved_bytes` is what packing saved so far."""
+
+    __slots__ = (
+        "_at",
+        "_began_ms",
+        "_counted",
+        "_cursor",
+        "_database",
+        "_groups",
+        "_keyspace",
+        "_names",
+        "_trees",
+        "_walking",
+        "census",
+        "damaged",
+        "packed",
+        "saved_bytes",
+        "shelf",
+        "walks",
+    )
+
+    def __init__(self, keyspace: Keyspace) -> None:
+        self.shelf = Shelf(OPEN_BYTES_MAX)
+        self.census = Census()
+        self.walks = 0
+        self.packed = 0
+        # Blocks that did not unpack to what was packed.
+        self.damaged = 0
+        self.saved_bytes = 0
+        self._keyspace = keyspace
+        self._counted = Census()
+        self._walking = False
+        self._began_ms = 0
+        # What is left of the walk: blocks of the last of these trees from a number on, the other trees, these names,
+        # then names from the cursor on.
+        self._at = 0
+        self._trees: list[EntryTree] = []
+        self._groups: list[Group] = []
+        self._names: list[bytes] = []
+        self._database = 0
+        self._cursor = 0
+
+    def step(self, cost_max: int, after_ms: int) -> bool:
+        """Walk on for about this cost; true if there is more to do now. An `after_ms` of 0 means no walks."""
+        if after_ms == 0:
+            self._walking = False
+            return False
+        if not self._walking and not self._begin(after_ms):
+            return False
+        while cost_max > 0 and self._walking:
+            cost_max -= self._advance()
+        return self._walking
+
+    def _begin(self, after_ms: int) -> bool:
+        """Begin a walk if it is time; a clock that was set back counts as time that passed."""
+        now_ms = self._keyspace.now_ms
+        if 0 <= now_ms - self._began_ms < after_ms:
+            return False
+        self._began_ms = now_ms
+        self._walking = True
+        self._counted = Census()
+        self._trees, self._groups, self._names = [], [], []
+        self._at = self._database = self._cursor = 0
+        self.shelf.age()
+        return True
+
+    def _advance(self) -> int:
+        """Take the next part of the walk; returns what it cost."""
+        if self._trees:
+            return self._visit_tree(self._trees[-1])
+        if self._names:
+            stream = self._keyspace.databases[self._database].get(self._names.pop())
+            self._trees = [] if stream is None else list(stream.trees.values())
+            self._groups = [] if stream is None else list(stream.groups.values())
+            return KEY_COST
+        if self._cursor < 0:
+            self._database, self._cursor = self._database + 1, 0
+        if self._database == DATABASES:
+            self._end()
+            return 1
+        cursor, self._names = self._keyspace.orders[self._database].read(self._cursor, KEYS_A_READ)
+        self._cursor = cursor or -1
+        return 1
+
+    def _visit_tree(self, tree: EntryTree) -> int:
+        blocks = tree.resting(self._at, BLOCKS_A_VISIT)
+        if not blocks:
+            self._trees.pop()
+            self._at = 0
+        cost = 1
+        for index, block in enumerate(blocks):
+            count = loose_from(blocks, index)
+            cost += self._visit(self._gather(tree, count) if count > 1 else block)
+            self._at += 1
+            # What was gathered is packed too, and not in `blocks`.
+            if cost >= PACK_COST:
+                break
+        return cost
+
+    def _gather(self, tree: EntryTree, count: int) -> Block:
+        # A group's place would keep a block in memory that has left the tree.
+        for group in self._groups:
+            group.lose_place()
+        return tree.gather(self._at, count)
+
+    def _transpose(self, block: Content, cold: Cold) -> None:
+        """Try to transpose a closed block. A damaged one is counted and skipped, so that the region goes on serving all
+        others; a client that reads it gets the error.
+        """
+        try:
+            self.saved_bytes += block.transpose()
+        except BlockDamaged:
+            cold.is_tried = True
+            self.damaged += 1
+
+    def _visit(self, block: Content) -> int:
+        counted = self._counted
+        counted.blocks += 1
+        cost = 1
+        cold = block.cold
+        if cold is None:
+            if block.read:
+                block.read = False
+                return cost
+            self.saved_bytes += block.pack(self.shelf)
+            self.packed += 1
+            cost = PACK_COST
+            cold = block.cold
+        elif cold.packed and block.closed and not cold.is_tried:
+            self._transpose(block, cold)
+            cost = PACK_COST
+        assert cold is not None
+        counted.cold += 1
+        counted.packed_bytes += len(cold.packed)
+        return cost
+
+    def _end(self) -> None:
+        self._walking = False
+        self.census = self._counted
+        self.walks += 1
+
+    def check(self) -> None:
+        self.shelf.check()
+        assert self.census.cold <= self.census.blocks, "more blocks are packed than there are"
+
+
+def loose_from(blocks: list[Block], index: int) -> int:
+    """How many blocks in a row are to be packed from this index on, and small."""
+    end = index
+    while end < len(blocks) and is_loose(blocks[end]):
+        end += 1
+    return end - index
+
+
+def is_loose(block: Block) -> bool:
+    is_small = block.count < FULL * BLOCK_ENTRIES and block.byte_count < FULL * BLOCK_BYTES
+    return is_small and block.cold is None and not block.read

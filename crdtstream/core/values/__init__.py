@@ -1,0 +1,1 @@
+"""Values that everything above is made of: origins, dots, vectors, IDs, intervals, chains."""

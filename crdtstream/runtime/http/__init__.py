@@ -1,0 +1,1 @@
+"""The HTTP port for metrics, health and readiness."""

@@ -1,0 +1,1 @@
+"""The Redis port: sockets to requests, replies to sockets."""

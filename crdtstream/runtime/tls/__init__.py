@@ -1,0 +1,1 @@
+"""Certificates, credentials, and ports that speak TLS."""

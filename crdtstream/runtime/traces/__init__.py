@@ -1,0 +1,1 @@
+"""Traces: loaded only where they are configured."""

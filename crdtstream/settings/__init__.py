@@ -1,0 +1,1 @@
+"""Settings: the configuration, the table of all settings, and where values come from."""

@@ -1,0 +1,1 @@
+"""What a region says of itself: its events, and whether it can serve and has room."""
