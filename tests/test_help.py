@@ -18,7 +18,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from crdtstream.cli.app.app import app
+from crdtstream.cli.app import app
 from crdtstream.spark.app import app as spark
 
 ROOT = Path(__file__).resolve().parent.parent

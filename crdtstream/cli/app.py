@@ -17,7 +17,7 @@ import uvloop
 from crdtstream import __version__
 from crdtstream.admin.app import app as admin
 from crdtstream.admin.backing_up import back_up, restore
-from crdtstream.cli.app.flags import with_setting_flags
+from crdtstream.cli.flags import with_setting_flags
 from crdtstream.migration.app import export_streams, import_streams
 from crdtstream.region import node
 from crdtstream.runtime.checking import problems_of

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from crdtstream.admin.comparison import AGREE, DIFFER, UNREACHABLE
-from crdtstream.cli.app.app import USAGE_ERROR, app
+from crdtstream.cli.app import USAGE_ERROR, app
 from crdtstream.processes.ports import free_port
 from crdtstream.processes.region import RegionProcess, regions_in
 from crdtstream.processes.waiting import until

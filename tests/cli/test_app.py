@@ -13,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from crdtstream import __version__
+from crdtstream.cli.app import FAILURE, USAGE_ERROR, app
 from crdtstream.cli.app import app as app_module
-from crdtstream.cli.app.app import FAILURE, USAGE_ERROR, app
 from crdtstream.processes.ports import free_port
 from crdtstream.runtime.redis.resp_server import why
 from crdtstream.settings.config import Config
@@ -106,7 +106,7 @@ def test_check_names_what_traces_need(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_gateway_is_imported_only_where_it_is_asked_for() -> None:
     program = (
-        "import sys, crdtstream.cli.app.app; sys.exit(any(one in sys.modules for one in ('fastapi', 'crdtstream.oci')))"
+        "import sys, crdtstream.cli.app; sys.exit(any(one in sys.modules for one in ('fastapi', 'crdtstream.oci')))"
     )
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
 

@@ -7,8 +7,8 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from crdtstream.cli.app.app import app
-from crdtstream.cli.app.flags import completion_of, help_of, settings_of
+from crdtstream.cli.app import app
+from crdtstream.cli.flags import completion_of, help_of, settings_of
 from crdtstream.settings.table import KNOWN, SWITCH
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")

@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from rich.console import Console
 from typer.testing import CliRunner
 
-from crdtstream.cli.app.app import app as main
+from crdtstream.cli.app import app as main
 from crdtstream.spark import app as jobs
 from crdtstream.spark import output
 from crdtstream.spark.jobs.audit import Audited, Divergence

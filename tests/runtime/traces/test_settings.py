@@ -64,7 +64,7 @@ def test_without_the_extra_the_setting_is_refused_and_variables_earn_a_warning(
 
 def test_the_sdk_is_not_imported_while_traces_are_off() -> None:
     program = (
-        "import sys, crdtstream.cli.app.app as cli; from crdtstream.settings.config import Config;"
+        "import sys, crdtstream.cli.app as cli; from crdtstream.settings.config import Config;"
         "cli.tracing_of(Config('east', 1, 'c')).__enter__();"
         "sys.exit(bool({'opentelemetry.sdk.trace', 'crdtstream.runtime.traces.tracing'} & {*sys.modules}))"
     )
