@@ -172,7 +172,7 @@ MUTATIONS = (
     ),
     Mutation(
         "peers see what is not synced, under always",
-        "node.py",
+        "region/node.py",
         "        if records and not self.outputs.holds:",
         "        if records:",
         "synced first",
@@ -252,7 +252,7 @@ MUTATIONS = (
     Mutation(
         "an expiry replaces only those of its own origin",
         "core/stream.py",
-        "        for origin, meta in self._expiring.items():\n            meta.void_expiry(context.get(origin))\n",
+        "        for holder, meta in self._expiring.items():\n            meta.void_expiry(context.get(holder))\n",
         "",
         "longest expiry",
     ),
@@ -318,8 +318,8 @@ MUTATIONS = (
     Mutation(
         "a gap counts what is missing",
         "replication/turn.py",
-        "VersionVector({origin: count for origin, count in state.vector.items() if",
-        "VersionVector({origin: count - own.get(origin) for origin, count in state.vector.items() if",
+        "{origin: count for origin, count in state.vector.items() if",
+        "{origin: count - own.get(origin) for origin, count in state.vector.items() if",
         "origin order",
     ),
     Mutation(

@@ -363,7 +363,7 @@ class Session:
             self._births_told = birth.changes
         if birth.founding.changes != self._neighbours_told:
             for count, origin, regions in birth.founding.rows():
-                message.met.neighbours.add(origin=origin, regions=regions, count=count)
+                message.met.neighbours.add(slot=origin, regions=regions, count=count)
             self._neighbours_told = birth.founding.changes
 
     def _fill_deferred(self, message: wire.Message, view: View) -> None:
