@@ -13,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from crdtstream import __version__
+from crdtstream.cli import app as app_module
 from crdtstream.cli.app import FAILURE, USAGE_ERROR, app
-from crdtstream.cli.app import app as app_module
 from crdtstream.processes.ports import free_port
 from crdtstream.runtime.redis.resp_server import why
 from crdtstream.settings.config import Config
