@@ -28,7 +28,7 @@ def test_all_arrows_of_this_code_point_down() -> None:
     graph = imported_parts()
     places = placed(floors(graph), graph)
     assert graph["core"] == set()
-    assert {"node", "simulations", "commands", "oci"} <= graph.keys()
+    assert {"region", "simulations", "commands", "oci"} <= graph.keys()
     assert all(places[upper][1] < places[lower][1] for upper in graph for lower in graph[upper])
 
 
