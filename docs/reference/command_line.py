@@ -17,11 +17,11 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import typer
 
-from crdtstream import cli
 from crdtstream.admin import app as admin
 from crdtstream.admin import backing_up, comparison
-from crdtstream.settings.table import KNOWN, SWITCH, Known
+from crdtstream.app import FAILURE, USAGE_ERROR, app
 from crdtstream.migration import app as migration
+from crdtstream.settings.table import KNOWN, SWITCH, Known
 from crdtstream.spark import app as spark
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -61,7 +61,7 @@ These programs test and measure crdtstream. They are not in the package: run the
 
 
 def command_line_page() -> str:
-    commands = "".join(sections(typer.main.get_command(cli.app), "crdtstream", 3))
+    commands = "".join(sections(typer.main.get_command(app), "crdtstream", 3))
     programs = "".join("".join(sections(command, name, 3)) for name, command in programs_of_the_tree())
     return HEAD + exit_codes() + "## Commands\n\n" + COMPLETION + commands + PROGRAMS_HEAD + programs
 
@@ -69,8 +69,8 @@ def command_line_page() -> str:
 def exit_codes() -> str:
     rows = (
         ("all", 0, "done; `admin`: all regions answered alike"),
-        ("serve", cli.FAILURE, "the region failed or could not start; with `--check`: something is wrong"),
-        ("serve", cli.USAGE_ERROR, "a setting is wrong"),
+        ("serve", FAILURE, "the region failed or could not start; with `--check`: something is wrong"),
+        ("serve", USAGE_ERROR, "a setting is wrong"),
         ("admin", comparison.DIFFER, "the regions answered differently"),
         ("admin", admin.REFUSED, "wrong usage, or a change was refused"),
         ("admin", comparison.UNREACHABLE, "a region did not answer"),
