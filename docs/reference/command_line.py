@@ -19,7 +19,7 @@ import typer
 
 from crdtstream.admin import app as admin
 from crdtstream.admin import backing_up, comparison
-from crdtstream.app import FAILURE, USAGE_ERROR, app
+from crdtstream.cli.app import FAILURE, USAGE_ERROR, app
 from crdtstream.migration import app as migration
 from crdtstream.settings.table import KNOWN, SWITCH, Known
 from crdtstream.spark import app as spark
