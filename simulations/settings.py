@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
 
-from crdtstream.settings.config import Limits
 from crdtstream.core.values.entry_id import ID_MODES, STRICT
+from crdtstream.settings.config import Limits
 from simulations.draw import Draw
 from simulations.workload import PROFILES
 
