@@ -21,9 +21,9 @@ CLOSED: Final = "closed"
 
 HELLO_SENT: Final = "its Hello is sent"
 HELLO_HEARD: Final = "the peer's Hello arrives"
-REFUSES: Final = "it refuses the peer"
+REFUSES: Final = "the region refuses the peer"
 REFUSAL_SENT: Final = "the reason is sent"
-CLOSES: Final = "the peer refuses or is silent, or the region leaves it"
+CLOSES: Final = "the peer refuses or is silent, or the region closes the link"
 
 SESSION: Final[States] = {
     (LINKED, HELLO_SENT): GREETING,
@@ -50,11 +50,11 @@ RETURNED: Final = "returned"
 ADMITTED: Final = "admitted"
 
 STARTS_EMPTY: Final = "the process starts with an empty directory"
-STARTS_USED: Final = "the process starts with data, in no cluster"
+STARTS_USED: Final = "the process starts with data, and was in no cluster"
 STARTS_KNOWN: Final = "the process starts with a directory that was in a cluster"
-IS_ADMITTED: Final = "it founds, or is admitted by a sponsor or by all"
+IS_ADMITTED: Final = "it founds a cluster, or is admitted by a sponsor or by all"
 LAPSES: Final = "its Join turns out void before it was used"
-IS_REPLACED: Final = "another origin of this process takes its place"
+IS_REPLACED: Final = "another origin of this process replaces it"
 
 MEMBERSHIP: Final[States] = {
     (UNBORN, STARTS_EMPTY): NEW,
@@ -75,7 +75,7 @@ UNASKED: Final = "unasked"
 ASKED: Final = "asked"
 REMEMBERED: Final = "remembered"
 
-ASKS: Final = "somebody needs the admission"
+ASKS: Final = "a client needs the admission"
 TURN_ENDS: Final = "the turn ends"
 
 DEMAND: Final[States] = {
@@ -92,8 +92,8 @@ FETCHING: Final = "fetching"
 HANDING_OVER: Final = "handing over"
 
 BEGINS: Final = "an operator names the source"
-LEVELLED: Final = "the source holds what was here, or the wait for that is over"
-ENDS: Final = "the state is replaced, or it gives up"
+LEVELLED: Final = "the source holds what this region had, or the wait for that is over"
+ENDS: Final = "the state is replaced, or the region gives up"
 LEAVES_GROUPS: Final = "the same, and groups are left to hand over"
 HANDED_OVER: Final = "the groups are handed over"
 
@@ -116,9 +116,9 @@ DRAINING: Final = "draining"
 ENDING: Final = "ending"
 LEFT: Final = "left"
 
-LEAVES: Final = "an operator says so"
-ABORTS: Final = "an operator takes it back"
-DRAINED: Final = "every member has on its disk what was here"
+LEAVES: Final = "an operator asks for it"
+ABORTS: Final = "an operator aborts it"
+DRAINED: Final = "every member has on its disk what this region had"
 ENDED: Final = "a peer has ended the membership, and has that on its disk"
 
 LEAVE: Final[States] = {

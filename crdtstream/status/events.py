@@ -61,8 +61,14 @@ START = (
     ),
     Event("founded", INFO, "The regions of a new cluster have met.", "origin"),
     Event("admitted", INFO, "Another region has admitted this one: it creates groups.", "origin", "by"),
-    Event("evicted", WARNING, "The origin of this region was evicted; another follows.", "origin", "goes_on_as"),
-    Event("waiting", INFO, "Clients get `-LOADING`, and why.", "detail"),
+    Event(
+        "evicted",
+        WARNING,
+        "The origin of this region was evicted; the region continues as another.",
+        "origin",
+        "goes_on_as",
+    ),
+    Event("waiting", INFO, "Clients get `-LOADING` for this reason.", "detail"),
     Event(
         "region-number-shared",
         WARNING,
@@ -70,16 +76,16 @@ START = (
         "detail",
     ),
     Event("ready", INFO, "This origin may serve.", "origin"),
-    Event("leave", INFO, "This region leaves the cluster, or goes on.", "detail"),
+    Event("leave", INFO, "This region leaves the cluster, or stays after all.", "detail"),
     Event("serving", INFO, "Clients are served.", "redis", "redis_tls", "replication", "bulk", "oci", "http"),
-    Event("settings-reloaded", INFO, "The settings file was read again, and what changed is applied.", "changed"),
+    Event("settings-reloaded", INFO, "The settings file was read again, and its changes are applied.", "changed"),
     Event(
         "settings-need-restart",
         WARNING,
         "These settings have changed in the file, and take effect at the next start.",
         "settings",
     ),
-    Event("settings-not-reloaded", ERROR, "The settings file cannot be used; all stays as it was.", "reason"),
+    Event("settings-not-reloaded", ERROR, "The settings file cannot be used; nothing changes.", "reason"),
     Event("clients-limited", WARNING, "The limit of open files allows fewer clients.", "files", "clients_max"),
 )
 LINKS = (
@@ -87,7 +93,7 @@ LINKS = (
     Event(
         "link-lost",
         INFO,
-        "A peer is not linked any more. At its end nothing had come for `silent_ms`, and a message had been written for"
+        "The link with a peer ended. Nothing had arrived for `silent_ms` then, and a message had been in writing for"
         " `write_ms`.",
         "reason",
         *LINK_FIELDS,
@@ -106,7 +112,7 @@ LINKS = (
     Event(
         "link-refused",
         WARNING,
-        "A region that dialled, or that answered, is not let in. Repeated at most once a minute.",
+        "A region that dialled or answered is refused. Repeated at most once a minute.",
         "reason",
         "repeated",
         "address",
@@ -123,17 +129,17 @@ LINKS = (
     ),
     Event("peers-changed", INFO, "Peers were added or removed while the region runs.", "added", "removed"),
     Event("batches-wait", WARNING, "This region lacks room: batches of its peers wait.", "detail"),
-    Event("batches-taken", INFO, "There is room again: batches of peers are taken.", "detail"),
+    Event("batches-taken", INFO, "There is room again: batches of peers are applied.", "detail"),
     Event("peer-lacks-room", WARNING, "A peer lacks room: batches for it wait.", "detail"),
-    Event("peer-has-room", INFO, "The peer has room again: it takes batches.", "detail"),
-    Event("state-transfer-sent", INFO, "A peer takes the whole state of this region.", "detail"),
+    Event("peer-has-room", INFO, "The peer has room again: it accepts batches.", "detail"),
+    Event("state-transfer-sent", INFO, "A peer receives the whole state of this region.", "detail"),
     Event(
         "progress-dropped",
         WARNING,
-        "A peer tells more progress of members than is kept; repeated once a minute.",
+        "A peer sends more progress of members than is kept. Repeated once a minute.",
         "detail",
     ),
-    Event("state-transfer-begun", INFO, "This region takes the whole state of a peer.", "detail"),
+    Event("state-transfer-begun", INFO, "This region receives the whole state of a peer.", "detail"),
     Event("state-transfer-joined", INFO, "The state of a peer was joined.", "detail"),
     Event("state-transfer-abandoned", INFO, "The state of a peer was not joined.", "detail"),
 )
@@ -141,7 +147,7 @@ STATE = (
     Event("state-differs", ERROR, "The audit found two regions with different state.", "detail"),
     Event("difference-not-located", WARNING, "The audit could not tell what differs.", "detail"),
     Event("origin-shared", ERROR, "Another process makes effects as this origin.", "detail"),
-    Event("start-over-begun", INFO, "This region replaces its state by that of another.", "detail"),
+    Event("start-over-begun", INFO, "This region replaces its state with that of another.", "detail"),
     Event("start-over-done", INFO, "This region has the state of the other one.", "detail"),
     Event("start-over-failed", WARNING, "This region keeps its state.", "detail"),
 )
@@ -149,7 +155,7 @@ DISK = (
     Event("checkpoint-taken", INFO, "A checkpoint is on disk.", "seconds", "log_from"),
     Event("checkpoint-failed", ERROR, "A checkpoint failed; it is tried again.", "reason"),
     Event("backup-taken", INFO, "A backup is complete.", "directory", "bytes", "position"),
-    Event("backup-failed", ERROR, "A backup was not made.", "directory", "reason"),
+    Event("backup-failed", ERROR, "A backup failed.", "directory", "reason"),
     Event(
         "disk-full",
         WARNING,
@@ -187,11 +193,11 @@ CLIENTS = (
     Event("tls-client-refused", WARNING, "The TLS handshake of a client failed. At most once a minute.", "detail"),
     Event("tls-peer-refused", WARNING, "The TLS handshake on a gRPC port failed. At most once a minute.", "reason"),
     Event("certificate-reloaded", INFO, "Files of a certificate changed and are used.", "certificate"),
-    Event("certificate-not-reloaded", ERROR, "Changed files cannot be used; those before stay in use.", "reason"),
+    Event("certificate-not-reloaded", ERROR, "Changed files cannot be used; the previous ones stay in use.", "reason"),
     Event("acl-file-failed", WARNING, "The file with users was not written or read.", "what", "file", "reason"),
     Event("oci-development-mode", WARNING, "The OCI gateway accepts any signature.", "detail"),
     Event("oci-keys-read", INFO, "The keys file of the OCI gateway was read again.", "file", "keys"),
-    Event("oci-keys-unusable", ERROR, "The changed keys file is not used; the keys before are.", "reason"),
+    Event("oci-keys-unusable", ERROR, "The changed keys file cannot be used; the previous keys stay in use.", "reason"),
     Event("oci-stream-created", INFO, "A stream of `--init-streams` was created.", "stream", "id", "state"),
     Event("oci-stream-failed", ERROR, "A stream of `--init-streams` was not created.", "stream", "reason"),
     Event("oci-call-failed", ERROR, "A call of the OCI gateway had a fault of the program.", "operation"),
@@ -200,19 +206,21 @@ CLIENTS = (
 )
 END = (
     Event("stop-checkpoint", INFO, "A checkpoint is taken before the stop.", "stop_checkpoint_ms_max"),
-    Event("stop-checkpoint-skipped", WARNING, "The stop does not wait any longer for it.", "stop_checkpoint_ms_max"),
+    Event(
+        "stop-checkpoint-skipped", WARNING, "The stop no longer waits for that checkpoint.", "stop_checkpoint_ms_max"
+    ),
     Event("handed-over", INFO, "The linked peers have everything of this region.", "seconds"),
     Event(
         "handover-incomplete",
         WARNING,
-        "The stop does not wait any longer for a peer to take what it lacks.",
+        "The stop no longer waits for a peer to receive what it lacks.",
         "peer",
         "peer_region",
         "effects",
     ),
     Event("stopping", INFO, "The checkpoint is taken, and the region stops.", "seconds"),
     Event("stop-unclean", ERROR, "The log did not accept the mark of a clean stop.", "reason"),
-    Event("records-lost", ERROR, "The disk was full: records of which no client was told.", "records"),
+    Event("records-lost", ERROR, "The disk was full: records that no client had been told of are lost.", "records"),
     Event("region-failed", ERROR, "The region cannot go on.", "reason"),
     Event("exit", ERROR, "The process ends, or never served.", "reason", "code"),
 )

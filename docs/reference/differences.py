@@ -7,7 +7,7 @@ from crdtstream.commands.differences import DIFFERENCES
 HEAD = """# What differs from Redis
 
 Everything else replies as Redis does, in RESP2 and RESP3; tests compare the bytes with those of a real redis-server.
-This page is made from `crdtstream/commands/differences.py`.
+This page is generated from `crdtstream/commands/differences.py`.
 
 | commands | in crdtstream | because |
 |---|---|---|

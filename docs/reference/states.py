@@ -6,8 +6,8 @@ from crdtstream.replication.states import DEMAND, LEAVE, MEMBERSHIP, SESSION, ST
 
 HEAD = """# States and events
 
-Replication keeps what it does next as named states, and changes each in one place. The tables have every event that may
-happen in a state; any other is a fault of the code and ends the region. This page is made from
+Replication keeps what it does next as named states, and changes each state in one place. The tables have every event
+that may happen in a state; any other event is a fault of the code and ends the region. This page is generated from
 `crdtstream/replication/states.py`.
 """
 
@@ -15,12 +15,12 @@ PARTS: tuple[tuple[str, str, States], ...] = (
     (
         "A session",
         """\
-One link with a peer (`replication/session.py`). A peer is served as soon as its Hello has arrived, in `answering` and
-`open`. A peer that is refused is told the reason before the link is closed.""",
+One link with a peer (`replication/session.py`). A peer is served once its Hello has arrived, in `answering` and `open`.
+A peer that is refused receives the reason before the link is closed.""",
         SESSION,
     ),
     (
-        "The own origin",
+        "The region's own origin",
         """\
 What the directory of this region was before, and whether its origin is [admitted](architecture.md#members)
 (`replication/membership/admission_state.py`). Clients wait in `new`; `new` and `used` may found a cluster; only an
@@ -31,14 +31,14 @@ that is `admitted` creates groups, sponsors others and forgets tombstones.""",
     (
         "The demand for the admission",
         """\
-An origin that comes back does nothing for its admission before somebody needs it (`own_state.py`). `asked` is heeded
-at the end of the turn; that somebody asked is remembered, also by the next origin of the process.""",
+An origin that comes back does nothing for its admission until a client needs it (`own_state.py`). `asked` takes effect
+at the end of the turn; the demand is remembered, also by the next origin of the process.""",
         DEMAND,
     ),
     (
         "Starting over",
         """\
-A region [replaces its state](recovery.md#cloned-memory) by that of another one, the source
+A region [replaces its state](recovery.md#cloned-memory) with that of another region, the source
 (`replication/membership/start_over.py`). Clients wait in `levelling` and `fetching`; no batches are applied or sent in
 `fetching`; `handing over` waits for the admission.""",
         START_OVER,
