@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from fuzz import guided
-from fuzz.engine import TARGETS, Failed, search
+from fuzz.engine import TARGETS, Failed, replay, search
 from fuzz.target import Target
 
 USAGE_ERROR = 2
@@ -24,7 +24,7 @@ def main(
     guide: Annotated[
         bool, typer.Option("--guided", help="Search with atheris for inputs that reach new code.")
     ] = False,
-    replay: Annotated[Path | None, typer.Option(help="Run one stored input.")] = None,
+    replay_file: Annotated[Path | None, typer.Option("--replay", help="Run one stored input.")] = None,
     store: Annotated[Path, typer.Option(help="Directory for inputs that fail.")] = Path(),
 ) -> None:
     """Search for input that breaks a region."""
@@ -33,8 +33,8 @@ def main(
         print(guided.MISSING, file=sys.stderr)
         raise typer.Exit(USAGE_ERROR)
     for target in chosen:
-        if replay is not None:
-            target.run(replay.read_bytes())
+        if replay_file is not None:
+            replay(target, replay_file.read_bytes())
         elif guide:
             guided.search(target.name, seed, seconds, store)
         else:

@@ -1,7 +1,8 @@
 """A target: every command with its arguments, on a region without a node.
 
-An input is a story: requests of three clients to a region that has streams, groups and pending entries, some of them
-from another region, and time that passes between them. At the end another replica applies the effects.
+An input is a run of a state machine: requests of three clients to a region that has streams, groups and pending
+entries, some of them from another region, and time that passes between them. At the end another replica applies the
+effects.
 """
 
 from __future__ import annotations
@@ -9,19 +10,21 @@ from __future__ import annotations
 from io import BytesIO
 from typing import Any
 
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, get_state_machine_test, initialize, precondition, rule
+
 from crdtstream.connections.client import Client
 from crdtstream.core.digest import Digesting
 from crdtstream.core.effects import Batch
 from crdtstream.core.replica import Replica
 from crdtstream.settings.config import Limits
-from fuzz.choices import Choices
-from fuzz.sentences import request
+from fuzz.sentences import EVERY, STREAM_COMMANDS, requests, spoilt
 from fuzz.target import Target
 from simulations.portrait import plain
 from tests.commands.harness import Region, read_reply
 
 CLIENTS = 3
-REQUESTS_MAX = 60
 KINDS = b"+-:$*%~>_#,(=!|"
 END = b"+the end\r\n"
 FAR_REGION = (
@@ -54,19 +57,46 @@ SMALL = Limits(
     stream_node_entries_max=3,
 )
 WAITS_MS = (0, 1, 100, 6_000, 10**9)
+WHO = st.integers(0, CLIENTS - 1)
+SHOWN = 10
 
 
-class Story:
+def rarely(one_in: int) -> st.SearchStrategy[bool]:
+    return st.integers(1, one_in).map(lambda drawn: drawn == one_in)
+
+
+class Story(RuleBasedStateMachine):
     """A region under test, what it sent, and the requests so far."""
 
-    def __init__(self, choices: Choices) -> None:
-        self.choices = choices
+    @initialize(
+        small=rarely(3),
+        id_mode=st.sampled_from(("liberal", "strict", "semi-strict")),
+        memory_short=rarely(16),
+        disk_full=rarely(16),
+        loading=rarely(64),
+        password=rarely(16),
+    )
+    def begin(
+        self,
+        small: bool = False,
+        id_mode: str = "liberal",
+        memory_short: bool = False,
+        disk_full: bool = False,
+        loading: bool = False,
+        password: bool = False,
+    ) -> None:
+        """Some regions have no memory, a full disk, a password, or are still loading."""
         self.asked: list[list[bytes]] = []
         self.batches: list[Batch] = []
-        limits = SMALL if choices.one_in(3) else Limits()
-        self.region = Region(id_mode=choices.pick(("liberal", "strict", "semi-strict")), limits=limits)
+        self.failed = False
+        self.region = Region(id_mode=id_mode, limits=SMALL if small else Limits())
         self._prepare()
-        self._trouble()
+        standing = self.region.context.standing
+        standing.memory_short = memory_short
+        standing.writable = not disk_full
+        standing.loading = "a log" if loading else ""
+        # Its number matters: a region may not evict itself.
+        self.region.configure(region=1, requirepass="v" if password else "")
         self.clients = [self.region.connect() for _ in range(CLIENTS)]
         self.state = self.portrait()
 
@@ -91,28 +121,35 @@ class Story:
         self.region.configure(id_mode=mode)
         self.end_turn()
 
-    def _trouble(self) -> None:
-        """Some regions have no memory, a full disk, a password, or are still loading."""
-        standing = self.region.context.standing
-        standing.memory_short = self.choices.one_in(16)
-        standing.writable = not self.choices.one_in(16)
-        standing.loading = "a log" if self.choices.one_in(64) else ""
-        self.region.configure(requirepass="v" if self.choices.one_in(16) else "")
+    @rule(argv=requests(STREAM_COMMANDS))
+    def ask_about_a_stream(self, argv: list[bytes]) -> None:
+        self.ask(0, argv)
 
-    def run(self) -> None:
-        while self.choices and len(self.asked) < REQUESTS_MAX:
-            self.ask(self.client())
-            if self.choices.one_in(16):
-                self.go_on()
-        self.end_turn()
-        self.region.check()
-        assert digest(self.region.replica) == self.digest_elsewhere(), "another replica has other state"
+    @rule(who=WHO, argv=requests(EVERY))
+    def ask_anything(self, who: int, argv: list[bytes]) -> None:
+        self.ask(who, argv)
 
-    def ask(self, client: Client) -> None:
-        """One request; a transaction comes to its end before long."""
-        ends = client.transaction is not None and self.choices.one_in(4)
-        argv = [b"EXEC"] if ends else request(self.choices)
+    @rule(who=WHO, argv=spoilt(STREAM_COMMANDS))
+    def ask_badly(self, who: int, argv: list[bytes]) -> None:
+        self.ask(who, argv)
+
+    @precondition(lambda self: any(client.transaction is not None for client in self.clients))
+    @rule()
+    def end_transactions(self) -> None:
+        for who, client in enumerate(self.clients):
+            if client.transaction is not None:
+                self.ask(who, [b"EXEC"])
+
+    def ask(self, who: int, argv: list[bytes]) -> None:
         self.asked.append(argv)
+        try:
+            self._ask(self.client(who), argv)
+        except Exception as fault:
+            self.failed = True
+            fault.add_note("requests:\n" + "\n".join(f"  {argv!r}" for argv in self.asked[-SHOWN:]))
+            raise
+
+    def _ask(self, client: Client, argv: list[bytes]) -> None:
         reply = self.region.run(*argv, client=client)
         for one in (reply or b"", *self.region.late_replies(client)):
             check_reply(one)
@@ -122,24 +159,32 @@ class Story:
             self.region.check()
         self.state = state
 
-    def go_on(self) -> None:
+    @rule(wait_ms=st.sampled_from(WAITS_MS))
+    def go_on(self, wait_ms: int) -> None:
         """Time passes, and the stream is there again."""
-        self.region.pass_time(self.choices.pick(WAITS_MS))
+        self.region.pass_time(wait_ms)
         if not self.region.replica.keyspace.find((0, b"s")):
             self._add()
         self.end_turn()
         self.state = self.portrait()
 
-    def client(self) -> Client:
-        """Mostly the first. One that was closed, or that waits, makes room for another."""
-        at = self.choices.below(CLIENTS) if self.choices.one_in(4) else 0
-        client = self.clients[at]
+    def client(self, who: int) -> Client:
+        """One that was closed, or that waits, makes room for another."""
+        client = self.clients[who]
         if client.closing or client.parked:
             self.region.context.unpark(client)
             self.region.context.end_transaction(client)
             known = not self.region.context.users.requires_login()
-            client = self.clients[at] = self.region.connect(authenticated=known)
+            client = self.clients[who] = self.region.connect(authenticated=known)
         return client
+
+    def teardown(self) -> None:
+        """What holds at the end, unless something failed before, or nothing began."""
+        if getattr(self, "failed", True):
+            return
+        self.end_turn()
+        self.region.check()
+        assert digest(self.region.replica) == self.digest_elsewhere(), "another replica has other state"
 
     def portrait(self) -> list[Any]:
         """All that is held under each key, replicated or local."""
@@ -187,14 +232,8 @@ def differences(before: list[Any], after: list[Any]) -> str:
     return "\n".join(found)
 
 
-def command(data: bytes) -> None:
-    story = Story(Choices(data))
-    try:
-        story.run()
-    except Exception as fault:
-        fault.add_note("requests:\n" + "\n".join(f"  {argv!r}" for argv in story.asked[-10:]))
-        raise
+def test(with_settings: settings) -> object:
+    return get_state_machine_test(Story, settings=with_settings)
 
 
-SEEDS = [bytes(range(256)) * 2, bytes(range(255, -1, -1)) * 2]
-TARGET = Target("commands", command, SEEDS)
+TARGET = Target("commands", test, batch=50)

@@ -1,70 +1,66 @@
-"""Inputs drawn from a seed: mutations of what a target gives, and random bytes. The same seed gives the same inputs."""
+"""The search by hypothesis: the same seed gives the same inputs, and one that fails is made as small as possible."""
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterator
+from ast import literal_eval
+from contextlib import suppress
 from hashlib import sha1
-from itertools import count
 from pathlib import Path
-from random import Random
+
+from hypothesis import Phase, reproduce_failure, settings
+from hypothesis import seed as seeded
+from hypothesis.errors import DidNotReproduce
 
 from fuzz import commanding, parsing
-from fuzz.target import Target
-
-RANDOM_BYTES_MAX = 1500
-MUTATIONS_MAX = 6
-PIECE_BYTES_MAX = 12
-WORDS = (b"\r\n", b"\0", b"$", b"*", b"-1", b'"', b"9" * 20)
-
+from fuzz.target import UNHURRIED, Target
 
 TARGETS = {target.name: target for target in (parsing.TARGET, commanding.TARGET)}
+# What hypothesis prints of an input that fails: a version and the choices that make it.
+RECIPE = re.compile(r"@reproduce_failure\(('[^']*', b(?:'[^']*'|\"[^\"]*\"))\)")
 
 
 class Failed(Exception):
     """An input for which a property does not hold; the cause is what the target raised."""
 
-    def __init__(self, target: str, number: int, data: bytes) -> None:
-        super().__init__(f"{target}: input {number} of {len(data)} bytes")
+    def __init__(self, target: str, cause: BaseException) -> None:
+        super().__init__(f"{target}: {type(cause).__name__}")
         self.target = target
-        self.data = data
+        notes = "\n".join(getattr(cause, "__notes__", []))
+        found = RECIPE.search(notes)
+        self.recipe = found[0] if found else ""
 
     def store(self, directory: Path) -> Path:
-        """Write the input to a file that is named by it."""
-        place = directory / f"fuzz-{self.target}-{sha1(self.data).hexdigest()[:12]}"
-        place.write_bytes(self.data)
+        """Write how to make the input again to a file that is named by it."""
+        place = directory / f"fuzz-{self.target}-{sha1(self.recipe.encode()).hexdigest()[:12]}"
+        place.write_text(self.recipe, encoding="ascii")
         return place
 
 
-def search(target: Target, seed: int, seconds: float = 0.0, runs: int = 0) -> int:
-    """Try inputs until the time or the number is used up; returns how many it were."""
-    end = time.monotonic() + seconds
-    for number, data in enumerate(inputs(target, seed)):
-        if (number == runs) if runs else (time.monotonic() > end):
-            return number
+def search(target: Target, seed: int, seconds: float = 0.0, runs: int = 0, shrink: bool = True) -> int:
+    """Try inputs until the time or the number is used up; returns how many it were. Making one that fails small may
+    take minutes.
+    """
+    phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
+    end, tried = time.monotonic() + seconds, 0
+    while tried < runs if runs else time.monotonic() < end:
+        count = min(target.batch, runs - tried) if runs else target.batch
+        test = seeded(f"{seed} {tried}")(target.test(settings(UNHURRIED, max_examples=count, phases=phases)))
         try:
-            target.run(data)
+            test()
         except Exception as fault:
-            raise Failed(target.name, number, data) from fault
-    raise AssertionError("inputs never end")
+            raise Failed(target.name, fault) from fault
+        tried += count
+    return tried
 
 
-def inputs(target: Target, seed: int) -> Iterator[bytes]:
-    yield from target.seeds
-    random = Random(seed)
-    for _ in count():
-        if random.random() < 0.5:
-            yield random.randbytes(random.randrange(RANDOM_BYTES_MAX))
-        else:
-            yield mutated(random, random.choice(target.seeds))
-
-
-def mutated(random: Random, data: bytes) -> bytes:
-    """The bytes with some pieces flipped, added, left out or repeated, or with another end."""
-    for _ in range(random.randint(1, MUTATIONS_MAX)):
-        at = random.randrange(len(data) + 1)
-        to = at + random.randint(0, PIECE_BYTES_MAX)
-        piece = bytes(byte ^ 1 << random.randrange(8) for byte in data[at:to])
-        added = random.choice((piece, random.randbytes(to - at), b"", data[at:to] * 2, random.choice(WORDS)))
-        data = data[:at] + added + (data[to:] if random.random() < 0.9 else b"")
-    return data
+def replay(target: Target, data: bytes) -> None:
+    """Run a stored input, of a search or of a guided one; nothing is raised if it fails no more."""
+    recipe = RECIPE.fullmatch(data.decode("latin-1"))
+    if recipe is None:
+        target.run(data)
+        return
+    version, blob = literal_eval(recipe[1])
+    with suppress(DidNotReproduce):
+        reproduce_failure(version, blob)(target.test(UNHURRIED))()

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+
 from crdtstream.commands.table import COMMANDS
 from crdtstream.connections.command import Command
 from crdtstream.connections.syntax import Argument
-from fuzz.choices import Choices
-from fuzz.values import hostile, suiting
+from fuzz.values import HOSTILE, suiting
 
 REPEATS_MAX = 3
 HOSTILE_ONE_IN = 12
 EVERY = [one for command in COMMANDS for one in (command, *(command.subcommands or {}).values())]
-# Two of three requests are about streams; all others have their turn.
 STREAM_COMMANDS = [one for one in EVERY if one.name.startswith("x") and one.arguments]
+
+Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 
 def tokens_of(arguments: list[Argument]) -> set[bytes]:
@@ -26,19 +31,11 @@ def tokens_of(arguments: list[Argument]) -> set[bytes]:
 TOKENS = sorted(set().union(*(tokens_of(command.arguments) for command in EVERY)))
 
 
-def request(choices: Choices) -> list[bytes]:
-    """One request: as its command wants it, with a strange value here and there, or spoilt altogether."""
-    argv = Sentence(choices, choices.pick(EVERY if choices.one_in(3) else STREAM_COMMANDS)).argv()
-    for _ in range(choices.below(4) if choices.one_in(6) else 0):
-        argv = spoilt(choices, argv)
-    return argv
-
-
 class Sentence:
-    """One request for a command, as its syntax wants it."""
+    """One request for a command, as its syntax wants it, with a strange value here and there."""
 
-    def __init__(self, choices: Choices, command: Command) -> None:
-        self._choices = choices
+    def __init__(self, draw: Draw, command: Command) -> None:
+        self._draw = draw
         self._command = command
 
     def argv(self) -> list[bytes]:
@@ -47,12 +44,13 @@ class Sentence:
 
     def _sequence(self, arguments: list[Argument]) -> list[bytes]:
         """Several arguments; those of them that repeat do so equally often, as keys and IDs of XREAD must."""
-        repeats = self._choices.below(REPEATS_MAX) + 1 if any(argument.multiple for argument in arguments) else 1
+        repeated = any(argument.multiple for argument in arguments)
+        repeats = self._draw(st.integers(1, REPEATS_MAX)) if repeated else 1
         return [word for argument in arguments for word in self._words(argument, repeats)]
 
     def _words(self, argument: Argument, repeats: int = 1) -> list[bytes]:
         """The words of one argument, which may be left out or repeated."""
-        if argument.optional and self._choices.below(2):
+        if argument.optional and self._draw(st.booleans()):
             return []
         token = [argument.token.encode()] if argument.token else []
         count = repeats if argument.multiple else 1
@@ -60,28 +58,42 @@ class Sentence:
 
     def _value(self, argument: Argument) -> list[bytes]:
         if argument.kind == "oneof":
-            return self._words(self._choices.pick(argument.children))
+            return self._words(self._draw(st.sampled_from(argument.children)))
         if argument.kind == "block":
             return self._sequence(argument.children)
         if argument.kind == "pure-token":
             return []
-        if self._choices.one_in(HOSTILE_ONE_IN):
-            return [hostile(self._choices)]
-        return [self._choices.pick(suiting(self._command.name, argument.name, argument.kind))]
+        usual = suiting(self._command.name, argument.name, argument.kind)
+        strange = self._draw(st.integers(1, HOSTILE_ONE_IN)) == HOSTILE_ONE_IN
+        return [self._draw(HOSTILE if strange else st.sampled_from(usual))]
 
 
-def spoilt(choices: Choices, argv: list[bytes]) -> list[bytes]:
-    """The request with one mistake; the name may be hit too."""
-    at = choices.below(len(argv))
-    kind = choices.below(6)
-    if kind == 0:
-        return argv[:at] + argv[at + 1 :] or argv
-    if kind == 1:
-        return [*argv[:at], argv[at], *argv[at:]]
-    if kind == 2:
-        return [*argv[: at + 1], hostile(choices), *argv[at + 1 :]]
-    if kind == 3:
-        return [*argv[: at + 1], choices.pick(TOKENS), *argv[at + 1 :]]
-    if kind == 4:
-        return argv[: at + 1]
-    return [*argv[:at], argv[at].swapcase(), *argv[at + 1 :]]
+@st.composite
+def requests(draw: Draw, commands: list[Command]) -> list[bytes]:
+    """One request as its command wants it."""
+    return Sentence(draw, draw(st.sampled_from(commands))).argv()
+
+
+@st.composite
+def spoilt(draw: Draw, commands: list[Command]) -> list[bytes]:
+    """A request with one mistake or a few; the name may be hit too."""
+    argv: list[bytes] = draw(requests(commands))
+    for _ in range(draw(st.integers(1, 3))):
+        argv = draw(mistakes(argv))
+    return argv
+
+
+def mistakes(argv: list[bytes]) -> st.SearchStrategy[list[bytes]]:
+    """The request with a word left out, doubled, added or in the other case, or with an early end."""
+    at = st.integers(0, len(argv) - 1)
+    return st.one_of(
+        at.map(lambda at: argv[:at] + argv[at + 1 :] or argv),
+        at.map(lambda at: [*argv[:at], argv[at], *argv[at:]]),
+        st.builds(
+            lambda at, word: [*argv[: at + 1], word, *argv[at + 1 :]],
+            at,
+            st.one_of(HOSTILE, st.sampled_from(TOKENS)),
+        ),
+        at.map(lambda at: argv[: at + 1]),
+        at.map(lambda at: [*argv[:at], argv[at].swapcase(), *argv[at + 1 :]]),
+    )

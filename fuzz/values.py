@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuzz.choices import Choices
+from hypothesis import strategies as st
 
 KEYS = (*(b"s",) * 10, b"t", b"t", b"empty", b"empty", b"none", b"u", b"")
 GROUPS = (*(b"g",) * 8, b"h", b"h", b"none")
@@ -60,16 +60,13 @@ ODD = (
 RANDOM_BYTES_MAX = 24
 
 
-def hostile(choices: Choices) -> bytes:
-    """A value that suits no argument."""
-    kind = choices.below(4)
-    if kind == 0:
-        return choices.pick(ODD)
-    if kind == 1:
-        return choices.pick(EDGES)
-    if kind == 2:
-        return b"%b-%b" % (choices.pick(EDGES), choices.pick(EDGES))
-    return choices.take(choices.below(RANDOM_BYTES_MAX))
+# Values that suit no argument.
+HOSTILE = st.one_of(
+    st.sampled_from(ODD),
+    st.sampled_from(EDGES),
+    st.tuples(st.sampled_from(EDGES), st.sampled_from(EDGES)).map(b"-".join),
+    st.binary(max_size=RANDOM_BYTES_MAX - 1),
+)
 
 
 def suiting(command: str, name: str, kind: str) -> tuple[bytes, ...]:

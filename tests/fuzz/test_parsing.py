@@ -13,8 +13,9 @@ WIRE = b"*2\r\n$4\r\nXLEN\r\n$1\r\nx\r\n"
 def test_input_is_limits_and_pieces_and_wire() -> None:
     assert parsing.outcome(0, parsing.pieces(WIRE, [1, 2, 40])) == ([[b"XLEN", b"x"]], b"")
     assert parsing.pieces(b"abc", [1, 5, 2]) == [b"a", b"bc", b"", b""]
-    for seed in parsing.SEEDS:
-        parsing.parse(seed)
+    for form in parsing.FORMS:
+        parsing.check(0, [3, 5, 1, 7], form)
+    assert parsing.edited(b"abcdef", [(1, 2, b"xyz"), (15, 1, b"")]) == b"axyzdef"
 
 
 @pytest.mark.parametrize("limits", range(4))
@@ -38,4 +39,4 @@ class Forgetful:
 def test_a_parser_that_forgets_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parsing, "parser_of", Forgetful)
     with pytest.raises(AssertionError, match="in another way"):
-        parsing.parse(b"\0\1\7" + WIRE)
+        parsing.check(0, [7], WIRE)

@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
-from random import Random
+from typing import Any
 
-from fuzz.choices import Choices
-from fuzz.sentences import EVERY, TOKENS, Sentence, request
-from fuzz.values import hostile
+from hypothesis import Phase, find, given, settings
+from hypothesis import strategies as st
 
-RANDOM = Random(1)
-
-
-def choices() -> Choices:
-    return Choices(RANDOM.randbytes(400))
-
-
-def test_every_command_comes() -> None:
-    found = {b" ".join(request(choices())[:2]).upper() for _ in range(20_000)}
-    first = {words.split(b" ")[0] for words in found}
-    for command in EVERY:
-        name = command.name.upper().encode().replace(b"|", b" ")
-        assert name in (found if b" " in name else first)
+from fuzz.sentences import EVERY, TOKENS, mistakes, requests
+from fuzz.values import EDGES, HOSTILE, ODD
 
 
 def test_a_request_has_what_its_command_needs() -> None:
-    for command in EVERY:
-        if command.function is not None:
-            lengths = [len(Sentence(choices(), command).argv()) for _ in range(20)]
-            # COMMAND GETKEYS wants one of the arguments that its syntax, as in Redis, calls optional.
-            assert any(map(command.accepts, lengths)), command.name
+    accepted: set[str] = set()
+
+    @given(st.data())
+    @settings(max_examples=12, derandomize=True)
+    def draw_all(data: st.DataObject) -> None:
+        for command in EVERY:
+            argv = data.draw(requests([command]))
+            assert b" ".join(argv).startswith(command.name.encode().replace(b"|", b" "))
+            if command.accepts(len(argv)):
+                accepted.add(command.name)
+
+    draw_all()
+    # COMMAND GETKEYS wants one of the arguments that its syntax, as in Redis, calls optional.
+    assert accepted >= {command.name for command in EVERY if command.function is not None}
+
+
+def is_drawn(strategy: st.SearchStrategy[Any], wanted: object) -> bool:
+    unshrunk = settings(max_examples=5_000, phases=[Phase.generate], derandomize=True, database=None)
+    found: object = find(strategy, lambda drawn: bool(drawn == wanted), settings=unshrunk)
+    return found == wanted
+
+
+def test_a_request_is_spoilt_in_many_ways() -> None:
+    whole = [b"xlen", b"s"]
+    for wanted in ([b"xlen"], [b"s"], [b"xlen", b"xlen", b"s"], [b"XLEN", b"s"]):
+        assert is_drawn(mistakes(whole), wanted)
 
 
 def test_tokens_and_strange_values() -> None:
     assert {b"STREAMS", b"MAXLEN", b"~", b"NOACK"} <= set(TOKENS)
-    assert len({hostile(choices()) for _ in range(1000)}) > 300
+    for wanted in (ODD[-1], EDGES[0], b"\x01"):
+        assert is_drawn(HOSTILE, wanted)
