@@ -8,20 +8,21 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
-from crdtstream.region import node
+from tests.effort import INTERPRETED, examples
 from tests.tidy import PURE
 
 # A fork copies what gRPC holds open; its handlers would act on that in a child that is about to become a JVM.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 # No example is too slow: the machine may be busy with other things.
-UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+UNHURRIED = settings(
+    max_examples=100 if INTERPRETED else examples(240), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile("default", UNHURRIED)
 settings.register_profile("ci", UNHURRIED, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
-INTERPRETED = node.__file__.endswith(".py")
 TESTS = Path(__file__).resolve().parent
 # What a change breaks first, and what is quick to ask: no process, no socket, no Spark.
 FAST = PURE | {"storage", "tidy"}

@@ -14,6 +14,7 @@ from crdtstream.core.values.entry_id import LIBERAL, SEMI_STRICT, STRICT
 from crdtstream.scenarios.reply import read_reply
 from crdtstream.settings.config import Limits
 from simulations.cluster import Cluster
+from tests.effort import examples
 
 REGIONS = 3
 WAIT_MS = 12
@@ -144,7 +145,7 @@ def without_layout(info: object) -> object:
     return {name: value for name, value in fields.items() if not str(name).startswith("radix-tree-")}
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(250), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     history=st.lists(steps, max_size=40),
     mode=st.sampled_from([STRICT, SEMI_STRICT, LIBERAL]),

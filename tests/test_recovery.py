@@ -16,6 +16,7 @@ from crdtstream.core.values.entry_id import STRICT
 from crdtstream.scenarios.reply import Value, read_reply
 from simulations.cluster import Cluster
 from simulations.disk import SimulatedDisk
+from tests.effort import examples
 from tests.test_convergence import LIMITS, act, assert_agreement, settle, steps
 
 LOCAL_VIEWS = (
@@ -54,7 +55,7 @@ def without_times(value: Value) -> Value:
     return plain
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(history=st.lists(steps, max_size=40), fsync=st.sampled_from(["always", "everysec", "no"]))
 def test_a_killed_process_comes_back_as_it_was(history: list[tuple[str, int, object]], fsync: str) -> None:
     cluster = Cluster(3, STRICT, fsync, limits=LIMITS)
@@ -107,7 +108,7 @@ def test_without_the_sync_answers_are_lost(monkeypatch: pytest.MonkeyPatch) -> N
     assert None not in answered
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     history=st.lists(steps, max_size=30),
     crashes=st.lists(st.tuples(st.integers(1, 3), st.integers(0, 2**32)), min_size=1, max_size=4),

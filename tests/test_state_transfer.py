@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from crdtstream.core.values.entry_id import STRICT
 from simulations.cluster import Cluster
+from tests.effort import examples
 from tests.state_transfers import LIMITS, LINE, add, assert_equal, behind, cluster_of, cut_log, run, settle, told
 from tests.test_convergence import act, assert_agreement, steps
 
@@ -272,7 +273,7 @@ def move(cluster: Cluster, step: tuple[str, int, object]) -> None:
         act(cluster, step)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     history=st.lists(moves, min_size=20, max_size=60),
     pairs=st.sampled_from([None, LINE]),

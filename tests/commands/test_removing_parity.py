@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.commands.harness import REDIS, Connection, redis_server
 from tests.commands.stream_region import Region
+from tests.effort import examples
 
 pytestmark = pytest.mark.skipif(REDIS is None, reason="redis-server is not installed")
 
@@ -85,7 +86,7 @@ BEGUN = [["XADD", "s", f"{number}-1", "f", "v"] for number in range(1, 6)]
 CREATED = [["XGROUP", "CREATE", "s", "g", "0"], ["XGROUP", "CREATE", "s", "h", "0"]]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(requests(), max_size=14))
 def test_any_requests(redis: Connection, script: list[list[str]]) -> None:
     region = Region()

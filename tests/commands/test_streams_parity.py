@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.commands.harness import REDIS, Connection, read_reply, redis_server
 from tests.commands.stream_region import Region
+from tests.effort import examples
 
 pytestmark = pytest.mark.skipif(REDIS is None, reason="redis-server is not installed")
 
@@ -223,7 +224,9 @@ FIRST = [["XADD", "s", entry_id, "f", "v"] for entry_id in ("0-1", "1-0", "1-1",
 
 
 @settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(300),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(requests=st.lists(REQUESTS, max_size=40))
 def test_sequences(redis: Connection, requests: list[list[str]]) -> None:

@@ -14,6 +14,7 @@ from crdtstream.core.stream import Stream
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.codec import decode_batch, encode_batch
 from tests.core.remaining import remaining
+from tests.effort import examples
 
 REGIONS = (1, 2, 3)
 HOARDER = 9
@@ -115,7 +116,7 @@ steps = st.one_of(
 X = KEYS[0]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.lists(steps, max_size=40))
 @example(  # an add opens a new count once all of the last count is voided, also where others keep the key alive
     [
@@ -145,7 +146,7 @@ def test_regions_that_forget_at_different_times_stay_alike(story: list[tuple[obj
     cluster.check_alike()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(steps, max_size=30))
 def test_memory_goes_to_zero_once_all_is_deleted_and_all_are_up(story: list[tuple[object, ...]]) -> None:
     cluster = Cluster()

@@ -14,6 +14,7 @@ from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.codec import decode_batch, encode_batch
+from tests.effort import examples
 
 KEY: Key = (0, b"k")
 OTHER: Key = (0, b"other")
@@ -158,7 +159,7 @@ script_steps = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 3), script_steps, st.integers(0, 3)), max_size=25), st.data())
 def test_the_same_expiries_survive_everywhere(script: list[tuple[int, str, int]], order: st.DataObject) -> None:
     """Clocks differ between the replicas; the model knows none."""

@@ -19,8 +19,9 @@ from crdtstream.core.whole_state import WholeState
 from simulations.oracle import Expected, Oracle, actual
 from tests.core.histories import ALL, COLLECTING, OPERATIONS, Step, World, deliver, join, streams_of
 from tests.core.views import View, groups_view, local, locals_of, pending_of, replicated, visible
+from tests.effort import examples
 
-EXAMPLES = 150
+EXAMPLES = examples(150)
 
 REGIONS = 3
 ORIGINS = range(1, REGIONS + 1)

@@ -15,6 +15,7 @@ from crdtstream.core.entries.encoding import encode_entry
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.joining import join_tree, lacking
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId
+from tests.effort import examples
 
 Row = tuple[EntryId, int, bytes]
 
@@ -66,7 +67,7 @@ removals = st.lists(subsets | ranges, max_size=3).map(lambda parts: {counter for
 cuts = st.lists(counters, max_size=12)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(subsets, counters, counters, removals, removals, cuts, cuts)
 def test_a_join_is_what_both_sides_leave(
     foreign: set[int],
@@ -89,7 +90,7 @@ def test_a_join_is_what_both_sides_leave(
     assert rows_of(two) == before
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(subsets, counters, removals, removals, cuts, cuts)
 def test_what_the_other_side_lacks_is_named_in_few_ranges(
     foreign: set[int], through: int, mine: set[int], theirs: set[int], my_cuts: list[int], their_cuts: list[int]

@@ -19,6 +19,7 @@ from crdtstream.core.replica import Replica
 from crdtstream.core.values.causality import VersionVector, region_of
 from tests.core.histories import ALL, World, copied, deliver, join, missing
 from tests.core.member_tables import GROUP, KEY, creates_of
+from tests.effort import examples
 
 # Region 1 was started three times, region 2 twice.
 ORIGINS = (1, 2, 257, 258, 3, 513)
@@ -48,7 +49,7 @@ WHOLE = histories([*VOIDING, "whole"], few) | histories([*VOIDING, "create", "wh
 JOINING = histories([*ACTS, *SYNCS, "whole"]) | histories([*VOIDING, "sync", "whole"], few) | WHOLE | RIVALS
 REPLACED = histories(["succeed", "sync", "sync", "forget"], few)
 FORGETTING = histories([*ACTS, *SYNCS, "forget", "forget"]) | REPLACED | FORGETTING_RIVALS
-searching = settings(max_examples=400, deadline=None)
+searching = settings(max_examples=examples(400), deadline=None)
 
 
 class Cluster(World):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import msgpack
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from crdtstream.core import effects as fx
@@ -41,6 +41,7 @@ from crdtstream.protocols.codec import (
     encode_start,
 )
 from crdtstream.protocols.effect_rows import effect_row
+from tests.effort import examples
 
 DECODERS: list[Callable[[bytes], object]] = [
     decode_batch,
@@ -306,6 +307,7 @@ def test_damaged_facts_raise_nothing_else(rows: list[tuple[int, LocalFact]], dat
         assert str(error)
 
 
+@settings(max_examples=examples(100))
 @given(batches())
 def test_a_batch_cut_short_is_refused_at_every_length(batch: Batch) -> None:
     payload = encode_batch(batch)

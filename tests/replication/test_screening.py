@@ -26,6 +26,7 @@ from crdtstream.replication.screening import ForgottenContext, screen_batch, scr
 from crdtstream.replication.transfer.snapshot import Snapshot
 from crdtstream.scenarios.reply import read_reply
 from simulations.cluster import Cluster
+from tests.effort import examples
 
 KEY = (0, b"x")
 CONTEXT = VersionVector({1: 5, 2: 9, 259: 3})
@@ -211,7 +212,7 @@ def kept(cluster: Cluster) -> list[object]:
     return [*lengths, vector, [row for row in replica.applied.members.rows() if AGAIN not in row[1:3]]]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(seed=st.integers(0, 1 << 32), synced=st.booleans())
 # A number of entries that overflowed where it was added to another.
 @example(seed=57659760, synced=True)
@@ -294,7 +295,7 @@ def chunks(data: bytes, size: int) -> Iterable[wire.Message]:
         yield wire.Message(chunk=wire.Chunk(transfer=7, index=index, payload=data[low : low + size]))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(seed=st.integers(0, 1 << 32), synced=st.booleans(), size=st.sampled_from([100, 1 << 20]))
 def test_a_bent_state_ends_at_most_a_link(seed: int, synced: bool, size: int) -> None:
     rng, cluster = Random(seed), grown()

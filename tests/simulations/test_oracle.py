@@ -12,6 +12,7 @@ from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from crdtstream.protocols.codec import decode_batch, encode_batch
 from simulations.oracle import Expected, Oracle, actual
+from tests.effort import examples
 
 REGIONS = (1, 2, 3)
 KEY = (0, b"x")
@@ -87,7 +88,7 @@ class Cluster:
             assert replica.applied.members.lasting_rows() == self.oracle.members(replica.applied.vector)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(steps, max_size=25))
 def test_members_and_what_evictions_void_are_as_specified(story: list[tuple[str, int, int]]) -> None:
     cluster = Cluster()

@@ -15,6 +15,7 @@ from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.slices import Slice
 from crdtstream.core.values.entry_id import ID_MAX, EntryId
 from tests.core.trees import ALL, Row, block_of, ranges_of, row, rows_of, small_blocks, tree_of
+from tests.effort import examples
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -182,7 +183,7 @@ class TreeMachine(RuleBasedStateMachine):
             assert held.entries() == entries
 
 
-TreeMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TreeMachine.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)
 TestTree = TreeMachine.TestCase
 
 

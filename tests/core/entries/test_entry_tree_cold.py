@@ -13,6 +13,7 @@ from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.packed_block import Shelf
 from tests.core.entries.test_entry_tree import TreeMachine
 from tests.core.trees import ALL, block_of, row, rows_of, small_blocks, tree_of
+from tests.effort import examples
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -57,7 +58,7 @@ class ColdTreeMachine(TreeMachine):
             self.shelf.check()
 
 
-ColdTreeMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+ColdTreeMachine.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)
 TestColdTree = ColdTreeMachine.TestCase
 
 

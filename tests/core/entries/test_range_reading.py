@@ -20,6 +20,7 @@ from crdtstream.core.entries.seen import Seen
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.causality import VersionVector, region_of
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId
+from tests.effort import examples
 
 ORIGINS = (1, 513, 257, 769, 2, 258)
 NAME = b"g"
@@ -194,5 +195,5 @@ class StreamMachine(RuleBasedStateMachine):
         self.create_group()
 
 
-StreamMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+StreamMachine.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)
 TestStream = StreamMachine.TestCase

@@ -15,6 +15,7 @@ from crdtstream.core.groups.pending import PendingEntries, Row
 from crdtstream.core.groups.spans import OriginPending, Span
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, U64_MAX, EntryId
 from crdtstream.core.values.intervals import Interval, IntervalSet
+from tests.effort import examples
 
 Held = tuple[bytes, int, int]
 
@@ -200,7 +201,7 @@ class PendingMachine(RuleBasedStateMachine):
         assert [self.pending.count_of(name) for name in (b"bob", b"nobody")] == [names.count(b"bob"), 0]
 
 
-PendingMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+PendingMachine.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)
 TestPending = PendingMachine.TestCase
 
 

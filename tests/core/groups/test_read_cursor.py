@@ -14,6 +14,7 @@ from crdtstream.core.groups.read_cursor import Place
 from crdtstream.core.values.by_origin import ByOrigin
 from crdtstream.core.values.chain import Chains
 from crdtstream.core.values.origin_intervals import Pieces
+from tests.effort import examples
 
 ORIGINS = [1, 257, 2]
 
@@ -95,7 +96,7 @@ class PlaceMachine(RuleBasedStateMachine):
         assert self.group.wanted_count(self.chains) == len(self.wanted())
 
 
-PlaceMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+PlaceMachine.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=30, deadline=None)
 TestPlace = PlaceMachine.TestCase
 
 

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from crdtstream.core.values.causality import region_of
 from crdtstream.core.values.chain import Chains, Extent
 from crdtstream.core.values.entry_id import EntryId
+from tests.effort import examples
 
 # A class of this file cannot inherit from a compiled one; tests/core/entries/test_range_reading.py drives compiled
 # chains.
@@ -99,7 +100,7 @@ class ChainsMachine(RuleBasedStateMachine):
             assert all(self.extents[origin].tip for origin in grown) and ends.keys() == self.before[2].keys()
 
 
-ChainsMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+ChainsMachine.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=30, deadline=None)
 TestChains = ChainsMachine.TestCase
 
 
