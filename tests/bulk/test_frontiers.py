@@ -14,7 +14,7 @@ from crdtstream.core.values.entry_id import EntryId, format_id
 from crdtstream.core.values.intervals import IntervalSet
 from tests.commands.harness import FakeAdmission
 from tests.commands.stream_region import Region
-from tests.conftest import INTERPRETED
+from tests.effort import INTERPRETED
 
 KEY = (0, b"s")
 
