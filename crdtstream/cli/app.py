@@ -18,6 +18,7 @@ from crdtstream import __version__
 from crdtstream.admin.app import app as admin
 from crdtstream.admin.backing_up import back_up, restore
 from crdtstream.cli.flags import with_setting_flags
+from crdtstream.cli.size import size
 from crdtstream.migration.app import export_streams, import_streams
 from crdtstream.region import node
 from crdtstream.runtime.checking import problems_of
@@ -50,6 +51,7 @@ app.command("import")(import_streams)
 app.command("export")(export_streams)
 app.command("backup")(back_up)
 app.command("restore")(restore)
+app.command("size")(size)
 
 USAGE_ERROR = 2
 FAILURE = 1
