@@ -86,7 +86,7 @@ def scale_of(factor: float, repetitions: int = 1) -> Scale:
 
 
 FULL = scale_of(1.0, repetitions=3)
-QUICK = scale_of(0.2)
+QUICK = scale_of(0.1)
 SMALLEST = scale_of(0.0)
 # Under valgrind: at least ten rounds of 50 connections, so that what happens once weighs little.
 COUNTED = replace(

@@ -39,7 +39,7 @@ class Trace:
 
     def take_turn(self, region: Machine, work: Callable[[Node], object]) -> None:
         """Trace the work up to the `Ready` that holds its record; appending to the log is not traced."""
-        sys.setprofile(self._note)
+        sys.setprofile(self._count_call)
         try:
             work(region.node)
             ready = region.node.ready()
@@ -48,7 +48,7 @@ class Trace:
         assert ready is not None and ready.records, "the work produced no record"
         region.log.append(ready.records)
 
-    def _note(self, frame: FrameType, event: str, _: Any) -> None:
+    def _count_call(self, frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
         if event != "call" or not code.co_filename.startswith(PACKAGE):
             return

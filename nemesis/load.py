@@ -130,7 +130,7 @@ class Load(threading.Thread):
                             self._turn(client)
                             self._pause()
                 except (redis.RedisError, OSError) as error:
-                    self.last_failure = said(error)
+                    self.last_failure = described(error)
                     self._pause()
         except BaseException as error:
             self.error = error
@@ -170,7 +170,7 @@ class Load(threading.Thread):
             replies = pipeline.execute(raise_on_error=False)
         except LOST_CONNECTION as error:
             for token in tokens:
-                self._record(ADD, key, begun_s, UNKNOWN, token=token, error=said(error))
+                self._record(ADD, key, begun_s, UNKNOWN, token=token, error=described(error))
             raise
         ended_s = time.monotonic()
         for token, reply in zip(tokens, replies, strict=True):
@@ -233,7 +233,7 @@ class Load(threading.Thread):
             self._record(kind, key, begun_s, REFUSED, time.monotonic(), error=str(error), **rest)
             raise
         except LOST_CONNECTION as error:
-            self._record(kind, key, begun_s, UNKNOWN, error=said(error), **rest)
+            self._record(kind, key, begun_s, UNKNOWN, error=described(error), **rest)
             raise
         self._record(kind, key, begun_s, DONE, time.monotonic(), count=count, **rest)
 
@@ -259,5 +259,5 @@ def range_of(region: RegionProcess, key: str) -> Operation:
     return Operation(region.number, RANGE, key, begun_s, time.monotonic(), entries=entries)
 
 
-def said(error: BaseException) -> str:
+def described(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"

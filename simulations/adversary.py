@@ -88,8 +88,8 @@ class Adversary:
         machine.lose_disk()
         self.world.stops[number] = Stop(LATE, machine.config.fsync, 0, [])
         self.world.injected[LATE] += 1
-        self.world.note(f"region {number} is not there yet")
-        self.world.tell("stopped", number, LATE)
+        self.world.log_event(f"region {number} is not there yet")
+        self.world.notify("stopped", number, LATE)
         self.world.plan(self.world.rng.randrange(self.world.settings.duration_ms), self._let_in, number)
 
     def _let_in(self, number: int) -> None:
@@ -148,7 +148,7 @@ class Adversary:
     def _count(self, fault: str, number: int, lasts_ms: int) -> None:
         self.world.statistics["faults"] += 1
         self.world.injected[fault] += 1
-        self.world.note(f"fault {fault} at {number} for {lasts_ms} ms")
+        self.world.log_event(f"fault {fault} at {number} for {lasts_ms} ms")
 
     def _others_know(self, number: int) -> bool:
         """Return whether a region may lose its disk: every other region runs, has a sound disk, and knows this origin,
@@ -217,7 +217,7 @@ class Adversary:
         world = self.world
         where = world.machines[number].rot_old(world.rng) if world.runs(number) else ""
         if where:
-            world.note(f"rot while region {number} runs: {where}")
+            world.log_event(f"rot while region {number} runs: {where}")
         elif not self.healing:
             world.plan(50, self._rot_old, number)
 
@@ -262,7 +262,7 @@ class Adversary:
 
     def crashed(self, number: int, fault: str, reason: str) -> None:
         """Handle a process that ended by itself."""
-        self.world.note(f"region {number} ends: {reason}")
+        self.world.log_event(f"region {number} ends: {reason}")
         if fault == "damage":
             raise Violation("rot", f"region {number} ends for damage while it runs: {reason}")
         self.stop(number, fault)
@@ -284,7 +284,7 @@ class Adversary:
         machine = world.machines[number]
         world.stopping(number, fault)
         world.forget_unanswered(number)
-        world.tell("stopped", number, fault)
+        world.notify("stopped", number, fault)
         for connection in world.connections_of(number):
             connection.joined.discard(number)
             if fault in ("kill", "rot", "put-back"):
@@ -298,7 +298,7 @@ class Adversary:
         elif fault == "rot":
             where = machine.rot(world.rng)
             self.rotten.setdefault(number, []).append(where)
-            world.note(f"rot: {where or 'nothing there'}")
+            world.log_event(f"rot: {where or 'nothing there'}")
 
     def start(self, number: int) -> None:
         world = self.world
@@ -311,7 +311,9 @@ class Adversary:
         if not self._recover(number):
             return
         recovered = machine.node.replica.applied.vector
-        world.note(f"region {number} starts as {origin_name(machine.node.birth.origin)} with {recovered.as_dict()}")
+        world.log_event(
+            f"region {number} starts as {origin_name(machine.node.birth.origin)} with {recovered.as_dict()}"
+        )
         world.started(number)
         world.forget_closed()
         world.act(number, lambda: world.turn(number))
@@ -332,7 +334,7 @@ class Adversary:
         except (LogDamaged, FormatUnknown) as error:
             self._take_as_lost(number, error)
         except (PowerLost, DiskError, LogError) as error:
-            world.note(f"region {number} ends while it starts: {error}")
+            world.log_event(f"region {number} ends while it starts: {error}")
             self.world.stops[number].fault = "power"
             machine.disk.crash(world.rng)
             world.plan(world.rng.randrange(10, 100), self.start, number)
@@ -345,14 +347,14 @@ class Adversary:
         if not self._is_rotten(number, str(error)):
             where = ", ".join(self.rotten.get(number, [])) or "no place"
             raise Violation("rot", f"region {number} does not start, rotten at {where}: {error}")
-        world.note(f"region {number} refuses to start: {error}")
+        world.log_event(f"region {number} refuses to start: {error}")
         self._lose_disk(number)
         world.machines[number].start(world.clock_ms(number))
 
     def heal_everything(self) -> None:
         world = self.world
         self.healing = True
-        world.note("everything is healed")
+        world.log_event("everything is healed")
         world.cut.clear()
         world.slow.clear()
         for direction in sorted(world.clogged):

@@ -157,9 +157,9 @@ class Cluster(Network):
         if not self.link(a, b).open:
             pair = (min(a, b), max(a, b))
             link = self.links[pair] = self.connect(pair)
-            greeted = [link.other(number) for number in pair if self.say(link, number)]
+            greeted = [link.other(number) for number in pair if self.send_next(link, number)]
             for number in greeted:
-                self.hear(link, number)
+                self.receive_next(link, number)
 
     def carry_one(self, sender: int, receiver: int) -> bool:
         """Deliver one message; False if there is none, or the link is cut."""
@@ -171,7 +171,7 @@ class Cluster(Network):
         """
         link = self.link(sender, receiver)
         if link.open:
-            self.say(link, sender)
+            self.send_next(link, sender)
             self._obey_verdicts(link)
         return bool(link.flows[receiver].flying)
 
@@ -180,7 +180,7 @@ class Cluster(Network):
         link = self.link(sender, receiver)
         if not link.flows[receiver].flying:
             return False
-        self.hear(link, receiver)
+        self.receive_next(link, receiver)
         self._obey_verdicts(link)
         return True
 

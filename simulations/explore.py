@@ -178,7 +178,7 @@ class Explored:
                 if kind == codec.BATCH and tokens is None:
                     named = [naming[number - 1] for naming in self.namings]
                     self.names_of_batches[payload] = tuple([hash(pair) for pair in zip(named, hashes[-1], strict=True)])
-                    self.cluster.oracle.note(codec.decode_batch(payload))
+                    self.cluster.oracle.record(codec.decode_batch(payload))
 
     # Checks
 

@@ -73,7 +73,7 @@ class History:
     lost: list[Lost] = field(default_factory=list)
     _together: dict[GroupName, list[set[Dot]]] = field(default_factory=dict)
 
-    def note(
+    def record_command(
         self, region: int, argv: list[bytes], value: Value, dot: Dot, seen: VersionVector, creates: list[Dot]
     ) -> None:
         """Record one answered command. `seen` is the vector before it; `dot` is that of its entry, or the last of the
@@ -91,21 +91,21 @@ class History:
         elif argv[:2] == [b"XGROUP", b"CREATE"]:
             self.created.append(Created(((0, argv[2]), argv[3]), dot))
         elif name in REMOVING:
-            self._note_removal(argv, seen)
+            self._record_removal(argv, seen)
         if name in ACKNOWLEDGING and value:
-            self._note_acknowledged(((0, argv[1]), argv[2]), creates, acknowledged_ids(argv, value))
+            self._record_acknowledged(((0, argv[1]), argv[2]), creates, acknowledged_ids(argv, value))
         elif name == b"XREADGROUP" and isinstance(value, list):
-            self._note_read(argv, value, creates)
+            self._record_read(argv, value, creates)
 
-    def note_unanswered(self, argv: list[bytes], dot: Dot, seen: VersionVector, creates: list[Dot]) -> None:
+    def record_unanswered(self, argv: list[bytes], dot: Dot, seen: VersionVector, creates: list[Dot]) -> None:
         """Record a command that may or may not have happened."""
         name = argv[0]
         if name in REMOVING or b"MAXLEN" in argv:
             after = seen.copy()
             after.advance(*dot)
-            self._note_removal(argv, after)
+            self._record_removal(argv, after)
         if name in ACKNOWLEDGING:
-            self._note_acknowledged(((0, argv[1]), argv[2]), creates, named_ids(argv))
+            self._record_acknowledged(((0, argv[1]), argv[2]), creates, named_ids(argv))
         elif b"NOACK" in argv:
             self.maybe_read.add(((0, argv[-2]), argv[2]))
 
@@ -117,31 +117,31 @@ class History:
                 joined |= together
         return joined
 
-    def note_together(self, group: GroupName, creates: list[Dot]) -> None:
+    def record_together(self, group: GroupName, creates: list[Dot]) -> None:
         """Record that these creates exist in one group: an acknowledgement counts for all of them."""
         if len(creates) > 1 and set(creates) not in self._together.setdefault(group, []):
             self._together[group] = merged([*self._together[group], set(creates)])
 
-    def note_lost(self, origin: int, counter: int, fault: str, policy: str) -> None:
+    def record_loss(self, origin: int, counter: int, fault: str, policy: str) -> None:
         self.lost.append(Lost(origin, counter, fault, policy))
 
-    def _note_removal(self, argv: list[bytes], seen: VersionVector) -> None:
+    def _record_removal(self, argv: list[bytes], seen: VersionVector) -> None:
         self.removals.append(((0, argv[1]), seen))
         if argv[0] == b"DEL":
             self.deletes.setdefault((0, argv[1]), []).append(seen)
 
-    def _note_acknowledged(self, group: GroupName, creates: list[Dot], ids: list[EntryId]) -> None:
-        self.note_together(group, creates)
+    def _record_acknowledged(self, group: GroupName, creates: list[Dot], ids: list[EntryId]) -> None:
+        self.record_together(group, creates)
         for dot in creates:
             self.acknowledged.setdefault(group, {}).setdefault(dot, set()).update(ids)
 
-    def _note_read(self, argv: list[bytes], value: list[Value], creates: list[Dot]) -> None:
+    def _record_read(self, argv: list[bytes], value: list[Value], creates: list[Dot]) -> None:
         group = ((0, argv[-2]), argv[2])
         ids = ids_of(value)
         for dot in creates:
             self.delivered.setdefault(group, {}).setdefault(dot, set()).update(ids)
         if b"NOACK" in argv and argv[-1] == b">":
-            self._note_acknowledged(group, creates, ids)
+            self._record_acknowledged(group, creates, ids)
 
 
 def merged(sets: list[set[Dot]]) -> list[set[Dot]]:

@@ -110,18 +110,18 @@ class AcknowledgedOnly(Sampled):
         self._lived: dict[tuple[int, GroupName], tuple[Group, list[Dot]]] = {}
 
     def started(self, world: Network, number: int, fault: str) -> None:
-        self._note_joined(world, number)
+        self._record_joined(world, number)
 
     def turned(self, world: Network, number: int) -> None:
         if world.machines[number].logged:
-            self._note_joined(world, number)
+            self._record_joined(world, number)
         for batch in world.machines[number].logged:
             for effect in batch.effects if isinstance(batch, Batch) else []:
                 if isinstance(effect, Acknowledged):
-                    world.history.note_together((effect.key, effect.group), effect.creates)
+                    world.history.record_together((effect.key, effect.group), effect.creates)
         super().turned(world, number)
 
-    def _note_joined(self, world: Network, number: int) -> None:
+    def _record_joined(self, world: Network, number: int) -> None:
         """Record creates of one group: it continues while creates come and are voided, and keeps its acknowledgements
         here.
         """
@@ -130,7 +130,7 @@ class AcknowledgedOnly(Sampled):
                 known, creates = ((0, name), group_name), sorted(group.creates)
                 lived, before = self._lived.get((number, known), (group, creates))
                 if lived is group and before != creates:
-                    world.history.note_together(known, sorted({*before, *creates}))
+                    world.history.record_together(known, sorted({*before, *creates}))
                 self._lived[(number, known)] = (group, creates)
 
     def look(self, world: Network, number: int) -> None:

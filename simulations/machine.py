@@ -162,7 +162,7 @@ class Machine:
 
     def _perform_one(self, ready: Ready) -> None:
         if self.oracle is not None:
-            self._note(ready.records, self.oracle)
+            self._record(ready.records, self.oracle)
         if ready.records:
             self.vouched = self.log.synced_position
             self.log.append(ready.records)
@@ -171,7 +171,7 @@ class Machine:
         for client_id in ready.closing:
             self.node.disconnect(client_id)
 
-    def _note(self, records: list[Record], oracle: Oracle) -> None:
+    def _record(self, records: list[Record], oracle: Oracle) -> None:
         for kind, pieces in records:
             payload = joined(pieces)
             if kind == codec.JOINED:
@@ -181,7 +181,7 @@ class Machine:
                 batch = batch_of(payload)
                 self.logged.append(batch)
                 if region_of(batch.origin) == self.config.region:
-                    oracle.note(batch, self.node.context.now_ms)
+                    oracle.record(batch, self.node.context.now_ms)
         expired_keys = self.node.replica.expired_keys
         if expired_keys > self._expired_keys:
             self.happened["expiry"] += expired_keys - self._expired_keys

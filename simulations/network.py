@@ -168,7 +168,7 @@ class Network:
             if getattr(type(watcher), event) is not getattr(Watcher, event):
                 heard.append(getattr(watcher, event))
 
-    def tell(self, event: str, *words: object) -> None:
+    def notify(self, event: str, *words: object) -> None:
         for hear in self._heard[event]:
             hear(self, *words)
 
@@ -178,7 +178,7 @@ class Network:
         self._planned += 1
         heapq.heappush(self._events, (self.now_ms + delay_ms, self._planned, action, words))
 
-    def note(self, text: str) -> None:
+    def log_event(self, text: str) -> None:
         self.trace.append(f"{self.now_ms - START_MS} {text}")
 
     def run_until(self, done: Callable[[], bool], bound_ms: int) -> None:
@@ -193,7 +193,7 @@ class Network:
         self.now_ms = at_ms
         if at_ms <= bound_ms:
             action(*words)
-            self.tell("looked")
+            self.notify("looked")
 
     def state(self) -> str:
         return "; ".join(
@@ -224,7 +224,7 @@ class Network:
 
     def turned(self, number: int) -> None:
         """Finish a turn: let checkers look, wake connections."""
-        self.tell("turned", number)
+        self.notify("turned", number)
         self.machines[number].logged.clear()
         for connection in self.connections_of(number):
             self.wake(connection, number)
@@ -232,7 +232,7 @@ class Network:
     def tick_one(self, number: int) -> None:
         self.machines[number].node.tick(self.clock_ms(number))
         self.turn(number)
-        self.tell("ticked", number)
+        self.notify("ticked", number)
 
     # Connections
 
@@ -248,14 +248,14 @@ class Network:
         connection = Connection(self.statistics["connections"], pair)
         connection.joined.update(pair)
         self.connections[connection.number] = connection
-        self.note(f"link {pair} opens")
-        self.tell("opened", connection)
+        self.log_event(f"link {pair} opens")
+        self.notify("opened", connection)
         for index, end in enumerate(pair):
             self.machines[end].node.link_opened(connection.number, index == 0, self.clock_ms(end))
             self.wake(connection, end)
         return connection
 
-    def say(self, connection: Connection, sender: int) -> bool:
+    def send_next(self, connection: Connection, sender: int) -> bool:
         """Send one message; False if the region has nothing to say."""
         machine = self.machines[sender]
         message = machine.node.outgoing(connection.number, machine.config.limits.message_bytes, self.clock_ms(sender))
@@ -265,15 +265,15 @@ class Network:
         self.wire_checksum = crc32(data, self.wire_checksum)
         self.statistics["messages"] += 1
         self.statistics["bytes"] += len(data)
-        self.tell("sent", connection, sender, message, data)
+        self.notify("sent", connection, sender, message, data)
         connection.flows[connection.other(sender)].flying.append(data)
         return True
 
-    def hear(self, connection: Connection, receiver: int) -> None:
+    def receive_next(self, connection: Connection, receiver: int) -> None:
         """Receive the oldest message of a connection."""
         data = connection.flows[receiver].flying.popleft()
         message = Message.FromString(data)
-        self.tell("received", connection, receiver, message, data)
+        self.notify("received", connection, receiver, message, data)
         self.machines[receiver].node.receive(connection.number, message, self.clock_ms(receiver))
         self.turn(receiver)
 
@@ -282,7 +282,7 @@ class Network:
         if end not in connection.joined:
             return
         connection.joined.discard(end)
-        self.tell("closed", connection, end, reason)
+        self.notify("closed", connection, end, reason)
         if self.machines[end].up:
             self.machines[end].node.link_closed(connection.number, reason, self.clock_ms(end))
             self.act(end, lambda: self.turn(end))
@@ -298,7 +298,7 @@ class Network:
 
     def stopping(self, number: int, fault: str) -> None:
         """A process is about to end."""
-        self.tell("stopping", number, fault)
+        self.notify("stopping", number, fault)
         machine = self.machines[number]
         machine.up = machine.paused = False
         applied = machine.node.replica.applied
@@ -309,8 +309,8 @@ class Network:
         """A process has recovered from its disk."""
         stop, recovered = self.stops.pop(number), self.machines[number].node.replica.applied.vector
         for origin in stop.written:
-            self.history.note_lost(origin, recovered.get(origin), stop.fault, stop.policy)
-        self.tell("started", number, stop.fault)
+            self.history.record_loss(origin, recovered.get(origin), stop.fault, stop.policy)
+        self.notify("started", number, stop.fault)
 
     # Clients
 
@@ -319,7 +319,7 @@ class Network:
         machine = self.machines[number]
         asked = Unanswered(argv, machine.node.replica.applied.vector.copy(), machine.creates_of(argv))
         machine.unanswered.setdefault(client_id, []).append(asked)
-        self.tell("asked", number, argv)
+        self.notify("asked", number, argv)
         machine.node.execute(client_id, argv, self.clock_ms(number))
         asked.dot = machine.dot_after(argv)
         self.statistics["commands"] += 1
@@ -336,9 +336,9 @@ class Network:
         told, asked = machine.take_reply(client_id), machine.unanswered.get(client_id, [])
         for value in read_replies(told or b"") if asked else ():
             one = asked.pop(0)
-            self.note(f"{number}> {b' '.join(one.argv).decode()} = {value}")
-            self.tell("commanded", number, one.argv, value)
-            self.history.note(number, one.argv, value, one.dot, one.seen, one.creates)
+            self.log_event(f"{number}> {b' '.join(one.argv).decode()} = {value}")
+            self.notify("commanded", number, one.argv, value)
+            self.history.record_command(number, one.argv, value, one.dot, one.seen, one.creates)
         if not asked:
             machine.unanswered.pop(client_id, None)
         return told

@@ -51,7 +51,7 @@ class Oracle:
         self._contexts: dict[int, VersionVector] = {}
         self._made_ms: dict[Dot, int] = {}
 
-    def note(self, batch: Batch, now_ms: int = 0) -> None:
+    def record(self, batch: Batch, now_ms: int = 0) -> None:
         """Record a batch, unless it is known: a region may receive its own earlier batches from peers."""
         batches = self._batches.setdefault(batch.origin, {})
         if batch.first not in batches:

@@ -232,10 +232,10 @@ class NothingSkipped(Sampled):
 
     def turned(self, world: Network, number: int) -> None:
         if world.partitioned is not None and world.machines[number].logged:
-            self._note_starts(world, number)
+            self._record_starts(world, number)
         super().turned(world, number)
 
-    def _note_starts(self, world: Network, number: int) -> None:
+    def _record_starts(self, world: Network, number: int) -> None:
         state = state_in(world, number)
         if state is None or self._looked.get((number, world.machines[number].starts)) == state.version():
             return

@@ -78,23 +78,23 @@ def known_of(oracle: Oracle, spec: StreamSpec, vector: VersionVector | None = No
     rows = [(dot, effect) for dot, _, effect in oracle.effects(oracle.vector() if vector is None else vector)]
     for dot, effect in rows:
         if isinstance(effect, fx.EntriesAdded) and effect.key in keys:
-            note_messages(known, keys[effect.key], dot[0], effect)
+            record_messages(known, keys[effect.key], dot[0], effect)
         elif isinstance(effect, fx.EntriesAdded) and effect.key == state_key(spec.id):
-            note_state(known, effect)
+            record_state(known, effect)
     for dot, effect in rows:
         if isinstance(effect, fx.EntriesRemoved) and effect.key in keys:
-            note_removal(known, keys[effect.key], Removal(effect.trimmed, oracle.clock_of(dot)), effect)
+            record_removal(known, keys[effect.key], Removal(effect.trimmed, oracle.clock_of(dot)), effect)
     return known
 
 
-def note_messages(known: Known, partition: int, origin: int, effect: fx.EntriesAdded) -> None:
+def record_messages(known: Known, partition: int, origin: int, effect: fx.EntriesAdded) -> None:
     for entry_id, counter, fields in entries_of(effect):
         one = Numbered(partition, entry_id, fields[b"value"], int(fields.get(b"time", b"0")))
         known.numbered[(origin, counter)] = one
         known.dots.setdefault(one.value, []).append((origin, counter))
 
 
-def note_removal(known: Known, partition: int, removal: Removal, effect: fx.EntriesRemoved) -> None:
+def record_removal(known: Known, partition: int, removal: Removal, effect: fx.EntriesRemoved) -> None:
     """A range of counters also has those of entries of other keys."""
     for origin, ranges in effect.ranges.items():
         for low, high in ranges:
@@ -103,7 +103,7 @@ def note_removal(known: Known, partition: int, removal: Removal, effect: fx.Entr
                     known.removals.setdefault(dot, []).append(removal)
 
 
-def note_state(known: Known, effect: fx.EntriesAdded) -> None:
+def record_state(known: Known, effect: fx.EntriesAdded) -> None:
     for _, _, fields in entries_of(effect):
         name, value = fields[b"row"], json.loads(fields[b"value"])
         if name.startswith(b"epoch/"):

@@ -93,7 +93,7 @@ class Partitioned(StreamClients, Watcher):
 
     def call(self, number: int, row: Row, done: Done) -> None:
         self.told.calls += 1
-        self.world.note(f"{number}> {show(row)}")
+        self.world.log_event(f"{number}> {show(row)}")
         self._slice(number, lambda: self._submit(number, row, done), done)
 
     def _submit(self, number: int, row: Row, done: Done) -> None:
@@ -175,7 +175,7 @@ class Partitioned(StreamClients, Watcher):
         if not held:
             self.world.plan(100, self._create)
             if number is not None and self.world.machines[number].node.membership.serving():
-                self.world.note(f"{number}> create {self.spec.partitions} {self.spec.retention_ms}")
+                self.world.log_event(f"{number}> create {self.spec.partitions} {self.spec.retention_ms}")
                 self._slice(number, lambda: self.streams_of(number).create(self.spec), ignore)
 
     # Producers
@@ -190,7 +190,7 @@ class Partitioned(StreamClients, Watcher):
         elif number is not None:
             rows = [self._message() for _ in range(self.rng.choice([1, 1, 2, 5]))]
             for partition, _, value in rows:
-                self._note_sent(value, Put(partition, self.world.now_ms, number=number))
+                self._record_sent(value, Put(partition, self.world.now_ms, number=number))
             self.call(number, [calls.PUT, STREAM, rows], lambda reply: self._was_put(rows, reply))
 
     def _add_by_redis(self, number: int) -> None:
@@ -200,8 +200,8 @@ class Partitioned(StreamClients, Watcher):
         # Above an ID from a clock that is wrong by millennia no epoch has room, and an operator has to help.
         if not known or self.world.clock_ms(number) > CLOCK_MS_MAX:
             return
-        self._note_sent(value, Put(partition, self.world.now_ms, number=number))
-        self.world.note(f"{number}> XADD to partition {partition}: {value.decode()}")
+        self._record_sent(value, Put(partition, self.world.now_ms, number=number))
+        self.world.log_event(f"{number}> XADD to partition {partition}: {value.decode()}")
         self._slice(number, lambda: self._add(number, partition_key(STREAM, partition), value), ignore)
 
     def _add(self, number: int, key: Key, value: bytes) -> None:
@@ -216,16 +216,16 @@ class Partitioned(StreamClients, Watcher):
         return [self.rng.randrange(self.spec.partitions), self.rng.choice([None, b"k"]), b"m%d" % self._named]
 
     def _was_put(self, rows: list[Row], reply: Row) -> None:
-        self.world.note(f"put {[row[2].decode() for row in rows]} = {show(reply)}")
+        self.world.log_event(f"put {[row[2].decode() for row in rows]} = {show(reply)}")
         for row in rows:
             put = self.told.puts[row[2]]
             put.answered, put.answered_at = bool(reply[0]), self._next_moment()
             put.answered_ms = self.world.now_ms
 
-    def _note_sent(self, value: bytes, put: Put) -> None:
+    def _record_sent(self, value: bytes, put: Put) -> None:
         put.sent_at = self._next_moment()
         self.told.puts[value] = put
-        self.world.tell("putting", value, put)
+        self.world.notify("putting", value, put)
 
     def _next_moment(self) -> int:
         self._moment += 1
@@ -270,7 +270,7 @@ class Partitioned(StreamClients, Watcher):
     def _die(self, instance: Instance) -> None:
         """Die, as the runtime of a consumer that is replaced by another one later."""
         instance.gone = True
-        self.world.note(f"{instance.name} dies")
+        self.world.log_event(f"{instance.name} dies")
         self.world.plan(self.rng.randrange(1_000), self._come, instance.group)
 
     def _ask(self, instance: Instance) -> None:
@@ -290,13 +290,13 @@ class Partitioned(StreamClients, Watcher):
 
     def _joined(self, instance: Instance, reply: Row) -> None:
         instance.busy = False
-        self.world.note(f"{instance.name} joins {show(reply)}")
+        self.world.log_event(f"{instance.name} joins {show(reply)}")
         if reply[0]:
             instance.bookmark = calls.bookmark_in(reply[1])
 
     def _moved_on(self, instance: Instance, kind: str, reply: Row) -> None:
         instance.busy = False
-        self.world.note(f"{instance.name} {kind} {show(reply)}")
+        self.world.log_event(f"{instance.name} {kind} {show(reply)}")
         if reply[0]:
             instance.bookmark = calls.bookmark_in(reply[1])
         else:
@@ -309,13 +309,13 @@ class Partitioned(StreamClients, Watcher):
             self._move(instance)
 
     def _polled(self, instance: Instance, at: int, before: Bookmark, reply: Row) -> None:
-        self.world.note(f"{instance.name} poll {show(reply)}")
+        self.world.log_event(f"{instance.name} poll {show(reply)}")
         if not reply[0]:
             instance.busy = False
             self._refused(instance, reply)
             return
         polled = calls.polled_in(reply[1])
-        self.world.tell("polled", instance, polled)
+        self.world.notify("polled", instance, polled)
         self.world.plan(self.rng.randrange(20), self._look, instance, at, before, polled)
 
     def _look(self, instance: Instance, at: int, before: Bookmark, polled: Polled) -> None:
@@ -354,8 +354,8 @@ class Partitioned(StreamClients, Watcher):
         told = self.told.delivered.setdefault((instance.group, delivery.start), set())
         told.update(message.value for _, message in delivery.messages)
         names = [f"{at}:{one.offset}={one.value.decode()}" for at, one in delivery.messages]
-        self.world.note(f"{instance.name} reads at {delivery.number} under {delivery.epoch}: {names}")
-        self.world.tell("delivered", delivery)
+        self.world.log_event(f"{instance.name} reads at {delivery.number} under {delivery.epoch}: {names}")
+        self.world.notify("delivered", delivery)
 
     # Operators
 
@@ -368,7 +368,7 @@ class Partitioned(StreamClients, Watcher):
         if number is None:
             return
         if self.rng.random() < 0.6:
-            self.world.note(f"{number}> take over")
+            self.world.log_event(f"{number}> take over")
             self._slice(number, lambda: self.streams_of(number).take_over(STREAM), ignore)
         else:
             self._reset(number, self.rng.choice(sorted(self.kinds)))
@@ -379,7 +379,7 @@ class Partitioned(StreamClients, Watcher):
         self.call(number, [calls.RESET, STREAM, group, kind, time_ms], lambda reply: self._was_reset(group, reply))
 
     def _was_reset(self, group: str, reply: Row) -> None:
-        self.world.note(f"reset {group} {show(reply)}")
+        self.world.log_event(f"reset {group} {show(reply)}")
         if reply[0]:
             self.told.resets[group] = self.told.resets.get(group, 0) + 1
 

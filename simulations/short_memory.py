@@ -17,16 +17,16 @@ SHARES = (1.0, 0.9, 0.5, 0.0)
 
 
 class ShortMemory:
-    """Takes memory from the regions of one world, and gives it back."""
+    """Limits the memory of the regions of one world, and removes the limits."""
 
     def __init__(self, world: World, rng: Random) -> None:
         self._world = world
         self._rng = rng
 
     def begin(self) -> None:
-        self._world.plan(self._rng.randrange(1_000), self._take)
+        self._world.plan(self._rng.randrange(1_000), self._limit)
 
-    def _take(self) -> None:
+    def _limit(self) -> None:
         world, rng = self._world, self._rng
         if world.adversary.healing:
             return
@@ -35,11 +35,11 @@ class ShortMemory:
         if machine.up:
             machine.memory_bytes_max = int(machine.used_bytes() * rng.choice(SHARES)) - 1
             world.injected[MEMORY] += 1
-            world.note(f"fault {MEMORY} at {number}: {machine.memory_bytes_max} of {machine.used_bytes()} bytes")
-            world.plan(rng.choice([50, 500, 2_000]), self._give, number)
-        world.plan(1 + rng.randrange(1_500), self._take)
+            world.log_event(f"fault {MEMORY} at {number}: {machine.memory_bytes_max} of {machine.used_bytes()} bytes")
+            world.plan(rng.choice([50, 500, 2_000]), self._unlimit, number)
+        world.plan(1 + rng.randrange(1_500), self._limit)
 
-    def _give(self, number: int) -> None:
+    def _unlimit(self, number: int) -> None:
         if not self._world.adversary.healing:
             self._world.machines[number].memory_bytes_max = None
 
@@ -49,7 +49,7 @@ class ShortMemory:
         chosen = self._rng.choice(running)
         for number, machine in self._world.machines.items():
             machine.memory_bytes_max = -1 if number == chosen else None
-        self._world.note(f"region {chosen} has no memory yet")
+        self._world.log_event(f"region {chosen} has no memory yet")
 
     def has_gone_out(self) -> bool:
         """Return whether the other regions have what the one without memory has."""
@@ -57,7 +57,7 @@ class ShortMemory:
         short = [machine for machine in machines if machine.memory_bytes_max is not None]
         return all(has_all_of(machine, one) for one in short for machine in machines)
 
-    def give_back(self) -> None:
+    def restore(self) -> None:
         for machine in self._world.machines.values():
             machine.memory_bytes_max = None
 

@@ -78,7 +78,7 @@ class Memories(Protocol):
 
     def has_gone_out(self) -> bool: ...
 
-    def give_back(self) -> None: ...
+    def restore(self) -> None: ...
 
 
 class World(Network):
@@ -176,7 +176,7 @@ class World(Network):
 
     def run(self) -> None:
         """Run both phases."""
-        self.note(named(self.seed))
+        self.log_event(named(self.seed))
         for number in self.machines:
             self.plan(self.rng.randrange(TICK_MS), self.tick, number)
             self.plan(self.rng.randrange(self.machines[number].sync_interval_ms), self._sync, number)
@@ -196,10 +196,10 @@ class World(Network):
         if self.memory is not None:
             self.memory.keep_short()
             self.run_until(self.memory.has_gone_out, self.now_ms + QUIET_BOUND_MS)
-            self.memory.give_back()
+            self.memory.restore()
         self.run_until(self.quiet, self.now_ms + QUIET_BOUND_MS)
         self.run_until(self._all_write, self.now_ms + WRITES_BOUND_MS)
-        self.note(f"quiet, {self.statistics} wire {self.wire_checksum:08x}")
+        self.log_event(f"quiet, {self.statistics} wire {self.wire_checksum:08x}")
 
     def _all_write(self) -> bool:
         """Return whether no region lacks room: everybody has everything, so every log can be shortened."""
@@ -253,7 +253,7 @@ class World(Network):
             self._sync_now(number)
 
     def _sync_now(self, number: int) -> None:
-        self.tell("synced", number)
+        self.notify("synced", number)
         self.act(number, lambda: self._sync_one(number))
 
     def _sync_one(self, number: int) -> None:
@@ -305,8 +305,10 @@ class World(Network):
     def _save_one(self, number: int, done: list[bool]) -> None:
         done[0] = self.machines[number].save(self.rng.randrange(1, 12))
         if done[0]:
-            self.note(f"region {number} has a checkpoint, its log begins at {self.machines[number].log.first_position}")
-            self.tell("saved", number)
+            self.log_event(
+                f"region {number} has a checkpoint, its log begins at {self.machines[number].log.first_position}"
+            )
+            self.notify("saved", number)
         self.turned(number)
 
     # Clients
@@ -350,8 +352,8 @@ class World(Network):
             self.take_replies(number, client_id)
         for client_id in sorted(machine.unanswered):
             for asked in machine.unanswered[client_id]:
-                self.note(f"{number}> {b' '.join(asked.argv).decode()} gets no reply")
-                self.history.note_unanswered(asked.argv, asked.dot, asked.seen, asked.creates)
+                self.log_event(f"{number}> {b' '.join(asked.argv).decode()} gets no reply")
+                self.history.record_unanswered(asked.argv, asked.dot, asked.seen, asked.creates)
         machine.unanswered.clear()
 
     # Connections
@@ -391,7 +393,7 @@ class World(Network):
             self.act(sender, lambda: self._pull_one(connection, sender))
 
     def _pull_one(self, connection: Connection, sender: int) -> None:
-        if self.say(connection, sender):
+        if self.send_next(connection, sender):
             self._send(connection, sender)
             self.wake(connection, sender)
         else:
@@ -430,7 +432,7 @@ class World(Network):
 
     def _receive(self, connection: Connection, receiver: int) -> None:
         self.machines[receiver].look_for_room()
-        self.hear(connection, receiver)
+        self.receive_next(connection, receiver)
         self._obey_verdict(connection, receiver)
 
     def resume(self, number: int) -> None:
@@ -441,7 +443,7 @@ class World(Network):
     def _obey_verdict(self, connection: Connection, end: int) -> None:
         reason = self.machines[end].node.link_verdict(connection.number) if end in connection.joined else None
         if reason is not None:
-            self.note(f"link {connection.ends} is closed by {end}: {reason}")
+            self.log_event(f"link {connection.ends} is closed by {end}: {reason}")
             self.close_end(connection, end, reason)
             self.plan(1 + self.rng.randrange(30), self.close_end, connection, connection.other(end), "closed by peer")
 

@@ -35,14 +35,14 @@ def memory(bench: Bench, name: str, shape: str) -> list[Result]:
 def growth(server: Server, shape: str, entries: int) -> tuple[float, float]:
     """Return bytes per entry: of the resident set, and of the memory that Redis reports as allocated."""
     drive(server, Appends([server.port], ["warm-up"], WARM_UP, shape=shape))
-    settle(server)
+    await_released(server)
     resident, used = server.resident_bytes(), memory_field(server, "used_memory")
     drive(server, Appends([server.port], ["stream"], entries, shape=shape))
-    settle(server)
+    await_released(server)
     return (server.resident_bytes() - resident) / entries, (memory_field(server, "used_memory") - used) / entries
 
 
-def settle(server: Server) -> None:
+def await_released(server: Server) -> None:
     if isinstance(server, Region):
         await_rest(server)
     time.sleep(SETTLE_S)
@@ -58,12 +58,12 @@ def small_stream(bench: Bench, name: str) -> list[Result]:
 
 def growth_of_streams(server: Server, count: int) -> float:
     drive(server, Appends([server.port], ["warm-up"], WARM_UP))
-    settle(server)
+    await_released(server)
     resident = server.resident_bytes()
     adds = [command("XADD", f"stream:{number}", "*", "f", b"v" * 16) for number in range(count)]
     steps = [adds[begin : begin + STREAMS_AT_ONCE] for begin in range(0, count, STREAMS_AT_ONCE)]
     drive(server, Exchanges(server.port, [[(b"".join(step), 2 * len(step)) for step in steps]], count, by_lines=True))
-    settle(server)
+    await_released(server)
     return (server.resident_bytes() - resident) / count
 
 

@@ -97,7 +97,7 @@ def test_a_joined_state_is_what_its_effects_mean(history: list[Step], one: int, 
     joined = join(world.clone(one), world.clone(two))
     oracle = Oracle()
     for batch in world.batches:
-        oracle.note(batch)
+        oracle.record(batch)
     held = {key: actual(stream) for key, stream in streams_of(joined).items()}
     for key, expected in oracle.expected(joined.applied.vector).items():
         assert held.get(key, Expected()) == expected

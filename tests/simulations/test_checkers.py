@@ -151,7 +151,7 @@ def add_to_expired(world: World) -> None:
     replica.add_entry(KEY, (2**62, 1), [b"f", b"v"])
     batch = replica.take().batch
     assert batch is not None
-    world.oracle.note(batch, world.now_ms + 1)
+    world.oracle.record(batch, world.now_ms + 1)
 
 
 def forget_answered(world: World) -> None:

@@ -57,7 +57,7 @@ class Cluster:
         batch = replica.take().batch
         if batch is not None:
             self.logs[origin].append(encode_batch(batch))
-            self.oracle.note(batch)
+            self.oracle.record(batch)
 
     def admit(self, replica: Replica, way: str) -> None:
         """Once, and where there is a Join to follow."""
@@ -119,8 +119,8 @@ def test_who_deletes_an_expired_key_and_who_adds_to_one_is_late() -> None:
     assert early is not None and late is not None
     for clock_ms, count in ((5, 0), (6, 1)):
         oracle = Oracle()
-        oracle.note(early, 3)
-        oracle.note(late, clock_ms)
+        oracle.record(early, 3)
+        oracle.record(late, clock_ms)
         effects = [effect for _, _, effect in oracle.late_effects(replica.applied.vector)]
         assert len(effects) == count
         assert all(isinstance(effect, StreamDeleted) for effect in effects)
@@ -133,6 +133,6 @@ def test_what_peers_give_back_was_made_before() -> None:
     replica.delete_stream(KEY)
     batch = replica.take().batch
     assert batch is not None
-    oracle.note(batch, 5)
-    oracle.note(batch, 9)
+    oracle.record(batch, 5)
+    oracle.record(batch, 9)
     assert oracle.late_effects(replica.applied.vector) == []

@@ -54,5 +54,5 @@ def test_a_region_is_left_without_memory_until_the_others_have_all_of_it() -> No
     with pytest.raises(Violation):
         world.run_until(memory.has_gone_out, world.now_ms)
     world.run_until(memory.has_gone_out, world.now_ms + 10_000)
-    memory.give_back()
+    memory.restore()
     assert memory.has_gone_out()
