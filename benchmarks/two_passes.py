@@ -1,9 +1,9 @@
 """The two passes over the rows: all are timed, one after the other; then instructions are counted, of several rows at
 once.
 
-A timed row has the machine to itself, and nobody observes its servers. A count does not depend on what else runs, so
-the second pass uses all processors. What was measured before an interrupt stays; a row that is being counted then is
-finished, so that its servers are stopped in order.
+A timed row has the machine to itself, and its servers run without a counter. A count does not depend on what else
+runs, so the second pass uses all processors. What was measured before an interrupt stays; a row that is being counted
+then is finished, so that its servers are stopped in order.
 """
 
 from __future__ import annotations

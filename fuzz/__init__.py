@@ -1,4 +1,4 @@
-"""Input that nobody would send: `python -m fuzz` searches for bytes that break a region.
+"""Malformed and hostile input: `python -m fuzz` searches for bytes and requests that break a region.
 
     values        arguments that programs trip over
     sentences     requests from the syntax of each command, and how they are spoilt

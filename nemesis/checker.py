@@ -1,6 +1,6 @@
 """The anomalies of a run, from the record of its clients and the entries that each region holds at the end. Pure.
 
-The record of one key is judged by what the product promises, and no more: an entry that anybody saw stays until a
+The record of one key is judged by what the product promises, and no more: an entry that a client saw stays until a
 removal that may have seen it; a removal removes what its region had shown before; an ID is used once; a group delivers
 every entry in every region unless it was acknowledged in another one, and delivers no entry twice in one region; IDs
 ascend within a reply, and those of one origin also from reply to reply. Operations that are UNKNOWN may or may not have
@@ -106,7 +106,7 @@ class Record:
         return [each for each in self.operations if each.kind == kind and each.outcome == DONE]
 
     def _tokens(self) -> dict[EntryID, str]:
-        """Return every ID that was returned or shown to anybody, with its token."""
+        """Return every ID in any reply, with its token."""
         known = {at: each.token for each in self.adds for at in each.ids}
         for _, entries in self.shown():
             for at, token in entries:
@@ -129,7 +129,7 @@ class Record:
         yield from self.held.items()
 
     def _perished(self) -> Iterator[EntryID]:
-        """Yield IDs written by the lost life, known to no other life, and removed by nobody."""
+        """Yield IDs written by the lost life, known to no other life, and never removed."""
         elsewhere = {at for region, entries in self.shown() if region != self.lost_life for at, _ in entries}
         elsewhere |= {at for each in self.adds if each.region != self.lost_life for at in each.ids}
         for at in self.tokens.keys() - elsewhere:

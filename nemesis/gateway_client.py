@@ -24,7 +24,7 @@ class GatewayClient:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
 
     def call(self, method: str, path: str, body: Any = None) -> Answer:
-        """Raises OSError or HTTPException where nothing came back: then nobody knows whether it was carried out."""
+        """Raise OSError or HTTPException if no reply came: then the call may have been executed or not."""
         data = b"" if body is None else json.dumps(body).encode()
         try:
             self._connection.request(method, PATH + path, data, {"content-type": "application/json"})

@@ -1,13 +1,13 @@
 """`python -m nemesis.instances`: instances of a group that come, stall and die while messages arrive; exits with 1 if
 a message was skipped.
 
-A stream with 16 partitions is filled all the time through the OCI gateway of one region, or of two. For each number of
-instances a group of its own reads it. Meanwhile instances stall for longer than their timeout and go on with the cursor
-that they had, die and are replaced by new ones, and others join. At the end the load stops, and the group reads until
-it has everything. Every message that was accepted must have been delivered.
+Producers fill a stream with 16 partitions through the OCI gateway of one region, or of two. For each number of
+instances another group reads it. Meanwhile instances stall for longer than their timeout and continue with their old
+cursor, die and are replaced, and others join. At the end the load stops, and the group reads until nothing is left.
+Every accepted message must have been delivered.
 
 A rebalance is a change of owners between two looks at the group. The time to takeover is from the end of a silent
-instance's timeout until no partition is its own any more; it includes the time until somebody calls. Repeats are
+instance's timeout until no partition is its own any more; it includes the time until the next call. Repeats are
 deliveries beyond the first.
 """
 

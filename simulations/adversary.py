@@ -10,8 +10,8 @@
                       it; in a running process a bit is flipped in the part of the log that is kept for peers only, and
                       the process must continue
     disk-loss         the machine returns empty, while the others run and know its origin
-    disk-full         somebody else takes what is free on the volume, and frees it again some time later; a world may
-                      also have small volumes, from its beginning to its end
+    disk-full         another program fills the volume, and frees it some time later; a world may also have small
+                      volumes from beginning to end
     pause, clock      the process stands still; the clock jumps, far beyond 2^32 and 2^53 and back
     evict             another region evicts this one, which is linked, cut off or down; it returns by itself
     put-back          a process is killed, and starts on a copy of its directory that was made some time before

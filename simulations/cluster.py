@@ -138,7 +138,7 @@ class Cluster(Network):
         return self.take_reply(number)
 
     def command(self, number: int, client_id: int, argv: list[bytes]) -> None:
-        """Let a client send a command, which may be malformed where nobody checks what clients were told."""
+        """Let a client send a command, which may be malformed if no checker looks at replies."""
         if self.watching:
             super().command(number, client_id, argv)
         else:

@@ -101,7 +101,7 @@ class UniqueDots(Checker):
 
 
 class AcknowledgedOnly(Sampled):
-    """No run covers a live entry that nobody acknowledged, under this create or one that shared its group."""
+    """No run covers a live entry without an acknowledgement, under this create or one that shared its group."""
 
     name = "ack frontier"
 

@@ -229,8 +229,8 @@ class Machine:
         return [] if group is None else sorted(group.creates)
 
     def rest(self, rng: Random) -> None:
-        """Pack blocks that nobody read, as the runtime does when it has nothing else to do. Worlds add few entries, so
-        some blocks are full early here.
+        """Pack unread blocks, as the runtime does while it is idle. Worlds add few entries, so some blocks are sealed
+        early here.
         """
         context = self.node.context
         for _, stream in self.node.replica.keyspace.streams():
@@ -392,5 +392,5 @@ class Machine:
 
 @lru_cache(maxsize=1 << 10)
 def batch_of(payload: bytes) -> Batch:
-    """Decode a batch, cached: every region logs the same bytes, and nobody changes the decoded value."""
+    """Decode a batch, cached: every region logs the same bytes, and the decoded value is never changed."""
     return codec.decode_batch(payload)

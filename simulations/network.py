@@ -2,10 +2,10 @@
 
 A connection is opened and closed at each of its ends, keeps the order of its messages, and loses them when it closes.
 Two connections may exist between a pair of regions for a while; messages of both arrive in any order. What moves, and
-when, is left to those who use the network: a `World` plans everything at random times, a `Cluster` does what it is told
-at once. Events at one moment happen in the order in which they were planned.
+when, is decided by subclasses: a `World` plans everything at random times, a `Cluster` does what a test asks for at
+once. Events at one moment happen in the order in which they were planned.
 
-What clients were told and what every region made is kept for the checkers, which watch.
+Replies to clients and effects of every region are kept for the checkers, which are watchers.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class Stop:
 
 
 class Watcher:
-    """Sees what happens in a network: checkers, and who draws a run or writes it down. Bytes that were sent are the
-    same object when they arrive, so `is` connects both ends of an arrow.
+    """Observes the events of a network: the base of checkers and of the recorders for diagrams and scenarios. Bytes
+    that were sent are the same object when they arrive, so `is` connects both ends of an arrow.
     """
 
     def looked(self, world: Network) -> None:

@@ -78,7 +78,7 @@ class Oracle:
         return {key: evaluate(rows) for key, rows in by_key.items()}
 
     def members(self, vector: VersionVector) -> list[MemberRow]:
-        """Return the final rows of every table of members: who belongs, and where the admitted origins ended."""
+        """Return the final rows of every table of members: which origins belong, and where the admitted ones ended."""
         known = self.effects(vector)
         ends = ends_of(known)
         rows: list[MemberRow] = []

@@ -1,8 +1,8 @@
 """The order that producers of a partitioned stream are promised.
 
-A producer puts through one region, and sends a message once the one before it was answered. Then every consumer finds
-these two in this order in their partition, whoever was the home meanwhile. Repeats do not count: the first offset of a
-message decides.
+A producer puts through one region, and sends a message once the one before it was answered. Then every consumer reads
+the two in this order from their partition, whichever regions were its home. Repeats do not count: the first offset of
+a message decides.
 """
 
 from __future__ import annotations

@@ -189,7 +189,7 @@ class OneOwner(Checker):
 
 
 class SilentOwner(Checker):
-    """After a call nobody owns a partition who was silent for longer than its timeout by the clock of the home."""
+    """After a call no owner of a partition has been silent for longer than its timeout, by the clock of the home."""
 
     name = "silent owner"
 
@@ -257,8 +257,8 @@ class NothingSkipped(Sampled):
         clients, state = world.partitioned, state_in(world, number)
         assert clients is not None and state is not None
         told = clients.told.delivered.get((group, start.name), set())
-        # A home whose epoch does not count has taken the start back to where its own line began; nobody promised what
-        # others had numbered between there and where the group really began.
+        # A home whose epoch does not count has moved the start back to where its own messages begin. Messages that
+        # others had numbered between there and the real start of the group are not promised.
         rewritten = not state.epochs.counts(start.epoch)
         for partition in range(clients.spec.partitions):
             committed = state.committed(group, partition, start)

@@ -1,14 +1,14 @@
 """The clients of a partitioned stream in a world: producers, instances of groups, operators.
 
-They call through any region that runs, wait for what comes back as long as its process lives, and stall, die, and
-return through another region with the bookmark that they had. As in the runtime, a reply counts once the turn of its
+They call any running region, wait for the reply as long as its process lives, stall, die, and come back through
+another region with the bookmark that they had. As in the runtime, a reply counts once the turn of its
 machine is performed, and is durable if `fsync` is `always`.
 
-When everything is healed, producers and operators stop, nobody dies any more, and the instances go on until they have
-read everything. Then they call through the home and the regions that are linked to it: a region that is not has to take
-over, whose clients the former home would take over from, and so on.
+When everything is healed, producers and operators stop, instances no longer die, and they read on until nothing is
+left. Then they call only the home and the regions that are linked to it: any other region would have to take over, then
+the former home would take over again, and so on.
 
-All is drawn from a source of its own, so a world without these clients runs as if there were none.
+All of this has a random source of its own, so worlds without a partitioned stream are not affected.
 """
 
 from __future__ import annotations
@@ -148,8 +148,8 @@ class Partitioned(StreamClients, Watcher):
         return self.rng.choice(numbers) if numbers else None
 
     def _reaching(self, numbers: list[int]) -> list[int]:
-        """The home among these machines, and those that are linked to it. Of two processes with the number of the home
-        each would take over from the other one, so then nobody else is called.
+        """Return the home among these machines, and those that are linked to it. If two processes have the number of
+        the home, only the home is called, because each would take over from the other.
         """
         world = self.world
         serving = [number for number in numbers if world.machines[number].node.membership.serving()]

@@ -97,7 +97,7 @@ class Settings:
 
     def spares(self, number: int) -> bool:
         """Return whether this region must be spared: with evictions, one region is never evicted and loses nothing, so
-        that somebody remains who can admit others.
+        that one remains that can admit others.
         """
         return "evict" in self.faults and number == self.keeper
 
@@ -194,7 +194,7 @@ def draw_bounds(rng: Random, limits: Limits) -> Limits:
 
 
 def draw_packing(rng: Random, limits: Limits) -> Limits:
-    """Draw how soon blocks are packed that nobody reads, and how much of them may be open."""
+    """Draw how soon unread blocks are packed, and how many bytes of packed blocks may be open."""
     return replace(
         limits, cold_after_ms=rng.choice([1, 50, 400]), open_blocks_bytes_max=rng.choice([0, 2_000, 1 << 20])
     )

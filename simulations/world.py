@@ -54,7 +54,7 @@ SHORT_MS = 200
 
 
 class Faults(Protocol):
-    """What a world knows of the adversary that injects its faults."""
+    """The part of `adversary.Adversary` that a world uses."""
 
     healing: bool
 
@@ -70,7 +70,7 @@ class Faults(Protocol):
 
 
 class Memories(Protocol):
-    """What a world knows of those who take memory from its regions (`short_memory`)."""
+    """The part of `short_memory.ShortMemory` that a world uses."""
 
     def begin(self) -> None: ...
 
@@ -202,7 +202,7 @@ class World(Network):
         self.log_event(f"quiet, {self.statistics} wire {self.wire_checksum:08x}")
 
     def _all_write(self) -> bool:
-        """Return whether no region lacks room: everybody has everything, so every log can be shortened."""
+        """Return whether every region accepts writes: all have all effects, so every log can be shortened."""
         return all(machine.node.standing.writable for machine in self.machines.values() if machine.up)
 
     def quiet(self) -> bool:

@@ -81,7 +81,7 @@ def test_perf_prints_a_line_for_each_kind_of_core(text: str, total: int | None) 
 def test_perf_counts_inside_the_context_only(tmp_path: Path) -> None:
     """By an event of the kernel's own, because a virtual machine may have no counter of instructions."""
     if not perf_counts(SOFTWARE_EVENT):
-        pytest.skip("the kernel lets nobody count")
+        pytest.skip("the kernel does not allow counting")
     counter = Perf(tmp_path, SOFTWARE_EVENT)
     with worker_of(counter) as worker:
         worker.work(20_000_000)

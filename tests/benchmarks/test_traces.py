@@ -9,7 +9,7 @@ from benchmarks.traces import traces
 
 @pytest.mark.interpreted
 def test_the_far_side_of_an_entry_is_a_short_way() -> None:
-    """Far from these bounds somebody reads a batch twice, or looks at what has not changed."""
+    """Code that reads a batch twice, or visits what has not changed, exceeds these bounds by far."""
     near, far = traces()
     # Of these, 8 and 22 are steps of a version vector that keeps the component raised last: fewer instructions, but
     # more calls, than a look-up in its dictionary.

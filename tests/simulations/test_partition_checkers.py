@@ -41,7 +41,7 @@ CHECKERS = (OneSequence, Dense, NoLostMessage, KeptForRetention, OneOwner, Silen
 
 @pytest.fixture
 def world() -> World:
-    """A calm world, at its end: every group begins at the first message, and nobody resets or takes over."""
+    """A calm world, at its end: every group begins at the first message, and no operator acts."""
     world = draw_world(3, CALM)
     clients = clients_of(world)
     clients.spec = StreamSpec(STREAM, 2, FOREVER_MS)
