@@ -32,7 +32,7 @@ TURN_MS_MAX = 600_000
 ABOUT = """
 import json, platform
 from crdtstream import __version__
-from crdtstream.core import block
+from crdtstream.core.entries import block
 print(json.dumps({"version": __version__, "python": platform.python_version(), "file": block.__file__}))
 """
 

@@ -29,6 +29,7 @@ def tokens_of(arguments: list[Argument]) -> set[bytes]:
 
 
 TOKENS = sorted(set().union(*(tokens_of(command.arguments) for command in EVERY)))
+ADDED = st.one_of(HOSTILE, st.sampled_from(TOKENS))
 
 
 class Sentence:
@@ -79,21 +80,20 @@ def spoilt(draw: Draw, commands: list[Command]) -> list[bytes]:
     """A request with one mistake or a few; the name may be hit too."""
     argv: list[bytes] = draw(requests(commands))
     for _ in range(draw(st.integers(1, 3))):
-        argv = draw(mistakes(argv))
+        argv = mistaken(draw, argv)
     return argv
 
 
-def mistakes(argv: list[bytes]) -> st.SearchStrategy[list[bytes]]:
+def mistaken(draw: Draw, argv: list[bytes]) -> list[bytes]:
     """The request with a word left out, doubled, added or in the other case, or with an early end."""
-    at = st.integers(0, len(argv) - 1)
-    return st.one_of(
-        at.map(lambda at: argv[:at] + argv[at + 1 :] or argv),
-        at.map(lambda at: [*argv[:at], argv[at], *argv[at:]]),
-        st.builds(
-            lambda at, word: [*argv[: at + 1], word, *argv[at + 1 :]],
-            at,
-            st.one_of(HOSTILE, st.sampled_from(TOKENS)),
-        ),
-        at.map(lambda at: argv[: at + 1]),
-        at.map(lambda at: [*argv[:at], argv[at].swapcase(), *argv[at + 1 :]]),
-    )
+    at = draw(st.integers(0, len(argv) - 1))
+    kind = draw(st.integers(0, 4))
+    if kind == 0:
+        return argv[:at] + argv[at + 1 :] or argv
+    if kind == 1:
+        return [*argv[:at], argv[at], *argv[at:]]
+    if kind == 2:
+        return [*argv[: at + 1], draw(ADDED), *argv[at + 1 :]]
+    if kind == 3:
+        return argv[: at + 1]
+    return [*argv[:at], argv[at].swapcase(), *argv[at + 1 :]]

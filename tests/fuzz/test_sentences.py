@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
-from fuzz.sentences import EVERY, TOKENS, mistakes, requests
+from fuzz.sentences import EVERY, TOKENS, mistaken, requests
 from fuzz.values import EDGES, HOSTILE, ODD
 
 
@@ -37,7 +37,7 @@ def is_drawn(strategy: st.SearchStrategy[Any], wanted: object) -> bool:
 def test_a_request_is_spoilt_in_many_ways() -> None:
     whole = [b"xlen", b"s"]
     for wanted in ([b"xlen"], [b"s"], [b"xlen", b"xlen", b"s"], [b"XLEN", b"s"]):
-        assert is_drawn(mistakes(whole), wanted)
+        assert is_drawn(st.composite(mistaken)(whole), wanted)
 
 
 def test_tokens_and_strange_values() -> None:
