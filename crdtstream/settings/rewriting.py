@@ -1,9 +1,9 @@
 """CONFIG REWRITE: writes the current settings into the TOML file from which they were read.
 
-A line whose value is still right stays as it is, including comments. A changed value is replaced in place, and a
-comment after it is kept. Missing settings are added at the end of their table unless they have their defaults. The new
-text is parsed again before it replaces the file atomically. A password that came from a file of its own stays there.
-`replace` concerns one start only, so it stays as it is in the file.
+tomlkit edits the text: a line whose value is still right stays as it is, including comments. A changed value is
+replaced in place, and a comment after it is kept. Missing settings are added at the end of their table unless they have
+their defaults. The new text is parsed again before it replaces the file atomically. A password that came from a file of
+its own stays there. `replace` concerns one start only, so it stays as it is in the file.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from __future__ import annotations
 import dataclasses
 import os
 import tomllib
+from collections.abc import MutableMapping
 from pathlib import Path
+from typing import Any
 
 from crdtstream.settings.config import Config, Limits
 
@@ -49,20 +51,21 @@ def replace_file(path: Path, content: bytes) -> None:
 
 def rewritten(text: str, config: Config) -> str:
     """Return the new text of the file; raises ValueError if it cannot be produced."""
+    # tomlkit is read only here: most regions never rewrite their file.
+    import tomlkit
+
     present = tomllib.loads(text)
     config = dataclasses.replace(config, replace=present.get("replace", False))
-    # splitlines() would also split inside of strings.
-    lines = text.removesuffix("\n").split("\n")
-    table_at = next((at for at, line in enumerate(lines) if line.strip().startswith("[")), len(lines))
-    head = fitted(lines[:table_at], present, settings_of(config))
-    tail = lines[table_at:]
-    limits = limits_of(config.limits)
-    if not tail and limits.unusual():
-        tail = ["", f"[{LIMITS}]"]
-    if tail:
-        at = next(at for at, line in enumerate(tail) if line.strip().startswith("["))
-        tail = tail[: at + 1] + fitted(tail[at + 1 :], present.get(LIMITS, {}), limits)
-    result = "\n".join([*head, *tail]) + "\n"
+    document = tomlkit.parse(text if text.endswith("\n") else text + "\n")
+    settings, limits = settings_of(config), limits_of(config.limits)
+    update(document, present, settings)
+    if LIMITS not in present and limits.unusual():
+        document.add(LIMITS, tomlkit.table())
+    if LIMITS in document:
+        table = document[LIMITS]
+        assert isinstance(table, MutableMapping)
+        update(table, present.get(LIMITS, {}), limits)
+    result = tomlkit.dumps(document)
     check(result, config)
     return result
 
@@ -79,9 +82,8 @@ class Table:
         """Return the values that differ from their defaults; a setting without a default is always included."""
         return {name: value for name, value in self.values.items() if value != self.defaults[name]}
 
-    def line(self, name: str) -> str:
-        key = name.replace("_", "-") if self.dashed else name
-        return f"{key} = {toml(self.values[name])}"
+    def key(self, name: str) -> str:
+        return name.replace("_", "-") if self.dashed else name
 
 
 def settings_of(config: Config) -> Table:
@@ -99,73 +101,40 @@ def limits_of(limits: Limits) -> Table:
     return Table(dataclasses.asdict(limits), dataclasses.asdict(Limits()), False)
 
 
-def fitted(lines: list[str], present: Values, table: Table) -> list[str]:
-    """Return the lines of one table: existing lines with current values, then missing settings."""
-    found: list[str] = []
+def update(written: MutableMapping[str, Any], present: Values, table: Table) -> None:
+    """Update one table of the document: current values for the settings that it has, then the missing ones."""
     missing = table.unusual()
-    at = 0
-    while at < len(lines):
-        size, key = statement(lines, at)
+    for key, value in present.items():
         name = key.replace("-", "_")
-        if not key or same(present.get(key), table.values[name]):
-            found += lines[at : at + size]
-        else:
-            found.append(f"{key} = {toml(table.values[name])}{comment_of(lines[at + size - 1])}")
+        if name != LIMITS and not same(value, table.values[name]):
+            written[key] = plain(table.values[name])
         missing.pop(name, None)
-        at += size
-    if missing:
-        gap: list[str] = []
-        while found and not found[-1].strip():
-            gap.append(found.pop())
-        found += [table.line(name) for name in missing] + gap
-    return found
-
-
-def statement(lines: list[str], at: int) -> tuple[int, str]:
-    """Return the line count and the key of the statement that begins here; the key is empty for blank lines and
-    comments.
-    """
-    if not lines[at].strip() or lines[at].strip().startswith("#"):
-        return 1, ""
-    for size in range(1, len(lines) - at + 1):
-        try:
-            parsed = tomllib.loads("\n".join(lines[at : at + size]))
-        except ValueError:
-            continue
-        return size, next(iter(parsed), "")
-    raise ValueError(f"line {at + 1} cannot be parsed")
-
-
-def comment_of(line: str) -> str:
-    """Return the comment at the end of a line. A # counts only where all quotes before it are closed."""
-    for at, character in enumerate(line):
-        if character == "#" and line[:at].count('"') % 2 == 0 and line[:at].count("'") % 2 == 0:
-            return "  " + line[at:]
-    return ""
+    for name, value in missing.items():
+        written[table.key(name)] = plain(value)
 
 
 def same(old: object, new: object) -> bool:
     return (tuple(old) if isinstance(old, list) else old) == new
 
 
-def toml(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
+def plain(value: object) -> Any:
+    """Return the value as TOML can hold it."""
     if isinstance(value, tuple):
-        return "[" + ", ".join(toml(item) for item in value) + "]"
-    text = str(value)
-    if any(0xD800 <= ord(character) <= 0xDFFF for character in text):
-        raise ValueError("a value that is not UTF-8 cannot be written")
-    escaped = "".join(escape(character) for character in text)
-    return f'"{escaped}"'
+        return [plain(item) for item in value]
+    if isinstance(value, str | Path):
+        text = str(value)
+        if any(0xD800 <= ord(character) <= 0xDFFF for character in text):
+            raise ValueError("a value that is not UTF-8 cannot be written")
+        return text
+    return value
 
 
-def escape(character: str) -> str:
-    if character in '"\\':
-        return "\\" + character
-    return f"\\u{ord(character):04x}" if ord(character) < 0x20 or ord(character) == 0x7F else character
+def toml(value: object) -> str:
+    """Return the value as TOML text."""
+    import tomlkit
+
+    text: str = tomlkit.item(plain(value)).as_string()
+    return text
 
 
 def check(text: str, config: Config) -> None:

@@ -62,12 +62,12 @@ cluster = 'shop'
 
 port = 6379
 peers = ["west:1"]
-requirepass = "a \\"b\\" \\\\"  # ours
+requirepass = "a \\"b\\" \\\\" # ours
 data = "elsewhere"
 
 [limits]
 # Few.
-clients_max = 20  # at most
+clients_max = 20 # at most
 memory_bytes_max = 1073741824
 """
     )
@@ -77,6 +77,13 @@ def test_a_table_of_limits_is_added() -> None:
     config = Config("east", 1, "shop", limits=Limits(heartbeat_ms=7))
     text = rewritten('name = "east"\nregion = 1\ncluster = "shop"\n', config)
     assert text == 'name = "east"\nregion = 1\ncluster = "shop"\n\n[limits]\nheartbeat_ms = 7\n'
+
+
+@pytest.mark.parametrize("limits", ["limits = { heartbeat_ms = 9 } # few\n", "limits.heartbeat_ms = 9 # few\n"])
+def test_limits_may_be_written_in_one_line(limits: str) -> None:
+    text = 'name = "east"\nregion = 1\ncluster = "shop"\n' + limits + "# The end.\n"
+    changed_text = rewritten(text, Config("east", 1, "shop", limits=Limits(heartbeat_ms=7)))
+    assert changed_text == text.replace("9", "7")
 
 
 def test_failures_are_told(path: Path, tmp_path: Path) -> None:
