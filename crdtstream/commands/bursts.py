@@ -25,6 +25,7 @@ from crdtstream.core.entries.encoding import array_header
 from crdtstream.core.sizes import EFFECT_BYTES, ENTRY_BYTES
 from crdtstream.core.values.entry_id import LANE_STRIDE, LIBERAL, U64_MAX
 from crdtstream.protocols.alike import Alike
+from crdtstream.protocols.replies import bulk_array
 from crdtstream.protocols.requests import CR, REQUEST_BYTES_MIN, STAR, after_first, take_request
 
 XADD: Final = "xadd"
@@ -42,13 +43,15 @@ BURST_BYTES_MAX: Final = 64 * 1024
 BURST_EFFECTS: Final = 5
 # The name of the command as a request has it after the number of arguments.
 SENT_NAMES: Final = (b"$4\r\nXADD", b"$4\r\nxadd")
+# The least that two of them take.
+ADDS_BYTES_MIN: Final = 2 * len(bulk_array([b"XADD", b"", AUTOMATIC, b"", b""]))
 # No command of a burst takes this long, so a slow log from here on would have none of them.
 SLOW_NS_MIN: Final = 1_000_000
 
 
 def may_begin(data: bytes) -> bool:
     """True if there may be two adds in these bytes, at their beginning; quickly, because many pipelines are none."""
-    if len(data) < 2 * REQUEST_BYTES_MIN:
+    if len(data) < ADDS_BYTES_MIN:
         return False
     start = 4 if data[2] == CR else 5
     end = start + len(SENT_NAMES[0])

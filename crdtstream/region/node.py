@@ -262,14 +262,16 @@ class Node:
         self.execute_all(client_id, [argv], now_ms)
 
     def execute_all(self, client_id: int, requests: list[list[bytes]], now_ms: int, continues: bool = False) -> None:
-        """Run requests that arrived together, in order; `continues`: `add_all` has run those before them."""
+        """Run requests that arrived together, in order; `continues`: `execute_bytes` has run those before them."""
         self._set_clock(now_ms)
         self.serving.execute(client_id, requests, continues)
 
-    def add_all(self, client_id: int, data: bytes, now_ms: int) -> int:
-        """Run what of these bytes need not be parsed; returns where that ends. `execute_all` then continues."""
+    def execute_bytes(self, client_id: int, data: bytes, now_ms: int) -> int:
+        """Run the requests at the beginning of these bytes that need not be parsed; returns where they end. The rest
+        goes to a parser, and what that returns to `execute_all`. An earlier request must not have its end in the bytes.
+        """
         self._set_clock(now_ms)
-        return self.serving.add_all(client_id, data)
+        return self.serving.execute_bytes(client_id, data)
 
     def is_behind(self) -> bool:
         """True if the next turn already has work."""

@@ -16,7 +16,7 @@ from collections import deque
 from itertools import islice
 from typing import Final
 
-from crdtstream.commands.bursts import add_alike, add_burst, ahead_max, burst_end, burst_in
+from crdtstream.commands.bursts import add_alike, add_burst, ahead_max, burst_end, burst_in, may_begin
 from crdtstream.commands.dispatch import dispatch
 from crdtstream.commands.waiting import DurableWaiter
 from crdtstream.connections.allowance import Allowance
@@ -103,11 +103,13 @@ class Serving:
 
     # Requests
 
-    def add_all(self, client_id: int, data: bytes) -> int:
+    def execute_bytes(self, client_id: int, data: bytes) -> int:
         """Run the bursts with which these bytes begin, as far as the client's share goes; returns where they end.
 
         The client has sent nothing before that is not executed yet. The rest goes to `execute`, which continues.
         """
+        if not may_begin(data):
+            return 0
         client = self._context.clients[client_id]
         if client.parked or client.backlog or not self._open_share(client):
             return 0

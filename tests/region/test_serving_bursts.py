@@ -99,7 +99,7 @@ ONE_BY_ONE, TOGETHER, AS_BYTES = "one by one", "together", "as bytes"
 
 def arrive(node: Node, data: bytes) -> None:
     """What the Redis port does with bytes."""
-    requests = RequestParser().feed(data[(taken := node.add_all(CLIENT, data, START_MS)) :])
+    requests = RequestParser().feed(data[(taken := node.execute_bytes(CLIENT, data, START_MS)) :])
     if requests:
         node.execute_all(CLIENT, requests, START_MS, taken > 0)
 
@@ -185,14 +185,14 @@ def test_adds_are_taken_as_bytes(counts: list[int]) -> None:
     row = replies.bulk_array([b"XADD", b"s", b"*", b"f", b"v"])
     trimmed = replies.bulk_array(b"XADD s MAXLEN ~ 6 * f v".split())
     ping = replies.bulk_array([b"PING"])
-    assert node.add_all(CLIENT, row * 40 + trimmed * 9 + row[:-1], START_MS) == len(row * 40 + trimmed * 9)
+    assert node.execute_bytes(CLIENT, row * 40 + trimmed * 9 + row[:-1], START_MS) == len(row * 40 + trimmed * 9)
     assert counts == [40, 9]
     # One add alone is no burst, nor is anything else.
     for data in (row, ping * 9, ping + row * 9, row + ping * 5, b"", b"*1\r\n"):
-        assert node.add_all(CLIENT, data, START_MS) == 0
+        assert node.execute_bytes(CLIENT, data, START_MS) == 0
     replies_of(node)
     node.execute(CLIENT, b"XREAD BLOCK 0 STREAMS t 0".split(), START_MS)
-    assert node.add_all(CLIENT, row * 9, START_MS) == 0
+    assert node.execute_bytes(CLIENT, row * 9, START_MS) == 0
 
 
 def test_a_share_ends_between_bursts() -> None:

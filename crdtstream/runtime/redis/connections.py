@@ -11,12 +11,11 @@ from __future__ import annotations
 import asyncio
 import resource
 from collections.abc import Callable
-from typing import Final, cast
+from typing import cast
 
 import structlog
 from mypy_extensions import mypyc_attr
 
-from crdtstream.commands.bursts import may_begin
 from crdtstream.protocols import replies
 from crdtstream.protocols.requests import ProtocolError, RequestParser
 from crdtstream.runtime.redis.unread import Unread
@@ -29,13 +28,12 @@ PROTECTED = (
     b" connections are only accepted from the loopback interface. Set 'requirepass', or switch protected mode off with"
     b" --no-protected-mode if the network itself is trusted.\r\n"
 )
-ADDS_BYTES_MIN: Final = 2 * len(replies.bulk_array([b"XADD", b"", b"*", b"", b""]))
 LINGER_S = 30.0
 INFINITE = 1 << 62
 FILES_RESERVED = 128
 CLIENTS_MAX = b"-ERR max number of clients reached\r\n"
 
-Executor = Callable[[int, list[list[bytes]], int, bool], None]
+Executor = Callable[[int, list[list[bytes]], int], None]
 
 logger = structlog.get_logger()
 
@@ -83,12 +81,11 @@ class Connection(asyncio.Protocol):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Connections:
-    """Carries bytes between sockets and the node; `takes_adds` unless it must see every request."""
+    """Carries bytes between sockets and the node."""
 
     def __init__(self, turns: Turns) -> None:
-        self.takes_adds = True
         self._node = turns.node
-        # What runs requests instead of the node; a call of it takes longer.
+        # What runs requests instead of the node, and must see all of them; a call of it takes longer.
         self._executor: Executor | None = None
         self._turns = turns
         self._connections: dict[int, Connection] = {}
@@ -238,11 +235,12 @@ def feed(server: Connections, connection: Connection, parser: RequestParser, dat
     held_bytes = parser.held_bytes()
     try:
         taken = 0
-        if len(data) >= ADDS_BYTES_MIN and server.takes_adds and not held_bytes and may_begin(data):
+        unparsed = not held_bytes and server._executor is None
+        if unparsed:
             expect_input(turns, len(data), 0)
-            taken = node.add_all(connection.id, data, arrived_ms)
+            taken = node.execute_bytes(connection.id, data, arrived_ms)
         requests = parser.feed(data[taken:]) if taken < len(data) else []
-        if requests and not taken:
+        if requests and not unparsed:
             expect_input(turns, len(data), held_bytes)
         while requests:
             execute(server, connection.id, requests, arrived_ms, taken > 0)
@@ -263,7 +261,7 @@ def execute(server: Connections, client_id: int, requests: list[list[bytes]], ar
     if executor is None:
         server._node.execute_all(client_id, requests, arrived_ms, continues)
     else:
-        executor(client_id, requests, arrived_ms, continues)
+        executor(client_id, requests, arrived_ms)
 
 
 def clients_possible() -> int:

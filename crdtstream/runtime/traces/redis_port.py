@@ -29,18 +29,17 @@ class TracedRespServer(RespServer):
 
     def __init__(self, loop: Loop, tracing: CommandTracing) -> None:
         super().__init__(loop)
-        self.takes_adds = False
         self._tracing = tracing
         self._executor = self._execute_traced
         self._open: dict[int, deque[Any]] = {}
         # Clients of which requests ran or were answered in this turn, with the beginning of what they were told.
         self._touched: dict[int, bytes] = {}
 
-    def _execute_traced(self, client_id: int, requests: list[list[bytes]], now_ms: int, continues: bool) -> None:
+    def _execute_traced(self, client_id: int, requests: list[list[bytes]], now_ms: int) -> None:
         spans = self._open.setdefault(client_id, deque())
         spans.extend([self._tracing.command(argv) for argv in requests])
         self._touched.setdefault(client_id, b"")
-        self._node.execute_all(client_id, requests, now_ms, continues)
+        self._node.execute_all(client_id, requests, now_ms)
 
     def write(self, client_id: int, reply: bytes) -> None:
         self._touched[client_id] = self._touched.get(client_id) or reply[:ERROR_BYTES_MAX]
