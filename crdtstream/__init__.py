@@ -27,11 +27,12 @@ In addition, `spark` is a client of the bulk port that runs in processes of its 
 
 **Route of one XADD.** `runtime.redis.connections` (bytes) -> `protocols.requests` (argv) -> `node` -> `serving`
 (client) -> `commands.dispatch`, `commands.streams` (arguments, ID) -> `core.replica` (dot, effect) -> `core.stream`,
-`core.entries.entry_tree`, `core.entries.block`. Then `runtime.turns` takes `node.ready()`: `replication.turn` has
+`core.entries.entry_tree`, `core.entries.block`. Then `runtime.turns` takes `node.ready()`: `replication.log.turn` has
 encoded the batch (`protocols.codec`), `storage.log` appends it, the reply is sent, and each `runtime.links.link` pulls
-what its peer lacks (`replication.session`, `replication.feed`). On the far side: `runtime.links.link` -> `node` ->
-`replication.exchange` -> session -> `replication.arrivals`, `replication.inbox` (gap, dependencies, room) ->
-`replication.turn` -> `core.applying`, where the tree links the block; then the log, and progress is reported back.
+what its peer lacks (`replication.links.session`, `replication.links.feed`). On the far side: `runtime.links.link` ->
+`node` -> `replication.exchange.exchange` -> session -> `replication.exchange.arrivals`, `replication.log.inbox` (gap,
+dependencies, room) -> `replication.log.turn` -> `core.applying`, where the tree links the block; then the log, and
+progress is reported back.
 
 A pipeline of XADDs to one key takes this route once, as a burst (`commands.bursts`, `core.entries.bursts`); only the
 first request is parsed, and the fields of all are taken as they arrived (`protocols.alike`).
@@ -49,9 +50,9 @@ behind its last read (`core.groups.read_cursor`).
 `bulk.rows` (every row checked) -> `bulk.writing` (IDs, blocks) -> `core.replica`, one effect for each block; then as
 for an XADD. The call is answered once all of its turns are in the log.
 
-**Route of one state transfer.** A peer that needs older records than the log has (`replication.history`,
-`replication.feed`) receives a whole state (`replication.transfer.handover`). `replication.transfer.snapshot` captures
-it key by key, and a key that is about to change right before that (`core.keyspace.Observer`).
+**Route of one state transfer.** A peer that needs older records than the log has (`replication.log.history`,
+`replication.links.feed`) receives a whole state (`replication.links.handover`). `replication.transfer.snapshot`
+captures it key by key, and a key that is about to change right before that (`core.keyspace.Observer`).
 `replication.transfer.sending` sends chunks, `replication.transfer.staging` collects them, each as a record of the log,
 and `core.applying` joins them as one state (`core.joining`).
 
@@ -61,7 +62,7 @@ runs, and prepares `Acknowledged` only if there are any. On the far side: ... ->
 union of runs; pending entries inside them leave.
 
 **Causality.** An origin is one run of a region's process: every start creates a new one, a number with the region in
-its lowest byte and random bits above, so that no dot ever names two effects (`replication.membership.birth`). A dot is
+its lowest byte and random bits above, so that no dot ever names two effects (`replication.origins.birth`). A dot is
 an origin and a counter, and names one effect. Effects travel in batches of one origin, one contiguous range of counters
 and one causal context, of which a batch carries what it gained since the previous batch. A batch is applied when no
 earlier counter of its origin is missing and the region's vector covers the context.
@@ -71,7 +72,7 @@ A region then replaces its state by another region's, and hands over, under a ne
 (`replication.membership.start_over`, `core.starting_over`).
 
 **Members** are the origins that have been sponsored and have not ended, in a replicated table (`core.members`). The
-first ones found the cluster once all of them have met (`replication.membership.founding`). An origin creates groups and
+first ones found the cluster once all of them have met (`replication.origins.founding`). An origin creates groups and
 forgets tombstones once it is admitted, by a sponsor, or by all if all regions have restarted
 (`replication.membership.membership`). What every member has on its disk is causally stable; only then are tombstones
 forgotten and the log truncated (`core.collection`, `storage.checkpoint`).

@@ -36,8 +36,8 @@ from crdtstream.processes.region import RegionProcess, Regions, regions_in
 from crdtstream.processes.waiting import ProcessError, until
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication import wire_pb2_grpc as wire_grpc
-from crdtstream.replication.greeting import make_hello
-from crdtstream.replication.membership.birth import Birth
+from crdtstream.replication.links.greeting import make_hello
+from crdtstream.replication.origins.birth import Birth
 from crdtstream.runtime.links.envelope import Packer
 from crdtstream.settings.config import Config
 

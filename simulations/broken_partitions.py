@@ -249,7 +249,7 @@ PARTITIONED = (
     ),
     Mutation(
         "a call is answered before it is durable",
-        "replication/forwarding.py",
+        "replication/links/forwarding.py",
         "                one.position = position\n",
         "                one.position = 0\n",
         "synced first",

@@ -14,7 +14,7 @@ SHORT_LOGS: Mapping[str, Any] = MappingProxyType({"log_retention_bytes": 1, "che
 ROOMS = (
     Mutation(
         "a region without room applies what arrives",
-        "replication/arrivals.py",
+        "replication/exchange/arrivals.py",
         "        if self.holding.lack.lacking:\n            self._hold(header, payload, link)\n",
         "        if self.holding.lack.lacking:\n            self._apply(header, payload, [link])\n",
         "room",
@@ -22,21 +22,21 @@ ROOMS = (
     ),
     Mutation(
         "what waits is applied at the next tick, with or without room",
-        "replication/arrivals.py",
+        "replication/exchange/arrivals.py",
         "        gate = self.holding if self.holding.lacking else None\n",
         "        gate = None\n",
         "room",
     ),
     Mutation(
         "a region without room refuses who sends more than it keeps",
-        "replication/arrivals.py",
+        "replication/exchange/arrivals.py",
         "        elif session is not None:\n            self._drop(session)\n",
         '        elif session is not None:\n            session.refuse("there is no room")\n',
         "room",
     ),
     Mutation(
         "a state is joined without room",
-        "replication/exchange.py",
+        "replication/exchange/exchange.py",
         "        if not self.arrivals.holding.lacking and not self.fetching.waiting:\n",
         "        if True:\n",
         "room",
@@ -44,21 +44,21 @@ ROOMS = (
     ),
     Mutation(
         "what was dropped is not asked for again",
-        "replication/intake.py",
+        "replication/links/intake.py",
         "        self.asks_again = self.dropped\n",
         "        self.asks_again = False\n",
         "convergence",
     ),
     Mutation(
         "a region without room sends nothing",
-        "replication/session.py",
+        "replication/links/session.py",
         "        searching = not view.frozen and self._feed.fill(",
         "        searching = not view.frozen and not view.lack[0] and self._feed.fill(",
         "convergence",
     ),
     Mutation(
         "a peer that has room again is sent as little as before",
-        "replication/feed.py",
+        "replication/links/feed.py",
         "        self._window_bytes = min(byte_count or self._window_bytes_max, self._window_bytes_max)\n",
         "        self._window_bytes = min(byte_count, self._window_bytes_max)\n",
         "convergence",

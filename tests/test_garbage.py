@@ -20,8 +20,8 @@ from crdtstream.processes.region import RegionProcess, Regions, regions_in
 from crdtstream.processes.waiting import until
 from crdtstream.protocols.codec import FORMAT_VERSION
 from crdtstream.replication import wire_pb2 as wire
-from crdtstream.replication.authorisation import NONCE_BYTES
-from crdtstream.replication.greeting import PROTOCOL_VERSION
+from crdtstream.replication.links.authorisation import NONCE_BYTES
+from crdtstream.replication.links.greeting import PROTOCOL_VERSION
 from crdtstream.runtime.links.envelope import Packer
 from crdtstream.runtime.links.handshake import NONCE_KEY, REGION_KEY
 

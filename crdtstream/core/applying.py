@@ -167,7 +167,7 @@ class Applied:
         """Drop the contexts of ended origins once every counted member has all of their effects.
 
         A directory that was away may still bring another batch of such an origin. Its context is then unknown, so the
-        peer that sends it is asked for a full state transfer (replication/transfer/handover.py).
+        peer that sends it is asked for a full state transfer (replication/links/handover.py).
         """
         for origin in [origin for origin in self.contexts if self.members.is_evicted(origin)]:
             if stable.contains(origin, self.vector.get(origin)):

@@ -30,7 +30,7 @@ the key meanwhile:
     `dropped_counter`    remembered for a while.
 
 Replaying the log recreates tombstones, voids the same creates by them, and collects them where the log records what was
-stable (replication/membership/collecting.py); the rest is collected after the start. A checkpoint holds what was left
+stable (replication/log/collecting.py); the rest is collected after the start. A checkpoint holds what was left
 when it was captured, and becomes durable only together with everything applied by then.
 
 Work is done in slices. Keys wait in a queue. The first `_left` of them have not been visited since `stable` last

@@ -27,7 +27,7 @@ from crdtstream.partitions.values import UNREACHABLE, UNWRITABLE, Refused, Stamp
 from crdtstream.protocols.call_rows import CallRow as Row
 from crdtstream.protocols.call_rows import unpack
 from crdtstream.protocols.columns import CodecError
-from crdtstream.replication.progress import ProgressTable
+from crdtstream.replication.values.progress import ProgressTable
 
 NOT_REACHED: Final[Row] = [False, UNREACHABLE, "the home region of the stream cannot be reached: try again"]
 BEHIND: Final[Row] = [

@@ -16,7 +16,7 @@ from typing import Final
 from crdtstream.core.replica import Replica
 from crdtstream.core.values.causality import Dot, VersionVector, region_of
 from crdtstream.partitions.partition import Partition
-from crdtstream.replication.progress import ProgressTable
+from crdtstream.replication.values.progress import ProgressTable
 
 # So long another process counts as alive after its last sign of life.
 ALIVE_MS: Final = 5_000

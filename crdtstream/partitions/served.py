@@ -9,7 +9,7 @@ from crdtstream.partitions.partition import Partition
 from crdtstream.partitions.renumbering import Agreement, Share
 from crdtstream.partitions.state import StreamState
 from crdtstream.partitions.values import Ahead, StreamSpec
-from crdtstream.replication.progress import ProgressTable
+from crdtstream.replication.values.progress import ProgressTable
 
 
 class Served:

@@ -61,9 +61,9 @@ from crdtstream.partitions.values import (
 from crdtstream.protocols.call_rows import CallRow as Row
 from crdtstream.protocols.call_rows import pack, unpack
 from crdtstream.protocols.columns import CodecError
-from crdtstream.replication.bounds import MESSAGE_BYTES_MAX
-from crdtstream.replication.forwarding import Forwarding
-from crdtstream.replication.progress import ProgressTable
+from crdtstream.replication.links.forwarding import Forwarding
+from crdtstream.replication.values.bounds import MESSAGE_BYTES_MAX
+from crdtstream.replication.values.progress import ProgressTable
 
 UPKEEP_MS: Final = 1_000
 UPKEEPS_AWAITED: Final = 2

@@ -37,19 +37,19 @@ from crdtstream.protocols.manifest import Manifest, Milestone
 from crdtstream.protocols.state_rows import StreamImage, capture_stream
 from crdtstream.region.peers import Neighbours
 from crdtstream.region.serving import Serving
-from crdtstream.replication.draining import Draining
-from crdtstream.replication.exchange import Exchange
-from crdtstream.replication.history import History
-from crdtstream.replication.membership.birth import Birth
-from crdtstream.replication.membership.collecting import Collecting
+from crdtstream.replication.exchange.draining import Draining
+from crdtstream.replication.exchange.exchange import Exchange
+from crdtstream.replication.log.collecting import Collecting
+from crdtstream.replication.log.history import History
+from crdtstream.replication.log.turn import Record, Turn
 from crdtstream.replication.membership.contacts import Contacts
 from crdtstream.replication.membership.leaving import Leaving
 from crdtstream.replication.membership.lifecycle import Life
 from crdtstream.replication.membership.lifecycle_events import Chronicle
 from crdtstream.replication.membership.membership import Membership
 from crdtstream.replication.membership.start_over import StartOver
-from crdtstream.replication.states import ASKED
-from crdtstream.replication.turn import Record, Turn
+from crdtstream.replication.origins.birth import Birth
+from crdtstream.replication.values.states import ASKED
 from crdtstream.replication.wire_pb2 import Hello, Message
 from crdtstream.settings.config import ALWAYS, Config, Limits
 from crdtstream.settings.live import Settings

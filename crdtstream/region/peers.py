@@ -5,13 +5,13 @@ from __future__ import annotations
 from crdtstream.commands.regions import LINK_OPEN, LINK_TRANSFER
 from crdtstream.connections.cluster import Peer, TransferShown
 from crdtstream.core.values.causality import VersionVector, region_of
-from crdtstream.replication.exchange import Exchange
-from crdtstream.replication.hearing import unheard_count
-from crdtstream.replication.membership.birth import Birth
+from crdtstream.replication.exchange.dropped_progress import unheard_count
+from crdtstream.replication.exchange.exchange import Exchange
+from crdtstream.replication.links.session import Session
+from crdtstream.replication.links.view import View
 from crdtstream.replication.membership.contacts import LINKED, Contact, Contacts
 from crdtstream.replication.membership.lookout import Lookout
-from crdtstream.replication.session import Session
-from crdtstream.replication.view import View
+from crdtstream.replication.origins.birth import Birth
 
 NOT_LINKED = "none"
 LINK_REFUSED = "refused"

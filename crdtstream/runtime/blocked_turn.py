@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crdtstream.region.node import Ready
-from crdtstream.replication.turn import Record
+from crdtstream.replication.log.turn import Record
 
 NO_ROOM = "the disk is full: the log cannot hold the latest turn"
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from crdtstream.protocols import codec
-from crdtstream.replication.membership.birth import check_region
+from crdtstream.replication.origins.birth import check_region
 from crdtstream.runtime.acl_file import read_users
 from crdtstream.runtime.checking_ports import peer_problems, port_problems
 from crdtstream.runtime.tls.credentials import read_client_credentials, read_credentials, read_web_credentials

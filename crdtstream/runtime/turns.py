@@ -28,8 +28,8 @@ from mypy_extensions import mypyc_attr
 
 from crdtstream.commands.disk import remedy
 from crdtstream.region.node import Node, Ready
+from crdtstream.replication.log.turn import Record
 from crdtstream.replication.membership.lifecycle_events import READY
-from crdtstream.replication.turn import Record
 from crdtstream.runtime.blocked_turn import NO_ROOM, Unwritten
 from crdtstream.runtime.logs.logging import log
 from crdtstream.runtime.metrics.meters import Meters

@@ -1,7 +1,7 @@
 """What a region can do now: whether it serves, takes writes, and has room on its disk and in its memory.
 
 Commands read it before they run, and replication before it accepts what has to be logged. Each field has one writer:
-`loading` replication (replication/membership/lifecycle.py), `departing` replication (replication/draining.py),
+`loading` replication (replication/membership/lifecycle.py), `departing` replication (replication/exchange/draining.py),
 `writable` the node, `memory_short` the context, `paused` CLIENT PAUSE (connections/pausing.py), `volume` the runtime.
 
 What frees room goes on while the disk is full, as far as its reserve still takes it: removals of data within

@@ -1,21 +1,22 @@
-"""docs/states.md, from the tables of crdtstream/replication/states.py."""
+"""docs/states.md, from the tables of crdtstream/replication/values/states.py."""
 
 from __future__ import annotations
 
-from crdtstream.replication.states import DEMAND, LEAVE, MEMBERSHIP, SESSION, START_OVER, States
+from crdtstream.replication.values.states import DEMAND, LEAVE, MEMBERSHIP, SESSION, START_OVER, States
 
 HEAD = """# States and events
 
 Replication keeps what it does next as named states, and changes each state in one place. The tables have every event
 that may happen in a state; any other event is a fault of the code and ends the region. This page is generated from
-`crdtstream/replication/states.py`.
+`crdtstream/replication/values/states.py`.
 """
 
 PARTS: tuple[tuple[str, str, States], ...] = (
     (
         "A session",
         """\
-One link with a peer (`replication/session.py`). A peer is served once its Hello has arrived, in `answering` and `open`.
+One link with a peer (`replication/links/session.py`). A peer is served once its Hello has arrived, in `answering` and
+`open`.
 A peer that is refused receives the reason before the link is closed.""",
         SESSION,
     ),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from crdtstream.core.replica import Replica, Taken
 from crdtstream.core.values.entry_id import STRICT
-from crdtstream.replication.turn import Turn
+from crdtstream.replication.log.turn import Turn
 from crdtstream.scenarios.reply import read_reply
 from crdtstream.settings.config import Limits
 from crdtstream.status.availability import DISK_FULL

@@ -10,7 +10,7 @@ from crdtstream import __version__
 from crdtstream.core.effects import Effect
 from crdtstream.protocols import codec, manifest, state_rows
 from crdtstream.region.node import Ready
-from crdtstream.replication import greeting
+from crdtstream.replication.links import greeting
 from crdtstream.storage import backup, sections, segment
 from nemesis.faults import FAULTS
 from nemesis.stories import STORIES

@@ -8,7 +8,7 @@ from crdtstream.partitions.epochs import NO_EPOCH, EpochRow, Epochs
 from crdtstream.partitions.partition import Partition
 from crdtstream.partitions.renumbering import ALIVE_MS, BYTES_MAX, MESSAGES_MAX, Agreement, Share
 from crdtstream.partitions.values import Ahead, NewMessage
-from crdtstream.replication.progress import ProgressTable
+from crdtstream.replication.values.progress import ProgressTable
 
 DOT = (1, 9)
 # The origins of regions 1 (this one), 2 and 3: the lowest byte is the region.

@@ -20,16 +20,16 @@ from crdtstream.protocols.codec import (
 from crdtstream.protocols.log_port import Damage
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.audit.audit import Audit
-from crdtstream.replication.heard import Heard
-from crdtstream.replication.history import History
-from crdtstream.replication.membership.birth import Birth
-from crdtstream.replication.session import Session
-from crdtstream.replication.states import OPEN
+from crdtstream.replication.links.received import Heard
+from crdtstream.replication.links.session import Session
+from crdtstream.replication.links.view import View
+from crdtstream.replication.log.history import History
+from crdtstream.replication.log.turn import Turn
+from crdtstream.replication.origins.birth import Birth
 from crdtstream.replication.transfer.fetching import Fetching
 from crdtstream.replication.transfer.sending import Transfer
 from crdtstream.replication.transfer.snapshot import Snapshot
-from crdtstream.replication.turn import Turn
-from crdtstream.replication.view import View
+from crdtstream.replication.values.states import OPEN
 from crdtstream.settings.config import Config, Limits
 from crdtstream.settings.live import Settings
 

@@ -14,7 +14,7 @@ import pytest
 
 from crdtstream.processes.waiting import DEADLINE_S
 from crdtstream.replication import wire_pb2 as wire
-from crdtstream.replication.greeting import PROTOCOL_VERSION
+from crdtstream.replication.links.greeting import PROTOCOL_VERSION
 from crdtstream.runtime.links.grpc_transport import GrpcTransport
 from crdtstream.runtime.links.handshake import NONCE_KEY, REGION_KEY, Metadata
 from crdtstream.runtime.links.link import LinkNode

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from crdtstream.core.entries import block_list, entry_tree
 from crdtstream.core.groups import spans
 from crdtstream.core.values.entry_id import STRICT
-from crdtstream.replication import history as history_module
+from crdtstream.replication.log import history as history_module
 from crdtstream.scenarios.reply import read_reply
 from crdtstream.settings.config import Limits
 from crdtstream.storage import checkpoint

@@ -34,9 +34,9 @@ from crdtstream.replication.audit.hash_tree import (
     leads_on,
     narrower,
 )
-from crdtstream.replication.audit.remedy import REMEDY
-from crdtstream.replication.greeting import WireError, to_vector, vector_rows
-from crdtstream.replication.progress import ProgressTable
+from crdtstream.replication.links.greeting import WireError, to_vector, vector_rows
+from crdtstream.replication.values.progress import ProgressTable
+from crdtstream.replication.values.remedy import REMEDY
 from crdtstream.settings.config import Limits
 from crdtstream.status.events import Notice
 

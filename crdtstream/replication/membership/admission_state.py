@@ -11,7 +11,7 @@ states.py has the events between them; every change of a state is made here.
 
 from __future__ import annotations
 
-from crdtstream.replication.states import (
+from crdtstream.replication.values.states import (
     ADMITTED,
     ASKS,
     DEMAND,

@@ -6,7 +6,7 @@ way than its effects. So silence counts from when this region first asked about 
 
 from __future__ import annotations
 
-from crdtstream.replication.exchange import Exchange
+from crdtstream.replication.exchange.exchange import Exchange
 
 HEARTBEATS_OF_SILENCE = 2
 

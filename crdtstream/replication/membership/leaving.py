@@ -20,12 +20,12 @@ from __future__ import annotations
 
 from crdtstream.core.replica import Replica
 from crdtstream.core.values.causality import region_of
-from crdtstream.replication.draining import Draining, Lacking, lacking
-from crdtstream.replication.exchange import Exchange
-from crdtstream.replication.membership.birth import Birth
+from crdtstream.replication.exchange.draining import Draining, Lacking, lacking
+from crdtstream.replication.exchange.exchange import Exchange
+from crdtstream.replication.links.session import Session
 from crdtstream.replication.membership.membership import Membership
-from crdtstream.replication.session import Session
-from crdtstream.replication.states import (
+from crdtstream.replication.origins.birth import Birth
+from crdtstream.replication.values.states import (
     ABORTS,
     DRAINED,
     DRAINING,

@@ -7,12 +7,12 @@ admitted. So they are advanced together, after everything that may have changed 
 from __future__ import annotations
 
 from crdtstream.core.applying import Applied
-from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.membership.leaving import Leaving
 from crdtstream.replication.membership.lifecycle_events import Chronicle
 from crdtstream.replication.membership.membership import Membership
 from crdtstream.replication.membership.start_over import StartOver
-from crdtstream.replication.states import IDLE, STAYING
+from crdtstream.replication.origins.birth import Birth
+from crdtstream.replication.values.states import IDLE, STAYING
 from crdtstream.status.availability import Standing
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.core.values.causality import origin_name, region_of
-from crdtstream.replication.exchange import Exchange
-from crdtstream.replication.membership.birth import Birth
+from crdtstream.replication.exchange.exchange import Exchange
+from crdtstream.replication.origins.birth import Birth
 from crdtstream.status.events import Notice
 
 TIMEOUTS_OF_LIFE: Final = 2

@@ -41,14 +41,14 @@ from __future__ import annotations
 from crdtstream.core.members import FOUNDER
 from crdtstream.core.replica import Replica
 from crdtstream.core.values.causality import origin_name, region_of
-from crdtstream.replication.audit.remedy import REMEDY
-from crdtstream.replication.exchange import Exchange
+from crdtstream.replication.exchange.exchange import Exchange
+from crdtstream.replication.links.session import Session
+from crdtstream.replication.log.turn import Turn
 from crdtstream.replication.membership.admission_state import OwnState
-from crdtstream.replication.membership.birth import Birth
 from crdtstream.replication.membership.failure_detector import Liveness
-from crdtstream.replication.session import Session
-from crdtstream.replication.states import ASKED
-from crdtstream.replication.turn import Turn
+from crdtstream.replication.origins.birth import Birth
+from crdtstream.replication.values.remedy import REMEDY
+from crdtstream.replication.values.states import ASKED
 from crdtstream.status.events import Notice
 
 HEARTBEATS_OF_PASSING = 2

@@ -31,12 +31,13 @@ from crdtstream.core.values.causality import VersionVector, origin_name
 from crdtstream.protocols import codec
 from crdtstream.protocols.codec import CodecError
 from crdtstream.protocols.transfer_rows import TransferReader
-from crdtstream.replication.exchange import Exchange
-from crdtstream.replication.membership.birth import Birth
+from crdtstream.replication.exchange.exchange import Exchange
+from crdtstream.replication.links.session import Session
+from crdtstream.replication.log.screening import screen_state
+from crdtstream.replication.log.turn import Turn
 from crdtstream.replication.membership.membership import Membership
-from crdtstream.replication.screening import screen_state
-from crdtstream.replication.session import Session
-from crdtstream.replication.states import (
+from crdtstream.replication.origins.birth import Birth
+from crdtstream.replication.values.states import (
     BEGINS,
     ENDS,
     FETCHING,
@@ -49,7 +50,6 @@ from crdtstream.replication.states import (
     START_OVER,
     after,
 )
-from crdtstream.replication.turn import Turn
 from crdtstream.status.events import Notice
 
 BATCH_BYTES: Final = 1 << 18

@@ -2,7 +2,7 @@
 
 The handshake uses gRPC metadata in both directions, so nothing that a stranger sends reaches the node. Each side sends
 its region number and a nonce. If the answering side has a secret, it adds its proof, and the dialler's first envelope
-is a proof as well. The rules are in replication/authorisation.py.
+is a proof as well. The rules are in replication/links/authorisation.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import grpc.aio
 
 from crdtstream.replication import wire_pb2 as wire
-from crdtstream.replication.authorisation import (
+from crdtstream.replication.links.authorisation import (
     ANSWERER,
     DIALLER,
     NONCE_BYTES,

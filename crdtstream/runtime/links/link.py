@@ -21,7 +21,7 @@ from typing import Protocol
 import grpc.aio
 
 from crdtstream.replication import wire_pb2 as wire
-from crdtstream.replication.greeting import FRAMES_SINCE, OWN_VERSIONS, agreed, protocols_of
+from crdtstream.replication.links.greeting import FRAMES_SINCE, OWN_VERSIONS, agreed, protocols_of
 from crdtstream.runtime.links.envelope import EnvelopeError, Frames, Packer, Unpacker, size_of
 from crdtstream.runtime.links.pace import Pace
 from crdtstream.runtime.links.pull_schedule import Beat

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crdtstream.replication.membership.admission_state import OwnState
-from crdtstream.replication.states import ADMITTED, NEW, RETURNED, USED
+from crdtstream.replication.values.states import ADMITTED, NEW, RETURNED, USED
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from crdtstream.core.values.entry_id import STRICT
-from crdtstream.replication.greeting import Versions
-from crdtstream.replication.states import DRAINING, ENDING, LEFT, STAYING
+from crdtstream.replication.links.greeting import Versions
+from crdtstream.replication.values.states import DRAINING, ENDING, LEFT, STAYING
 from crdtstream.status.availability import TICK_BYTES
 from simulations.cluster import Cluster
 from tests.replication.membership.living_clusters import counted, live, origin, run, sync_disks

@@ -14,7 +14,7 @@ from crdtstream.protocols import codec
 from crdtstream.protocols.codec import CodecError
 from crdtstream.protocols.transfer_rows import TransferReader
 from crdtstream.region.node import Ready
-from crdtstream.replication.screening import screen_state
+from crdtstream.replication.log.screening import screen_state
 from crdtstream.replication.transfer.snapshot import Snapshot
 from crdtstream.scenarios.reply import ReplyError, read_reply
 from crdtstream.settings.config import Limits

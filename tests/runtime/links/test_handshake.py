@@ -13,7 +13,7 @@ import structlog.testing
 
 from crdtstream.processes.ports import free_port
 from crdtstream.replication import wire_pb2 as wire
-from crdtstream.replication.authorisation import DIALLER, NONCE_BYTES, prove
+from crdtstream.replication.links.authorisation import DIALLER, NONCE_BYTES, prove
 from crdtstream.replication.wire_pb2_grpc import ReplicationStub
 from crdtstream.runtime.links import handshake
 from crdtstream.runtime.links.envelope import Packer

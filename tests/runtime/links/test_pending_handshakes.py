@@ -8,7 +8,7 @@ import dataclasses
 import grpc.aio
 import pytest
 
-from crdtstream.replication.authorisation import NONCE_BYTES
+from crdtstream.replication.links.authorisation import NONCE_BYTES
 from crdtstream.replication.wire_pb2_grpc import ReplicationStub
 from crdtstream.runtime.links.handshake import NONCE_KEY, REGION_KEY
 from crdtstream.settings.config import Config

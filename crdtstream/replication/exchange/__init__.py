@@ -1,0 +1,1 @@
+"""All links of one region, and what arrives over them."""

@@ -1,0 +1,197 @@
+"""The own origin of this process, and the other origins of its region as far as they are known.
+
+Every start of a process creates a new origin, so no dot is ever used twice, whatever a power loss took and whichever
+copy of a directory this is. The earlier origins of the same directory are its **lineage**; peers that lack their
+effects are served from the log, as for any other origin.
+
+The `count` of an origin is the number of origins that its region had before it, as far as this directory and its peers
+know. It determines the lane of the strict IDs that the origin generates (core/values/entry_id.py) and nothing else. If
+another origin of the region turns out to have the same lane, this origin takes the next one.
+
+Origin numbers are drawn from a seed, because an origin may end while its process continues as another one. The runtime
+sets another seed at each tick; otherwise a process whose memory was cloned would draw the same numbers as its twin.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crdtstream.core.replica import Replica
+from crdtstream.core.values.causality import origin_of, region_of
+from crdtstream.core.values.entry_id import lane_of
+from crdtstream.protocols import codec
+from crdtstream.replication.log.turn import Turn
+from crdtstream.replication.origins.founding import Founding
+from crdtstream.replication.origins.names import RegionNames
+from crdtstream.replication.values.bounds import BatchBounds
+from crdtstream.settings.config import Config, ConfigError
+
+SEED_MAX: Final = (1 << 64) - 1
+LINEAGE_MAX: Final = 256
+
+
+def check_region(config: Config, origin: int) -> None:
+    """Raise ConfigError if an origin of the data directory is one of another region."""
+    if region_of(origin) != config.region:
+        raise ConfigError(
+            f"the data directory {config.data} belongs to region {region_of(origin)}, not to region"
+            f" {config.region}: give --region {region_of(origin)} or another --data"
+        )
+
+
+class Birth:
+    """The own origin and its lineage, and of all origins that were heard of and may be at work their counts.
+
+    `changes` grows with whatever is to be passed on.
+    """
+
+    __slots__ = (
+        "_config",
+        "_replica",
+        "_seed",
+        "bounds",
+        "changes",
+        "count",
+        "counts",
+        "founders",
+        "founding",
+        "lineage",
+        "names",
+    )
+
+    def __init__(self, config: Config, replica: Replica) -> None:
+        self._config = config
+        self._replica = replica
+        self._seed = 0
+        self.count = 0
+        self.counts: dict[int, int] = {}
+        self.lineage: list[int] = []
+        self.founders: dict[int, None] = {}
+        self.founding = Founding()
+        self.changes = 0
+        self.names = RegionNames()
+        self.bounds = BatchBounds(config.region, config.limits, replica)
+
+    @property
+    def origin(self) -> int:
+        """The own origin, which the replica keeps because effects are made under it; 0 until there is one."""
+        return self._replica.applied.origin
+
+    # A life
+
+    def recover(self, kind: int, payload: bytes) -> None:
+        """A record of the log that is about origins."""
+        if kind == codec.START:
+            self._adopt(*codec.decode_start(payload))
+        elif kind == codec.FOUNDER:
+            self.founders[codec.decode_founder(payload)] = None
+        elif kind == codec.NAMED:
+            self.names.hear(*codec.decode_named(payload))
+
+    def records(self) -> list[tuple[int, bytes]]:
+        """Records that tell `recover` all that is known now, for a checkpoint. Founders that have ended
+        are of no more use.
+        """
+        told = [(codec.FOUNDER, codec.encode_founder(origin)) for origin in self.founders_left()]
+        told += [(codec.NAMED, codec.encode_named(*row)) for row in self.names.rows()]
+        told += [(codec.START, codec.encode_start(origin, 0)) for origin in self.lineage]
+        return [*told, (codec.START, codec.encode_start(self.origin, self.count))]
+
+    def start(self, seed: int, turn: Turn) -> None:
+        """After recovery."""
+        self.reseed(seed)
+        self.become_new(turn)
+
+    def reseed(self, seed: int) -> None:
+        """What is drawn from now on follows from this alone."""
+        self._seed = seed & SEED_MAX
+
+    def become_new(self, turn: Turn) -> None:
+        """Another origin of this directory."""
+        turn.cut()
+        count = self._highest(self._config.region) + 1
+        self._adopt(origin_of(self._config.region, self._draw()), count)
+        self._replica.become(self.origin, lane_of(self._config.region, count))
+        turn.add(codec.START, codec.encode_start(self.origin, count))
+
+    def _adopt(self, origin: int, count: int) -> None:
+        check_region(self._config, origin)
+        if self.origin not in (0, origin):
+            self.lineage.append(self.origin)
+        self._replica.applied.origin, self.count = origin, count
+        self._note(origin, count)
+
+    def predecessors(self) -> list[int]:
+        """Those of the lineage that have not ended, the newest last. What one of them did may come back from peers
+        after it was lost here, so it is not known which of them left nothing; the newest are enough. Those that ended
+        are the first to be forgotten: until then they tell that this directory was in the cluster.
+        """
+        ended = self._replica.applied.members.is_evicted
+        left = [origin for origin in self.lineage if not ended(origin)]
+        self.lineage = [*filter(ended, self.lineage), *left][-LINEAGE_MAX:]
+        return left[-LINEAGE_MAX:]
+
+    def _draw(self) -> int:
+        """The seed itself, then what splitmix64 makes of it."""
+        drawn = self._seed
+        mixed = (drawn + 0x9E3779B97F4A7C15) & SEED_MAX
+        mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & SEED_MAX
+        mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & SEED_MAX
+        self._seed = mixed ^ (mixed >> 31)
+        return drawn
+
+    # Counts and lanes
+
+    def _highest(self, region: int) -> int:
+        """The highest count of that region's origins, -1 for none."""
+        return max([count for origin, count in self.counts.items() if region_of(origin) == region], default=-1)
+
+    def _note(self, origin: int, count: int) -> None:
+        """Of a region's origins those that may be at work are kept, and one of the highest count."""
+        if self.counts.get(origin) == count:
+            return
+        self.counts[origin] = count
+        self.changes += 1
+        ended = self._replica.applied.members.is_evicted
+        for other in [other for other in self.counts if other != origin and region_of(other) == region_of(origin)]:
+            if ended(other) and self.counts[other] <= count:
+                del self.counts[other]
+
+    def name_of(self, region: int) -> str:
+        """Empty if it is not known."""
+        return self._config.name if region == self._config.region else self.names.of(region)
+
+    def hear(self, origin: int, count: int, turn: Turn, batch_bytes_max: int = 0, name: str = "") -> None:
+        """An origin has this count; where it has the lane of the own one, the own one takes the next. It takes batches
+        of so many bytes, and its region has this name, if that is told.
+        """
+        if origin == self.origin:
+            return
+        self._note(origin, count)
+        if origin in self.counts and self.bounds.hear(origin, batch_bytes_max):
+            self.changes += 1
+        region = self._config.region
+        if region_of(origin) != region and self.names.hear(region_of(origin), count, name):
+            turn.cut()
+            self.changes += 1
+            turn.add(codec.NAMED, codec.encode_named(region_of(origin), count, name))
+        if region_of(origin) == region and lane_of(region, count) == self._replica.lane:
+            turn.cut()
+            self.count = self._highest(region) + 1
+            self._note(self.origin, self.count)
+            self._replica.lane = lane_of(region, self.count)
+            turn.add(codec.START, codec.encode_start(self.origin, self.count))
+
+    # Founders
+
+    def found(self, origin: int, turn: Turn) -> None:
+        """An origin is one of those that began the cluster."""
+        if origin not in self.founders:
+            turn.cut()
+            self.founders[origin] = None
+            self.changes += 1
+            turn.add(codec.FOUNDER, codec.encode_founder(origin))
+
+    def founders_left(self) -> list[int]:
+        """Those that have not ended."""
+        return [origin for origin in sorted(self.founders) if not self._replica.applied.members.is_evicted(origin)]

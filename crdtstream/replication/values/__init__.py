@@ -1,0 +1,1 @@
+"""Values that several layers of replication share, without a link or a log."""

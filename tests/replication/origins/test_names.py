@@ -1,0 +1,95 @@
+"""Names of regions: which one stays, and who knows those that it never met."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crdtstream.core.values.entry_id import LIBERAL
+from crdtstream.protocols import codec
+from crdtstream.replication.origins.names import RegionNames
+from simulations.cluster import Cluster
+
+HEARD = st.tuples(st.integers(2, 3), st.integers(0, 2), st.sampled_from(["", "a", "b"]))
+
+
+@given(st.lists(HEARD, max_size=6).flatmap(lambda rows: st.tuples(st.just(rows), st.permutations(rows))))
+def test_regions_agree_whatever_the_order(
+    orders: tuple[list[tuple[int, int, str]], list[tuple[int, int, str]]],
+) -> None:
+    one, other = RegionNames(), RegionNames()
+    for names, rows in zip((one, other), orders, strict=True):
+        for row in rows:
+            names.hear(*row)
+            names.hear(*row)
+    assert one.rows() == other.rows()
+
+
+def test_the_newest_name_stays_and_only_another_one_is_news() -> None:
+    names = RegionNames()
+    assert names.of(2) == "" and not names.hear(2, 5, "")
+    assert names.hear(2, 1, "west") and not names.hear(2, 1, "west")
+    assert not names.hear(2, 2, "west"), "the same name, of the next origin"
+    assert not names.hear(2, 1, "zenith"), "told late"
+    assert names.hear(2, 3, "far west") and names.of(2) == "far west"
+    assert names.rows() == [(2, 3, "far west")]
+
+
+def test_the_record_of_a_name() -> None:
+    assert codec.decode_named(codec.encode_named(7, 2, "wést")) == (7, 2, "wést")
+
+
+def ask(cluster: Cluster, number: int, line: str) -> bytes:
+    reply = cluster.execute(number, line.encode().split())
+    assert reply is not None
+    return reply
+
+
+def formed(regions: int) -> Cluster:
+    cluster = Cluster(regions, LIBERAL)
+    for number in range(1, regions + 1):
+        ask(cluster, number, "XADD s * f v")
+    for _ in range(3):
+        cluster.tick(1000)
+        cluster.sync()
+    return cluster
+
+
+def restarted(cluster: Cluster) -> None:
+    cluster.restart(1)
+
+
+def restarted_behind_a_checkpoint(cluster: Cluster) -> None:
+    cluster.machines[1].checkpoint()
+    cluster.restart(1)
+    cluster.machines[1].checkpoint()
+    cluster.restart(1)
+
+
+@pytest.mark.parametrize("start", [restarted, restarted_behind_a_checkpoint])
+def test_a_region_that_starts_while_the_other_is_gone_knows_its_name(start: Callable[[Cluster], None]) -> None:
+    cluster = formed(2)
+    cluster.stop(2)
+    start(cluster)
+    for _ in range(3):
+        cluster.tick(1000)
+    assert b"$4\r\nname\r\n$7\r\nregion2\r\n" in ask(cluster, 1, "CRDT.MEMBERS")
+    assert b"name:region2," in ask(cluster, 1, "INFO replication").replace(b"=", b":")
+    assert ask(cluster, 1, "CRDT.EVICT region2").startswith(b"*")
+    assert ask(cluster, 1, "CRDT.EVICT region2") == b"-ERR region2 is already evicted\r\n"
+
+
+def test_a_region_knows_the_name_of_one_that_it_never_met() -> None:
+    cluster = Cluster(3, LIBERAL)
+    cluster.cut(1, 3)
+    for number in (1, 2, 3):
+        ask(cluster, number, "XADD s * f v")
+    for _ in range(4):
+        cluster.tick(1000)
+        cluster.sync()
+    assert b"$4\r\nname\r\n$7\r\nregion3\r\n" in ask(cluster, 1, "CRDT.MEMBERS")
+    cluster.stop(3)
+    assert ask(cluster, 1, "CRDT.EVICT region3").startswith(b"*")
