@@ -9,7 +9,7 @@ Reference: `cluster.c`, `module.c`, `eval.c` and `functions.c` of Redis.
 from __future__ import annotations
 
 from crdtstream.connections.client import Client
-from crdtstream.connections.command import Command, help_row
+from crdtstream.connections.command import Command, Function, help_row
 from crdtstream.connections.context import CommandError, Context, Reply, shown
 from crdtstream.protocols import replies
 
@@ -20,11 +20,8 @@ NO_MODULES = (
 )
 NO_SCRIPTS = "ERR this server stores streams only, it has no scripts"
 NOT_BUSY = "NOTBUSY No scripts in execution right now."
+REFUSED = "Refused: there is no cluster mode."
 MODES = (b"ASYNC", b"SYNC")
-BY_DEFAULT = (
-    "    When called without the optional mode argument, the behavior is determined by the",
-    "    lazyfree-lazy-user-flush configuration directive. Valid modes are:",
-)
 
 
 def no_cluster(context: Context, client: Client, argv: list[bytes]) -> Reply:
@@ -85,238 +82,177 @@ def no_library(context: Context, client: Client, argv: list[bytes]) -> Reply:
     raise CommandError("ERR Library not found")
 
 
-# Name, arity, flags, version, syntax.
-CLUSTER_ROWS: list[tuple[str, int, str, str, str]] = [
-    ("addslots", -3, "admin stale no_async_loading", "3.0.0", "slot#..."),
-    ("addslotsrange", -4, "admin stale no_async_loading", "7.0.0", "range:(start-slot# end-slot#)..."),
-    ("bumpepoch", 2, "admin stale no_async_loading", "3.0.0", ""),
-    ("count-failure-reports", 3, "admin stale", "3.0.0", "node-id"),
-    ("countkeysinslot", 3, "stale", "3.0.0", "slot#"),
-    ("delslots", -3, "admin stale no_async_loading", "3.0.0", "slot#..."),
-    ("delslotsrange", -4, "admin stale no_async_loading", "7.0.0", "range:(start-slot# end-slot#)..."),
-    ("failover", -2, "admin stale no_async_loading", "3.0.0", "[options:<FORCE | TAKEOVER>]"),
-    ("flushslots", 2, "admin stale no_async_loading", "3.0.0", ""),
-    ("forget", 3, "admin stale no_async_loading", "3.0.0", "node-id"),
-    ("getkeysinslot", 4, "stale", "3.0.0", "slot# count#"),
-    ("help", 2, "loading stale", "5.0.0", ""),
-    ("info", 2, "stale", "3.0.0", ""),
-    ("keyslot", 3, "stale", "3.0.0", "key-name"),
-    ("links", 2, "stale", "7.0.0", ""),
-    ("meet", -4, "admin stale no_async_loading", "3.0.0", "ip port# [cluster-bus-port#@4.0.0]"),
-    ("myid", 2, "stale", "3.0.0", ""),
-    ("myshardid", 2, "stale", "7.2.0", ""),
-    ("nodes", 2, "stale", "3.0.0", ""),
-    ("replicas", 3, "admin stale", "5.0.0", "node-id"),
-    ("replicate", 3, "admin stale no_async_loading", "3.0.0", "node-id"),
-    ("reset", -2, "admin noscript stale", "3.0.0", "[reset-type:<HARD | SOFT>]"),
-    ("saveconfig", 2, "admin stale no_async_loading", "3.0.0", ""),
-    ("set-config-epoch", 3, "admin stale no_async_loading", "3.0.0", "config-epoch#"),
+# Subcommand, what answers it, arity, flags, version, syntax. The texts of a table follow it: for each subcommand its
+# summary, then the lines of HELP, word for word.
+Row = tuple[str, Function, int, str, str, str]
+CLUSTER: list[Row] = [
+    ("addslots", no_cluster, -3, "admin stale no_async_loading", "3.0.0", "slot#..."),
+    ("addslotsrange", no_cluster, -4, "admin stale no_async_loading", "7.0.0", "range:(start-slot# end-slot#)..."),
+    ("bumpepoch", no_cluster, 2, "admin stale no_async_loading", "3.0.0", ""),
+    ("count-failure-reports", no_cluster, 3, "admin stale", "3.0.0", "node-id"),
+    ("countkeysinslot", no_cluster, 3, "stale", "3.0.0", "slot#"),
+    ("delslots", no_cluster, -3, "admin stale no_async_loading", "3.0.0", "slot#..."),
+    ("delslotsrange", no_cluster, -4, "admin stale no_async_loading", "7.0.0", "range:(start-slot# end-slot#)..."),
+    ("failover", no_cluster, -2, "admin stale no_async_loading", "3.0.0", "[options:<FORCE | TAKEOVER>]"),
+    ("flushslots", no_cluster, 2, "admin stale no_async_loading", "3.0.0", ""),
+    ("forget", no_cluster, 3, "admin stale no_async_loading", "3.0.0", "node-id"),
+    ("getkeysinslot", no_cluster, 4, "stale", "3.0.0", "slot# count#"),
+    ("help", no_cluster, 2, "loading stale", "5.0.0", ""),
+    ("info", no_cluster, 2, "stale", "3.0.0", ""),
+    ("keyslot", no_cluster, 3, "stale", "3.0.0", "key-name"),
+    ("links", no_cluster, 2, "stale", "7.0.0", ""),
+    ("meet", no_cluster, -4, "admin stale no_async_loading", "3.0.0", "ip port# [cluster-bus-port#@4.0.0]"),
+    ("myid", no_cluster, 2, "stale", "3.0.0", ""),
+    ("myshardid", no_cluster, 2, "stale", "7.2.0", ""),
+    ("nodes", no_cluster, 2, "stale", "3.0.0", ""),
+    ("replicas", no_cluster, 3, "admin stale", "5.0.0", "node-id"),
+    ("replicate", no_cluster, 3, "admin stale no_async_loading", "3.0.0", "node-id"),
+    ("reset", no_cluster, -2, "admin noscript stale", "3.0.0", "[reset-type:<HARD | SOFT>]"),
+    ("saveconfig", no_cluster, 2, "admin stale no_async_loading", "3.0.0", ""),
+    ("set-config-epoch", no_cluster, 3, "admin stale no_async_loading", "3.0.0", "config-epoch#"),
     (
         "setslot",
+        no_cluster,
         -4,
         "admin stale no_async_loading",
         "3.0.0",
         "slot# subcommand:<IMPORTING importing=node-id | MIGRATING migrating=node-id | NODE node=node-id | STABLE>",
     ),
-    ("shards", 2, "loading stale", "7.0.0", ""),
-    ("slaves", 3, "admin stale", "3.0.0", "node-id"),
+    ("shards", no_cluster, 2, "loading stale", "7.0.0", ""),
+    ("slaves", no_cluster, 3, "admin stale", "3.0.0", "node-id"),
     (
         "slot-stats",
+        no_cluster,
         -4,
         "loading stale",
         "8.2.0",
         "filter:<SLOTSRANGE slotsrange:(start-slot# end-slot#) |"
         " ORDERBY orderby:(metric [LIMIT limit#] [order:<ASC | DESC>])>",
     ),
-    ("slots", 2, "loading stale", "3.0.0", ""),
+    ("slots", no_cluster, 2, "loading stale", "3.0.0", ""),
 ]
-CLUSTER = [
-    Command(
-        f"cluster|{name}",
-        no_cluster,
+MODULE: list[Row] = [
+    ("list", nothing, 2, "admin noscript", "4.0.0", ""),
+    ("load", no_modules, -3, "admin noscript no_async_loading", "4.0.0", "path [arg...]"),
+    ("unload", no_modules, 3, "admin noscript no_async_loading", "4.0.0", "name"),
+]
+MODULE_TEXTS = """\
+list: Returns all loaded modules: none.
+LIST
+    Return a list of loaded modules.
+
+load: Refused: there are no modules.
+LOAD <path> [<arg> ...]
+    Load a module library from <path>, passing to it any optional arguments.
+
+unload: Refused: there are no modules.
+UNLOAD <name>
+    Unload a module."""
+SCRIPT: list[Row] = [
+    ("exists", scripts_exist, -3, "noscript", "2.6.0", "sha1..."),
+    ("flush", flush_scripts, -2, "noscript", "2.6.0", "[flush-type:<ASYNC | SYNC>@6.2.0]"),
+    ("kill", not_busy, 2, "noscript allow_busy", "2.6.0", ""),
+    ("load", no_scripts, 3, "noscript stale", "2.6.0", "script"),
+]
+SCRIPT_TEXTS = """\
+exists: Determines whether server-side scripts exist in the script cache: none do.
+EXISTS <sha1> [<sha1> ...]
+    Return information about the existence of the scripts in the script cache.
+
+flush: Removes all server-side scripts from the script cache, which is empty.
+FLUSH [ASYNC|SYNC]
+    Flush the Lua scripts cache. Very dangerous on replicas.
+    When called without the optional mode argument, the behavior is determined by the
+    lazyfree-lazy-user-flush configuration directive. Valid modes are:
+    * ASYNC: Asynchronously flush the scripts cache.
+    * SYNC: Synchronously flush the scripts cache.
+
+kill: Terminates a server-side script: none runs.
+KILL
+    Kill the currently executing Lua script.
+
+load: Refused: there are no scripts.
+LOAD <script>
+    Load a script into the scripts cache without executing it."""
+FUNCTION: list[Row] = [
+    ("delete", no_library, 3, "noscript write", "7.0.0", "library-name"),
+    ("flush", flush_functions, -2, "noscript write", "7.0.0", "[flush-type:<ASYNC | SYNC>]"),
+    ("kill", not_busy, 2, "noscript allow_busy", "7.0.0", ""),
+    ("list", list_functions, -2, "noscript", "7.0.0", "[LIBRARYNAME library-name-pattern] [WITHCODE]"),
+    ("load", no_scripts, -3, "noscript write denyoom", "7.0.0", "[REPLACE] function-code"),
+    ("stats", function_statistics, 2, "noscript allow_busy", "7.0.0", ""),
+]
+FUNCTION_TEXTS = """\
+delete: Deletes a library and its functions: there are none.
+DELETE <LIBRARY NAME>
+    Delete the given library.
+
+flush: Deletes all libraries and functions: there are none.
+FLUSH [ASYNC|SYNC]
+    Delete all the libraries.
+    When called without the optional mode argument, the behavior is determined by the
+    lazyfree-lazy-user-flush configuration directive. Valid modes are:
+    * ASYNC: Asynchronously flush the libraries.
+    * SYNC: Synchronously flush the libraries.
+
+kill: Terminates a function during execution: none runs.
+KILL
+    Kill the current running function.
+
+list: Returns information about all libraries: there are none.
+LIST [LIBRARYNAME PATTERN] [WITHCODE]
+    Return general information on all the libraries:
+    * Library name
+    * The engine used to run the Library
+    * Functions list
+    * Library code (if WITHCODE is given)
+    It also possible to get only function that matches a pattern using LIBRARYNAME argument.
+
+load: Refused: there are no functions.
+LOAD [REPLACE] <FUNCTION CODE>
+    Create a new library with the given library name and code.
+
+stats: Returns information about a function during execution: none runs.
+STATS
+    Return information about the current function running:
+    * Function name
+    * Command used to run the function
+    * Duration in MS that the function is running
+    If no function is running, return nil
+    In addition, returns a list of available engines."""
+FUNCTION_HELP_ORDER = "load delete list stats kill flush"
+
+
+def described(texts: str) -> dict[str, list[str]]:
+    """By subcommand: its summary, then the lines of HELP."""
+    found: dict[str, list[str]] = {}
+    for block in texts.split("\n\n"):
+        head, *lines = block.split("\n")
+        name, _, summary = head.partition(": ")
+        found[name] = [summary, *lines]
+    return found
+
+
+def subcommand(container: str, row: Row, summary: str, help: list[str]) -> Command:
+    name, answer, arity, flags, since, syntax = row
+    return Command(
+        f"{container}|{name}",
+        answer,
         arity=arity,
         flags=flags,
         since=since,
-        summary="Refused: there is no cluster mode.",
+        summary=summary,
         syntax=syntax,
+        help=tuple(help),
     )
-    for name, arity, flags, since, syntax in CLUSTER_ROWS
-]
-MODULE = [
-    help_row("module", since="5.0.0", line="    Print this help."),
-    Command(
-        "module|list",
-        nothing,
-        arity=2,
-        flags="admin noscript",
-        since="4.0.0",
-        summary="Returns all loaded modules: none.",
-        help=("LIST", "    Return a list of loaded modules."),
-    ),
-    Command(
-        "module|load",
-        no_modules,
-        arity=-3,
-        flags="admin noscript no_async_loading",
-        since="4.0.0",
-        summary="Refused: there are no modules.",
-        syntax="path [arg...]",
-        help=(
-            "LOAD <path> [<arg> ...]",
-            "    Load a module library from <path>, passing to it any optional arguments.",
-        ),
-    ),
-    Command(
-        "module|unload",
-        no_modules,
-        arity=3,
-        flags="admin noscript no_async_loading",
-        since="4.0.0",
-        summary="Refused: there are no modules.",
-        syntax="name",
-        help=("UNLOAD <name>", "    Unload a module."),
-    ),
-]
-SCRIPT = [
-    Command(
-        "script|exists",
-        scripts_exist,
-        arity=-3,
-        flags="noscript",
-        since="2.6.0",
-        summary="Determines whether server-side scripts exist in the script cache: none do.",
-        syntax="sha1...",
-        help=(
-            "EXISTS <sha1> [<sha1> ...]",
-            "    Return information about the existence of the scripts in the script cache.",
-        ),
-    ),
-    Command(
-        "script|flush",
-        flush_scripts,
-        arity=-2,
-        flags="noscript",
-        since="2.6.0",
-        summary="Removes all server-side scripts from the script cache, which is empty.",
-        syntax="[flush-type:<ASYNC | SYNC>@6.2.0]",
-        help=(
-            "FLUSH [ASYNC|SYNC]",
-            "    Flush the Lua scripts cache. Very dangerous on replicas.",
-            *BY_DEFAULT,
-            "    * ASYNC: Asynchronously flush the scripts cache.",
-            "    * SYNC: Synchronously flush the scripts cache.",
-        ),
-    ),
-    help_row("script", since="5.0.0", line="    Print this help."),
-    Command(
-        "script|kill",
-        not_busy,
-        arity=2,
-        flags="noscript allow_busy",
-        since="2.6.0",
-        summary="Terminates a server-side script: none runs.",
-        help=("KILL", "    Kill the currently executing Lua script."),
-    ),
-    Command(
-        "script|load",
-        no_scripts,
-        arity=3,
-        flags="noscript stale",
-        since="2.6.0",
-        summary="Refused: there are no scripts.",
-        syntax="script",
-        help=("LOAD <script>", "    Load a script into the scripts cache without executing it."),
-    ),
-]
-FUNCTION = [
-    Command(
-        "function|delete",
-        no_library,
-        arity=3,
-        flags="noscript write",
-        categories="scripting write",
-        since="7.0.0",
-        summary="Deletes a library and its functions: there are none.",
-        syntax="library-name",
-        help=("DELETE <LIBRARY NAME>", "    Delete the given library."),
-    ),
-    Command(
-        "function|flush",
-        flush_functions,
-        arity=-2,
-        flags="noscript write",
-        categories="scripting write",
-        since="7.0.0",
-        summary="Deletes all libraries and functions: there are none.",
-        syntax="[flush-type:<ASYNC | SYNC>]",
-        help=(
-            "FLUSH [ASYNC|SYNC]",
-            "    Delete all the libraries.",
-            *BY_DEFAULT,
-            "    * ASYNC: Asynchronously flush the libraries.",
-            "    * SYNC: Synchronously flush the libraries.",
-        ),
-    ),
-    help_row("function", since="7.0.0", line="    Print this help."),
-    Command(
-        "function|kill",
-        not_busy,
-        arity=2,
-        flags="noscript allow_busy",
-        since="7.0.0",
-        summary="Terminates a function during execution: none runs.",
-        help=("KILL", "    Kill the current running function."),
-    ),
-    Command(
-        "function|list",
-        list_functions,
-        arity=-2,
-        flags="noscript",
-        since="7.0.0",
-        summary="Returns information about all libraries: there are none.",
-        syntax="[LIBRARYNAME library-name-pattern] [WITHCODE]",
-        help=(
-            "LIST [LIBRARYNAME PATTERN] [WITHCODE]",
-            "    Return general information on all the libraries:",
-            "    * Library name",
-            "    * The engine used to run the Library",
-            "    * Functions list",
-            "    * Library code (if WITHCODE is given)",
-            "    It also possible to get only function that matches a pattern using LIBRARYNAME argument.",
-        ),
-    ),
-    Command(
-        "function|load",
-        no_scripts,
-        arity=-3,
-        flags="noscript write denyoom",
-        categories="scripting write",
-        since="7.0.0",
-        summary="Refused: there are no functions.",
-        syntax="[REPLACE] function-code",
-        help=("LOAD [REPLACE] <FUNCTION CODE>", "    Create a new library with the given library name and code."),
-    ),
-    Command(
-        "function|stats",
-        function_statistics,
-        arity=2,
-        flags="noscript allow_busy",
-        since="7.0.0",
-        summary="Returns information about a function during execution: none runs.",
-        help=(
-            "STATS",
-            "    Return information about the current function running:",
-            "    * Function name",
-            "    * Command used to run the function",
-            "    * Duration in MS that the function is running",
-            "    If no function is running, return nil",
-            "    In addition, returns a list of available engines.",
-        ),
-    ),
-]
 
 
-FUNCTION_HELP_ORDER = "load delete list stats kill flush"
+def with_help(container: str, since: str, rows: list[Row], texts: str) -> list[Command]:
+    """The subcommands and HELP, which came with version `since`, by their names, as COMMAND tells them."""
+    known = described(texts)
+    found = [subcommand(container, row, known[row[0]][0], known[row[0]][1:]) for row in rows]
+    found.append(help_row(container, since=since, line="    Print this help."))
+    return sorted(found, key=lambda command: command.name)
 
 
 def container(
@@ -336,16 +272,22 @@ def refused(name: str, flags: str) -> Command:
         categories="connection",
         since="3.0.0",
         group="cluster",
-        summary="Refused: there is no cluster mode.",
+        summary=REFUSED,
     )
 
 
+CLUSTER_COMMANDS = [subcommand("cluster", row, REFUSED, []) for row in CLUSTER]
+MODULE_COMMANDS = with_help("module", "5.0.0", MODULE, MODULE_TEXTS)
+SCRIPT_COMMANDS = with_help("script", "5.0.0", SCRIPT, SCRIPT_TEXTS)
+FUNCTION_COMMANDS = with_help("function", "7.0.0", FUNCTION, FUNCTION_TEXTS)
 COMMANDS: list[Command] = [
-    container("cluster", "cluster", "3.0.0", "A container for Redis Cluster commands.", CLUSTER),
+    container("cluster", "cluster", "3.0.0", "A container for Redis Cluster commands.", CLUSTER_COMMANDS),
     refused("readonly", "loading stale fast"),
     refused("readwrite", "loading stale fast"),
     refused("asking", "fast"),
-    container("module", "server", "4.0.0", "A container for module commands.", MODULE),
-    container("script", "scripting", "2.6.0", "A container for Lua scripts management commands.", SCRIPT),
-    container("function", "scripting", "7.0.0", "A container for function commands.", FUNCTION, FUNCTION_HELP_ORDER),
+    container("module", "server", "4.0.0", "A container for module commands.", MODULE_COMMANDS),
+    container("script", "scripting", "2.6.0", "A container for Lua scripts management commands.", SCRIPT_COMMANDS),
+    container(
+        "function", "scripting", "7.0.0", "A container for function commands.", FUNCTION_COMMANDS, FUNCTION_HELP_ORDER
+    ),
 ]
