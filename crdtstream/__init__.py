@@ -38,13 +38,13 @@ A pipeline of XADDs to one key takes this route once, as a burst (`commands.burs
 first request is parsed, and the fields of all are taken as they arrived (`protocols.alike`).
 
 **Numbers.** Compiled code makes an object of each number that leaves an `array`, so where IDs are searched or compared,
-columns are read as native numbers (`core.entries.raw_columns`).
+columns are read as fixed-width integers (`core.entries.raw_columns`).
 
 **Memory.** Full blocks that nobody reads are compressed while the region is idle, and opened when they are read
 (`core.entries.packed_block`, `core.entries.column_layout`, `core.packing_walk`, `runtime.packer`). Checkpoints hold
-them compressed, and a start opens only those that a trim cut (`storage.blocks`). Scattered removals are noted as holes
-of a block, and cut out together (`core.entries.deleted_rows`, `core.entries.block_list`). A group keeps its place
-behind its last read (`core.groups.read_cursor`).
+them compressed, and a start opens only those that a trim cut (`storage.blocks`). Scattered removals are recorded as
+deleted rows of a block, and cut out together (`core.entries.deleted_rows`, `core.entries.block_list`). A group keeps a
+cursor behind its last read (`core.groups.read_cursor`).
 
 **Route of one bulk Write.** `runtime.bulk.server` (gRPC, admission, slices) -> `runtime.bulk.calls` (messages) ->
 `bulk.rows` (every row checked) -> `bulk.writing` (IDs, blocks) -> `core.replica`, one effect for each block; then as

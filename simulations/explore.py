@@ -278,7 +278,7 @@ def words_of(replica: Replica, action: int) -> list[bytes]:
         return [b"XGROUP", b"CREATE", name, GROUP, b"$" if action == CREATE_NEW else b"0", b"MKSTREAM"]
     assert stream is not None
     if action == XDEL:
-        newest = merge(stream.strands(ID_MIN, ID_MAX, 1, True), 1, reverse=True)[0]
+        newest = merge(stream.chain_ranges(ID_MIN, ID_MAX, 1, True), 1, reverse=True)[0]
         return [b"XDEL", name, format_id(newest.block.id_at(newest.low))]
     if action in (ACK_LOW, ACK_HIGH):
         rows = stream.groups[GROUP].pending.rows(ID_MIN, ID_MAX, -1, None)

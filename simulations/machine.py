@@ -237,8 +237,8 @@ class Machine:
             for tree in stream.trees.values():
                 if tree.tail.count and rng.random() < FULL_ODDS:
                     tree.tail.seal()
-        context.cooling.step(rng.choice([1, 100, 5_000]), context.limits.cold_after_ms)
-        context.cooling.check()
+        context.packing.step(rng.choice([1, 100, 5_000]), context.limits.cold_after_ms)
+        context.packing.check()
 
     # The disk
 

@@ -58,8 +58,8 @@ def read_ledger(context: Context, key: Key) -> Ledger:
     stream = context.replica.keyspace.find(key)
     if stream is None:
         return found
-    for strand in stream.strands(ID_MIN, ID_MAX, -1, False):
-        for part in strand:
+    for chain_range in stream.chain_ranges(ID_MIN, ID_MAX, -1, False):
+        for part in chain_range:
             for piece in part.slices:
                 for index in range(piece.low, piece.high):
                     found = later(found, parsed(key, piece.block.entry(index)))

@@ -123,7 +123,7 @@ def dump_of(stream: Stream) -> StreamDump:
 
 def runs_of(stream: Stream) -> list[Run]:
     """The entries as they are now; the blocks may grow, shrink or be compressed afterwards."""
-    return merge(stream.strands(ID_MIN, ID_MAX, -1, False), -1)
+    return merge(stream.chain_ranges(ID_MIN, ID_MAX, -1, False), -1)
 
 
 def entries_in(runs: list[Run]) -> Iterator[Entry]:

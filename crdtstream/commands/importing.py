@@ -28,7 +28,7 @@ def import_entry(context: Context, client: Client, argv: list[bytes]) -> Reply:
         raise CommandError(WRONG_ARITY)
     key = (client.database, argv[1])
     stream = context.replica.keyspace.find(key)
-    if stream is not None and stream.strands(entry_id, entry_id, 1, False):
+    if stream is not None and stream.chain_ranges(entry_id, entry_id, 1, False):
         return replies.ZERO
     require_above(entry_id, last_written(context, key))
     add(context, key, entry_id, argv[FIELDS_AT:])

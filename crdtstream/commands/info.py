@@ -114,16 +114,16 @@ def memory_fields(context: Context) -> list[Field]:
 
 
 def block_fields(context: Context) -> list[Field]:
-    """Full blocks of entries as the last walk over all keys found them: how many there are, how many are cold."""
-    cooling = context.cooling
+    """Full blocks of entries as the last walk over all keys found them: how many there are, how many are packed."""
+    packing = context.packing
     return [
-        ("blocks_walks", cooling.walks),
-        ("blocks_full", cooling.census.blocks),
-        ("blocks_cold", cooling.census.cold),
-        ("blocks_cold_bytes", cooling.census.packed_bytes),
-        ("blocks_damaged", cooling.damaged),
-        ("blocks_opened", cooling.shelf.opened),
-        ("blocks_open_bytes", cooling.shelf.open_bytes),
+        ("blocks_walks", packing.walks),
+        ("blocks_full", packing.census.blocks),
+        ("blocks_cold", packing.census.packed_blocks),
+        ("blocks_cold_bytes", packing.census.packed_bytes),
+        ("blocks_damaged", packing.damaged),
+        ("blocks_opened", packing.open_blocks.opened),
+        ("blocks_open_bytes", packing.open_blocks.open_bytes),
     ]
 
 

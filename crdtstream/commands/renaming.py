@@ -22,7 +22,7 @@ from crdtstream.connections.command import Command, keys_at
 from crdtstream.connections.context import CommandError, Context, Reply
 from crdtstream.connections.notifications import GENERIC
 from crdtstream.core.effects import Key
-from crdtstream.core.group_copy import Carried, copy_whole, put
+from crdtstream.core.group_copy import GroupCopies, copy_whole, put
 from crdtstream.core.keyspace import DATABASES
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
@@ -90,17 +90,17 @@ def copy(context: Context, client: Client, argv: list[bytes]) -> Reply:
     require_copyable(context, stream)
     if stream.groups and must_wait(context):
         return await_admission(context, client, copy, argv)
-    copy_carried(context, stream, target)
+    copy_with_groups(context, stream, target)
     context.notifications.note(GENERIC, b"copy_to", target)
     return replies.ONE
 
 
-def copy_carried(context: Context, stream: Stream, target: Key) -> None:
+def copy_with_groups(context: Context, stream: Stream, target: Key) -> None:
     """Copy the stream with its groups and producers, if that fits into a batch."""
-    carried = Carried(stream)
-    require_copy_room(context, stream, target, carried)
+    copies = GroupCopies(stream)
+    require_copy_room(context, stream, target, copies)
     copy_stream(context.replica, stream, target)
-    put(context.replica, target, carried)
+    put(context.replica, target, copies)
 
 
 def move_to_database(context: Context, client: Client, argv: list[bytes]) -> Reply:
@@ -114,7 +114,7 @@ def move_to_database(context: Context, client: Client, argv: list[bytes]) -> Rep
     require_copyable(context, stream)
     if stream.groups and must_wait(context):
         return await_admission(context, client, move_to_database, argv)
-    copy_carried(context, stream, target)
+    copy_with_groups(context, stream, target)
     context.replica.delete_stream(source)
     context.notifications.note(GENERIC, b"move_from", source)
     context.notifications.note(GENERIC, b"move_to", target)
@@ -167,7 +167,7 @@ def swap(replica: Replica, one: Key, other: Key) -> None:
 
 
 def swap_streams(replica: Replica, one: Key, first: Stream, other: Key, second: Stream) -> None:
-    carried = (Carried(first), Carried(second))
+    copies = (GroupCopies(first), GroupCopies(second))
     aside = free_name(replica, one)
     copy_stream(replica, first, aside)
     copy_stream(replica, second, one)
@@ -175,8 +175,8 @@ def swap_streams(replica: Replica, one: Key, first: Stream, other: Key, second: 
     assert put_aside is not None, "the copy does not exist"
     copy_stream(replica, put_aside, other)
     replica.delete_stream(aside)
-    put(replica, other, carried[0])
-    put(replica, one, carried[1])
+    put(replica, other, copies[0])
+    put(replica, one, copies[1])
 
 
 def free_name(replica: Replica, key: Key) -> Key:

@@ -18,7 +18,7 @@ from crdtstream.connections.command import Command
 from crdtstream.connections.context import CommandError, Context
 from crdtstream.core.copy_sizes import blocks_bytes, copy_bytes, deletion_bytes, groups_bytes
 from crdtstream.core.effects import Key
-from crdtstream.core.group_copy import Carried
+from crdtstream.core.group_copy import GroupCopies
 from crdtstream.core.keyspace import DATABASES
 from crdtstream.core.removal_parts import PIECE_BYTES
 from crdtstream.core.sizes import (
@@ -74,10 +74,10 @@ def require_name(context: Context, what: str, name: bytes) -> None:
 # Copies
 
 
-def require_copy_room(context: Context, stream: Stream, target: Key, carried: Carried | None = None) -> None:
-    """Raise if the stream, and the groups that are carried, cannot be written to another key in one batch."""
+def require_copy_room(context: Context, stream: Stream, target: Key, copies: GroupCopies | None = None) -> None:
+    """Raise if the stream, and the groups that are copied, cannot be written to another key in one batch."""
     require_name(context, "key", target[1])
-    size = copy_bytes(stream, target[1]) + (groups_bytes(carried, target[1]) if carried is not None else 0)
+    size = copy_bytes(stream, target[1]) + (groups_bytes(copies, target[1]) if copies is not None else 0)
     require_room(context, "the copy of the stream", size, "trim the stream")
 
 
@@ -100,7 +100,7 @@ def swap_bytes(context: Context, one: int, other: int) -> int:
             stream = keyspace.peek((database, name))
             if stream is not None:
                 longer = name + b":swap+"
-                size += 2 * copy_bytes(stream, longer) + groups_bytes(Carried(stream), longer)
+                size += 2 * copy_bytes(stream, longer) + groups_bytes(GroupCopies(stream), longer)
     return size
 
 
@@ -180,7 +180,7 @@ def copied_bytes(context: Context, database: int, argv: list[bytes]) -> int:
     stream = context.replica.keyspace.peek((database, argv[1]))
     if stream is None:
         return argument_bytes(context, argv)
-    return copy_bytes(stream, argv[2]) + groups_bytes(Carried(stream), argv[2]) + argument_bytes(context, argv)
+    return copy_bytes(stream, argv[2]) + groups_bytes(GroupCopies(stream), argv[2]) + argument_bytes(context, argv)
 
 
 def moved_bytes(context: Context, database: int, argv: list[bytes]) -> int:

@@ -30,7 +30,7 @@ from crdtstream.connections.subscriptions import Subscriptions
 from crdtstream.connections.watching import Watches
 from crdtstream.core.effects import Key
 from crdtstream.core.merged_ranges import MergedRanges
-from crdtstream.core.packing_walk import Cooling
+from crdtstream.core.packing_walk import PackingWalk
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.entry_id import EntryId
@@ -116,13 +116,13 @@ class Context:
         "clients",
         "clock",
         "cluster",
-        "cooling",
         "draws",
         "leaving",
         "monitors",
         "notices",
         "notifications",
         "outbox",
+        "packing",
         "parking",
         "pause",
         "pubsub",
@@ -154,7 +154,7 @@ class Context:
         self.users = Users()
         self.users.require_password(settings.password())
         self.ranges = MergedRanges(settings.limits.merged_ranges_bytes_max)
-        self.cooling = Cooling(replica.keyspace)
+        self.packing = PackingWalk(replica.keyspace)
         self.parking: Parking[Waiter] = Parking()
         self.pause = Pause(standing)
         self.watches = Watches()
@@ -200,7 +200,7 @@ class Context:
             self.recognise_all()
         self.users.log.limit(config.limits.acl_log_entries_max)
         self.ranges.limit(config.limits.merged_ranges_bytes_max)
-        self.cooling.shelf.limit(config.limits.open_blocks_bytes_max)
+        self.packing.open_blocks.limit(config.limits.open_blocks_bytes_max)
         self.slow_log.limit(config.limits.slow_command_us, config.limits.slow_log_entries_max)
         self.notifications.configure(config.notify_keyspace_events)
         self.measure_memory()

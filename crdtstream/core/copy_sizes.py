@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crdtstream.core.entries.block import BLOCK_BYTES, BLOCK_ENTRIES
-from crdtstream.core.group_copy import Carried
+from crdtstream.core.group_copy import GroupCopies
 from crdtstream.core.sizes import (
     COUNT_BYTES,
     EFFECT_BYTES,
@@ -33,10 +33,10 @@ def copy_bytes(stream: Stream, name: bytes) -> int:
     return blocks_bytes(stream.length, byte_count, blocks, name) + deleted
 
 
-def groups_bytes(carried: Carried, name: bytes) -> int:
+def groups_bytes(copies: GroupCopies, name: bytes) -> int:
     """The groups of a copy under this name."""
     size = 0
-    for group in carried.groups:
+    for group in copies.groups:
         pieces = len(group.settled.pairs())
         size += 2 * (EFFECT_BYTES + len(name) + len(group.name) + ORIGIN_BYTES) + START_BYTES + INTERVAL_BYTES * pieces
     return size

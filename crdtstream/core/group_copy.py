@@ -1,11 +1,11 @@
-"""Carrying: what COPY, MOVE and SWAPDB take along with the entries of a stream, its groups and its producer records.
+"""Group copies: what COPY, MOVE and SWAPDB copy beside the entries of a stream, its groups and its producer records.
 
 The entries of a copy belong to one origin, whatever origins wrote the source (core/stream_copy.py). So the sets of IDs
 that a group keeps for each origin become one set: an entry's ID is in it if it was under the origin that wrote the
 entry, and an ID that no entry has if it was under any origin.
 
-    carried to all regions   the start; what the start or a run passes, as runs under the new create
-    carried in this region   floor, delivered, skipped, replay; consumers, pending entries, producer records
+    copied to all regions    the start; what the start or a run passes, as runs under the new create
+    copied in this region    floor, delivered, skipped, replay; consumers, pending entries, producer records
 
 A group of the copy is created by an effect, so it is ended by a DEL or DESTROY of its name that another region makes
 concurrently. What another region's readers hold, or have acknowledged without a run that has arrived, is not known
@@ -42,7 +42,7 @@ class Piece:
         self.last = last
 
 
-class CarriedGroup:
+class GroupCopy:
     """A group by IDs alone. `start` and `floor` are of the copy's origin, and their defaults of all others."""
 
     __slots__ = (
@@ -74,22 +74,22 @@ class CarriedGroup:
         self.pending = pending_of(group)
 
 
-class Carried:
-    """What there is to carry of a stream, apart from its entries; taken before the stream changes."""
+class GroupCopies:
+    """What is copied of a stream apart from its entries; read before the stream changes."""
 
     __slots__ = ("groups", "producers")
 
     def __init__(self, stream: Stream) -> None:
         pieces = pieces_of(stream) if stream.groups else []
-        self.groups = [CarriedGroup(name, stream, group, pieces) for name, group in sorted(stream.groups.items())]
+        self.groups = [GroupCopy(name, stream, group, pieces) for name, group in sorted(stream.groups.items())]
         self.producers = stream.producers
 
 
 def copy_whole(replica: Replica, source: Stream, target: Key) -> None:
     """Copy `source` with all that belongs to it to the key `target`, which names another stream."""
-    carried = Carried(source)
+    copies = GroupCopies(source)
     copy_stream(replica, source, target)
-    put(replica, target, carried)
+    put(replica, target, copies)
 
 
 # Sets of IDs
@@ -98,7 +98,7 @@ def copy_whole(replica: Replica, source: Stream, target: Key) -> None:
 def pieces_of(stream: Stream) -> list[Piece]:
     pieces: list[Piece] = []
     before = ID_MIN
-    for run in merge(stream.strands(ID_MIN, ID_MAX, -1, False), -1):
+    for run in merge(stream.chain_ranges(ID_MIN, ID_MAX, -1, False), -1):
         last = run.block.id_at(run.high - 1)
         # Of duplicates the first counts, as for the copy.
         if last > before:
@@ -121,7 +121,7 @@ def gathered(pieces: list[Piece], sets: Sets) -> IntervalSet:
 
 
 def add_between(found: IntervalSet, sets: Sets, low: EntryId, high: EntryId) -> None:
-    """Add what any origin has of a stretch without entries."""
+    """Add what any origin has of an interval without entries."""
     for known in sets.values():
         for start, end in known.pieces(low, high):
             found.add(start, end)
@@ -179,23 +179,23 @@ def pending_of(group: Group) -> list[Row]:
 # Putting down
 
 
-def put(replica: Replica, key: Key, carried: Carried) -> None:
-    """Give the copy at `key`, which has no groups, what was carried."""
-    for group in carried.groups:
+def put(replica: Replica, key: Key, copies: GroupCopies) -> None:
+    """Give the copy at `key`, which has no groups, these copies."""
+    for group in copies.groups:
         put_group(replica, key, group)
-    if carried.producers is not None:
-        put_producers(replica, key, carried.producers)
+    if copies.producers is not None:
+        put_producers(replica, key, copies.producers)
 
 
-def put_group(replica: Replica, key: Key, carried: CarriedGroup) -> None:
+def put_group(replica: Replica, key: Key, copy: GroupCopy) -> None:
     origin = replica.applied.origin
-    start = Position(carried.start_default, {origin: carried.start})
-    replica.create_group(key, carried.name, start, carried.entries_read)
-    replica.settle(key, carried.name, of_origin(origin, carried.settled))
-    floor = Position(carried.floor_default, {origin: carried.floor})
-    sets = [of_origin(origin, known) for known in (carried.delivered, carried.skipped, carried.replay)]
-    replica.record(fx.PlaceSet(key, carried.name, floor, sets[0], sets[1], sets[2], carried.entries_read))
-    put_consumers(replica, key, carried.name, carried.consumers, carried.pending)
+    start = Position(copy.start_default, {origin: copy.start})
+    replica.create_group(key, copy.name, start, copy.entries_read)
+    replica.settle(key, copy.name, of_origin(origin, copy.settled))
+    floor = Position(copy.floor_default, {origin: copy.floor})
+    sets = [of_origin(origin, known) for known in (copy.delivered, copy.skipped, copy.replay)]
+    replica.record(fx.PlaceSet(key, copy.name, floor, sets[0], sets[1], sets[2], copy.entries_read))
+    put_consumers(replica, key, copy.name, copy.consumers, copy.pending)
 
 
 def of_origin(origin: int, known: IntervalSet) -> dict[int, list[Interval]]:

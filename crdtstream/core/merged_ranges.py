@@ -15,7 +15,7 @@ from collections import OrderedDict
 
 from crdtstream.core.effects import Key
 from crdtstream.core.entries.entry_tree import EntryTree
-from crdtstream.core.entries.range_reading import read_merged, read_strands
+from crdtstream.core.entries.range_reading import read_chain_ranges, read_merged
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.chain import Chain, Chains
 from crdtstream.core.values.entry_id import ID_MAX, EntryId, next_id
@@ -75,9 +75,9 @@ class MergedRanges:
             if memo.holds(stream.chains):
                 return memo.count, [memo.body]
             self._forget(asked)
-        found = stream.strands(start, end, count, reverse)
+        found = stream.chain_ranges(start, end, count, reverse)
         if len(found) < 2:
-            return read_strands(found, count, reverse)
+            return read_chain_ranges(found, count, reverse)
         taken, chunks, last = read_merged(found, count, reverse)
         bound = last if taken == count and not reverse else end
         body = b"".join(chunks)

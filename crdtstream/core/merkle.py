@@ -1,6 +1,6 @@
-"""A stream's replicated state in labelled portions, each with a checksum, to locate a difference between two regions.
+"""A stream's replicated state as labelled checksums, to locate a difference between two regions.
 
-The portions cover what core/digest.py covers. Checksums are 64-bit, and equal for equal state, however blocks divide
+The labels cover what core/digest.py covers. Checksums are 64-bit, and equal for equal state, however blocks divide
 the entries. Entries are narrowed down by intervals of counters `[low, high]`, both ends inclusive, which shrink to one
 `FANOUT`-th in each step.
 
@@ -70,7 +70,7 @@ def rows_sum(rows: Rows) -> int:
 
 
 def stream_sum(key: int, stream: Stream, measures: dict[int, Measure]) -> int:
-    """One checksum over all portions. It includes the hash of the key, so swapping two keys changes both checksums."""
+    """One checksum over all labels. It includes the hash of the key, so swapping two keys changes both checksums."""
     live = [origin for origin in measures if measures[origin].count]
     expiries = stream.expiries()
     numbers = [key, *stream.top, *stream.max_deleted(), stream.entries_added(), len(live), len(expiries)]
@@ -104,7 +104,7 @@ def shortened(name: bytes) -> bytes:
     return name[:NAME_BYTES_MAX] + b"...%016x" % hash_of(name)
 
 
-def stream_portions(stream: Stream, measures: dict[int, Measure]) -> Rows:
+def stream_hashes(stream: Stream, measures: dict[int, Measure]) -> Rows:
     """The registers, the entries of each origin, and the groups; `measures` covers all trees of the stream."""
     rows: Rows = {
         b"last-generated-id": sum_of([*stream.top]),
@@ -131,7 +131,7 @@ def measures_of(stream: Stream) -> dict[int, Measure]:
     return measures
 
 
-def group_portions(group: Group) -> Rows:
+def group_hashes(group: Group) -> Rows:
     """The start of each create of a group, and the runs acknowledged under it."""
     rows: Rows = {}
     for dot, create in group.creates.items():
@@ -144,14 +144,14 @@ def group_portions(group: Group) -> Rows:
     return rows
 
 
-def member_portions(members: Members) -> Rows:
+def member_hashes(members: Members) -> Rows:
     rows = members.lasting_rows()
     return {
         b"%d of origin %d, %d:%d" % (kind, origin, other, n): sum_of([value]) for kind, origin, other, n, value in rows
     }
 
 
-def entry_portions(tree: EntryTree | None, low: int, high: int) -> Rows:
+def entry_hashes(tree: EntryTree | None, low: int, high: int) -> Rows:
     """The non-empty parts of an interval of counters; if the interval is narrow, its entries, as `counter ms-seq`."""
     rows: Rows = {}
     if tree is None:

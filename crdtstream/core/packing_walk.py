@@ -22,7 +22,7 @@ from typing import Final
 
 from crdtstream.core.entries.block import BLOCK_BYTES, BLOCK_ENTRIES, Block
 from crdtstream.core.entries.entry_tree import EntryTree
-from crdtstream.core.entries.packed_block import BlockDamaged, Cold, Content, Shelf
+from crdtstream.core.entries.packed_block import BlockDamaged, Content, OpenBlockCache, PackedForm
 from crdtstream.core.groups.group import Group
 from crdtstream.core.keyspace import DATABASES, Keyspace
 
@@ -39,15 +39,15 @@ FULL: Final = 3 / 4
 class Census:
     """What a walk found: sealed blocks, those of them that need no packing any more, and the bytes of packed forms."""
 
-    __slots__ = ("blocks", "cold", "packed_bytes")
+    __slots__ = ("blocks", "packed_blocks", "packed_bytes")
 
     def __init__(self) -> None:
         self.blocks = 0
-        self.cold = 0
+        self.packed_blocks = 0
         self.packed_bytes = 0
 
 
-class Cooling:
+class PackingWalk:
     """The walks of one region; `census` is of the last one that ended, `saved_bytes` is what packing saved so far."""
 
     __slots__ = (
@@ -63,14 +63,14 @@ class Cooling:
         "_walking",
         "census",
         "damaged",
+        "open_blocks",
         "packed",
         "saved_bytes",
-        "shelf",
         "walks",
     )
 
     def __init__(self, keyspace: Keyspace) -> None:
-        self.shelf = Shelf(OPEN_BYTES_MAX)
+        self.open_blocks = OpenBlockCache(OPEN_BYTES_MAX)
         self.census = Census()
         self.walks = 0
         self.packed = 0
@@ -111,7 +111,7 @@ class Cooling:
         self._counted = Census()
         self._trees, self._groups, self._names = [], [], []
         self._at = self._database = self._cursor = 0
-        self.shelf.age()
+        self.open_blocks.age()
         return True
 
     def _advance(self) -> int:
@@ -150,38 +150,38 @@ class Cooling:
     def _gather(self, tree: EntryTree, count: int) -> Block:
         # A group's place would keep a block in memory that has left the tree.
         for group in self._groups:
-            group.lose_place()
+            group.invalidate_cursor()
         return tree.gather(self._at, count)
 
-    def _transpose(self, block: Content, cold: Cold) -> None:
+    def _transpose(self, block: Content, packed_form: PackedForm) -> None:
         """Try to transpose a closed block. A damaged one is counted and skipped, so that the region goes on serving all
         others; a client that reads it gets the error.
         """
         try:
             self.saved_bytes += block.transpose()
         except BlockDamaged:
-            cold.is_tried = True
+            packed_form.is_tried = True
             self.damaged += 1
 
     def _visit(self, block: Content) -> int:
         counted = self._counted
         counted.blocks += 1
         cost = 1
-        cold = block.cold
-        if cold is None:
+        packed_form = block.packed_form
+        if packed_form is None:
             if block.read:
                 block.read = False
                 return cost
-            self.saved_bytes += block.pack(self.shelf)
+            self.saved_bytes += block.pack(self.open_blocks)
             self.packed += 1
             cost = PACK_COST
-            cold = block.cold
-        elif cold.packed and block.closed and not cold.is_tried:
-            self._transpose(block, cold)
+            packed_form = block.packed_form
+        elif packed_form.packed and block.closed and not packed_form.is_tried:
+            self._transpose(block, packed_form)
             cost = PACK_COST
-        assert cold is not None
-        counted.cold += 1
-        counted.packed_bytes += len(cold.packed)
+        assert packed_form is not None
+        counted.packed_blocks += 1
+        counted.packed_bytes += len(packed_form.packed)
         return cost
 
     def _end(self) -> None:
@@ -190,8 +190,8 @@ class Cooling:
         self.walks += 1
 
     def check(self) -> None:
-        self.shelf.check()
-        assert self.census.cold <= self.census.blocks, "more blocks are packed than there are"
+        self.open_blocks.check()
+        assert self.census.packed_blocks <= self.census.blocks, "more blocks are packed than there are"
 
 
 def loose_from(blocks: list[Block], index: int) -> int:
@@ -204,4 +204,4 @@ def loose_from(blocks: list[Block], index: int) -> int:
 
 def is_loose(block: Block) -> bool:
     is_small = block.count < FULL * BLOCK_ENTRIES and block.byte_count < FULL * BLOCK_BYTES
-    return is_small and block.cold is None and not block.read
+    return is_small and block.packed_form is None and not block.read

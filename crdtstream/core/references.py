@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from crdtstream.core.effects import CounterRange, Interval
 from crdtstream.core.entries.entry_tree import EntryTree
-from crdtstream.core.entries.merging import Part, Strand, merge
+from crdtstream.core.entries.merging import ChainRange, TreeRange, merge
 from crdtstream.core.entries.slices import Slice
 from crdtstream.core.groups.group import Group
 from crdtstream.core.stream import Stream
@@ -82,14 +82,14 @@ def oldest_settled(stream: Stream, end: EntryId, count: int, alone: bool) -> tup
     """The counters of the `count` oldest entries up to the ID `end`, inclusive, that no group needs; and how many these
     are.
     """
-    strands: list[Strand] = []
+    chain_ranges: list[ChainRange] = []
     for origin in sorted(stream.trees):
         slices = _settled_slices(stream, origin, end, count, alone)
         if slices:
-            strands.append([Part(origin, slices)])
+            chain_ranges.append([TreeRange(origin, slices)])
     ranges: dict[int, list[CounterRange]] = {}
     found = 0
-    for run in merge(strands, count):
+    for run in merge(chain_ranges, count):
         found += run.high - run.low
         # Between two entries that follow each other in a block lies no other live entry of this stream.
         piece = (run.block.counter_at(run.low), run.block.counter_at(run.high - 1))

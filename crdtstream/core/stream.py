@@ -28,8 +28,14 @@ from typing import Final
 from crdtstream.core.effects import CounterRange, Interval, Position
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.entry_tree import EntryTree
-from crdtstream.core.entries.merging import Strand
-from crdtstream.core.entries.range_reading import counts_of_oldest, held_in, note_dots, read_strands, strands_of
+from crdtstream.core.entries.merging import ChainRange
+from crdtstream.core.entries.range_reading import (
+    chain_ranges_of,
+    counts_of_oldest,
+    held_in,
+    note_dots,
+    read_chain_ranges,
+)
 from crdtstream.core.entries.seen import Counters, Seen
 from crdtstream.core.expiry import NO_EXPIRY, VOID_EXPIRY
 from crdtstream.core.groups.group import Group
@@ -144,15 +150,15 @@ class Stream:
         """The number of entries in [start, end] (both closed), at most `count` (all if negative), and their RESP
         bytes.
         """
-        return read_strands(self.strands(start, end, count, reverse), count, reverse)
+        return read_chain_ranges(self.chain_ranges(start, end, count, reverse), count, reverse)
 
-    def strands(self, start: EntryId, end: EntryId, count: int, reverse: bool) -> list[Strand]:
+    def chain_ranges(self, start: EntryId, end: EntryId, count: int, reverse: bool) -> list[ChainRange]:
         """What each chain has of a range, at most `count` entries each; chains without any are left out."""
-        return strands_of(self.chains, start, end, count, reverse)
+        return chain_ranges_of(self.chains, start, end, count, reverse)
 
     def added_since(self, seen: Seen, count: int) -> tuple[int, list[bytes]]:
         """The entries that arrived after `seen` was taken, at most `count` (all if negative)."""
-        return read_strands(seen.since(self.chains, count), count, False)
+        return read_chain_ranges(seen.since(self.chains, count), count, False)
 
     def seen(self) -> Seen:
         """What a blocked `XREAD $` has seen so far."""
@@ -429,7 +435,7 @@ class Stream:
         self.choose_registers()
         self.choose_expiry()
         for group in self.groups.values():
-            group.forget_place()
+            group.reset_cursor()
 
     # Trimming
 
@@ -470,7 +476,7 @@ class Stream:
             self.producers.check()
         for group in self.groups.values():
             group.check()
-            group.check_place(self.chains, self.trees)
+            group.check_cursor(self.chains, self.trees)
 
     def _check_registers(self) -> None:
         metas = self.metas

@@ -14,7 +14,7 @@ from array import array
 
 from crdtstream.core.effects import Key
 from crdtstream.core.entries.block import BLOCK_BYTES, BLOCK_ENTRIES, Block
-from crdtstream.core.entries.merging import Strand, merge
+from crdtstream.core.entries.merging import ChainRange, merge
 from crdtstream.core.entries.slices import Slice
 from crdtstream.core.expiry import NO_EXPIRY
 from crdtstream.core.replica import Replica
@@ -45,11 +45,11 @@ def last_id(replica: Replica, source: Stream, target: Key) -> EntryId:
 
 def copy_entries(replica: Replica, source: Stream, target: Key) -> None:
     """Copy block by block; entries of several chains are merged first."""
-    strands = source.strands(ID_MIN, ID_MAX, -1, False)
-    if len(strands) > 1:
-        copy_merged(replica, strands, target)
+    chain_ranges = source.chain_ranges(ID_MIN, ID_MAX, -1, False)
+    if len(chain_ranges) > 1:
+        copy_merged(replica, chain_ranges, target)
         return
-    for tree in strands[0]:
+    for tree in chain_ranges[0]:
         for part in tree.slices:
             replica.add_block(target, renumbered(part, replica.applied.counter() + 1))
 
@@ -62,11 +62,11 @@ def renumbered(part: Slice, counter: int) -> Block:
     return Block.of_columns(ms, seq, range(counter, counter + high - low), ends, block.entry_slice(low, high))
 
 
-def copy_merged(replica: Replica, strands: list[Strand], target: Key) -> None:
+def copy_merged(replica: Replica, chain_ranges: list[ChainRange], target: Key) -> None:
     fresh = Block()
     counter = replica.applied.counter() + 1
     before = (-1, -1)
-    for run in merge(strands, -1):
+    for run in merge(chain_ranges, -1):
         for index in range(run.low, run.high):
             entry_id = run.block.id_at(index)
             if entry_id == before:

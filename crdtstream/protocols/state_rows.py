@@ -71,7 +71,7 @@ _GROUP: Final = 5
 _CREATE: Final = 6
 _INTERVALS: Final = 7
 _CONSUMER: Final = 8
-_HOLDER: Final = 9
+_CONSUMER_NUMBER: Final = 9
 _PENDING: Final = 10
 _GONE: Final = 11
 _BLOCK: Final = 12
@@ -91,14 +91,14 @@ KNOWN_FIELDS: Final[dict[type, str]] = {
     Producers: "_of_producer added duplicates duration_s entries_max",
     OriginMeta: "add_counter add_id added dropped_counter expires_ms expiry_counter first offset offset_counter"
     " offset_weight removed_counter removed_id set_counter set_id trimmed_to voided",
-    Group: "_last_unsettled _place _unsettled acked consumers creates delivered deliveries entries_read floor passed"
-    " pending replay skipped",
+    Group: "_last_unsettled _read_cursor _unsettled acked consumers creates delivered deliveries entries_read floor"
+    " passed pending replay skipped",
     Create: "runs start",
     Consumer: "active_ms seen_ms",
     IntervalSet: "_end _grown _highs _lows",
     PendingEntries: "_chains _consumers _of_origin _released_to _time count",
     Span: "consumers delivered_ms deliveries ms newest_ms oldest_ms seq shared",
-    BlockList: "_blocks _head _holes _low_counters _low_ids byte_count count tail",
+    BlockList: "_blocks _deleted _head _low_counters _low_ids byte_count count tail",
     EntryTree: "",
     Content: "_ends _joined _listed chunks closed cold count ms ms_base read sealed seq",
     Block: "_counter_base _sum _summed byte_count place stored_bytes stored_count",
@@ -166,7 +166,7 @@ def capture_group(name: bytes, group: Group) -> GroupImage:
         if sets:
             rows.append((_INTERVALS, which, _sets_column(sets)))
     rows += [(_CONSUMER, consumer, known.seen_ms, known.active_ms) for consumer, known in group.consumers.items()]
-    rows += [(_HOLDER, number, holder) for number, holder in group.pending.holders()]
+    rows += [(_CONSUMER_NUMBER, number, consumer_name) for number, consumer_name in group.pending.numbered_consumers()]
     return GroupImage(rows, group.pending.share())
 
 
@@ -239,7 +239,7 @@ def span_row(origin: int, span: Span) -> Row:
 class StateReader:
     """Builds streams from rows in order; `blocks` are those of the checkpoint's block files, by place."""
 
-    __slots__ = ("_blocks", "_group", "_group_name", "_holders", "_key", "_position", "_stream", "_trees")
+    __slots__ = ("_blocks", "_consumer_names", "_group", "_group_name", "_key", "_position", "_stream", "_trees")
 
     def __init__(self, blocks: dict[int, Block]) -> None:
         self._blocks = blocks
@@ -249,7 +249,7 @@ class StateReader:
         self._trees: dict[int, tuple[int, list[Block]]] = {}
         self._group: Group | None = None
         self._group_name = b""
-        self._holders: dict[int, bytes] = {}
+        self._consumer_names: dict[int, bytes] = {}
 
     def take(self, row: Row) -> tuple[Key, Stream | None, int] | None:
         """Take a row; if it starts a new stream, returns the previous one, complete, as (key, stream, position)."""
@@ -336,9 +336,9 @@ class StateReader:
         if kind == _PENDING:
             origin, span = _read_span(row)
             group.pending.adopt(origin, span)
-        elif kind == _HOLDER:
+        elif kind == _CONSUMER_NUMBER:
             _, number, name = read_row(row, 3, "holder")
-            self._holders[read_u64(number, "holder")] = read_bytes(name, "holder")
+            self._consumer_names[read_u64(number, "holder")] = read_bytes(name, "holder")
         elif kind == _CONSUMER:
             _, name, seen_ms, active_ms = read_row(row, 4, "consumer")
             consumer = group.consumers[read_bytes(name, "consumer")] = Consumer(read_int(seen_ms, "seen"))
@@ -357,15 +357,15 @@ class StateReader:
         if not group.creates:
             raise CodecError("a group has no create")
         try:
-            group.pending.name_holders(self._holders)
+            group.pending.name_consumers(self._consumer_names)
         except KeyError as error:
             raise CodecError(f"consumer number {error.args[0]} of pending entries has no name") from error
-        if len(group.pending.holders()) != len(self._holders):
+        if len(group.pending.numbered_consumers()) != len(self._consumer_names):
             raise CodecError("a consumer is named as a holder and holds nothing")
         group.derive()
         self._stream.put_group(self._group_name, group)
         self._group = None
-        self._holders = {}
+        self._consumer_names = {}
 
 
 def _read_producers(row: Row) -> Producers:

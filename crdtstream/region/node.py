@@ -26,7 +26,7 @@ from crdtstream.connections.outputs import Outputs, Replies
 from crdtstream.connections.saving import Backup
 from crdtstream.connections.statistics import Stopwatch
 from crdtstream.core.effects import Key
-from crdtstream.core.entries.packed_block import Shelf
+from crdtstream.core.entries.packed_block import OpenBlockCache
 from crdtstream.core.members import Members
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
@@ -144,8 +144,8 @@ class Node:
             self.birth.recover(kind, payload)
 
     @property
-    def shelf(self) -> Shelf:
-        return self.context.cooling.shelf
+    def open_blocks(self) -> OpenBlockCache:
+        return self.context.packing.open_blocks
 
     def restore(self, manifest: Manifest) -> None:
         """Load what a checkpoint has besides its keys, before `recover`; the keys go to `restore_key`."""

@@ -27,7 +27,7 @@ from crdtstream.runtime.links.grpc_transport import GrpcTransport
 from crdtstream.runtime.logs.logging import configure_logging
 from crdtstream.runtime.opening import open_region
 from crdtstream.runtime.optional_ports import bulk_server_of, observing_of
-from crdtstream.runtime.packer import Cooler
+from crdtstream.runtime.packer import Packer
 from crdtstream.runtime.partition_port import PartitionPort
 from crdtstream.runtime.ports import ClientPort, EdgePort, GatewayPort, Tracing
 from crdtstream.runtime.redis.connections import clients_possible
@@ -122,7 +122,7 @@ class Loop(Turns):
         others = await self._start_others()
         self._tasks = [
             running.create_task(self._guard(work))
-            for work in (self._tick(), self._sync(), self._saver.run(), Cooler(self.node).run())
+            for work in (self._tick(), self._sync(), self._saver.run(), Packer(self.node).run())
         ]
         self.schedule()
         self._addresses = {

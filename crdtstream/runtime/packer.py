@@ -28,7 +28,7 @@ GIVEN_BACK_BYTES = 16 << 20
 REST_BYTES = 256 << 10
 
 
-class Cooler:
+class Packer:
     """The idle work of one region."""
 
     def __init__(self, node: Node) -> None:
@@ -70,17 +70,17 @@ class Cooler:
 
     def _slice(self) -> bool:
         """Work for a moment; true if there is more to do."""
-        cooling, after_ms = self._node.context.cooling, self._node.limits.cold_after_ms
+        packing, after_ms = self._node.context.packing, self._node.limits.cold_after_ms
         began_s = time.perf_counter()
-        more = cooling.step(SLICE_COST, after_ms)
+        more = packing.step(SLICE_COST, after_ms)
         while more and time.perf_counter() - began_s < SLICE_S:
-            more = cooling.step(SLICE_COST, after_ms)
+            more = packing.step(SLICE_COST, after_ms)
         self._own_s += time.perf_counter() - began_s
         return more
 
     async def _give_back(self, byte_count: int) -> None:
         """Return freed memory if it is at least this much."""
-        saved_bytes = self._node.context.cooling.saved_bytes
+        saved_bytes = self._node.context.packing.saved_bytes
         if saved_bytes - self._given_back_bytes >= byte_count:
             self._given_back_bytes = saved_bytes
             await asyncio.get_running_loop().run_in_executor(None, process.trim)

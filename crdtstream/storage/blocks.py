@@ -32,7 +32,7 @@ from typing import Final
 from zstandard import ZstdError, frame_content_size
 
 from crdtstream.core.entries.block import Block
-from crdtstream.core.entries.packed_block import Codec, Cold, Shelf, folded
+from crdtstream.core.entries.packed_block import Codec, OpenBlockCache, PackedForm, folded
 from crdtstream.core.entries.uint_encoding import in_order, widths_of
 from crdtstream.protocols.columns import CodecError, column_bytes
 from crdtstream.storage.recovery import CheckpointDamaged
@@ -64,12 +64,12 @@ PACKED_HEAD_BYTES: Final = _PACKED_BLOCK.size
 
 def block_parts(block: Block, count: int) -> list[bytes]:
     """The first `count` entries of a block as they lie in a file, packed if the block is packed already."""
-    cold = block.cold
+    packed_form = block.packed_form
     ms_base, counter_base = block.bases()
-    if cold is not None and cold.packed and count == block.count:
-        form = _PACKED | (_TRANSPOSED if cold.is_transposed else 0) | (_LISTED if block.lists_counters() else 0)
-        first = (cold.first_ms, cold.first_seq, cold.first_listed, cold.counter_sum)
-        return packed_parts(form, (count, block.byte_count, ms_base, counter_base), first, cold.packed)
+    if packed_form is not None and packed_form.packed and count == block.count:
+        form = _PACKED | (_TRANSPOSED if packed_form.is_transposed else 0) | (_LISTED if block.lists_counters() else 0)
+        first = (packed_form.first_ms, packed_form.first_seq, packed_form.first_listed, packed_form.counter_sum)
+        return packed_parts(form, (count, block.byte_count, ms_base, counter_base), first, packed_form.packed)
     data = block.data() if count == block.count else block.entry_slice(0, count)
     columns = block.kept(count)[2]
     return raw_parts(ms_base, counter_base, columns, data, count)
@@ -141,12 +141,12 @@ class BlockPacker:
 
 class BlockReader:
     """Reads blocks from the sections of block files, in order; `blocks` are all that were read, by place. Packed ones
-    belong to this shelf.
+    belong to this cache.
     """
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, open_blocks: OpenBlockCache) -> None:
         self.blocks: dict[int, Block] = {}
-        self._shelf = shelf
+        self._open_blocks = open_blocks
         self._name = ""
         self._is_raw = False
         # The place of the first block of the file, or in format 2 of its first byte.
@@ -189,13 +189,13 @@ class BlockReader:
         after = begin + packed_bytes
         if not count or after > len(payload) or not form & _PACKED or form > _FORMS:
             raise CodecError(f"a packed block of {count} entries does not fit its section")
-        cold = Cold(self._shelf, payload[begin:after], form & _TRANSPOSED > 0)
-        require_size(cold, count, data_bytes)
-        cold.first_ms, cold.first_seq = first_ms, first_seq
+        packed_form = PackedForm(self._open_blocks, payload[begin:after], form & _TRANSPOSED > 0)
+        require_size(packed_form, count, data_bytes)
+        packed_form.first_ms, packed_form.first_seq = first_ms, first_seq
         is_listed = form & _LISTED > 0
         if is_listed:
-            cold.first_listed, cold.counter_sum = first_listed, int.from_bytes(total, "little")
-        return Block.of_packed(ms_base, counter_base, is_listed, count, data_bytes, cold), after
+            packed_form.first_listed, packed_form.counter_sum = first_listed, int.from_bytes(total, "little")
+        return Block.of_packed(ms_base, counter_base, is_listed, count, data_bytes, packed_form), after
 
 
 def read_raw(payload: bytes, at: int) -> tuple[Block, int]:
@@ -215,15 +215,15 @@ def read_raw(payload: bytes, at: int) -> tuple[Block, int]:
     return Block.of_kept(ms_base, counter_base, columns, payload[columns_end:after]), after
 
 
-def require_size(cold: Cold, count: int, data_bytes: int) -> None:
+def require_size(packed_form: PackedForm, count: int, data_bytes: int) -> None:
     """Compare what the packed form says that it unpacks to with the head of its block."""
     try:
-        size = frame_content_size(cold.packed)
+        size = frame_content_size(packed_form.packed)
     except ZstdError as error:
         raise CodecError(f"a packed block is not valid zstd data: {error}") from error
-    rows_bytes = size - _WIDTH_BYTES - (0 if cold.is_transposed else data_bytes)
+    rows_bytes = size - _WIDTH_BYTES - (0 if packed_form.is_transposed else data_bytes)
     fits = rows_bytes % count == 0 and rows_bytes <= _ROW_BYTES_MAX * count
-    if rows_bytes < _ROW_BYTES_MIN * count or not (fits or cold.is_transposed):
+    if rows_bytes < _ROW_BYTES_MIN * count or not (fits or packed_form.is_transposed):
         raise CodecError(f"a packed block of {count} entries and {data_bytes} bytes of data unpacks to {size} bytes")
 
 

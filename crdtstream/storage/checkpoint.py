@@ -226,7 +226,7 @@ class Capture:
                 return False
             if number >= self._first:
                 return False
-        if packs and block.sealed and block.cold is None:
+        if packs and block.sealed and block.packed_form is None:
             block.place = self._blocks.add_image(BlockImage(block))
         else:
             parts = block_parts(block, count)

@@ -61,7 +61,7 @@ def load_checkpoint(disk: Disk, stored: Stored) -> Manifest | None:
         return None
     manifest = read_manifest(disk)
     stored.restore(manifest)
-    blocks = BlockReader(stored.shelf)
+    blocks = BlockReader(stored.open_blocks)
     for number, byte_count in manifest.block_files:
         name = block_file(number)
         blocks.begin(name, number, read_version(disk, name, number))

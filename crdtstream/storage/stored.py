@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from crdtstream.core.effects import Key
-from crdtstream.core.entries.packed_block import Shelf
+from crdtstream.core.entries.packed_block import OpenBlockCache
 from crdtstream.core.stream import Stream
 from crdtstream.protocols.manifest import Manifest, Milestone
 from crdtstream.protocols.state_rows import StreamImage
@@ -19,7 +19,7 @@ class Stored(Protocol):
     # A start
 
     @property
-    def shelf(self) -> Shelf:
+    def open_blocks(self) -> OpenBlockCache:
         """What bounds the open blocks, also of those that a checkpoint has packed."""
 
     def restore(self, manifest: Manifest) -> None:

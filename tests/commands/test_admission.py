@@ -193,7 +193,7 @@ def test_within_a_transaction_it_does_not_wait() -> None:
 # What carries groups along
 
 
-def carrying(line: str) -> tuple[Region, Fake, list[bytes]]:
+def copy_case(line: str) -> tuple[Region, Fake, list[bytes]]:
     """A region that is not admitted, with an entry and a group in `s`, and this request as words."""
     region = filled("1-1")
     region.line("XGROUP CREATE s g 0")
@@ -203,12 +203,12 @@ def carrying(line: str) -> tuple[Region, Fake, list[bytes]]:
     return region, admission, [payload if word == "@" else word.encode() for word in line.split()]
 
 
-CARRYING = [("COPY s t", 0, b"t"), ("MOVE s 1", 1, b"s"), ("SWAPDB 0 1", 1, b"s"), ("RESTORE t 0 @", 0, b"t")]
+COPIES = [("COPY s t", 0, b"t"), ("MOVE s 1", 1, b"s"), ("SWAPDB 0 1", 1, b"s"), ("RESTORE t 0 @", 0, b"t")]
 
 
-@pytest.mark.parametrize(("line", "database", "name"), CARRYING)
+@pytest.mark.parametrize(("line", "database", "name"), COPIES)
 def test_what_makes_groups_waits_like_a_create(line: str, database: int, name: bytes) -> None:
-    region, admission, words = carrying(line)
+    region, admission, words = copy_case(line)
     assert region.run(*words) is None
     assert admission.wanted and region.client.parked
     assert region.replica.take().batch is None, "nothing is prepared meanwhile"
@@ -220,9 +220,9 @@ def test_what_makes_groups_waits_like_a_create(line: str, database: int, name: b
     region.check()
 
 
-@pytest.mark.parametrize(("line", "database", "name"), CARRYING)
+@pytest.mark.parametrize(("line", "database", "name"), COPIES)
 def test_what_makes_groups_waits_no_longer_than_the_limit(line: str, database: int, name: bytes) -> None:
-    region, _, words = carrying(line)
+    region, _, words = copy_case(line)
     assert region.run(*words) is None
     region.pass_time(region.context.limits.admission_wait_ms - 1)
     assert region.late_replies(region.client) == []
@@ -233,9 +233,9 @@ def test_what_makes_groups_waits_no_longer_than_the_limit(line: str, database: i
     assert region.run(*words) == TRYAGAIN
 
 
-@pytest.mark.parametrize(("line", "database", "name"), CARRYING)
+@pytest.mark.parametrize(("line", "database", "name"), COPIES)
 def test_what_makes_groups_does_not_wait_in_a_transaction(line: str, database: int, name: bytes) -> None:
-    region, _, words = carrying(line)
+    region, _, words = copy_case(line)
     region.line("MULTI")
     region.run(*words)
     assert region.line("EXEC") == array(TRYAGAIN)
@@ -243,11 +243,11 @@ def test_what_makes_groups_does_not_wait_in_a_transaction(line: str, database: i
     region.check()
 
 
-@pytest.mark.parametrize(("line", "database", "name"), CARRYING)
+@pytest.mark.parametrize(("line", "database", "name"), COPIES)
 def test_what_makes_groups_is_unblocked_and_refused_when_the_region_departs(
     line: str, database: int, name: bytes
 ) -> None:
-    region, admission, words = carrying(line)
+    region, admission, words = copy_case(line)
     assert region.run(*words) is None
     region.context.standing.departing = "leaving"
     admit(region, admission)
@@ -263,7 +263,7 @@ def test_what_makes_groups_is_unblocked_and_refused_when_the_region_departs(
 
 @pytest.mark.parametrize("line", ["COPY s t", "MOVE s 1", "SWAPDB 0 1", "RESTORE t 0 @"])
 def test_without_groups_nothing_waits(line: str) -> None:
-    region, _, _ = carrying(line)
+    region, _, _ = copy_case(line)
     region.line("XGROUP DESTROY s g")
     payload = (region.line("DUMP s") or b"").partition(b"\r\n")[2][:-2]
     reply = region.run(*[payload if word == "@" else word for word in line.split()])

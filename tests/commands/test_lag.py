@@ -220,7 +220,7 @@ def test_a_read_that_goes_on_counts_like_one_that_looks_at_the_stream(moves: lis
             stream, group = east.stream(), east.group()
             delivery = group.next_entries(stream.chains, number + 1)
             read = entries_read_after(stream, group, delivery)
-            group._place.lose()
+            group._read_cursor.invalidate()
             assert read == entries_read_after(stream, group, delivery)
             east.read_group(read, number + 1)
         elif move == "acknowledge":

@@ -30,7 +30,7 @@ def tree_of(counters: list[int], chunk: int) -> EntryTree:
 
 def narrowed(one: EntryTree, other: EntryTree, low: int, high: int) -> tuple[list[bytes], int]:
     """The labels of the entries that differ, by following every interval that does, and how many were looked at."""
-    left, right = merkle.entry_portions(one, low, high), merkle.entry_portions(other, low, high)
+    left, right = merkle.entry_hashes(one, low, high), merkle.entry_hashes(other, low, high)
     found: list[bytes] = []
     looked = 1
     for label in sorted({*left, *right}):
@@ -79,14 +79,14 @@ def test_intervals() -> None:
         assert merkle.interval_of(label) is None
 
 
-def test_a_key_has_a_portion_for_each_thing_that_may_differ() -> None:
+def test_a_key_has_a_checksum_for_each_thing_that_may_differ() -> None:
     replica = Replica(1)
     replica.add_entry(KEY, (5, 1), [b"f", b"v"])
     replica.create_group(KEY, b"jobs", Position(), 0)
     stream = replica.keyspace.find(KEY)
     assert stream is not None
     measures = merkle.measures_of(stream)
-    before, whole = merkle.stream_portions(stream, measures), merkle.stream_sum(1, stream, measures)
+    before, whole = merkle.stream_hashes(stream, measures), merkle.stream_sum(1, stream, measures)
     assert sorted(before) == [
         b"entries of origin 1.0",
         b"entries-added",
@@ -96,11 +96,11 @@ def test_a_key_has_a_portion_for_each_thing_that_may_differ() -> None:
         b"max-deleted-entry-id",
     ]
     replica.set_expiry(KEY, 99)
-    after = merkle.stream_portions(stream, merkle.measures_of(stream))
+    after = merkle.stream_hashes(stream, merkle.measures_of(stream))
     assert [label for label in before if before[label] != after[label]] == [b"expiry"]
     assert merkle.rows_sum(before) != merkle.rows_sum(after)
     assert whole != merkle.stream_sum(1, stream, measures) != merkle.stream_sum(2, stream, measures)
-    assert sorted(merkle.group_portions(stream.groups[b"jobs"])) == [b"start of its create 1.0:2"]
+    assert sorted(merkle.group_hashes(stream.groups[b"jobs"])) == [b"start of its create 1.0:2"]
 
 
 def test_long_names_are_cut_and_stay_apart() -> None:
@@ -114,9 +114,9 @@ def test_members_have_a_row_each() -> None:
     members.apply_joined((1, 5), 2)
     members.apply_joined((1, 6), 3)
     members.apply_evicted((1, 7), 2, 9, 0, VersionVector({1: 6}))
-    rows = merkle.member_portions(members)
+    rows = merkle.member_hashes(members)
     assert sorted(rows) == [b"1 of origin 3, 1:6", b"8 of origin 2, 0:0"]
     members.apply_evicted((1, 8), 2, 8, 0, VersionVector({1: 7}))
-    assert [label for label, total in merkle.member_portions(members).items() if rows[label] != total] == [
+    assert [label for label, total in merkle.member_hashes(members).items() if rows[label] != total] == [
         b"8 of origin 2, 0:0"
     ]

@@ -10,7 +10,7 @@ from crdtstream.core.entries.block import BLOCK_ENTRIES, Block
 from crdtstream.core.entries.block_list import NO_TAIL
 from crdtstream.core.entries.packed_block import BlockDamaged
 from crdtstream.core.groups.group import Group
-from crdtstream.core.packing_walk import PACK_COST, Cooling
+from crdtstream.core.packing_walk import PACK_COST, PackingWalk
 from crdtstream.core.replica import Replica
 from tests.core.histories import copied
 
@@ -18,7 +18,7 @@ AFTER_MS = 1_000
 ALL = 1 << 40
 
 
-def filled(keys: int, blocks: int) -> tuple[Replica, Cooling]:
+def filled(keys: int, blocks: int) -> tuple[Replica, PackingWalk]:
     """Streams of this many full blocks each, and one entry more."""
     replica = Replica(1)
     replica.keyspace.now_ms = 10 * AFTER_MS
@@ -26,7 +26,7 @@ def filled(keys: int, blocks: int) -> tuple[Replica, Cooling]:
         for number in range(1, blocks * BLOCK_ENTRIES + 2):
             replica.add_entry((0, b"key-%d" % key), (number, 0), [b"f", b"value"])
     replica.take()
-    return replica, Cooling(replica.keyspace)
+    return replica, PackingWalk(replica.keyspace)
 
 
 def blocks_of(replica: Replica) -> list[Block]:
@@ -34,23 +34,25 @@ def blocks_of(replica: Replica) -> list[Block]:
     return [block for tree in trees for block in tree.blocks()[0]]
 
 
-def walk(replica: Replica, cooling: Cooling) -> None:
+def walk(replica: Replica, packing: PackingWalk) -> None:
     """Let time pass and walk once."""
     replica.keyspace.now_ms += AFTER_MS
-    while cooling.step(100, AFTER_MS):
-        cooling.check()
-    cooling.check()
+    while packing.step(100, AFTER_MS):
+        packing.check()
+    packing.check()
 
 
 def test_the_second_walk_packs_what_the_first_saw() -> None:
-    replica, cooling = filled(3, 2)
-    walk(replica, cooling)
-    assert (cooling.walks, cooling.census.blocks, cooling.census.cold) == (1, 6, 0)
-    walk(replica, cooling)
-    assert (cooling.walks, cooling.census.blocks, cooling.census.cold) == (2, 6, 6)
+    replica, packing = filled(3, 2)
+    walk(replica, packing)
+    assert (packing.walks, packing.census.blocks, packing.census.packed_blocks) == (1, 6, 0)
+    walk(replica, packing)
+    assert (packing.walks, packing.census.blocks, packing.census.packed_blocks) == (2, 6, 6)
     assert [block.closed for block in blocks_of(replica)] == [True, True, False] * 3
-    assert cooling.census.packed_bytes == sum(len(b.cold.packed) for b in blocks_of(replica) if b.cold is not None)
-    assert cooling.saved_bytes > 6 * BLOCK_ENTRIES * 40
+    assert packing.census.packed_bytes == sum(
+        len(b.packed_form.packed) for b in blocks_of(replica) if b.packed_form is not None
+    )
+    assert packing.saved_bytes > 6 * BLOCK_ENTRIES * 40
 
 
 def test_small_blocks_of_another_region_are_gathered() -> None:
@@ -65,12 +67,12 @@ def test_small_blocks_of_another_region_are_gathered() -> None:
         replica.apply_batch(copied(batch))
     assert [block.count for block in blocks_of(replica)] == [100, 90, 66, 192, 64, 150, 106, 70]
     replica.keyspace.now_ms = 10 * AFTER_MS
-    cooling = Cooling(replica.keyspace)
-    walk(replica, cooling)
-    walk(replica, cooling)
+    packing = PackingWalk(replica.keyspace)
+    walk(replica, packing)
+    walk(replica, packing)
     assert [block.count for block in blocks_of(replica)] == [BLOCK_ENTRIES, 192, BLOCK_ENTRIES, 64, 70]
     assert [block.closed for block in blocks_of(replica)] == [True, True, True, True, False]
-    assert (cooling.packed, cooling.census.blocks, cooling.census.cold) == (4, 4, 4)
+    assert (packing.packed, packing.census.blocks, packing.census.packed_blocks) == (4, 4, 4)
     assert digest_replica(replica) == digest_replica(source)
     replica.check()
 
@@ -88,93 +90,93 @@ def test_groups_leave_the_blocks_that_are_gathered() -> None:
     stream.groups = {b"g": group}
     delivery = group.next_entries(stream.chains, 10)
     group.apply_delivered(stream.trees, b"consumer", 1, delivery.intervals, True)
-    assert group._place._block is blocks_of(replica)[0]
-    cooling = Cooling(replica.keyspace)
+    assert group._read_cursor._block is blocks_of(replica)[0]
+    packing = PackingWalk(replica.keyspace)
     for _ in range(3):
-        walk(replica, cooling)
-    assert blocks_of(replica)[0].count == 225 and group._place._block is NO_TAIL
+        walk(replica, packing)
+    assert blocks_of(replica)[0].count == 225 and group._read_cursor._block is NO_TAIL
     delivery = group.next_entries(stream.chains, 10)
     assert [run.block.id_at(run.low) for run in delivery.runs] == [(11, 0)]
 
 
 def test_a_damaged_block_is_left_to_whoever_reads_it() -> None:
-    replica, cooling = filled(1, 3)
-    walk(replica, cooling)
-    walk(replica, cooling)
-    first, second, *_ = [block.cold for block in blocks_of(replica) if block.cold is not None]
-    for cold in (first, second):
-        cold.is_tried = False
+    replica, packing = filled(1, 3)
+    walk(replica, packing)
+    walk(replica, packing)
+    first, second, *_ = [block.packed_form for block in blocks_of(replica) if block.packed_form is not None]
+    for packed_form in (first, second):
+        packed_form.is_tried = False
     first.packed = first.packed[:-4]
     for _ in range(2):
-        walk(replica, cooling)
-    assert cooling.damaged == 1 and second.is_tried
+        walk(replica, packing)
+    assert packing.damaged == 1 and second.is_tried
     with pytest.raises(BlockDamaged):
         blocks_of(replica)[0].data()
 
 
 def test_what_is_read_between_walks_stays() -> None:
-    replica, cooling = filled(1, 2)
+    replica, packing = filled(1, 2)
     for _ in range(3):
         blocks_of(replica)[0].entry(7)
-        walk(replica, cooling)
+        walk(replica, packing)
     assert [block.closed for block in blocks_of(replica)] == [False, True, False]
-    assert cooling.census.cold == 1
+    assert packing.census.packed_blocks == 1
 
 
 def test_no_walk_begins_before_its_time() -> None:
-    replica, cooling = filled(1, 2)
-    walk(replica, cooling)
-    assert not cooling.step(ALL, AFTER_MS)
+    replica, packing = filled(1, 2)
+    walk(replica, packing)
+    assert not packing.step(ALL, AFTER_MS)
     replica.keyspace.now_ms += AFTER_MS - 1
-    assert not cooling.step(ALL, AFTER_MS)
-    assert cooling.walks == 1
+    assert not packing.step(ALL, AFTER_MS)
+    assert packing.walks == 1
     replica.keyspace.now_ms -= 5 * AFTER_MS
-    assert not cooling.step(ALL, AFTER_MS)
-    assert cooling.walks == 2, "a clock that was set back held the walks"
+    assert not packing.step(ALL, AFTER_MS)
+    assert packing.walks == 2, "a clock that was set back held the walks"
 
 
 def test_nothing_is_packed_if_that_is_off() -> None:
-    replica, cooling = filled(1, 2)
+    replica, packing = filled(1, 2)
     replica.keyspace.now_ms += AFTER_MS
-    assert not cooling.step(ALL, 0)
-    assert cooling.walks == 0
+    assert not packing.step(ALL, 0)
+    assert packing.walks == 0
 
 
 def test_a_step_costs_about_what_it_may() -> None:
-    replica, cooling = filled(2, 3)
-    walk(replica, cooling)
+    replica, packing = filled(2, 3)
+    walk(replica, packing)
     replica.keyspace.now_ms += AFTER_MS
     steps = 0
-    while cooling.step(PACK_COST, AFTER_MS):
+    while packing.step(PACK_COST, AFTER_MS):
         steps += 1
-        assert cooling.packed <= steps
-    assert cooling.census.cold == 6
+        assert packing.packed <= steps
+    assert packing.census.packed_blocks == 6
 
 
 def test_a_walk_survives_what_happens_to_its_keys() -> None:
-    replica, cooling = filled(40, 1)
-    walk(replica, cooling)
+    replica, packing = filled(40, 1)
+    walk(replica, packing)
     replica.keyspace.now_ms += AFTER_MS
     number = 0
-    while cooling.step(1, AFTER_MS):
+    while packing.step(1, AFTER_MS):
         replica.keyspace.check()
         if number < 40:
             replica.delete_stream((0, b"key-%d" % number))
             replica.add_entry((0, b"new-%d" % number), (1, 0), [b"f", b"value"])
         number += 1
-    cooling.check()
-    walk(replica, cooling)
-    assert cooling.census.blocks == 0
+    packing.check()
+    walk(replica, packing)
+    assert packing.census.blocks == 0
 
 
 def test_opened_blocks_are_closed_by_a_later_walk() -> None:
-    replica, cooling = filled(1, 2)
-    walk(replica, cooling)
-    walk(replica, cooling)
+    replica, packing = filled(1, 2)
+    walk(replica, packing)
+    walk(replica, packing)
     block = blocks_of(replica)[0]
     block.entry(3)
-    walk(replica, cooling)
+    walk(replica, packing)
     assert not block.closed
-    walk(replica, cooling)
-    assert block.closed and cooling.shelf.open_bytes == 0
-    assert cooling.packed == 2, "a block was packed twice"
+    walk(replica, packing)
+    assert block.closed and packing.open_blocks.open_bytes == 0
+    assert packing.packed == 2, "a block was packed twice"

@@ -37,8 +37,8 @@ def taken(replica: Replica) -> Batch:
 
 def entries_of(stream: Stream) -> list[bytes]:
     """In merged order, one by one."""
-    strands = stream.strands(ID_MIN, ID_MAX, -1, False)
-    return [run.block.entry(index) for run in merge(strands, -1) for index in range(run.low, run.high)]
+    chain_ranges = stream.chain_ranges(ID_MIN, ID_MAX, -1, False)
+    return [run.block.entry(index) for run in merge(chain_ranges, -1) for index in range(run.low, run.high)]
 
 
 def copied_everywhere(replica: Replica, others: list[Replica]) -> Stream:

@@ -19,7 +19,7 @@ from crdtstream.core.values.intervals import IntervalSet
 from crdtstream.protocols.columns import CodecError
 from crdtstream.protocols.rows import Row, Rows
 from crdtstream.protocols.state_rows import (
-    _HOLDER,
+    _CONSUMER_NUMBER,
     KNOWN_FIELDS,
     StateReader,
     StreamImage,
@@ -169,8 +169,8 @@ def test_metadata_without_a_dropped_counter_is_as_before_format_3() -> None:
 def test_a_holder_of_nothing_is_refused() -> None:
     blocks: dict[int, Block] = {}
     rows = rows_of(capture_stream(KEY, full_stream(), 77), blocks)
-    at = next(at for at, row in enumerate(rows) if row[0] == _HOLDER)
-    rows.insert(at, (_HOLDER, 1_000, b"ghost"))
+    at = next(at for at, row in enumerate(rows) if row[0] == _CONSUMER_NUMBER)
+    rows.insert(at, (_CONSUMER_NUMBER, 1_000, b"ghost"))
     with pytest.raises(CodecError, match="holds nothing"):
         read(rows, blocks)
 

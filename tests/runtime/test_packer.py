@@ -9,10 +9,10 @@ import pytest
 
 from crdtstream.core.entries.block import BLOCK_ENTRIES
 from crdtstream.region.node import Node
-from crdtstream.runtime import packer as cooler_module
+from crdtstream.runtime import packer as packer_module
 from crdtstream.runtime import process
 from crdtstream.runtime.links.pull_schedule import Wanted
-from crdtstream.runtime.packer import Cooler
+from crdtstream.runtime.packer import Packer
 from crdtstream.settings.config import Config, Limits
 
 DEADLINE_S = 60.0
@@ -26,13 +26,13 @@ def filled(cold_after_ms: int = 1) -> Node:
         node.replica.add_entry((0, b"x"), (number, 0), [b"f", b"v" * 50])
     node.replica.take()
     node.replica.keyspace.now_ms = 10
-    node.context.cooling.step(1 << 40, cold_after_ms)
+    node.context.packing.step(1 << 40, cold_after_ms)
     node.replica.keyspace.now_ms = 20
     return node
 
 
-async def run(cooler: Cooler, ends: Callable[[], bool]) -> None:
-    running = asyncio.get_running_loop().create_task(cooler.run())
+async def run(packer: Packer, ends: Callable[[], bool]) -> None:
+    running = asyncio.get_running_loop().create_task(packer.run())
     try:
         async with asyncio.timeout(DEADLINE_S):
             while not ends():
@@ -45,35 +45,35 @@ async def run(cooler: Cooler, ends: Callable[[], bool]) -> None:
 
 @pytest.fixture(autouse=True)
 def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cooler_module, "LOOK_S", 0.002)
-    monkeypatch.setattr(cooler_module, "BUSY", 1e9)
+    monkeypatch.setattr(packer_module, "LOOK_S", 0.002)
+    monkeypatch.setattr(packer_module, "BUSY", 1e9)
 
 
 def test_an_idle_region_compresses_and_returns_what_that_frees(monkeypatch: pytest.MonkeyPatch) -> None:
     node = filled()
     trims: list[int] = []
-    monkeypatch.setattr(cooler_module, "REST_BYTES", 1)
-    monkeypatch.setattr(process, "trim", lambda: trims.append(node.context.cooling.packed))
-    asyncio.run(run(Cooler(node), lambda: bool(trims)))
-    cooling = node.context.cooling
-    assert (cooling.census.blocks, cooling.census.cold, trims) == (BLOCKS, BLOCKS, [BLOCKS])
+    monkeypatch.setattr(packer_module, "REST_BYTES", 1)
+    monkeypatch.setattr(process, "trim", lambda: trims.append(node.context.packing.packed))
+    asyncio.run(run(Packer(node), lambda: bool(trims)))
+    packing = node.context.packing
+    assert (packing.census.blocks, packing.census.packed_blocks, trims) == (BLOCKS, BLOCKS, [BLOCKS])
 
 
 def test_a_busy_region_compresses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     node = filled()
-    monkeypatch.setattr(cooler_module, "BUSY", -1.0)
+    monkeypatch.setattr(packer_module, "BUSY", -1.0)
     looked: list[bool] = []
-    is_busy = Cooler._is_busy
+    is_busy = Packer._is_busy
 
-    def look(cooler: Cooler) -> bool:
-        looked.append(is_busy(cooler))
+    def look(packer: Packer) -> bool:
+        looked.append(is_busy(packer))
         return looked[-1]
 
-    monkeypatch.setattr(Cooler, "_is_busy", look)
-    asyncio.run(run(Cooler(node), lambda: len(looked) > 3))
-    assert all(looked) and node.context.cooling.packed == 0
+    monkeypatch.setattr(Packer, "_is_busy", look)
+    asyncio.run(run(Packer(node), lambda: len(looked) > 3))
+    assert all(looked) and node.context.packing.packed == 0
     node.standing.memory_short = True
-    asyncio.run(run(Cooler(node), lambda: node.context.cooling.packed == BLOCKS))
+    asyncio.run(run(Packer(node), lambda: node.context.packing.packed == BLOCKS))
 
 
 class Times:
@@ -91,32 +91,32 @@ class Times:
 
 def test_time_spent_on_compression_is_not_taken_for_load(monkeypatch: pytest.MonkeyPatch) -> None:
     times = Times()
-    monkeypatch.setattr(cooler_module, "time", times)
-    monkeypatch.setattr(cooler_module, "BUSY", 0.5)
+    monkeypatch.setattr(packer_module, "time", times)
+    monkeypatch.setattr(packer_module, "BUSY", 0.5)
     monkeypatch.setattr(Wanted, "waited_s", lambda _: 0.0)
-    cooler = Cooler(filled())
+    packer = Packer(filled())
     for own_s, busy in ((0.0, True), (0.25, False), (0.0, True)):
         times.passed_s += 1.0
         times.used_s += 0.7
-        cooler._own_s = own_s
-        assert cooler._is_busy() == busy
+        packer._own_s = own_s
+        assert packer._is_busy() == busy
 
 
 def test_a_region_that_waits_for_a_processor_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     times, waited_s = Times(), [0.0]
-    monkeypatch.setattr(cooler_module, "time", times)
-    monkeypatch.setattr(cooler_module, "BUSY", 0.5)
+    monkeypatch.setattr(packer_module, "time", times)
+    monkeypatch.setattr(packer_module, "BUSY", 0.5)
     monkeypatch.setattr(Wanted, "waited_s", lambda _: sum(waited_s))
-    cooler = Cooler(filled())
+    packer = Packer(filled())
     for waits_s, busy in ((0.0, False), (0.4, True), (0.0, False)):
         times.passed_s += 1.0
         times.used_s += 0.3
         waited_s.append(waits_s)
-        assert cooler._is_busy() == busy
+        assert packer._is_busy() == busy
 
 
 def test_nothing_happens_if_that_is_off() -> None:
     node = filled(0)
-    cooler = Cooler(node)
-    assert not cooler._slice()
-    assert node.context.cooling.walks == 0
+    packer = Packer(node)
+    assert not packer._slice()
+    assert node.context.packing.walks == 0

@@ -9,7 +9,7 @@ import pytest
 
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.encoding import encode_entry
-from crdtstream.core.entries.packed_block import BlockDamaged, Shelf
+from crdtstream.core.entries.packed_block import BlockDamaged, OpenBlockCache
 from crdtstream.protocols.columns import column_bytes
 from crdtstream.storage.blocks import (
     FORM_BYTES,
@@ -72,7 +72,7 @@ def as_format_2(block: Block, count: int) -> bytes:
 
 
 def read(payload: bytes, version: int = FORMAT_VERSION) -> dict[int, Block]:
-    reader = BlockReader(Shelf(1 << 20))
+    reader = BlockReader(OpenBlockCache(1 << 20))
     reader.begin("blocks-3", FILE, version)
     reader.take(100, payload)
     return reader.blocks
@@ -119,13 +119,13 @@ def test_packed_blocks_come_back_closed(is_cold: bool) -> None:
     blocks = [block_of(NOW_MS, 1, 1 + index, sealed=True, count=64) for index in range(2)] if is_cold else LARGE
     for block in blocks:
         if is_cold:
-            block.pack(Shelf(1 << 20))
-            assert block.closed and block.cold is not None and block.cold.is_transposed
+            block.pack(OpenBlockCache(1 << 20))
+            assert block.closed and block.packed_form is not None and block.packed_form.is_transposed
     payloads = [written(block, 64) if is_cold else packed_by_writer(block) for block in blocks]
     assert all(block.closed == is_cold for block in blocks)
     found = read(b"".join(payloads))
     for block, payload, again in zip(blocks, payloads, found.values(), strict=True):
-        assert again.closed and again.sealed and again.cold is not None
+        assert again.closed and again.sealed and again.packed_form is not None
         assert len(payload) == again.stored_bytes < block.byte_count
         assert is_cold or block.stored_bytes == len(payload)
         asked = (again.id_at(0), again.counter_at(0), again.counter_sum(0, 64))
@@ -149,7 +149,7 @@ def test_what_is_captured_stays_as_it_was() -> None:
     """The block is closed before it is written."""
     block = block_of(NOW_MS, 1, 1, sealed=True, count=64)
     image, expected = BlockImage(block), packed_by_writer(block)
-    block.pack(Shelf(1 << 20))
+    block.pack(OpenBlockCache(1 << 20))
     assert BlockPacker().pack([image]) == [expected]
 
 
@@ -197,10 +197,14 @@ def test_a_packed_head_that_does_not_fit_is_named(offset: int, value: int) -> No
 def test_what_a_writer_packed_can_be_transposed_later() -> None:
     block = block_of(NOW_MS, 1, 1, sealed=True, count=256)
     again = read(packed_by_writer(block))[BASE]
-    assert again.cold is not None and not again.cold.is_transposed
-    packed_bytes = len(again.cold.packed)
+    assert again.packed_form is not None and not again.packed_form.is_transposed
+    packed_bytes = len(again.packed_form.packed)
     saved = again.transpose()
-    assert again.closed and again.cold.is_transposed and len(again.cold.packed) == packed_bytes - saved < packed_bytes
+    assert (
+        again.closed
+        and again.packed_form.is_transposed
+        and len(again.packed_form.packed) == packed_bytes - saved < packed_bytes
+    )
     assert again.data() == block.data() and again.ids(0, 256) == block.ids(0, 256)
 
 
@@ -218,8 +222,8 @@ def test_a_packed_form_that_was_written_wrong_is_an_error_when_it_is_opened() ->
 def test_a_packed_form_of_another_block_is_an_error_when_it_is_opened() -> None:
     blocks = [block_of(NOW_MS + at, 1, 1, sealed=True, count=300) for at in (0, 1)]
     first, other = [read(packed_by_writer(block))[BASE] for block in blocks]
-    assert first.cold is not None and other.cold is not None
-    first.cold.packed = other.cold.packed
+    assert first.packed_form is not None and other.packed_form is not None
+    first.packed_form.packed = other.packed_form.packed
     with pytest.raises(BlockDamaged, match="unpacks to other entries"):
         first.check()
 

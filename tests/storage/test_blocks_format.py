@@ -11,7 +11,7 @@ import pytest
 
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.encoding import encode_entry
-from crdtstream.core.entries.packed_block import Shelf
+from crdtstream.core.entries.packed_block import OpenBlockCache
 from crdtstream.core.values.entry_id import EntryId
 from crdtstream.storage.blocks import BlockReader
 from crdtstream.storage.sections import FORMAT_VERSION
@@ -43,7 +43,7 @@ def row(at: int) -> tuple[EntryId, int, bytes]:
 
 
 def read(text: str) -> Block:
-    reader = BlockReader(Shelf(1 << 20))
+    reader = BlockReader(OpenBlockCache(1 << 20))
     reader.begin("blocks-1", 1, FORMAT_VERSION)
     reader.take(0, b64decode(text))
     (block,) = reader.blocks.values()
@@ -58,7 +58,7 @@ def read(text: str) -> Block:
 def test_a_block_of_format_3_is_what_it_was(text: str, count: int, closed: bool, transposed: bool) -> None:
     block = read(text)
     assert FORMAT_VERSION == 3
-    assert block.closed == closed and (block.cold is not None and block.cold.is_transposed) == transposed
+    assert block.closed == closed and (block.packed_form is not None and block.packed_form.is_transposed) == transposed
     assert (block.id_at(0), block.counter_at(0), block.closed) == (*row(0)[:2], closed)
     assert [(block.id_at(at), block.counter_at(at), block.entry(at)) for at in range(block.count)] == [
         row(at) for at in range(count)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.core.packing_walk import Cooling
+from crdtstream.core.packing_walk import PackingWalk
 from crdtstream.core.values.entry_id import STRICT
 from crdtstream.storage.recovery import CheckpointDamaged
 from simulations.cluster import Cluster
@@ -13,13 +13,13 @@ from simulations.portrait import lasting
 from tests.storage.test_checkpoint import LIMITS, fill, run, same
 
 
-def walk_twice(region: Machine) -> Cooling:
-    cooling = region.node.context.cooling
+def walk_twice(region: Machine) -> PackingWalk:
+    packing = region.node.context.packing
     for _ in range(2):
         region.node.replica.keyspace.now_ms += 1_000
-        while cooling.step(1_000, 1_000):
+        while packing.step(1_000, 1_000):
             pass
-    return cooling
+    return packing
 
 
 @pytest.mark.parametrize("trimmed", [False, True])
@@ -36,7 +36,7 @@ def test_a_start_opens_no_block_but_what_a_trim_cut(trimmed: bool) -> None:
     streams = region.node.replica.keyspace.databases[0]
     trees = [tree.blocks()[0] for name in (b"x", b"y", b"z") for tree in streams[name].trees.values()]
     full = [block for blocks in trees for block in blocks[:-1]]
-    assert sum(not block.closed for block in full) == region.node.shelf.opened == trimmed
+    assert sum(not block.closed for block in full) == region.node.open_blocks.opened == trimmed
     assert len(full) > len(trees) and not any(blocks[-1].closed for blocks in trees)
     region.node.check()
     assert same(lasting(region.node), before)
@@ -51,12 +51,16 @@ def test_idle_work_after_a_start_transposes_what_the_checkpoint_packed() -> None
     before = lasting(region.node)
     cluster.restart(1)
     tree = next(iter(region.node.replica.keyspace.databases[0][b"x"].trees.values()))
-    kept = [block.cold for block in tree.blocks()[0][:-1]]
-    packed_bytes = sum(len(cold.packed) for cold in kept if cold)
-    cooling = walk_twice(region)
-    assert len(kept) > 2 and all(cold and cold.is_transposed for cold in kept)
-    assert sum(len(cold.packed) for cold in kept if cold) == packed_bytes - cooling.saved_bytes < packed_bytes
-    assert cooling.shelf.opened == 0 and same(lasting(region.node), before)
+    kept = [block.packed_form for block in tree.blocks()[0][:-1]]
+    packed_bytes = sum(len(packed_form.packed) for packed_form in kept if packed_form)
+    packing = walk_twice(region)
+    assert len(kept) > 2 and all(packed_form and packed_form.is_transposed for packed_form in kept)
+    assert (
+        sum(len(packed_form.packed) for packed_form in kept if packed_form)
+        == packed_bytes - packing.saved_bytes
+        < packed_bytes
+    )
+    assert packing.open_blocks.opened == 0 and same(lasting(region.node), before)
 
 
 @pytest.mark.parametrize("opened_by", ["trim", "log"])
@@ -70,11 +74,11 @@ def test_a_block_that_was_written_wrong_stops_the_start_that_needs_it(opened_by:
         run(cluster, "XTRIM x MAXLEN 1101")
     walk_twice(region)
     blocks = next(iter(region.node.replica.keyspace.databases[0][b"x"].trees.values())).blocks()[0]
-    colds = [block.cold for block in blocks[:2] if block.cold is not None]
-    packed = [cold.packed for cold in colds]
-    colds[0].packed = packed[1]
+    packed_forms = [block.packed_form for block in blocks[:2] if block.packed_form is not None]
+    packed = [packed_form.packed for packed_form in packed_forms]
+    packed_forms[0].packed = packed[1]
     region.checkpoint()
-    colds[0].packed = packed[0]
+    packed_forms[0].packed = packed[0]
     if opened_by == "log":
         ms, seq = blocks[0].id_at(7)
         run(cluster, f"XDEL x {ms}-{seq}")

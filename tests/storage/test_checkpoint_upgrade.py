@@ -9,7 +9,7 @@ from array import array
 
 import msgpack
 
-from crdtstream.core.entries.packed_block import Shelf
+from crdtstream.core.entries.packed_block import OpenBlockCache
 from crdtstream.core.values.entry_id import STRICT
 from crdtstream.protocols.columns import read_column
 from crdtstream.protocols.manifest import encode_manifest
@@ -52,7 +52,7 @@ def write_format_2(disk: SimulatedDisk, name: str, number: int, payload: bytes) 
 def downgrade_blocks(disk: SimulatedDisk, number: int, byte_count: int, places: dict[int, int]) -> tuple[int, int]:
     """Note in `places` where each block lies now."""
     name = block_file(number)
-    reader = BlockReader(Shelf(1 << 20))
+    reader = BlockReader(OpenBlockCache(1 << 20))
     reader.begin(name, number, FORMAT_VERSION)
     for offset, payload in read_sections(disk, name, number, byte_count):
         reader.take(offset, payload)

@@ -9,10 +9,8 @@ An *entry* is its RESP reply (core/entries/encoding.py).
 `_ends[i]` is the offset in `data()` just after entry i. The bytes are kept in chunks until they are first read;
 entries from index `_joined` on have one chunk each, so the newest few are read without concatenating the rest.
 
-Counters are listed only when they are not contiguous: the counter of entry i is `_counter_base + i`, or with a list
-`_counter_base + _listed[i]`. A sealed block is one byte string or few large chunks, and its columns are narrowed where
-possible: a *wide* column is an `array("Q")`, a *narrow* one an `array("I")` of low halves, whose common high half, the
-*base*, is stored beside it. The milliseconds of ID i are `ms_base + ms[i]`.
+The package (core/entries/__init__.py) draws the columns. The counter of entry i is `_counter_base + i`, or with a list
+`_counter_base + _listed[i]`; a sealed block is one byte string or few large chunks.
 
 A sealed block may be *closed* (core/entries/packed_block.py): columns and bytes are packed, and every method that needs
 them opens the block first. Counts, bases and sums stay, and so does the answer to whether counters are listed.
@@ -30,7 +28,7 @@ from itertools import pairwise
 from typing import Final
 
 from crdtstream.core.entries.encoding import encode_entry, entry_fields
-from crdtstream.core.entries.packed_block import Cold, Content
+from crdtstream.core.entries.packed_block import Content, PackedForm
 from crdtstream.core.entries.raw_columns import Ids, Texts, shifted
 from crdtstream.core.entries.swar import counting, cut, gaps_between, joined_ends
 from crdtstream.core.entries.uint_encoding import HALF_BITS, base_of, narrowed, widened
@@ -103,7 +101,9 @@ class Block(Content):
         return block
 
     @staticmethod
-    def of_packed(ms_base: int, counter_base: int, is_listed: bool, count: int, byte_count: int, cold: Cold) -> Block:
+    def of_packed(
+        ms_base: int, counter_base: int, is_listed: bool, count: int, byte_count: int, packed_form: PackedForm
+    ) -> Block:
         """A closed block of this packed form, without opening it."""
         block = Block()
         block.ms_base, block._counter_base = ms_base, counter_base
@@ -111,7 +111,7 @@ class Block(Content):
             block._listed = block.ms
         block.count = block._joined = count
         block.byte_count = byte_count
-        block.cold = cold
+        block.packed_form = packed_form
         block.sealed = True
         block.close()
         return block
@@ -308,9 +308,9 @@ class Block(Content):
 
     def id_at(self, index: int) -> EntryId:
         if self.closed:
-            cold = self.cold
-            if index == 0 and cold is not None:
-                return (cold.first_ms, cold.first_seq)
+            packed_form = self.packed_form
+            if index == 0 and packed_form is not None:
+                return (packed_form.first_ms, packed_form.first_seq)
             self.open()
         return (self.ms_base + self.ms[index], self.seq[index])
 
@@ -320,9 +320,9 @@ class Block(Content):
 
     def counter_at(self, index: int) -> int:
         if self.closed and self._listed is not None:
-            cold = self.cold
-            if index == 0 and cold is not None:
-                return self._counter_base + cold.first_listed
+            packed_form = self.packed_form
+            if index == 0 and packed_form is not None:
+                return self._counter_base + packed_form.first_listed
             self.open()
         return self._counter_base + (index if self._listed is None else self._listed[index])
 
@@ -348,7 +348,7 @@ class Block(Content):
             return False
         return self.counter_at(index) > other.counter_at(last)
 
-    def native_ids(self) -> Ids:
+    def raw_ids(self) -> Ids:
         """The IDs as they are now, to be searched."""
         if self.closed:
             self.open()
@@ -364,12 +364,12 @@ class Block(Content):
     def lower_bound(self, entry_id: EntryId) -> int:
         """The first index whose ID is >= entry_id."""
         ms, seq = entry_id
-        return self.native_ids().lower_bound(shifted(ms), shifted(seq), 0, self.count)
+        return self.raw_ids().lower_bound(shifted(ms), shifted(seq), 0, self.count)
 
     def upper_bound(self, entry_id: EntryId) -> int:
         """The first index whose ID is > entry_id."""
         ms, seq = entry_id
-        return self.native_ids().upper_bound(shifted(ms), shifted(seq), 0, self.count)
+        return self.raw_ids().upper_bound(shifted(ms), shifted(seq), 0, self.count)
 
     def lower_bound_counter(self, counter: int) -> int:
         """The first index whose counter is >= counter."""
@@ -394,10 +394,10 @@ class Block(Content):
         return widened(listed[low:high], self._counter_base)
 
     def counter_sum(self, low: int, high: int) -> int:
-        cold = self.cold
-        if cold is None or not self.closed or high - low < self.count or self._listed is None:
+        packed_form = self.packed_form
+        if packed_form is None or not self.closed or high - low < self.count or self._listed is None:
             return sum(self.counters(low, high))
-        return self._counter_base * self.count + cold.counter_sum
+        return self._counter_base * self.count + packed_form.counter_sum
 
     def ends(self, low: int, high: int) -> array[int]:
         if self.closed:
@@ -445,7 +445,7 @@ class Block(Content):
         return total % CHECKSUM_MODULUS
 
     def check(self) -> None:
-        assert self.sealed or self.cold is None, "a block that may grow is packed"
+        assert self.sealed or self.packed_form is None, "a block that may grow is packed"
         if self.closed:
             assert self._joined == self.count, "a closed block has loose chunks"
             seen = self.viewed()

@@ -8,10 +8,10 @@ blocks, and copies nothing. Any other removal replaces the block by a new one (c
 block before if little is left of it. Indexes `[low, high)` are low inclusive, high exclusive; ranges of counters
 include both ends.
 
-Replacing a block copies it, so a few removed entries are only noted, as its *holes*, and cut out together: once they
-are many, or something other than a search or a removal looks at the block, which is then *settled*. A
-settled block keeps its index, so a caller's indexes of blocks stay valid. The last block has no holes, and `_head` is
-no hole of the first one.
+Replacing a block copies it, so a few removed entries are only noted, as its *deleted rows*, and cut out together: once
+they are many, or something other than a search or a removal looks at the block, which is then *settled*. A settled
+block keeps its index, so a caller's indexes of blocks stay valid. The last block has no deleted rows, and `_head` is
+not a deleted row of the first one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bisect import bisect_right
 from typing import Final
 
 from crdtstream.core.entries.block import BLOCK_BYTES, BLOCK_ENTRIES, Block
-from crdtstream.core.entries.deleted_rows import Holes
+from crdtstream.core.entries.deleted_rows import DeletedRows
 from crdtstream.core.entries.slices import Slice, packed
 from crdtstream.core.values.chain import Extent
 from crdtstream.core.values.entry_id import EntryId
@@ -29,20 +29,20 @@ from crdtstream.core.values.entry_id import EntryId
 SPARSE_ENTRIES: Final = 64
 # From so many IDs or pieces of one block on, the block is visited as a whole.
 DENSE_IDS: Final = 8
-# So many blocks of a tree have holes at most, which limits what a visit of the whole tree has to settle.
-HOLED_BLOCKS: Final = 2048
+# So many blocks of a tree have deleted rows at most, which limits what a visit of the whole tree has to settle.
+BLOCKS_WITH_DELETED_ROWS: Final = 2048
 
 # The tail of no blocks: sealed, never written, and below all entries, so nobody needs a test for None.
 NO_TAIL: Final = Block()
 NO_TAIL.seal()
-# The holes of most trees: all of them share this, which stays empty.
-_NO_HOLES: Final[dict[int, Holes]] = {}
+# The deleted rows of most trees: all of them share this, which stays empty.
+_NONE_DELETED: Final[dict[int, DeletedRows]] = {}
 
 
 class BlockList(Extent):
     """Blocks in ID order, of which any entries can be removed."""
 
-    __slots__ = ("_blocks", "_head", "_holes", "_low_counters", "_low_ids", "byte_count", "count", "tail")
+    __slots__ = ("_blocks", "_deleted", "_head", "_low_counters", "_low_ids", "byte_count", "count", "tail")
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,8 +53,8 @@ class BlockList(Extent):
         self._low_ids: list[EntryId] = []
         self._low_counters: list[int] = []
         self._head = 0
-        # The first counter of a block -> its holes.
-        self._holes = _NO_HOLES
+        # The first counter of a block -> its deleted rows.
+        self._deleted = _NONE_DELETED
         self.tail = NO_TAIL
 
     def _low_of(self, at: int) -> int:
@@ -99,67 +99,69 @@ class BlockList(Extent):
             end = start
 
     def _dig(self, at: int, ranges: list[tuple[int, int]]) -> bool:
-        """Note ranges that end in this block as holes; false if nothing would be left of it, or they begin before."""
+        """Record ranges that end in this block as deleted rows; false if nothing would be left of it, or they begin
+        before.
+        """
         if at < 0 or at + 1 == len(self._blocks) or ranges[0][0] < self._low_counters[at]:
             return False
         block, low = self._blocks[at], self._low_of(at)
-        holes = self._holes.get(self._low_counters[at]) or Holes()
-        removed = holes.fresh(block, low, ranges)
+        deleted = self._deleted.get(self._low_counters[at]) or DeletedRows()
+        removed = deleted.fresh(block, low, ranges)
         size = sum([block.byte_size(index, index + 1) for index in removed])
         if not removed:
             return True
-        if len(removed) >= block.count - low - holes.count():
+        if len(removed) >= block.count - low - deleted.count():
             return False
-        holes.add(removed, size)
+        deleted.add(removed, size)
         self.count -= len(removed)
         self.byte_count -= size
-        self._note_holes(at, holes)
+        self._record_deleted(at, deleted)
         return True
 
-    def _note_holes(self, at: int, holes: Holes) -> None:
+    def _record_deleted(self, at: int, deleted: DeletedRows) -> None:
         if at == 0:
-            self._head = holes.pass_from(self._head, self._blocks[0])
-        if not holes.count():
-            self._holes.pop(self._low_counters[at], None)
+            self._head = deleted.absorb_from(self._head, self._blocks[0])
+        if not deleted.count():
+            self._deleted.pop(self._low_counters[at], None)
             return
-        if not self._holes:
-            self._holes = {}
-        self._holes[self._low_counters[at]] = holes
-        if holes.are_many(self._blocks[at]):
+        if not self._deleted:
+            self._deleted = {}
+        self._deleted[self._low_counters[at]] = deleted
+        if deleted.are_many(self._blocks[at]):
             block = self._settled(at)
             if block.count < SPARSE_ENTRIES:
                 self._replace(at, at, [Slice(block, 0, block.count)])
-        elif len(self._holes) > HOLED_BLOCKS:
-            self._settle(bisect_right(self._low_counters, next(iter(self._holes))) - 1)
+        elif len(self._deleted) > BLOCKS_WITH_DELETED_ROWS:
+            self._settle(bisect_right(self._low_counters, next(iter(self._deleted))) - 1)
 
     def _settled(self, at: int) -> Block:
-        """The block at index `at`, without holes."""
-        if self._holes:
+        """The block at index `at`, without deleted rows."""
+        if self._deleted:
             self._settle(at)
         return self._blocks[at]
 
     def _settle(self, at: int) -> None:
-        """Cut the holes out of the block at index `at`."""
-        holes = self._holes.pop(self._low_counters[at], None)
-        if holes is None:
+        """Cut the deleted rows out of the block at index `at`."""
+        deleted = self._deleted.pop(self._low_counters[at], None)
+        if deleted is None:
             return
-        block = self._blocks[at].joined(holes.between(self._low_of(at), self._blocks[at].count))
+        block = self._blocks[at].joined(deleted.between(self._low_of(at), self._blocks[at].count))
         if at == 0:
             self._head = 0
         self._put(at, at + 1, [block])
 
     def _settle_all(self, first: int = 0, last: int = -1) -> None:
         """Settle the blocks from index `first` to `last`, both inclusive; all of them without bounds."""
-        if not self._holes:
+        if not self._deleted:
             return
         low, high = self._low_counters[first], self._low_counters[last]
-        for key in [key for key in self._holes if low <= key <= high]:
+        for key in [key for key in self._deleted if low <= key <= high]:
             self._settle(bisect_right(self._low_counters, key) - 1)
 
     def _settled_through(self, first: int, counter: int) -> int:
         """Settle the blocks from index `first` on that begin up to this counter; returns the last that then does."""
         last = bisect_right(self._low_counters, counter) - 1
-        if not self._holes or last < first:
+        if not self._deleted or last < first:
             return last
         self._settle_all(first, last)
         return bisect_right(self._low_counters, counter) - 1
@@ -250,18 +252,18 @@ class BlockList(Extent):
         for block in fresh:
             if block is not self.tail:
                 block.seal()
-        if self._holes:
+        if self._deleted:
             self._settle(0)
             self._settle(len(self._blocks) - 1)
 
-    def check_holes(self) -> tuple[int, int]:
-        """How many entries are holes, and their bytes."""
+    def check_deleted(self) -> tuple[int, int]:
+        """How many entries are deleted rows, and their bytes."""
         places = {low: at for at, low in enumerate(self._low_counters)}
-        assert not _NO_HOLES, "a tree wrote to what all share"
-        assert len(self._holes) <= HOLED_BLOCKS, "too many blocks have holes"
-        for key, holes in self._holes.items():
+        assert not _NONE_DELETED, "a tree wrote to what all share"
+        assert len(self._deleted) <= BLOCKS_WITH_DELETED_ROWS, "too many blocks have deleted rows"
+        for key, deleted in self._deleted.items():
             at = places[key]
-            assert at + 1 < len(self._blocks), "the last block has holes"
-            holes.check(self._blocks[at], self._low_of(at) + 1 if at == 0 else 0)
-        noted = self._holes.values()
-        return sum(holes.count() for holes in noted), sum(holes.byte_count for holes in noted)
+            assert at + 1 < len(self._blocks), "the last block has deleted rows"
+            deleted.check(self._blocks[at], self._low_of(at) + 1 if at == 0 else 0)
+        noted = self._deleted.values()
+        return sum(deleted.count() for deleted in noted), sum(deleted.byte_count for deleted in noted)

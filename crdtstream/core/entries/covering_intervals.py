@@ -1,4 +1,4 @@
-"""Stretches: some of a tree's entries as intervals of IDs, as few as hold no other live entry.
+"""Covering intervals: some of a tree's entries as intervals of IDs, as few as hold no other live entry.
 
 An interval `(from, to]` may hold removed entries, which nobody can get any more.
 """
@@ -15,7 +15,7 @@ from crdtstream.core.values.intervals import Interval, IntervalSet
 SPARSE_SHARE = 8
 
 
-def stretches(tree: EntryTree | None, ids: list[EntryId]) -> IntervalSet:
+def covering_intervals(tree: EntryTree | None, ids: list[EntryId]) -> IntervalSet:
     """These ascending IDs as intervals."""
     if tree is None or not ids:
         return IntervalSet.of([(previous_id(ids[0]) or ID_MIN, ids[-1])] if ids else [])

@@ -1,4 +1,4 @@
-"""Holes: the entries of one block that are removed and not yet cut out; see core/entries/block_list.py."""
+"""Deleted rows: the entries of one block that are removed and not yet cut out; see core/entries/block_list.py."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Final
 
 from crdtstream.core.entries.block import Block
 
-# So large a part of a block's entries and bytes may be holes: 1 of this many.
+# So large a part of a block's entries and bytes may be deleted rows: 1 of this many.
 PART: Final = 4
 
 
-class Holes:
+class DeletedRows:
     """The indexes of the removed entries in their block, and how many bytes these entries have."""
 
     __slots__ = ("_indexes", "byte_count")
@@ -27,7 +27,7 @@ class Holes:
 
     def fresh(self, block: Block, low: int, ranges: list[tuple[int, int]]) -> list[int]:
         """The indexes from `low` on of the entries with counters in these ascending ranges, both ends inclusive, that
-        are no holes yet.
+        are not yet deleted rows.
         """
         found: list[int] = []
         for first, last in ranges:
@@ -51,8 +51,8 @@ class Holes:
         self._indexes.update(indexes)
         self.byte_count += size
 
-    def pass_from(self, head: int, block: Block) -> int:
-        """The first index from `head` on that is no hole; those before it are holes no longer."""
+    def absorb_from(self, head: int, block: Block) -> int:
+        """The first index from `head` on that is not a deleted row; those before it no longer are."""
         while head in self._indexes:
             self._indexes.discard(head)
             self.byte_count -= block.byte_size(head, head + 1)
@@ -60,7 +60,7 @@ class Holes:
         return head
 
     def between(self, low: int, high: int) -> list[tuple[int, int]]:
-        """What of [low, high) is left beside the holes, as slices."""
+        """What of [low, high) is left beside the deleted rows, as slices."""
         pieces: list[tuple[int, int]] = []
         for index in sorted(self._indexes):
             if low < index:
@@ -71,8 +71,8 @@ class Holes:
         return pieces
 
     def check(self, block: Block, low: int) -> None:
-        assert self._indexes, "no holes are noted"
-        assert low <= min(self._indexes) and max(self._indexes) < block.count, "a hole outside the block"
+        assert self._indexes, "no row is recorded"
+        assert low <= min(self._indexes) and max(self._indexes) < block.count, "a deleted row outside the block"
         size = sum(block.byte_size(index, index + 1) for index in self._indexes)
-        assert size == self.byte_count, "the size of the holes is wrong"
-        assert not self.are_many(block), "too many holes"
+        assert size == self.byte_count, "the size of the deleted rows is wrong"
+        assert not self.are_many(block), "too many deleted rows"

@@ -144,7 +144,7 @@ class EntryTree(BlockList):
     def _note_counters(self, ids: list[EntryId], at: int, stop: int, place: int, found: list[int]) -> None:
         """Append the counters of the IDs [at, stop), all of which only this block may hold."""
         block = self._blocks[place]
-        held, count = block.native_ids(), block.count
+        held, count = block.raw_ids(), block.count
         index: i64 = -1
         for wanted_ms, wanted_seq in ids[at:stop]:
             ms, seq = shifted(wanted_ms), shifted(wanted_seq)
@@ -181,8 +181,8 @@ class EntryTree(BlockList):
         """False for an entry of the block at index `at` that is removed and not cut out."""
         if at == 0 and index < self._head:
             return False
-        holes = self._holes.get(self._low_counters[at]) if self._holes else None
-        return holes is None or not holes.have(index)
+        deleted = self._deleted.get(self._low_counters[at]) if self._deleted else None
+        return deleted is None or not deleted.have(index)
 
     def first_above(self, counter: int) -> EntryId | None:
         """The ID of the first entry whose counter is higher than this one."""
@@ -379,7 +379,7 @@ class EntryTree(BlockList):
         return self._blocks[:], self._head, self.tail.count
 
     def resting(self, at: int, count: int) -> list[Block]:
-        """At most `count` blocks before the tail, from the number `at` on, without holes."""
+        """At most `count` blocks before the tail, from the number `at` on, without deleted rows."""
         end = min(at + count, len(self._blocks) - 1)
         if at < end:
             self._settle_all(at, end - 1)
@@ -448,7 +448,7 @@ class EntryTree(BlockList):
         assert self.tail is (blocks[-1] if blocks else NO_TAIL), "the tail is not the last block"
         assert all(block.sealed for block in blocks[:-1]), "a block before the tail is not sealed"
         assert 0 <= self._head <= (blocks[0].count - 1 if blocks else 0), "the first block has no live entry"
-        holes, hole_bytes = self.check_holes()
-        assert self.count == sum(block.count for block in blocks) - self._head - holes, "count is wrong"
-        dead = (seen[0].start_of(self._head) if blocks else 0) + hole_bytes
+        deleted, deleted_bytes = self.check_deleted()
+        assert self.count == sum(block.count for block in blocks) - self._head - deleted, "count is wrong"
+        dead = (seen[0].start_of(self._head) if blocks else 0) + deleted_bytes
         assert self.byte_count == sum(block.byte_count for block in blocks) - dead, "byte_count is wrong"

@@ -5,11 +5,11 @@ were written one after the other give long runs, whose ends are found by bisecti
 only entries that alternate are visited one by one. Indexes `[low, high)` are low inclusive, high exclusive. In reverse,
 slices and runs come in descending order, and each run is to be read from its end.
 
-Each slice is taken up as a *piece*: its IDs and texts lie there as native numbers (core/entries/raw_columns.py), so a
-step of the merge makes no objects but its result. Blocks may be closed again meanwhile.
+Each slice is taken up as a *piece*: its IDs and texts lie there as fixed-width integers (core/entries/raw_columns.py),
+so a step of the merge makes no objects but its result. Blocks may be closed again meanwhile.
 
-A *strand* is what one chain contributes to a range (core/values/chain.py): a part for each of its trees, in reading
-order.
+A *chain range* is what one chain contributes to a range (core/values/chain.py): a part for each of its trees, in
+reading order.
 
 Reference: the k-way merge of TAOCP 5.4.1; a linear search finds the smallest head, because chains are few.
 """
@@ -25,7 +25,7 @@ from crdtstream.core.entries.raw_columns import Ids, Texts
 from crdtstream.core.entries.slices import Slice
 
 
-class Part:
+class TreeRange:
     """What one tree contributes to a range: its slices in reading order, at least one."""
 
     __slots__ = ("origin", "slices")
@@ -35,7 +35,7 @@ class Part:
         self.slices = slices
 
 
-Strand = list[Part]
+ChainRange = list[TreeRange]
 
 # More entries than any range has.
 _ALL: Final = 2**61
@@ -63,7 +63,7 @@ class Piece:
         self.block: Block = part.block
         self.low: i64 = part.low
         self.high: i64 = part.high
-        self.ids: Ids = part.block.native_ids()
+        self.ids: Ids = part.block.raw_ids()
         self._texts: Texts | None = None
 
     def text(self, low: i64, high: i64) -> bytes:
@@ -79,19 +79,19 @@ class Piece:
 
 
 class _Cursor:
-    """The next entry of one strand; `stop` is the index just after the last one of the slice, in reading order."""
+    """The next entry of one chain_range; `stop` is the index just after the last one of the slice, in reading order."""
 
-    __slots__ = ("_part", "_strand", "at", "ended", "ms", "piece", "seq", "step", "stop")
+    __slots__ = ("_chain_range", "_part", "at", "ended", "ms", "piece", "seq", "step", "stop")
 
-    def __init__(self, strand: Strand, step: i64) -> None:
-        self._strand = strand
+    def __init__(self, chain_range: ChainRange, step: i64) -> None:
+        self._chain_range = chain_range
         self._part = 0
         self.step: i64 = step
         self.ended = False
         self._enter(0)
 
     def _enter(self, source: int) -> None:
-        part = self._strand[self._part]
+        part = self._chain_range[self._part]
         piece = self.piece = Piece(part.origin, source, part.slices[source])
         self.stop: i64 = piece.high if self.step > 0 else piece.low - 1
         self._look(piece.low if self.step > 0 else piece.high - 1)
@@ -140,9 +140,9 @@ class _Cursor:
         if end != self.stop:
             if end != self.at:
                 self._look(end)
-        elif self.piece.source + 1 < len(self._strand[self._part].slices):
+        elif self.piece.source + 1 < len(self._chain_range[self._part].slices):
             self._enter(self.piece.source + 1)
-        elif self._part + 1 < len(self._strand):
+        elif self._part + 1 < len(self._chain_range):
             self._part += 1
             self._enter(0)
         else:
@@ -150,17 +150,17 @@ class _Cursor:
 
 
 class Merge:
-    """The first `count` entries of non-empty strands in reading order (all if negative), run by run.
+    """The first `count` entries of non-empty chain_ranges in reading order (all if negative), run by run.
 
     After `step` has returned a piece, the run is its entries [low, high).
     """
 
     __slots__ = ("_cursors", "_left", "_step", "high", "low")
 
-    def __init__(self, strands: list[Strand], count: int, reverse: bool) -> None:
+    def __init__(self, chain_ranges: list[ChainRange], count: int, reverse: bool) -> None:
         step: i64 = -1 if reverse else 1
         self._step: i64 = step
-        self._cursors = [_Cursor(strand, step) for strand in strands]
+        self._cursors = [_Cursor(chain_range, step) for chain_range in chain_ranges]
         self._left: i64 = count if count >= 0 else _ALL
         self.low: i64 = 0
         self.high: i64 = 0
@@ -183,9 +183,9 @@ class Merge:
         return piece
 
 
-def merge(strands: list[Strand], count: int, reverse: bool = False) -> list[Run]:
+def merge(chain_ranges: list[ChainRange], count: int, reverse: bool = False) -> list[Run]:
     """The runs of a `Merge`."""
-    merging = Merge(strands, count, reverse)
+    merging = Merge(chain_ranges, count, reverse)
     runs: list[Run] = []
     while True:
         piece = merging.step()

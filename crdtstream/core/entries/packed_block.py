@@ -4,13 +4,13 @@ A sealed block never changes, so its *content*, the columns and the bytes of the
 into one byte string. The packed form is kept from then on. A block is *closed* when it has nothing else; whatever needs
 the content opens it first (`Content.open`), and closing it again only drops what was opened.
 
-A `Shelf` bounds what is open: `open_bytes_max` limits the blocks that have a packed form and are open nevertheless.
-Beyond it the oldest are closed, except those that were read since they were last considered. Blocks without a packed
-form do not count: `core/packing_walk.py` decides when a block gets one.
+An `OpenBlockCache` bounds what is open: `open_bytes_max` limits the blocks that have a packed form and are open
+nevertheless. Beyond it the oldest are closed, except those that were read since they were last considered. Blocks
+without a packed form do not count: `core/packing_walk.py` decides when a block gets one.
 
-Before compression each column is replaced by the differences of neighbours, because IDs, counters and ends ascend in
-steps that repeat. All columns together are one long integer with a lane of 32 bits for each value, or two lanes for a
-value of a wide column, so a difference below zero borrows from the next lane.
+The package (core/entries/__init__.py) draws the packed form. Columns are stored as differences of neighbours, because
+IDs, counters and ends ascend in steps that repeat. All columns together are one long integer with a lane of 32 bits for
+each value, or two lanes for a value of a wide column, so a difference below zero borrows from the next lane.
 
 Entries of one shape may be transposed first (core/entries/column_layout.py). That makes opening a block several times
 dearer, so it is done only where the packed form becomes much smaller. Whether it does is tried once in a process;
@@ -64,15 +64,24 @@ class BlockDamaged(Exception):
         super().__init__(f"damage in {self.reason}. {advice}")
 
 
-class Cold:
+class PackedForm:
     """The packed form of a block; empty if packing does not pay. Beside it is what is asked of blocks that nobody
     reads: the ID of the first entry, and of the list of counters, if there is one, the sum and the first.
     """
 
-    __slots__ = ("counter_sum", "first_listed", "first_ms", "first_seq", "is_transposed", "is_tried", "packed", "shelf")
+    __slots__ = (
+        "counter_sum",
+        "first_listed",
+        "first_ms",
+        "first_seq",
+        "is_transposed",
+        "is_tried",
+        "open_blocks",
+        "packed",
+    )
 
-    def __init__(self, shelf: Shelf, packed: bytes, is_transposed: bool) -> None:
-        self.shelf = shelf
+    def __init__(self, open_blocks: OpenBlockCache, packed: bytes, is_transposed: bool) -> None:
+        self.open_blocks = open_blocks
         self.packed = packed
         self.is_transposed = is_transposed
         # Whether transposing was tried.
@@ -82,7 +91,7 @@ class Cold:
         self.first_seq = 0
         self.first_listed = 0
 
-    def note_first(self, ms: int, seq: int, listed: array[int]) -> None:
+    def set_first(self, ms: int, seq: int, listed: array[int]) -> None:
         """Note the ID of the first entry, and what the list of counters has."""
         self.first_ms, self.first_seq = ms, seq
         if listed:
@@ -92,8 +101,8 @@ class Cold:
 class Content:
     """The columns and the entries of a block, as core/entries/block.py describes them; without meaning while `closed`.
 
-    Reading entries sets `read`; the walks of core/packing_walk.py and the shelf clear it, to see whether it is set
-    again.
+    Reading entries sets `read`; the walks of core/packing_walk.py and the cache of open blocks clear it, to see whether
+    it is set again.
     """
 
     __slots__ = (
@@ -102,10 +111,10 @@ class Content:
         "_listed",
         "chunks",
         "closed",
-        "cold",
         "count",
         "ms",
         "ms_base",
+        "packed_form",
         "read",
         "sealed",
         "seq",
@@ -120,7 +129,7 @@ class Content:
         self._ends: array[int] = _EMPTY_COLUMN
         self.chunks: list[bytes] = _NO_CHUNKS
         self._joined = 0
-        self.cold: Cold | None = None
+        self.packed_form: PackedForm | None = None
         self.count = 0
         self.sealed = False
         self.closed = False
@@ -128,8 +137,8 @@ class Content:
 
     def open(self) -> None:
         """Bring back the content of a closed block."""
-        cold = self.cold
-        assert cold is not None and self.closed
+        packed_form = self.packed_form
+        assert packed_form is not None and self.closed
         columns, data = self.unpacked()
         self.ms, self.seq, self._ends = columns[0], columns[1], columns[3]
         if self._listed is not None:
@@ -137,28 +146,28 @@ class Content:
         self.chunks = [data]
         self.closed = False
         byte_count = len(data) + sum([column.itemsize * self.count for column in columns if column])
-        cold.shelf.note_opened(self, byte_count + OPEN_BYTES)
+        packed_form.open_blocks.add(self, byte_count + OPEN_BYTES)
 
     def unpacked(self) -> tuple[list[array[int]], bytes]:
         """The columns and the entries of a block that has a packed form, without opening it."""
-        cold = self.cold
-        assert cold is not None and cold.packed
+        packed_form = self.packed_form
+        assert packed_form is not None and packed_form.packed
         try:
-            columns, data = unfolded(cold.shelf.codec.unpack(cold.packed), self.count)
-            if cold.is_transposed:
+            columns, data = unfolded(packed_form.open_blocks.codec.unpack(packed_form.packed), self.count)
+            if packed_form.is_transposed:
                 data = restored(data, id_texts(self.ms_base, columns[0], columns[1]))
             first_ms, first_seq, end = self.ms_base + columns[0][0], columns[1][0], columns[3][self.count - 1]
         except MemoryError:
             raise
         except Exception as error:  # whatever else it is, the bytes are not those that were packed
-            raise BlockDamaged(self, cold.first_ms, cold.first_seq, repr(error)) from error
-        if end != len(data) or first_ms != cold.first_ms or first_seq != cold.first_seq:
-            raise BlockDamaged(self, cold.first_ms, cold.first_seq, "it unpacks to other entries")
+            raise BlockDamaged(self, packed_form.first_ms, packed_form.first_seq, repr(error)) from error
+        if end != len(data) or first_ms != packed_form.first_ms or first_seq != packed_form.first_seq:
+            raise BlockDamaged(self, packed_form.first_ms, packed_form.first_seq, "it unpacks to other entries")
         return columns, data
 
     def close(self) -> None:
         """Drop the content of a block that has a packed form."""
-        assert self.cold is not None and self.cold.packed and not self.closed
+        assert self.packed_form is not None and self.packed_form.packed and not self.closed
         self.closed = True
         self.ms = self.seq = self._ends = _NO_COLUMN
         if self._listed is not None:
@@ -167,36 +176,36 @@ class Content:
         # The packed form has all entries in one byte string.
         self._joined = self.count
 
-    def pack(self, shelf: Shelf) -> int:
+    def pack(self, open_blocks: OpenBlockCache) -> int:
         """Give a sealed block its packed form, and close it; returns how many bytes that saves."""
-        assert self.sealed and self.cold is None
+        assert self.sealed and self.packed_form is None
         listed = _NO_COLUMN if self._listed is None else self._listed
         columns, data = [self.ms, self.seq, listed, self._ends], b"".join(self.chunks)
         payload = folded(columns, data)
-        self.cold = cold = Cold(shelf, shelf.codec.packed(payload), False)
-        if not cold.packed:
+        self.packed_form = packed_form = PackedForm(open_blocks, open_blocks.codec.packed(payload), False)
+        if not packed_form.packed:
             return 0
-        cold.note_first(self.ms_base + self.ms[0], self.seq[0], listed)
-        self._transpose(cold, columns, data)
+        packed_form.set_first(self.ms_base + self.ms[0], self.seq[0], listed)
+        self._transpose(packed_form, columns, data)
         self.close()
-        return len(payload) - len(cold.packed)
+        return len(payload) - len(packed_form.packed)
 
     def transpose(self) -> int:
         """Try to transpose the entries of a closed block; returns how many bytes that saves."""
-        cold = self.cold
-        assert cold is not None and self.closed and not cold.is_tried
-        before = len(cold.packed)
+        packed_form = self.packed_form
+        assert packed_form is not None and self.closed and not packed_form.is_tried
+        before = len(packed_form.packed)
         columns, data = self.unpacked()
-        self._transpose(cold, columns, data)
-        return before - len(cold.packed)
+        self._transpose(packed_form, columns, data)
+        return before - len(packed_form.packed)
 
-    def _transpose(self, cold: Cold, columns: list[array[int]], data: bytes) -> None:
+    def _transpose(self, packed_form: PackedForm, columns: list[array[int]], data: bytes) -> None:
         """Transpose these columns and entries, the block's own, if the packed form becomes much smaller."""
-        cold.is_tried = True
+        packed_form.is_tried = True
         kept = transposed(data, id_texts(self.ms_base, columns[0], columns[1]))
-        smaller = cold.shelf.codec.pack(folded(columns, kept)) if kept else cold.packed
-        if len(smaller) < TRANSPOSING_PAYS * len(cold.packed):
-            cold.packed, cold.is_transposed = smaller, True
+        smaller = packed_form.open_blocks.codec.pack(folded(columns, kept)) if kept else packed_form.packed
+        if len(smaller) < TRANSPOSING_PAYS * len(packed_form.packed):
+            packed_form.packed, packed_form.is_transposed = smaller, True
 
 
 class Codec:
@@ -238,7 +247,7 @@ def worth(packed: bytes, payload: bytes) -> bytes:
     return packed if len(packed) <= PAYS * len(payload) else b""
 
 
-class Shelf:
+class OpenBlockCache:
     """The open blocks of a region that have a packed form, oldest first, and the size of each."""
 
     __slots__ = ("_open", "codec", "open_bytes", "open_bytes_max", "opened")
@@ -251,7 +260,7 @@ class Shelf:
         self.opened = 0
         self._open: deque[tuple[Content, int]] = deque()
 
-    def note_opened(self, block: Content, byte_count: int) -> None:
+    def add(self, block: Content, byte_count: int) -> None:
         """Close others if there are too many; the new one stays, because it is in use."""
         self.opened += 1
         self.open_bytes += byte_count
@@ -286,7 +295,9 @@ class Shelf:
         assert self.open_bytes == sum(size for _, size in self._open), "the size of the open blocks is miscounted"
         assert self.open_bytes <= self.open_bytes_max or len(self._open) <= 1, "too much is open"
         for block, _ in self._open:
-            assert block.cold is not None and block.cold.packed and not block.closed, "a block is wrongly on the shelf"
+            assert block.packed_form is not None and block.packed_form.packed and not block.closed, (
+                "a block is wrongly in the cache"
+            )
 
 
 def id_texts(ms_base: int, ms: array[int], seq: array[int]) -> list[bytes]:

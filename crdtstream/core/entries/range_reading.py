@@ -1,4 +1,4 @@
-"""Strands: what chains of entry trees give of a range, as RESP bytes or counts; see core/values/chain.py and
+"""Range reading: what chains of entry trees give of a range, as RESP bytes or counts; see core/values/chain.py and
 core/entries/merging.py.
 
 Both ends of a range are included. A negative limit means all.
@@ -11,31 +11,31 @@ from bisect import bisect_right
 from mypy_extensions import i64
 
 from crdtstream.core.entries.entry_tree import EntryTree
-from crdtstream.core.entries.merging import Merge, Part, Piece, Strand, merge
+from crdtstream.core.entries.merging import ChainRange, Merge, Piece, TreeRange, merge
 from crdtstream.core.entries.slices import Slice
 from crdtstream.core.values.causality import Dot
 from crdtstream.core.values.chain import Chain, Chains
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, U64_MAX, EntryId
 
 
-def strand_of(chain: Chain[EntryTree], start: EntryId, end: EntryId, limit: int, reverse: bool) -> Strand:
+def chain_range_of(chain: Chain[EntryTree], start: EntryId, end: EntryId, limit: int, reverse: bool) -> ChainRange:
     """The chain's entries from start to end: the first `limit` of them, or with `reverse` the last."""
     trees = chain.extents
     if len(trees) == 1:
         slices = trees[0].slices(start, end, limit, reverse)
-        return [Part(trees[0].origin, slices)] if slices else []
+        return [TreeRange(trees[0].origin, slices)] if slices else []
     if limit < 0:
         limit = U64_MAX
-    strand: Strand = []
+    chain_range: ChainRange = []
     at, step = (min(chain.reaching(end), len(trees) - 1), -1) if reverse else (chain.reaching(start), 1)
     while 0 <= at < len(trees) and limit > 0 and not _beyond(trees[at], start, end, reverse):
         slices = trees[at].slices(start, end, limit, reverse)
         if slices:
-            strand.append(Part(trees[at].origin, slices))
+            chain_range.append(TreeRange(trees[at].origin, slices))
             for part in slices:
                 limit -= part.high - part.low
         at += step
-    return strand
+    return chain_range
 
 
 def _beyond(tree: EntryTree, start: EntryId, end: EntryId, reverse: bool) -> bool:
@@ -44,14 +44,16 @@ def _beyond(tree: EntryTree, start: EntryId, end: EntryId, reverse: bool) -> boo
     return edge is None or (edge < start if reverse else edge > end)
 
 
-def strands_of(chains: Chains[EntryTree], start: EntryId, end: EntryId, limit: int, reverse: bool) -> list[Strand]:
+def chain_ranges_of(
+    chains: Chains[EntryTree], start: EntryId, end: EntryId, limit: int, reverse: bool
+) -> list[ChainRange]:
     """What each chain has of a range, at most `limit` entries each; chains without any are left out."""
-    strands: list[Strand] = []
+    chain_ranges: list[ChainRange] = []
     for chain in chains.all:
-        strand = strand_of(chain, start, end, limit, reverse)
-        if strand:
-            strands.append(strand)
-    return strands
+        chain_range = chain_range_of(chain, start, end, limit, reverse)
+        if chain_range:
+            chain_ranges.append(chain_range)
+    return chain_ranges
 
 
 def count_through(chains: Chains[EntryTree], end: EntryId) -> int:
@@ -68,7 +70,7 @@ def counts_of_oldest(chains: Chains[EntryTree], count: int) -> dict[int, int]:
     if len(chains.all) == 1:
         return _counts_in_chain(chains.all[0], count)
     oldest: dict[int, int] = {}
-    for run in merge(strands_of(chains, ID_MIN, ID_MAX, count, False), count):
+    for run in merge(chain_ranges_of(chains, ID_MIN, ID_MAX, count, False), count):
         oldest[run.origin] = oldest.get(run.origin, 0) + run.count()
     return oldest
 
@@ -110,16 +112,16 @@ def held_in(chain: Chain[EntryTree], ids: list[EntryId]) -> list[tuple[EntryTree
 # Bytes
 
 
-def read_strands(strands: list[Strand], count: int, reverse: bool) -> tuple[int, list[bytes]]:
-    """All strands merged into one range: the number of entries, and their RESP bytes."""
-    if len(strands) > 1:
-        taken, chunks, _ = read_merged(strands, count, reverse)
+def read_chain_ranges(chain_ranges: list[ChainRange], count: int, reverse: bool) -> tuple[int, list[bytes]]:
+    """All chain_ranges merged into one range: the number of entries, and their RESP bytes."""
+    if len(chain_ranges) > 1:
+        taken, chunks, _ = read_merged(chain_ranges, count, reverse)
         return taken, chunks
-    if not strands:
+    if not chain_ranges:
         return 0, []
-    if len(strands[0]) == 1:
-        return sliced(strands[0][0].slices, reverse)
-    return sliced([piece for part in strands[0] for piece in part.slices], reverse)
+    if len(chain_ranges[0]) == 1:
+        return sliced(chain_ranges[0][0].slices, reverse)
+    return sliced([piece for part in chain_ranges[0] for piece in part.slices], reverse)
 
 
 def sliced(slices: list[Slice], reverse: bool) -> tuple[int, list[bytes]]:
@@ -135,9 +137,9 @@ def sliced(slices: list[Slice], reverse: bool) -> tuple[int, list[bytes]]:
     return count, chunks
 
 
-def read_merged(strands: list[Strand], count: int, reverse: bool) -> tuple[int, list[bytes], EntryId]:
-    """Strands merged into one range: the number of entries, their RESP bytes, and the ID of the one read last."""
-    merging = Merge(strands, count, reverse)
+def read_merged(chain_ranges: list[ChainRange], count: int, reverse: bool) -> tuple[int, list[bytes], EntryId]:
+    """Chain ranges merged into one range: the number of entries, their RESP bytes, and the ID of the one read last."""
+    merging = Merge(chain_ranges, count, reverse)
     chunks: list[bytes] = []
     taken: i64 = 0
     last: Piece | None = None

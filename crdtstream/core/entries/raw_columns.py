@@ -1,9 +1,9 @@
-"""Columns read as native numbers, so that IDs are searched and compared without an object for each of them.
+"""Columns read as fixed-width integers, so that IDs are searched and compared without an object for each of them.
 
 Compiled code makes an object of every number that it takes out of an `array`, which costs more than comparing it. Here
 a column is copied as bytes once, and numbers are read from these as the processor does.
 
-Native numbers are signed, the halves of IDs are not. So each is *shifted*, less 2^63: that keeps their order.
+These integers are signed, the halves of IDs are not. So each is *shifted*, less 2^63: that keeps their order.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ many origins: while no tree has grown except the tips of chains, only the trees 
 from __future__ import annotations
 
 from crdtstream.core.entries.entry_tree import EntryTree
-from crdtstream.core.entries.merging import Part, Strand
+from crdtstream.core.entries.merging import ChainRange, TreeRange
 from crdtstream.core.values.chain import Chains
 from crdtstream.core.values.entry_id import ID_MAX, U64_MAX
 
@@ -42,18 +42,18 @@ class Seen:
             return found
         return 0 if self._others is None else self._others.of_origin.get(origin, 0)
 
-    def since(self, chains: Chains[EntryTree], limit: int) -> list[Strand]:
+    def since(self, chains: Chains[EntryTree], limit: int) -> list[ChainRange]:
         """The entries that arrived since, at most `limit` of each chain (all if negative)."""
         known = chains is self._chains and self._others is not None and self._others.placed == chains.placed
-        strands: list[Strand] = []
+        chain_ranges: list[ChainRange] = []
         for chain in chains.all:
-            strand = self._parts_of(chain.extents[-1:] if known else chain.extents, limit)
-            if strand:
-                strands.append(strand)
-        return strands
+            chain_range = self._parts_of(chain.extents[-1:] if known else chain.extents, limit)
+            if chain_range:
+                chain_ranges.append(chain_range)
+        return chain_ranges
 
-    def _parts_of(self, trees: tuple[EntryTree, ...], limit: int) -> Strand:
-        strand: Strand = []
+    def _parts_of(self, trees: tuple[EntryTree, ...], limit: int) -> ChainRange:
+        chain_range: ChainRange = []
         left = U64_MAX if limit < 0 else limit
         for tree in trees:
             if left <= 0:
@@ -61,7 +61,7 @@ class Seen:
             first = tree.first_above(self.counter(tree.origin))
             slices = [] if first is None else tree.slices(first, ID_MAX, left, False)
             if slices:
-                strand.append(Part(tree.origin, slices))
+                chain_range.append(TreeRange(tree.origin, slices))
                 for part in slices:
                     left -= part.high - part.low
-        return strand
+        return chain_range

@@ -28,13 +28,13 @@ A stream may have seen many origins, most of which are inactive. So the group ke
 from __future__ import annotations
 
 from crdtstream.core.effects import Interval, Position
-from crdtstream.core.entries.covering_intervals import stretches
+from crdtstream.core.entries.covering_intervals import covering_intervals
 from crdtstream.core.entries.entry_tree import EntryTree
-from crdtstream.core.entries.merging import Part, Run, Strand, merge
+from crdtstream.core.entries.merging import ChainRange, Run, TreeRange, merge
 from crdtstream.core.groups.consumer import Consumer
 from crdtstream.core.groups.delivery import Candidate, Delivery, deliver, left_of, runs_within
 from crdtstream.core.groups.pending import PendingEntries
-from crdtstream.core.groups.read_cursor import Place
+from crdtstream.core.groups.read_cursor import ReadCursor
 from crdtstream.core.values.by_origin import ByOrigin
 from crdtstream.core.values.causality import NO_ORIGIN, Dot
 from crdtstream.core.values.chain import Chain, Chains
@@ -58,7 +58,7 @@ class Group:
 
     __slots__ = (
         "_last_unsettled",
-        "_place",
+        "_read_cursor",
         "_unsettled",
         "acked",
         "consumers",
@@ -86,7 +86,7 @@ class Group:
         self.entries_read = entries_read
         # How many entries this process handed to consumers, repeatedly or not; for metrics, and kept nowhere.
         self.deliveries = 0
-        self._place = Place()
+        self._read_cursor = ReadCursor()
         self._unsettled: dict[int, None] = {}
         # The last one of them, which is mostly the next one too.
         self._last_unsettled = NO_ORIGIN
@@ -99,12 +99,12 @@ class Group:
             self._unsettled[origin] = None
             self._last_unsettled = origin
 
-    def lose_place(self) -> None:
+    def invalidate_cursor(self) -> None:
         """Drop what the last read noted of blocks, because blocks leave their trees."""
-        self._place.lose()
+        self._read_cursor.invalidate()
 
-    def forget_place(self) -> None:
-        self._place.forget()
+    def reset_cursor(self) -> None:
+        self._read_cursor.reset()
         self._unsettled, self._last_unsettled = dict.fromkeys(self.delivered), NO_ORIGIN
 
     # Replicated part
@@ -113,7 +113,7 @@ class Group:
         """Add a concurrent create of the same name; if its start is lower, only undelivered entries become wanted."""
         self.creates[dot] = Create(start)
         self.floor = self.floor.meet(start)
-        self.forget_place()
+        self.reset_cursor()
 
     def apply_runs(self, creates: list[Dot], runs: dict[int, list[Interval]], own: bool) -> bool:
         """Add the runs to each named create that survives here; false if none does.
@@ -143,14 +143,14 @@ class Group:
                 # All of it was delivered here, so it usually is passed.
                 if not passed.covers(low, high):
                     passed.add(low, high)
-                    self._place.lose()
+                    self._read_cursor.invalidate()
             return
         fresh = IntervalSet.of(pieces)
         if replay is not None:
             fresh = fresh.minus(replay)
         passed.union(fresh)
         if not own:
-            self._place.lose()
+            self._read_cursor.invalidate()
             self.pending.remove_intervals(origin, fresh)
             self.unsettle(origin)
 
@@ -224,36 +224,36 @@ class Group:
 
     def next_entries(self, chains: Chains[EntryTree], count: int) -> Delivery:
         """The first `count` wanted entries in (ID, origin) order (all if negative); changes nothing yet."""
-        delivery = self._place.behind_end(chains, count)
+        delivery = self._read_cursor.behind_end(chains, count)
         if delivery is not None:
             return delivery
         wanted: dict[int, list[Candidate]] = {}
-        strands: list[Strand] = []
+        chain_ranges: list[ChainRange] = []
         for chain in chains.all:
-            strand = self._strand_of(chain, count, len(chains.all), wanted)
-            if strand:
-                strands.append(strand)
-        delivery = deliver(wanted, merge(strands, count))
-        self._place.offer(chains, delivery)
+            chain_range = self._chain_range_of(chain, count, len(chains.all), wanted)
+            if chain_range:
+                chain_ranges.append(chain_range)
+        delivery = deliver(wanted, merge(chain_ranges, count))
+        self._read_cursor.offer(chains, delivery)
         return delivery
 
-    def _strand_of(
+    def _chain_range_of(
         self, chain: Chain[EntryTree], count: int, chain_count: int, wanted: dict[int, list[Candidate]]
-    ) -> Strand:
+    ) -> ChainRange:
         """The first `count` wanted entries of a chain; adds the candidates of each tree to `wanted`."""
-        strand: Strand = []
-        at = self._place.first_of(chain)
+        chain_range: ChainRange = []
+        at = self._read_cursor.first_of(chain)
         while at < len(chain.extents) and count != 0:
             tree = chain.extents[at]
             found = self._wanted_of(tree, count)
             if found:
                 wanted[tree.origin] = found
-                strand.append(Part(tree.origin, [one.taken for one in found]))
+                chain_range.append(TreeRange(tree.origin, [one.taken for one in found]))
                 count = left_of(count, found)
-            elif not strand:
-                self._place.pass_tree(chain, tree, chain_count)
+            elif not chain_range:
+                self._read_cursor.pass_tree(chain, tree, chain_count)
             at += 1
-        return strand
+        return chain_range
 
     def _wanted_of(self, tree: EntryTree, count: int) -> list[Candidate]:
         candidates: list[Candidate] = []
@@ -268,7 +268,7 @@ class Group:
 
     def goes_on(self, delivery: Delivery) -> bool:
         """True if this delivery begins where the last one ended, and nothing but deliveries changed the group since."""
-        return self._place.goes_on(delivery)
+        return self._read_cursor.goes_on(delivery)
 
     def has_wanted(self, chains: Chains[EntryTree]) -> bool:
         return self.next_entries(chains, 1).count > 0
@@ -277,7 +277,7 @@ class Group:
         """The number of wanted entries: the group's lag."""
         total = 0
         for chain in chains.all:
-            for at in range(self._place.first_of(chain), len(chain.extents)):
+            for at in range(self._read_cursor.first_of(chain), len(chain.extents)):
                 tree = chain.extents[at]
                 total += sum([tree.count_in(next_id(low) or ID_MAX, high) for low, high in self._gaps_in(tree)])
         return total
@@ -314,7 +314,7 @@ class Group:
         intervals: Pieces,
         noack: bool,
     ) -> None:
-        runs = self._place.accept(intervals)
+        runs = self._read_cursor.accept(intervals)
         if intervals.one:
             self._pass_delivered(intervals.origin, intervals.low, intervals.high)
         else:
@@ -338,8 +338,8 @@ class Group:
 
     def _put_end(self, run: Run, last: EntryId) -> None:
         """Nothing up to the last entry of a read is wanted any more; all above it is, if nothing there was passed."""
-        if self._place.end_behind(run, last) and not self.passed[run.origin].ends_at(last):
-            self._place.lose()
+        if self._read_cursor.end_behind(run, last) and not self.passed[run.origin].ends_at(last):
+            self._read_cursor.invalidate()
 
     def _pass_delivered(self, origin: int, low: EntryId, high: EntryId) -> None:
         if self.skipped:
@@ -385,7 +385,7 @@ class Group:
             delivered = self.delivered.get(origin)
             self.unsettle(origin)
             if delivered is not None:
-                lost = stretches(trees.get(origin), ids).intersection(delivered)
+                lost = covering_intervals(trees.get(origin), ids).intersection(delivered)
                 self.delivered[origin] = delivered.minus(lost)
                 self.skipped.setdefault(origin, IntervalSet()).union(lost)
         self.consumers.pop(consumer, None)
@@ -454,7 +454,7 @@ class Group:
     def _rebuild_passed(self) -> None:
         origins = sorted({*self.delivered, *self.skipped, *self.acked})
         self.passed = ByOrigin.of_dict(IntervalSet, {origin: self._passed_of(origin) for origin in origins})
-        self.forget_place()
+        self.reset_cursor()
 
     def _passed_of(self, origin: int) -> IntervalSet:
         passed = IntervalSet()
@@ -490,10 +490,10 @@ class Group:
             delivered.check()
             assert not delivered.intersection(self.skipped.get(origin, IntervalSet())), "delivered and skipped overlap"
 
-    def check_place(self, chains: Chains[EntryTree], trees: ByOrigin[EntryTree]) -> None:
+    def check_cursor(self, chains: Chains[EntryTree], trees: ByOrigin[EntryTree]) -> None:
         """Nothing below the place is wanted, and no origin outside `_unsettled` has new runs."""
         for chain in chains.all:
-            for tree in chain.extents[: self._place.first_of(chain)]:
+            for tree in chain.extents[: self._read_cursor.first_of(chain)]:
                 assert not self._wanted_of(tree, 1), f"entries of origin {tree.origin} are wanted below the place"
         for origin in self.delivered:
             if origin not in self._unsettled:

@@ -29,7 +29,7 @@ from typing import Final
 from crdtstream.core.entries.merging import Run
 from crdtstream.core.entries.raw_columns import lower_bound, upper_bound
 from crdtstream.core.entries.slices import Slice
-from crdtstream.core.groups.consumer_numbers import Holders
+from crdtstream.core.groups.consumer_numbers import ConsumerNumbers
 from crdtstream.core.groups.delivery import joined
 from crdtstream.core.groups.spans import ANY_CONSUMER, TIME_MAX_MS, Moment, OriginPending, Span
 from crdtstream.core.values.by_origin import ByOrigin
@@ -68,7 +68,7 @@ class PendingEntries:
         self._released_to = RELEASED_MIN
         self._of_origin = ByOrigin(OriginPending)
         self._chains: Chains[OriginPending] = Chains()
-        self._consumers = Holders()
+        self._consumers = ConsumerNumbers()
         # Of the last delivery.
         self._time = Moment()
 
@@ -80,7 +80,7 @@ class PendingEntries:
             return
         mine = self._of_origin.of(origin)
         first, last = mine.first_id(), mine.last_id()
-        mine.add(ids, self._consumers.take(consumer, len(ids)), delivered_ms, deliveries)
+        mine.add(ids, self._consumers.hold(consumer, len(ids)), delivered_ms, deliveries)
         self.count += len(ids)
         if not mine.tip or first is None or ids[0] < first:
             self._settle(origin, mine, first, last)
@@ -105,7 +105,7 @@ class PendingEntries:
             self._deliver_among(origin, part.ids(), consumer, now_ms)
             return
         ms, seq = block.id_columns(low, high)
-        mine.extend(ms, seq, self._consumers.take(consumer, high - low), now_ms, 1)
+        mine.extend(ms, seq, self._consumers.hold(consumer, high - low), now_ms, 1)
         self._count_above(origin, mine, high - low)
 
     def deliver_one(self, origin: int, entry_id: EntryId, consumer: bytes, now_ms: int) -> None:
@@ -115,7 +115,7 @@ class PendingEntries:
             self._deliver_among(origin, [entry_id], consumer, now_ms)
             return
         self._time.set(now_ms)
-        mine.append(entry_id, self._consumers.take(consumer, 1), self._time)
+        mine.append(entry_id, self._consumers.hold(consumer, 1), self._time)
         self._count_above(origin, mine, 1)
 
     def _count_above(self, origin: int, mine: OriginPending, count: int) -> None:
@@ -157,7 +157,7 @@ class PendingEntries:
             return
         span = mine.own(at)
         before = span.consumers[index]
-        span.consumers[index] = self._consumers.take(consumer, 1)
+        span.consumers[index] = self._consumers.hold(consumer, 1)
         self._consumers.release(before, 1)
         span.delivered_ms[index] = delivered_ms
         span.deliveries[index] = deliveries
@@ -240,7 +240,7 @@ class PendingEntries:
                 shared.append((origin, span))
         return shared
 
-    def holders(self) -> list[tuple[int, bytes]]:
+    def numbered_consumers(self) -> list[tuple[int, bytes]]:
         """The numbers that stand for consumers in the spans, with the consumers' names."""
         return self._consumers.numbered()
 
@@ -253,7 +253,7 @@ class PendingEntries:
         if span.oldest_ms < 0:
             self._released_to = max(self._released_to, max([time for time in span.delivered_ms if time < 0]))
 
-    def name_holders(self, names: dict[int, bytes]) -> None:
+    def name_consumers(self, names: dict[int, bytes]) -> None:
         """Finish loading, after the last `adopt`: set the names of the numbers in the spans."""
         self._chains.rebuild(self._of_origin.as_dict())
         self._consumers.restore(names, [span.consumers for mine in self._of_origin.values() for span in mine.spans])

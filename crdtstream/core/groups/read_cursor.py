@@ -1,4 +1,4 @@
-"""The place of a group in its stream: what its last reads found, so that the next one need not search again.
+"""The read cursor of a group: what its last reads found, so that the next one need not search again.
 
 It is a cache and can be dropped at any time. It has three parts:
 
@@ -9,7 +9,7 @@ It is a cache and can be dropped at any time. It has three parts:
                  everything is wanted and nothing is passed
 
 Offer and end hold while nothing leaves the trees and no tree is placed (the counters of `Chains`), and while nothing
-but deliveries changes what the group has passed, which the group reports by `lose`.
+but deliveries changes what the group has passed, which the group reports by `invalidate`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NO_OFFER: Final = Pieces.of({})
 NO_RUNS: Final[list[Run]] = []
 
 
-class Place:
+class ReadCursor:
     """Where the next read of a group begins."""
 
     __slots__ = (
@@ -61,11 +61,11 @@ class Place:
         self._origin = 0
         self._id: EntryId = ID_MIN
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         self._nothing_to = {}
-        self.lose()
+        self.invalidate()
 
-    def lose(self) -> None:
+    def invalidate(self) -> None:
         """Drop the offer and the end."""
         self._chains = None
         self._ended = False
@@ -105,7 +105,7 @@ class Place:
     def offer(self, chains: Chains[EntryTree], delivery: Delivery) -> None:
         """Note what a read found by searching."""
         if delivery.count:
-            self.lose()
+            self.invalidate()
             self._chains, self._cut, self._placed = chains, chains.cut, chains.placed
         self._intervals, self._runs = delivery.intervals, delivery.runs
 
@@ -113,7 +113,7 @@ class Place:
         """The runs of the entries inside these intervals, if they are the offer's, which is then taken."""
         chains = self._chains
         if intervals is not self._intervals or chains is None or not self._holds(chains):
-            self.lose()
+            self.invalidate()
             return None
         runs = self._runs
         self._intervals, self._runs = NO_OFFER, NO_RUNS

@@ -124,10 +124,10 @@ class HashTree:
     def _rows(self, scope: Scope) -> Rows | None:
         if not scope:
             total = sum([leaf.total for leaf in self._leaves.values()]) % MODULUS
-            members = merkle.member_portions(self._replica.applied.members)
+            members = merkle.member_hashes(self._replica.applied.members)
             return {KEYS: total, MEMBERS: merkle.rows_sum(members)}
         if scope == (MEMBERS,):
-            return merkle.member_portions(self._replica.applied.members)
+            return merkle.member_hashes(self._replica.applied.members)
         if scope[0] != KEYS:
             return None
         if len(scope) <= KEY_DEPTH:
@@ -182,15 +182,15 @@ class HashTree:
 
     def _rows_of_key(self, stream: Stream, scope: Scope) -> Rows | None:
         if not scope:
-            return merkle.stream_portions(stream, merkle.measures_of(stream))
+            return merkle.stream_hashes(stream, merkle.measures_of(stream))
         for name, group in stream.groups.items():
             if merkle.group_label(name) == scope[0]:
-                return merkle.group_portions(group)
+                return merkle.group_hashes(group)
         origin = self._origin_of(scope[0])
         if not origin:
             return {}
         interval = (1, self.vector.get(origin)) if len(scope) == 1 else merkle.interval_of(scope[-1])
-        return None if interval is None else merkle.entry_portions(stream.trees.get(origin), *interval)
+        return None if interval is None else merkle.entry_hashes(stream.trees.get(origin), *interval)
 
     def origin_of(self, scope: Scope) -> int:
         """Return the origin whose entries the scope covers; 0 if it covers something else."""

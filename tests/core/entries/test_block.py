@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from crdtstream.core.entries.block import BLOCK_BYTES, BLOCK_ENTRIES, Block, entry_checksum
 from crdtstream.core.entries.encoding import encode_entry
-from crdtstream.core.entries.packed_block import Shelf
+from crdtstream.core.entries.packed_block import OpenBlockCache
 from crdtstream.core.values.entry_id import ID_MAX, U64_MAX, EntryId
 
 Row = tuple[EntryId, int, bytes]
@@ -173,9 +173,9 @@ def test_large_chunks_are_joined_when_they_are_read(size: int, chunks: int) -> N
 def test_large_chunks_are_no_single_entries_once_they_are_packed(reads_first: bool) -> None:
     """Packing joins them, so no index of a chunk means an entry any more: not while the block is closed, nor open."""
     rows = [((5, at), at, encode_entry((5, at), [b"f", bytes(10_000)])) for at in range(1, 6)]
-    block, shelf = block_of(rows), Shelf(1 << 20)
+    block, open_blocks = block_of(rows), OpenBlockCache(1 << 20)
     block.seal()
-    assert block.pack(shelf) > 0
+    assert block.pack(open_blocks) > 0
     if reads_first:
         block.open()
     for low in range(5):

@@ -136,29 +136,29 @@ def test_a_few_removals_copy_nothing_until_a_look() -> None:
     tree, rows = filled()
     before = [part.block for part in tree.slices(*ALL, -1, reverse=False)]
     remove(tree, rows, [3, 20, 40])
-    assert tree.check_holes()[0] == 3
+    assert tree.check_deleted()[0] == 3
     after = [part.block for part in tree.slices(*ALL, -1, reverse=False)]
     assert len([block for block in after if block not in before]) == 3
-    assert tree.check_holes() == (0, 0)
+    assert tree.check_deleted() == (0, 0)
 
 
 @pytest.mark.interpreted
 def test_many_removals_are_cut_out(monkeypatch: pytest.MonkeyPatch) -> None:
     tree, rows = filled()
     remove(tree, rows, list(range(17, 25, 2)))
-    assert tree.check_holes()[0] == 0
-    monkeypatch.setattr(block_list, "HOLED_BLOCKS", 2)
+    assert tree.check_deleted()[0] == 0
+    monkeypatch.setattr(block_list, "BLOCKS_WITH_DELETED_ROWS", 2)
     for counter in (10, 26, 34, 42):
         tree.remove_ranges([(counter, counter)])
-    assert tree.check_holes()[0] == 2
+    assert tree.check_deleted()[0] == 2
 
 
 @pytest.mark.interpreted
-def test_the_head_passes_holes() -> None:
+def test_the_head_passes_deleted_rows() -> None:
     tree, rows = filled()
     rows = remove(tree, rows, [2])
-    assert tree.check_holes()[0] == 1
+    assert tree.check_deleted()[0] == 1
     rows = remove(tree, rows, [1])
-    assert tree.check_holes()[0] == 0
+    assert tree.check_deleted()[0] == 0
     assert tree.first_id() == (3, 1)
     assert rows_of(tree.slices(*ALL, -1, reverse=False)) == rows

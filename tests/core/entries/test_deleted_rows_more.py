@@ -21,7 +21,7 @@ def test_looks_between_scattered_removals(seed: int) -> None:
     for _ in range(60):
         for _ in range(random.randrange(6)):
             rows = remove(tree, rows, [random.randint(1, ENTRIES) for _ in range(random.randint(1, 12))])
-        noted = max(noted, tree.check_holes()[0])
+        noted = max(noted, tree.check_deleted()[0])
         random.choice(looks)(tree, rows, random.randint(1, 400))
         tree.check()
     assert noted > 0

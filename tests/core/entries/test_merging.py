@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.encoding import encode_entry
-from crdtstream.core.entries.merging import Part, Strand, merge
+from crdtstream.core.entries.merging import ChainRange, TreeRange, merge
 from crdtstream.core.entries.slices import Slice
 from crdtstream.core.values.entry_id import EntryId
 
@@ -39,20 +39,20 @@ def rows_of(origin: int, slices: list[Slice]) -> list[Row]:
     return [(entry_id, origin) for part in slices for entry_id in part.ids()]
 
 
-def strand_of(found: list[tuple[int, list[Slice]]], reverse: bool = False) -> Strand:
+def chain_range_of(found: list[tuple[int, list[Slice]]], reverse: bool = False) -> ChainRange:
     """A chain of these trees, each below the next."""
-    parts = [Part(origin, slices[::-1] if reverse else slices) for origin, slices in found if slices]
+    parts = [TreeRange(origin, slices[::-1] if reverse else slices) for origin, slices in found if slices]
     return parts[::-1] if reverse else parts
 
 
-def check_merge(strands: list[list[tuple[int, list[Slice]]]], count: int, reverse: bool) -> None:
-    trees = [tree for found in strands for tree in found]
+def check_merge(chain_ranges: list[list[tuple[int, list[Slice]]]], count: int, reverse: bool) -> None:
+    trees = [tree for found in chain_ranges for tree in found]
     expected = sorted((row for origin, slices in trees for row in rows_of(origin, slices)), reverse=reverse)
     if count >= 0:
         del expected[count:]
-    made = [strand_of(found, reverse) for found in strands]
+    made = [chain_range_of(found, reverse) for found in chain_ranges]
     merged: list[Row] = []
-    for run in merge([strand for strand in made if strand], count, reverse):
+    for run in merge([chain_range for chain_range in made if chain_range], count, reverse):
         assert run.low < run.high
         rows = [(entry_id, run.origin) for entry_id in run.block.ids(run.low, run.high)]
         merged += reversed(rows) if reverse else rows
@@ -69,17 +69,19 @@ def test_merge_of_chains_orders_equal_ids_by_their_own_origins(
     chains: list[tuple[list[int], list[set[EntryId]]]], count: int, reverse: bool
 ) -> None:
     """The trees of one chain lie above each other; the origins are in no order."""
-    strands = []
+    chain_ranges = []
     for number, (origins, trees) in enumerate(chains):
         raised = [{(ms + 7 * at, seq) for ms, seq in ids} for at, ids in enumerate(trees)]
-        strands.append([(origin * 4 + number, slices_of(ids, 3)) for origin, ids in zip(origins, raised, strict=False)])
-    check_merge(strands, count, reverse)
+        chain_ranges.append(
+            [(origin * 4 + number, slices_of(ids, 3)) for origin, ids in zip(origins, raised, strict=False)]
+        )
+    check_merge(chain_ranges, count, reverse)
 
 
 def test_a_run_of_one_tree_is_not_cut() -> None:
     early = slices_of({(1, seq) for seq in range(12)}, 12)
     late = slices_of({(2, seq) for seq in range(12)}, 12)
-    assert [(run.origin, run.low, run.high) for run in merge([[Part(2, late)], [Part(1, early)]], -1)] == [
+    assert [(run.origin, run.low, run.high) for run in merge([[TreeRange(2, late)], [TreeRange(1, early)]], -1)] == [
         (1, 1, 11),
         (2, 1, 11),
     ]
@@ -87,6 +89,6 @@ def test_a_run_of_one_tree_is_not_cut() -> None:
 
 def test_source_names_the_slice() -> None:
     found = slices_of({(1, seq) for seq in range(10)}, 3)
-    runs = merge([[Part(1, found)]], 5)
+    runs = merge([[TreeRange(1, found)]], 5)
     assert [run.source for run in runs] == [0, 1]
     assert [found[run.source].block for run in runs] == [run.block for run in runs]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.encoding import encode_entry
-from crdtstream.core.entries.packed_block import OPEN_BYTES, Shelf, differences, folded, sums, unfolded
+from crdtstream.core.entries.packed_block import OPEN_BYTES, OpenBlockCache, differences, folded, sums, unfolded
 from crdtstream.core.values.entry_id import EntryId
 from tests.core.trees import Row, block_of, row
 
@@ -38,11 +38,11 @@ def rows_of(made: list[tuple[int, int, int, int]]) -> list[Row]:
     return rows
 
 
-def packed(rows: list[Row], shelf: Shelf) -> Block:
+def packed(rows: list[Row], open_blocks: OpenBlockCache) -> Block:
     block = block_of(rows)
     block.seal()
     block.read = False
-    block.pack(shelf)
+    block.pack(open_blocks)
     return block
 
 
@@ -100,27 +100,27 @@ def test_a_closed_block_answers_as_an_open_one(
     name: str, made: list[tuple[int, int, int, int]], data: st.DataObject
 ) -> None:
     rows = [*rows_of(made), *rows_of([*made, *made])[len(made) :]]
-    shelf = Shelf(0)
-    closed, other = packed(rows, shelf), block_of(rows)
+    open_blocks = OpenBlockCache(0)
+    closed, other = packed(rows, open_blocks), block_of(rows)
     other.seal()
     low = data.draw(st.integers(0, len(rows) - 1))
     high = data.draw(st.integers(low + 1, len(rows)))
     entry_id = data.draw(st.sampled_from([one[0] for one in rows]))
     assert ANSWERS[name](closed, entry_id, low, high) == ANSWERS[name](other, entry_id, low, high)
-    shelf.check()
+    open_blocks.check()
     closed.check()
 
 
 def test_counts_and_contiguous_counters_need_no_opening() -> None:
-    shelf = Shelf(1 << 20)
-    block = packed(compressible(20), shelf)
+    open_blocks = OpenBlockCache(1 << 20)
+    block = packed(compressible(20), open_blocks)
     assert (block.count, block.byte_size(0, 20), block.counter_at(7)) == (20, block.byte_count, 8)
     assert (list(block.counters(3, 5)), block.counter_sum(0, 20), block.lower_bound_counter(5)) == ([4, 5], 210, 4)
-    assert block.closed and shelf.opened == 0
+    assert block.closed and open_blocks.opened == 0
 
 
 def test_the_sum_of_listed_counters_needs_no_opening() -> None:
-    block = packed([row((number, 1), 2 * number, 50) for number in range(1, 21)], Shelf(1 << 20))
+    block = packed([row((number, 1), 2 * number, 50) for number in range(1, 21)], OpenBlockCache(1 << 20))
     assert block.counter_sum(0, 20) == 420
     assert block.closed
     assert block.counter_sum(0, 2) == 6
@@ -128,78 +128,78 @@ def test_the_sum_of_listed_counters_needs_no_opening() -> None:
 
 
 def test_what_does_not_shrink_stays_open() -> None:
-    shelf = Shelf(0)
+    open_blocks = OpenBlockCache(0)
     block = Block()
     noise = bytes(number * number * 37 % 251 for number in range(60))
     block.append((1, 1), 1, encode_entry((1, 1), [b"f", noise]))
     block.seal()
-    assert block.pack(shelf) == 0
-    assert not block.closed and block.cold is not None and not block.cold.packed
+    assert block.pack(open_blocks) == 0
+    assert not block.closed and block.packed_form is not None and not block.packed_form.packed
     block.check()
-    shelf.check()
+    open_blocks.check()
 
 
 def test_what_is_saved_is_what_is_counted() -> None:
-    shelf = Shelf(0)
+    open_blocks = OpenBlockCache(0)
     block = block_of(compressible(64))
     block.seal()
     content = len(folded(block.kept(64)[2], block.data()))
-    saved = block.pack(shelf)
-    assert block.cold is not None
-    assert saved == content - len(block.cold.packed) > content // 2
+    saved = block.pack(open_blocks)
+    assert block.packed_form is not None
+    assert saved == content - len(block.packed_form.packed) > content // 2
 
 
 def test_entries_of_one_shape_are_packed_column_by_column_where_that_pays() -> None:
-    shelf = Shelf(0)
+    open_blocks = OpenBlockCache(0)
     fields = [[b"temperature", b"%d.%d" % (at * 37 % 41, at * 71 % 97)] for at in range(100)]
     rows = [((2**40 + at, 5), at + 1, encode_entry((2**40 + at, 5), one)) for at, one in enumerate(fields)]
-    block, again = packed(rows, shelf), block_of(rows)
-    assert block.closed and block.cold is not None and block.cold.is_transposed
+    block, again = packed(rows, open_blocks), block_of(rows)
+    assert block.closed and block.packed_form is not None and block.packed_form.is_transposed
     assert block.data() == again.data() and block.ids(0, 100) == again.ids(0, 100)
     hashes = [sha256(b"%d" % at).hexdigest().encode() for at in range(100)]
     noise = packed(
-        [((at + 1, 0), at + 1, encode_entry((at + 1, 0), [b"f", one])) for at, one in enumerate(hashes)], shelf
+        [((at + 1, 0), at + 1, encode_entry((at + 1, 0), [b"f", one])) for at, one in enumerate(hashes)], open_blocks
     )
-    assert noise.closed and noise.cold is not None and not noise.cold.is_transposed
+    assert noise.closed and noise.packed_form is not None and not noise.packed_form.is_transposed
 
 
 def test_the_first_id_and_counter_are_known_without_opening() -> None:
     for gap in (1, 3):
         rows = [(entry_id, counter * gap, entry) for entry_id, counter, entry in compressible(20, 100)]
-        block = packed(rows, Shelf(1 << 20))
+        block = packed(rows, OpenBlockCache(1 << 20))
         assert (block.id_at(0), block.counter_at(0)) == rows[0][:2] and block.closed
 
 
-# The shelf
+# The cache of open blocks
 
 
 def opened_size(block: Block) -> int:
-    """What the block counts for on a shelf."""
-    shelf = Shelf(1 << 30)
+    """What the block counts for in the cache."""
+    open_blocks = OpenBlockCache(1 << 30)
     again = block_of([(block.id_at(at), block.counter_at(at), block.entry(at)) for at in range(block.count)])
     again.seal()
-    again.pack(shelf)
+    again.pack(open_blocks)
     again.open()
-    return shelf.open_bytes
+    return open_blocks.open_bytes
 
 
-def test_a_shelf_keeps_to_its_limit_and_closes_the_oldest_first() -> None:
-    first = packed(compressible(20), Shelf(0))
+def test_the_cache_keeps_to_its_limit_and_closes_the_oldest_first() -> None:
+    first = packed(compressible(20), OpenBlockCache(0))
     size = opened_size(first)
     assert size > OPEN_BYTES
-    shelf = Shelf(2 * size + 100)
-    blocks = [packed(compressible(20, 100 * number), shelf) for number in range(1, 5)]
+    open_blocks = OpenBlockCache(2 * size + 100)
+    blocks = [packed(compressible(20, 100 * number), open_blocks) for number in range(1, 5)]
     for block in blocks:
         block.id_at(1)
-        shelf.check()
+        open_blocks.check()
     assert [block.closed for block in blocks] == [True, True, False, False]
-    assert shelf.opened == 4
+    assert open_blocks.opened == 4
 
 
 def test_a_block_that_was_read_has_another_chance() -> None:
     size = opened_size(block_of(compressible(20)))
-    shelf = Shelf(2 * size + 100)
-    blocks = [packed(compressible(20, 100 * number), shelf) for number in range(1, 4)]
+    open_blocks = OpenBlockCache(2 * size + 100)
+    blocks = [packed(compressible(20, 100 * number), open_blocks) for number in range(1, 4)]
     blocks[0].entry(0)
     blocks[1].id_at(1)
     blocks[2].id_at(1)
@@ -207,63 +207,63 @@ def test_a_block_that_was_read_has_another_chance() -> None:
 
 
 def test_the_block_in_use_stays_open_beyond_the_limit() -> None:
-    shelf = Shelf(0)
-    one, two = packed(compressible(20), shelf), packed(compressible(20, 100), shelf)
+    open_blocks = OpenBlockCache(0)
+    one, two = packed(compressible(20), open_blocks), packed(compressible(20, 100), open_blocks)
     one.entry(0)
     assert not one.closed
     two.entry(0)
     assert one.closed and not two.closed
-    shelf.check()
+    open_blocks.check()
 
 
 def test_a_lower_limit_closes_at_once() -> None:
-    shelf = Shelf(1 << 20)
-    blocks = [packed(compressible(20, 100 * number), shelf) for number in range(1, 4)]
+    open_blocks = OpenBlockCache(1 << 20)
+    blocks = [packed(compressible(20, 100 * number), open_blocks) for number in range(1, 4)]
     for block in blocks:
         block.entry(0)
-    shelf.limit(0)
+    open_blocks.limit(0)
     assert all(block.closed for block in blocks)
-    shelf.check()
+    open_blocks.check()
 
 
 def test_age_closes_what_was_not_read_since() -> None:
-    shelf = Shelf(1 << 20)
-    one, two = packed(compressible(20), shelf), packed(compressible(20, 100), shelf)
+    open_blocks = OpenBlockCache(1 << 20)
+    one, two = packed(compressible(20), open_blocks), packed(compressible(20, 100), open_blocks)
     one.entry(0)
     two.entry(0)
-    shelf.age()
+    open_blocks.age()
     assert not one.closed and not two.closed
     two.entry(3)
-    shelf.age()
+    open_blocks.age()
     assert one.closed and not two.closed
-    shelf.age()
-    shelf.age()
-    assert two.closed and shelf.open_bytes == 0
+    open_blocks.age()
+    open_blocks.age()
+    assert two.closed and open_blocks.open_bytes == 0
 
 
 @pytest.mark.interpreted
-def test_a_copy_has_a_shelf_of_its_own() -> None:
-    shelf = Shelf(1 << 20)
-    block = packed(compressible(20), shelf)
+def test_a_copy_has_a_cache_of_its_own() -> None:
+    open_blocks = OpenBlockCache(1 << 20)
+    block = packed(compressible(20), open_blocks)
     block.entry(0)
     twin = copy.deepcopy(block)
-    assert twin.cold is not None
-    twin.cold.shelf.limit(0)
+    assert twin.packed_form is not None
+    twin.packed_form.open_blocks.limit(0)
     assert twin.closed and not block.closed
     assert twin.data() == block.data()
-    shelf.check()
+    open_blocks.check()
 
 
 @pytest.mark.interpreted
 def test_check_finds_a_wrong_size() -> None:
-    shelf = Shelf(1 << 20)
-    packed(compressible(20), shelf).entry(0)
-    shelf.open_bytes += 1
+    open_blocks = OpenBlockCache(1 << 20)
+    packed(compressible(20), open_blocks).entry(0)
+    open_blocks.open_bytes += 1
     with pytest.raises(AssertionError, match="miscounted"):
-        shelf.check()
+        open_blocks.check()
 
 
 def test_numbers_up_to_the_largest() -> None:
     rows = [row((number, U64 if number % 2 else 0), number * 2**40, 30) for number in range(1, 20)]
-    block = packed(rows, Shelf(0))
+    block = packed(rows, OpenBlockCache(0))
     assert [(block.id_at(at), block.counter_at(at), block.entry(at)) for at in range(block.count)] == rows

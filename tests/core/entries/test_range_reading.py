@@ -178,7 +178,7 @@ class StreamMachine(RuleBasedStateMachine):
         """What the place tells is what looking at every origin tells."""
         group = self.stream.groups[NAME]
         runs = group.new_runs(self.stream.trees)
-        group.forget_place()
+        group.reset_cursor()
         assert group.new_runs(self.stream.trees) == runs
         group.apply_runs(sorted(group.creates), runs, own)
 
@@ -188,7 +188,7 @@ class StreamMachine(RuleBasedStateMachine):
         group = self.stream.groups[NAME]
         group.apply_position_set(self.stream.trees, Position(entry_id), -1)
         above = [row for row in self.rows if row.entry_id > entry_id]
-        group.check_place(self.stream.chains, self.stream.trees)
+        group.check_cursor(self.stream.chains, self.stream.trees)
         assert group.wanted_count(self.stream.chains) == len(above)
         assert b"".join(group.next_entries(self.stream.chains, -1).chunks) == b"".join([row.entry for row in above])
         self.stream.apply_group_destroyed(2, self.next_counter(2), self.vector, NAME)

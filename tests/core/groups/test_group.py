@@ -89,7 +89,7 @@ class View:
         creates, runs = sorted(self.group.creates), self.group.new_runs(self.trees)
         if runs:
             self.group.apply_runs(creates, runs, own=True)
-        self.group.forget_place()
+        self.group.reset_cursor()
         assert self.group.new_runs(self.trees) == {}
         self.check()
         return creates, runs
@@ -101,7 +101,7 @@ class View:
 
     def check(self) -> None:
         self.group.check()
-        self.group.check_place(self.chains, self.trees)
+        self.group.check_cursor(self.chains, self.trees)
 
     def pending(self) -> list[int]:
         return [identity[0] for identity in self.group.pending.ids(ORIGIN, None)]

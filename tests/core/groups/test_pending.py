@@ -135,7 +135,7 @@ class PendingMachine(RuleBasedStateMachine):
     @rule()
     def share(self) -> None:
         self.shared = self.pending.share()
-        self.names = dict(self.pending.holders())
+        self.names = dict(self.pending.numbered_consumers())
         self.model_shared = dict(self.model)
 
     @rule()
@@ -144,7 +144,7 @@ class PendingMachine(RuleBasedStateMachine):
         self.pending = PendingEntries()
         for origin, span in self.shared:
             self.pending.adopt(origin, span)
-        self.pending.name_holders(self.names)
+        self.pending.name_consumers(self.names)
         self.model = dict(self.model_shared)
 
     @rule(start=bounds, end=bounds, limit=st.integers(-1, 8), consumer=consumers | st.none(), time=st.none() | times)
@@ -213,7 +213,7 @@ def test_a_number_without_a_name_is_refused() -> None:
     for origin, span in entries.share():
         twin.adopt(origin, span)
     with pytest.raises(KeyError):
-        twin.name_holders({0: b"alice"})
+        twin.name_consumers({0: b"alice"})
 
 
 def test_an_id_is_not_added_twice() -> None:
@@ -281,7 +281,7 @@ def test_check_finds_damage(damage: str) -> None:
     elif damage == "order":
         mine.spans[0].ms[0] = 3
     elif damage == "consumer":
-        entries._consumers.take(b"bob", 1)
+        entries._consumers.hold(b"bob", 1)
     else:
         entries._of_origin[2] = OriginPending()
     with pytest.raises(AssertionError):

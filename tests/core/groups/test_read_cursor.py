@@ -1,4 +1,4 @@
-"""The place of a group: a read that begins behind the one before finds what a search finds."""
+"""The read cursor of a group: a read that begins behind the one before finds what a search finds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from crdtstream.core.effects import Position
 from crdtstream.core.entries.encoding import encode_entry
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.groups.group import Group
-from crdtstream.core.groups.read_cursor import Place
+from crdtstream.core.groups.read_cursor import ReadCursor
 from crdtstream.core.values.by_origin import ByOrigin
 from crdtstream.core.values.chain import Chains
 from crdtstream.core.values.origin_intervals import Pieces
@@ -92,7 +92,7 @@ class PlaceMachine(RuleBasedStateMachine):
     @invariant()
     def agrees(self) -> None:
         self.group.check()
-        self.group.check_place(self.chains, self.trees)
+        self.group.check_cursor(self.chains, self.trees)
         assert self.group.wanted_count(self.chains) == len(self.wanted())
 
 
@@ -111,17 +111,17 @@ def group_of(entries: int) -> tuple[Group, Chains[EntryTree], ByOrigin[EntryTree
 
 def test_the_next_read_begins_behind_the_one_before() -> None:
     group, chains, trees = group_of(5)
-    place: Place = group._place
-    assert place.behind_end(chains, 1) is None
+    cursor: ReadCursor = group._read_cursor
+    assert cursor.behind_end(chains, 1) is None
     group.apply_delivered(trees, b"c", 1, group.next_entries(chains, 2).intervals, False)
-    behind = place.behind_end(chains, 2)
+    behind = cursor.behind_end(chains, 2)
     assert behind is not None and behind.intervals == Pieces(1, (2, 0), (4, 0))
-    assert place.behind_end(chains, 4) is None
+    assert cursor.behind_end(chains, 4) is None
 
 
 def test_a_delivery_that_was_not_offered_drops_the_end() -> None:
     group, chains, trees = group_of(5)
     group.apply_delivered(trees, b"c", 1, group.next_entries(chains, 2).intervals, False)
     group.apply_delivered(trees, b"c", 1, Pieces(1, (2, 0), (3, 0)), False)
-    assert group._place.behind_end(chains, 1) is None
+    assert group._read_cursor.behind_end(chains, 1) is None
     assert group.next_entries(chains, 1).intervals == Pieces(1, (3, 0), (4, 0))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
 from crdtstream.core.entries.entry_tree import EntryTree
-from crdtstream.core.entries.packed_block import Shelf
+from crdtstream.core.entries.packed_block import OpenBlockCache
 from tests.core.entries.test_entry_tree import TreeMachine
 from tests.core.trees import ALL, block_of, row, rows_of, small_blocks, tree_of
 from tests.effort import examples
@@ -22,12 +22,12 @@ def _small_blocks() -> Iterator[None]:
         yield
 
 
-class ColdTreeMachine(TreeMachine):
+class PackedTreeMachine(TreeMachine):
     """Some blocks are closed when anything is asked or changed."""
 
     @initialize(open_bytes_max=st.sampled_from([0, 700, 2_000, 1 << 20]))
     def begin(self, open_bytes_max: int) -> None:
-        self.shelf = Shelf(open_bytes_max)
+        self.open_blocks = OpenBlockCache(open_bytes_max)
 
     @rule(wanted=st.integers(0, 2**16 - 1), with_tail=st.booleans())
     def pack(self, wanted: int, with_tail: bool) -> None:
@@ -36,9 +36,9 @@ class ColdTreeMachine(TreeMachine):
         if with_tail and blocks:
             blocks[-1].seal()
         for at, block in enumerate(blocks):
-            if block.sealed and block.cold is None and wanted >> at % 16 & 1:
+            if block.sealed and block.packed_form is None and wanted >> at % 16 & 1:
                 block.read = False
-                block.pack(self.shelf)
+                block.pack(self.open_blocks)
 
     @rule(at=st.integers(0, 6), count=st.integers(2, 6))
     def gather(self, at: int, count: int) -> None:
@@ -49,43 +49,43 @@ class ColdTreeMachine(TreeMachine):
 
     @rule()
     def age(self) -> None:
-        self.shelf.age()
-        self.shelf.age()
+        self.open_blocks.age()
+        self.open_blocks.age()
 
     @invariant()
-    def keeps_to_the_shelf(self) -> None:
-        if hasattr(self, "shelf"):
-            self.shelf.check()
+    def keeps_to_the_limit(self) -> None:
+        if hasattr(self, "open_blocks"):
+            self.open_blocks.check()
 
 
-ColdTreeMachine.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)
-TestColdTree = ColdTreeMachine.TestCase
+PackedTreeMachine.TestCase.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)
+TestPackedTree = PackedTreeMachine.TestCase
 
 
 @pytest.mark.interpreted
 def test_a_range_over_whole_blocks_opens_none_before_it_is_read() -> None:
     tree = tree_of([row((ms, 1), ms) for ms in range(1, 65)])
-    shelf = Shelf(0)
+    open_blocks = OpenBlockCache(0)
     for block in tree.resting(0, 100):
         block.read = False
-        block.pack(shelf)
+        block.pack(open_blocks)
     count = tree.block_count()
     assert len(tree.slices((1, 0), (99, 0), -1, reverse=False)) == count
     assert len(tree.slices((1, 0), (99, 0), -1, reverse=True)) == count
     assert tree.count_in((1, 0), (99, 0)) == 64
     assert tree.first_counters(16) == [(1, 16)]
-    assert shelf.opened == 1  # for `count_in`, the place of (1, 0)
+    assert open_blocks.opened == 1  # for `count_in`, the place of (1, 0)
 
 
 @pytest.mark.interpreted
 def test_whole_blocks_are_trimmed_without_opening_them() -> None:
     tree = tree_of([row((ms, 1), ms) for ms in range(1, 65)])
-    shelf = Shelf(0)
+    open_blocks = OpenBlockCache(0)
     for block in tree.resting(0, 100):
         block.read = False
-        block.pack(shelf)
+        block.pack(open_blocks)
     assert tree.remove_through(16) == 16
-    assert shelf.opened == 0
+    assert open_blocks.opened == 0
     tree.check()
 
 
