@@ -21,12 +21,12 @@ from zlib import crc32
 from crdtstream.core.effects import Batch
 from crdtstream.core.values.causality import Dot, VersionVector, region_of
 from crdtstream.protocols import codec
-from crdtstream.protocols.log_port import joined
+from crdtstream.protocols.log_port import NewRecord, joined
 from crdtstream.region.node import Node, Ready
 from crdtstream.settings.config import ALWAYS, Config
 from crdtstream.storage.disk import DiskFull
 from crdtstream.storage.disk_room import DiskRoom
-from crdtstream.storage.log import Log, Record
+from crdtstream.storage.log import Log
 from crdtstream.storage.restore import open_storage
 from crdtstream.storage.segment import HEADER_BYTES, Window, first_of, scan, segment_name, segment_names
 from simulations.disk import SimulatedDisk
@@ -171,7 +171,7 @@ class Machine:
         for client_id in ready.closing:
             self.node.disconnect(client_id)
 
-    def _record(self, records: list[Record], oracle: Oracle) -> None:
+    def _record(self, records: list[NewRecord], oracle: Oracle) -> None:
         for kind, pieces in records:
             payload = joined(pieces)
             if kind == codec.JOINED:

@@ -25,7 +25,7 @@ from crdtstream.core.members import ADMITTED, ADMITTED_BY_ALL, JOINED, PAST, Mem
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.causality import Dot, VersionVector
 from crdtstream.core.values.entry_id import EntryId
-from crdtstream.core.values.intervals import IntervalSet
+from crdtstream.core.values.intervals import Interval, IntervalSet
 
 Entry = tuple[EntryId, int, int]
 Row = tuple[Dot, VersionVector, Effect]
@@ -227,7 +227,7 @@ def _evaluate_groups(rows: list[Row], deletes: list[Dot], expected: Expected) ->
                     _join_runs(runs, effect.runs)
 
 
-def _join_runs(runs: dict[int, IntervalSet], fresh: dict[int, list[fx.Interval]]) -> None:
+def _join_runs(runs: dict[int, IntervalSet], fresh: dict[int, list[Interval]]) -> None:
     for origin, pieces in fresh.items():
         known = runs.setdefault(origin, IntervalSet())
         for low, high in pieces:

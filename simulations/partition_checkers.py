@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import pairwise
 
 from crdtstream.core.values.causality import Dot
-from crdtstream.partitions.coordinator import Membership
+from crdtstream.partitions.coordinator import GroupMembership
 from crdtstream.partitions.epochs import Epoch
 from crdtstream.partitions.ownership import NOBODY
 from crdtstream.partitions.state import Start, StreamState
 from crdtstream.partitions.streams import UPKEEP_MS
-from crdtstream.partitions.values import AT_TIME, LATEST, UNCOMMITTED, Message, Polled
+from crdtstream.partitions.values import AT_TIME, LATEST, UNCOMMITTED, PartitionMessage, Polled
 from simulations.checking import Checker, Sampled
 from simulations.history_checkers import may_be_lost
 from simulations.network import Network
@@ -27,11 +27,11 @@ def state_in(world: Network, number: int) -> StreamState | None:
     return streams.state(STREAM) if world.partitioned is not None and streams.ids() else None
 
 
-def memberships_in(world: Network, number: int) -> dict[str, Membership]:
+def memberships_in(world: Network, number: int) -> dict[str, GroupMembership]:
     return {} if world.partitioned is None else world.machines[number].node.partitions.memberships(STREAM)
 
 
-def messages_of(state: StreamState, partition: int) -> list[Message]:
+def messages_of(state: StreamState, partition: int) -> list[PartitionMessage]:
     return state.partitions()[partition].read(0, ALL, ALL)
 
 
@@ -305,7 +305,7 @@ class CommitsRise(Checker):
     name = "commits"
 
     def __init__(self) -> None:
-        self._committed: dict[tuple[int, str], tuple[Membership, Dot, list[int]]] = {}
+        self._committed: dict[tuple[int, str], tuple[GroupMembership, Dot, list[int]]] = {}
         self._looked: dict[tuple[int, int], int] = {}
 
     def turned(self, world: Network, number: int) -> None:
@@ -323,7 +323,9 @@ class CommitsRise(Checker):
             ):
                 self._check_group(world, number, group, membership, state)
 
-    def _check_group(self, world: Network, number: int, group: str, membership: Membership, state: StreamState) -> None:
+    def _check_group(
+        self, world: Network, number: int, group: str, membership: GroupMembership, state: StreamState
+    ) -> None:
         name = membership.start.name
         now = [own_commit(state, group, at, membership) for at in range(state.spec.partitions)]
         # A group that the home has dropped may come back as another home has written it: that is another membership.
@@ -360,7 +362,7 @@ class CommitsRise(Checker):
         return rows
 
 
-def own_commit(state: StreamState, group: str, partition: int, membership: Membership) -> int:
+def own_commit(state: StreamState, group: str, partition: int, membership: GroupMembership) -> int:
     """The last offset that the home of this membership has committed itself."""
     commits = state.commits(group, partition, membership.start)
     return max([offset for offset, epoch in commits if epoch == membership.epoch], default=UNCOMMITTED)

@@ -7,7 +7,7 @@ from typing import Final
 
 from crdtstream.core.values.causality import Dot
 from crdtstream.partitions.epochs import Epoch
-from crdtstream.partitions.values import Bookmark, Message, Polled, StreamSpec
+from crdtstream.partitions.values import Bookmark, PartitionMessage, Polled, StreamSpec
 
 STREAM: Final = "s"
 
@@ -35,7 +35,7 @@ class Delivery:
     instance: Instance
     epoch: Epoch
     start: Dot
-    messages: list[tuple[int, Message]]
+    messages: list[tuple[int, PartitionMessage]]
 
 
 @dataclass

@@ -14,12 +14,12 @@ import typer
 
 from crdtstream.settings.config import is_address
 
-User = Annotated[str | None, typer.Option(envvar="CRDTSTREAM_USER", help="User of the Redis ports.")]
-PasswordFile = Annotated[
+UserOption = Annotated[str | None, typer.Option(envvar="CRDTSTREAM_USER", help="User of the Redis ports.")]
+PasswordFileOption = Annotated[
     Path | None, typer.Option(help="File with its password, one line; or the variable CRDTSTREAM_PASSWORD.")
 ]
-Authority = Annotated[str | None, typer.Option(help="The ports are TLS ports: their authority (PEM file).")]
-Certificate = Annotated[str | None, typer.Option(help="Certificate to show to them (PEM file).")]
+AuthorityOption = Annotated[str | None, typer.Option(help="The ports are TLS ports: their authority (PEM file).")]
+CertificateOption = Annotated[str | None, typer.Option(help="Certificate to show to them (PEM file).")]
 KeyFile = Annotated[str | None, typer.Option(help="Its private key (PEM file).")]
 
 

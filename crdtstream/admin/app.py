@@ -18,23 +18,31 @@ from rich.table import Table
 from crdtstream.admin import leaving
 from crdtstream.admin.access import (
     Access,
-    Authority,
-    Certificate,
+    AuthorityOption,
+    CertificateOption,
     KeyFile,
-    PasswordFile,
-    User,
+    PasswordFileOption,
+    UserOption,
     node_problem,
     password_of,
 )
-from crdtstream.admin.comparison import AGREE, Answer, Comparison, Row, compare, named_rows, text_of
+from crdtstream.admin.comparison import (
+    AGREE,
+    ComparisonRow,
+    RegionAnswer,
+    RegionComparison,
+    compare,
+    named_rows,
+    text_of,
+)
 from crdtstream.admin.ranges import compare_range
 from crdtstream.admin.regions import TIMEOUT_S, Regions
 from crdtstream.admin.screen import screen
 
 app = typer.Typer(no_args_is_help=True, help="Query one or all regions, side by side; differences are marked.")
 
-Key = Annotated[str, typer.Argument(help="Name of the stream.")]
-Group = Annotated[str, typer.Argument(help="Name of the consumer group.")]
+KeyArgument = Annotated[str, typer.Argument(help="Name of the stream.")]
+GroupArgument = Annotated[str, typer.Argument(help="Name of the consumer group.")]
 EACH = frozenset(
     ("link", "silent-ms", "lag", "durable-lag", "address", "origin", "held-back-bytes", "unlinked-ms", "reason")
 )
@@ -42,7 +50,7 @@ REFUSED = 2
 POLL_S = 0.2
 
 
-class Settings:
+class AdminSettings:
     """The options before the subcommand. No region is asked before the subcommand is known to be right."""
 
     def __init__(self, context: typer.Context, nodes: list[str], access: Access, timeout_s: float) -> None:
@@ -75,10 +83,10 @@ def settings(
             "--timeout", help="Seconds within which all regions must answer; for each page of a walk.", min=0.01
         ),
     ] = TIMEOUT_S,
-    user: User = None,
-    password_file: PasswordFile = None,
-    cacert: Authority = None,
-    cert: Certificate = None,
+    user: UserOption = None,
+    password_file: PasswordFileOption = None,
+    cacert: AuthorityOption = None,
+    cert: CertificateOption = None,
     key: KeyFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -88,12 +96,12 @@ def settings(
         if problem:
             raise typer.BadParameter(problem)
     access = Access(user, password_of(password_file), cacert, cert, key)
-    context.obj = Settings(context, node or [], access, timeout_s)
+    context.obj = AdminSettings(context, node or [], access, timeout_s)
     context.obj.as_json = as_json
 
 
 @app.command()
-def xlen(context: typer.Context, key: Key) -> None:
+def xlen(context: typer.Context, key: KeyArgument) -> None:
     """Show the number of entries of a stream in each region; `digest KEY` compares the entries."""
     ask(context, f"XLEN {key}", "XLEN", key)
 
@@ -101,7 +109,7 @@ def xlen(context: typer.Context, key: Key) -> None:
 @app.command()
 def xrange(
     context: typer.Context,
-    key: Key,
+    key: KeyArgument,
     start: Annotated[str, typer.Argument(help="First ID, '-' for the beginning.")] = "-",
     end: Annotated[str, typer.Argument(help="Last ID, '+' for the end.")] = "+",
     count: Annotated[
@@ -121,7 +129,7 @@ def xrange(
 def xinfo(
     context: typer.Context,
     what: Annotated[str, typer.Argument(help="stream, groups or consumers.")],
-    key: Key,
+    key: KeyArgument,
     group: Annotated[str | None, typer.Argument(help="Name of the group, for consumers.")] = None,
 ) -> None:
     """Show XINFO STREAM, GROUPS or CONSUMERS; fields that are local to a region are not compared."""
@@ -130,18 +138,18 @@ def xinfo(
 
 
 @app.command()
-def xpending(context: typer.Context, key: Key, group: Group) -> None:
+def xpending(context: typer.Context, key: KeyArgument, group: GroupArgument) -> None:
     """Show pending entries; they are local to each region."""
     found = state(context).regions.ask("XPENDING", key, group)
     answers = [pending_answer(answer) for answer in found]
     finish(context, f"XPENDING {key} {group}", compare(answers, frozenset({"count", "first", "last", "consumers"})))
 
 
-def pending_answer(answer: Answer) -> Answer:
+def pending_answer(answer: RegionAnswer) -> RegionAnswer:
     if answer.error or not isinstance(answer.value, list):
         return answer
     names = (b"count", b"first", b"last", b"consumers")
-    return Answer(answer.region, [part for pair in zip(names, answer.value, strict=True) for part in pair])
+    return RegionAnswer(answer.region, [part for pair in zip(names, answer.value, strict=True) for part in pair])
 
 
 @app.command()
@@ -171,7 +179,7 @@ def evict(
     answer = state(context).regions.ask_first(*words)
     comparison = compare([answer])
     refused = REFUSED if answer.error and not answer.unreachable else comparison.code
-    finish(context, " ".join(words), Comparison(comparison.regions, comparison.rows, refused))
+    finish(context, " ".join(words), RegionComparison(comparison.regions, comparison.rows, refused))
 
 
 @app.command("start-over")
@@ -190,21 +198,21 @@ def start_over(
     answer = answer if answer.error else started_over(regions, done)
     comparison = compare([answer])
     refused = REFUSED if answer.error and not answer.unreachable else comparison.code
-    finish(context, " ".join(words), Comparison(comparison.regions, comparison.rows, refused))
+    finish(context, " ".join(words), RegionComparison(comparison.regions, comparison.rows, refused))
 
 
-def started_over(regions: Regions, done: int) -> Answer:
+def started_over(regions: Regions, done: int) -> RegionAnswer:
     """Wait for the end; return the new origin, or an error if the start-over was abandoned."""
     while True:
         regions.deadline.renew()
         fields = regions.fields_of_first()
         name = fields.get("region_name", "")
         if not fields:
-            return Answer(name, error="the region no longer answers: see its log", unreachable=True)
+            return RegionAnswer(name, error="the region no longer answers: see its log", unreachable=True)
         if int(fields["start_overs"]) > done:
-            return Answer(name, [b"origin", fields["origin"].encode(), b"left", fields["start_over"].encode()])
+            return RegionAnswer(name, [b"origin", fields["origin"].encode(), b"left", fields["start_over"].encode()])
         if not fields["start_over"]:
-            return Answer(name, error="the start-over was abandoned: see the log of the region for the reason")
+            return RegionAnswer(name, error="the start-over was abandoned: see the log of the region for the reason")
         time.sleep(POLL_S)
 
 
@@ -227,7 +235,7 @@ def leave(
     comparison = compare([answer])
     refused = REFUSED if answer.error and not answer.unreachable else comparison.code
     title = "CRDT.LEAVE ABORT" if abort else "CRDT.LEAVE"
-    finish(context, title, Comparison(comparison.regions, comparison.rows, refused))
+    finish(context, title, RegionComparison(comparison.regions, comparison.rows, refused))
 
 
 @app.command()
@@ -236,10 +244,10 @@ def lag(context: typer.Context) -> None:
     wanted = ("lag", "durable-lag", "link")
     comparison = compare(links(context), EACH)
     rows = [row for row in comparison.rows if row.field.rpartition(" ")[2] in (*wanted, "error")]
-    finish(context, "lag", Comparison(comparison.regions, rows, comparison.code))
+    finish(context, "lag", RegionComparison(comparison.regions, rows, comparison.code))
 
 
-def links(context: typer.Context) -> list[Answer]:
+def links(context: typer.Context) -> list[RegionAnswer]:
     """CRDT.REGIONS with each row labelled by its region's name."""
     return named_rows(state(context).regions.ask("CRDT.REGIONS"))
 
@@ -259,7 +267,7 @@ def digest(
         ask(context, "CRDT.DIGEST", "CRDT.DIGEST")
 
 
-def compare_each(settings: Settings) -> Comparison:
+def compare_each(settings: AdminSettings) -> RegionComparison:
     """Return a row for each stream whose digests differ."""
     rows = []
     code = AGREE
@@ -271,16 +279,16 @@ def compare_each(settings: Settings) -> Comparison:
             comparison = compare(settings.regions.ask("CRDT.DIGEST", name.decode("utf-8", "surrogateescape")))
             names = comparison.regions
             code = max(code, comparison.code)
-            rows += [Row(text_of(name), row.cells, row.differs) for row in comparison.rows if row.differs]
-    return Comparison(names, rows, code)
+            rows += [ComparisonRow(text_of(name), row.cells, row.differs) for row in comparison.rows if row.differs]
+    return RegionComparison(names, rows, code)
 
 
 # Output
 
 
-def state(context: typer.Context) -> Settings:
+def state(context: typer.Context) -> AdminSettings:
     found = context.obj
-    assert isinstance(found, Settings)
+    assert isinstance(found, AdminSettings)
     return found
 
 
@@ -289,7 +297,11 @@ def ask(context: typer.Context, title: str, *words: str | int) -> None:
 
 
 def finish(
-    context: typer.Context, title: str, comparison: Comparison, caption: str = "", notes: dict[str, Any] | None = None
+    context: typer.Context,
+    title: str,
+    comparison: RegionComparison,
+    caption: str = "",
+    notes: dict[str, Any] | None = None,
 ) -> None:
     """Print the comparison and exit with its code; `notes` are further fields of the JSON."""
     settings = state(context)
@@ -302,7 +314,7 @@ def finish(
     raise typer.Exit(comparison.code)
 
 
-def as_json(title: str, comparison: Comparison) -> dict[str, Any]:
+def as_json(title: str, comparison: RegionComparison) -> dict[str, Any]:
     return {
         "command": title,
         "regions": comparison.regions,
@@ -318,7 +330,7 @@ def as_json(title: str, comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def as_table(title: str, comparison: Comparison) -> Table:
+def as_table(title: str, comparison: RegionComparison) -> Table:
     table = Table(title=title, title_justify="left", header_style="bold")
     table.add_column("")
     table.add_column("field")

@@ -23,11 +23,11 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from crdtstream import __version__
 from crdtstream.admin.access import (
     Access,
-    Authority,
-    Certificate,
+    AuthorityOption,
+    CertificateOption,
     KeyFile,
-    PasswordFile,
-    User,
+    PasswordFileOption,
+    UserOption,
     node_problem,
     password_of,
 )
@@ -67,10 +67,10 @@ def back_up(
         typer.Option(help="New directory, below the region's --backup-directory and on the region's machine."),
     ] = None,
     verify: Annotated[Path | None, typer.Option(help="Instead: check this backup, without a region.")] = None,
-    user: User = None,
-    password_file: PasswordFile = None,
-    cacert: Authority = None,
-    cert: Certificate = None,
+    user: UserOption = None,
+    password_file: PasswordFileOption = None,
+    cacert: AuthorityOption = None,
+    cert: CertificateOption = None,
     key: KeyFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -205,21 +205,21 @@ def check_start(directory: str, description: Description) -> None:
         )
 
 
-class Refusal(BackupError):
+class BackupRefusal(BackupError):
     """A wrong use, not a wrong backup."""
 
 
 def is_refusal(error: BackupError) -> bool:
-    return isinstance(error, Refusal)
+    return isinstance(error, BackupRefusal)
 
 
 def refuse_unlike(description: Description, cluster: str | None, target: str) -> None:
     if cluster is not None and cluster != description.cluster:
-        raise Refusal(
+        raise BackupRefusal(
             f"the backup is of cluster {description.cluster!r}, not of {cluster!r}: use a backup of that cluster"
         )
     if os.path.isdir(target) and os.listdir(target):
-        raise Refusal(f"{target} is not empty: give a directory that is empty or absent")
+        raise BackupRefusal(f"{target} is not empty: give a directory that is empty or absent")
 
 
 # Output

@@ -31,7 +31,7 @@ MISSING = "-"
 
 
 @dataclass(frozen=True)
-class Answer:
+class RegionAnswer:
     """The reply of one region or its error; `unreachable` if it did not answer at all."""
 
     region: str
@@ -41,7 +41,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """One field in every region; `differs` is always false for a local field."""
 
     field: str
@@ -50,11 +50,11 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RegionComparison:
     """A table of replies and the resulting exit code."""
 
     regions: list[str]
-    rows: list[Row]
+    rows: list[ComparisonRow]
     code: int
 
 
@@ -96,19 +96,19 @@ def _named_elements(elements: list[list[Any]]) -> dict[str, str]:
     return fields
 
 
-def named_rows(answers: list[Answer], field: bytes = b"name") -> list[Answer]:
+def named_rows(answers: list[RegionAnswer], field: bytes = b"name") -> list[RegionAnswer]:
     """Put the region's name in front of each row, where rows are maps about regions.
 
     A region that was never linked to another knows only its number or address; a third region may know its name.
     """
     names = {row[b"region"]: row[field] for answer in answers for row in _maps(answer) if row.get(field)}
     return [
-        Answer(answer.region, [_named(row, field, names) for row in rows]) if rows else answer
+        RegionAnswer(answer.region, [_named(row, field, names) for row in rows]) if rows else answer
         for answer, rows in ((answer, _maps(answer)) for answer in answers)
     ]
 
 
-def _maps(answer: Answer) -> list[dict[bytes, Any]]:
+def _maps(answer: RegionAnswer) -> list[dict[bytes, Any]]:
     if answer.error or not isinstance(answer.value, list):
         return []
     return [dict(zip(row[::2], row[1::2], strict=True)) for row in answer.value]
@@ -121,29 +121,29 @@ def _named(row: dict[bytes, Any], field: bytes, names: dict[Any, bytes]) -> list
     return [b"name", name, *(part for pair in told.items() for part in pair)]
 
 
-def compare(answers: list[Answer], local: frozenset[str] = LOCAL) -> Comparison:
+def compare(answers: list[RegionAnswer], local: frozenset[str] = LOCAL) -> RegionComparison:
     """Compare replies side by side; a region that did not answer is a column with its error."""
     fields = [{} if answer.error else fields_of(answer.value) for answer in answers]
     names = list(dict.fromkeys(name for known in fields for name in known))
     rows = [_row(name, answers, fields, local) for name in names]
     if any(answer.error for answer in answers):
         rows.insert(0, _error_row(answers))
-    return Comparison([answer.region for answer in answers], rows, _code(answers, rows))
+    return RegionComparison([answer.region for answer in answers], rows, _code(answers, rows))
 
 
-def _row(name: str, answers: list[Answer], fields: list[dict[str, str]], local: frozenset[str]) -> Row:
+def _row(name: str, answers: list[RegionAnswer], fields: list[dict[str, str]], local: frozenset[str]) -> ComparisonRow:
     cells = [known.get(name, MISSING) for known in fields]
     compared = [cell for cell, answer in zip(cells, answers, strict=True) if not answer.unreachable]
-    return Row(name, cells, name.rpartition(" ")[2] not in local and len(set(compared)) > 1)
+    return ComparisonRow(name, cells, name.rpartition(" ")[2] not in local and len(set(compared)) > 1)
 
 
-def _error_row(answers: list[Answer]) -> Row:
+def _error_row(answers: list[RegionAnswer]) -> ComparisonRow:
     cells = [answer.error for answer in answers]
     answered = [answer.error for answer in answers if not answer.unreachable]
-    return Row("error", cells, len(set(answered)) > 1)
+    return ComparisonRow("error", cells, len(set(answered)) > 1)
 
 
-def _code(answers: list[Answer], rows: list[Row]) -> int:
+def _code(answers: list[RegionAnswer], rows: list[ComparisonRow]) -> int:
     if any(answer.unreachable for answer in answers):
         return UNREACHABLE
     return DIFFER if any(row.differs for row in rows) else AGREE

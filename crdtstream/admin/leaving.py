@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from crdtstream.admin.comparison import Answer
+from crdtstream.admin.comparison import RegionAnswer
 from crdtstream.admin.regions import Regions
 
 POLL_S = 0.2
@@ -19,10 +19,10 @@ PATIENCE_S = 10.0
 ENDING, LEFT, STAYING = b"ending", b"left", b"staying"
 
 # Name or number of a region, and how many effects it lacks.
-Lacking = dict[str, int]
+LackingEffects = dict[str, int]
 
 
-def leave(regions: Regions, console: Console) -> Answer:
+def leave(regions: Regions, console: Console) -> RegionAnswer:
     """Have the first of these regions leave; return its origin, or the reason why it is still there."""
     fields = regions.fields_of_first()
     answer = regions.ask_first("CRDT.LEAVE")
@@ -37,10 +37,10 @@ class Follower:
         self._console = console
         self._origin = origin
         self._shown: dict[str, Any] = {}
-        self._before: Lacking = {}
+        self._before: LackingEffects = {}
         self._changed_s = time.monotonic()
 
-    def follow(self, answer: Answer) -> Answer:
+    def follow(self, answer: RegionAnswer) -> RegionAnswer:
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
         disabled = not self._console.is_terminal
         with Progress(*columns, console=self._console, disable=disabled) as progress:
@@ -49,7 +49,7 @@ class Follower:
                 if state == LEFT:
                     return self._left(answer)
                 if state == STAYING:
-                    return Answer(answer.region, error="the leave was aborted, and the region takes writes")
+                    return RegionAnswer(answer.region, error="the leave was aborted, and the region takes writes")
                 self._show(progress, lacking)
                 time.sleep(POLL_S)
                 self._regions.deadline.renew()
@@ -57,15 +57,15 @@ class Follower:
                 if answer.error:
                     return self._lost(answer) if state == ENDING else answer
 
-    def _lost(self, answer: Answer) -> Answer:
+    def _lost(self, answer: RegionAnswer) -> RegionAnswer:
         """It stops a moment after the last step, so its membership has probably ended."""
         text = f"{answer.error}; look at CRDT.MEMBERS of another region whether origin {self._origin} is evicted"
-        return Answer(answer.region, error=text, unreachable=answer.unreachable)
+        return RegionAnswer(answer.region, error=text, unreachable=answer.unreachable)
 
-    def _left(self, answer: Answer) -> Answer:
-        return Answer(answer.region, [b"origin", self._origin.encode(), b"state", LEFT])
+    def _left(self, answer: RegionAnswer) -> RegionAnswer:
+        return RegionAnswer(answer.region, [b"origin", self._origin.encode(), b"state", LEFT])
 
-    def _show(self, progress: Progress, lacking: Lacking) -> None:
+    def _show(self, progress: Progress, lacking: LackingEffects) -> None:
         for name, left in lacking.items():
             if name not in self._shown:
                 self._shown[name] = progress.add_task(f"{name} takes what it lacks", total=left)
@@ -81,7 +81,7 @@ class Follower:
                 self._console.print(text, soft_wrap=True)
 
 
-def read_status(answer: Answer) -> tuple[bytes, Lacking]:
+def read_status(answer: RegionAnswer) -> tuple[bytes, LackingEffects]:
     fields = pairs(answer.value)
     rows = [pairs(row) for row in fields[b"lacking"]]
     return fields[b"state"], {label_of(row): int(row[b"effects"]) for row in rows}

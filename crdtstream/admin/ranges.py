@@ -9,7 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from crdtstream.admin.comparison import AGREE, DIFFER, UNREACHABLE, Answer, Comparison, Row, compare
+from crdtstream.admin.comparison import (
+    AGREE,
+    DIFFER,
+    UNREACHABLE,
+    ComparisonRow,
+    RegionAnswer,
+    RegionComparison,
+    compare,
+)
 from crdtstream.admin.regions import Regions
 
 PAGE_ENTRIES = 1_000
@@ -24,12 +32,12 @@ class Range:
         self.differing = 0
         self.complete = True
         self._names: list[str] = []
-        self._error: Row | None = None
-        self._first: list[Row] = []
-        self._later: list[Row] = []
+        self._error: ComparisonRow | None = None
+        self._first: list[ComparisonRow] = []
+        self._later: list[ComparisonRow] = []
         self._codes: set[int] = {AGREE}
 
-    def add(self, answers: list[Answer]) -> None:
+    def add(self, answers: list[RegionAnswer]) -> None:
         """Compare a stretch."""
         found = compare(answers)
         self._names = found.regions
@@ -45,10 +53,10 @@ class Range:
             elif row.differs and len(self._later) < self.shown_max:
                 self._later.append(row)
 
-    def comparison(self) -> Comparison:
+    def comparison(self) -> RegionComparison:
         errors = [] if self._error is None else [self._error]
         code = max(self._codes, key=[AGREE, DIFFER, UNREACHABLE].index)
-        return Comparison(self._names, [*errors, *self._first, *self._later], code)
+        return RegionComparison(self._names, [*errors, *self._first, *self._later], code)
 
     def summary(self) -> str:
         whole = "" if self.complete else "; the range goes on"
@@ -70,7 +78,7 @@ def compare_range(regions: Regions, key: str, start: str, end: str, shown_max: i
     return result
 
 
-def stretches(regions: Regions, key: str, start: str, end: str) -> Iterator[tuple[list[Answer], bool]]:
+def stretches(regions: Regions, key: str, start: str, end: str) -> Iterator[tuple[list[RegionAnswer], bool]]:
     """Yield the entries of all regions between two IDs, stretch by stretch, and whether more may follow."""
     page = PAGE_ENTRIES
     while True:
@@ -90,20 +98,20 @@ def stretches(regions: Regions, key: str, start: str, end: str) -> Iterator[tupl
             page *= 2
 
 
-def below(answer: Answer, bound: bytes) -> Answer:
+def below(answer: RegionAnswer, bound: bytes) -> RegionAnswer:
     """Return the entries with IDs below this one."""
     if answer.error:
         return answer
-    return Answer(answer.region, [entry for entry in answer.value if order(entry[0]) < order(bound)])
+    return RegionAnswer(answer.region, [entry for entry in answer.value if order(entry[0]) < order(bound)])
 
 
-def first_of(answers: list[Answer], count: int) -> list[Answer]:
+def first_of(answers: list[RegionAnswer], count: int) -> list[RegionAnswer]:
     """Cut the answers behind the first `count` IDs of all of them."""
     names = sorted({entry[0] for answer in answers if not answer.error for entry in answer.value}, key=order)
     return answers if len(names) <= count else [below(answer, names[count]) for answer in answers]
 
 
-def place(row: Row) -> tuple[tuple[int, int], int]:
+def place(row: ComparisonRow) -> tuple[tuple[int, int], int]:
     """Where a row belongs: by its ID, and behind others of that ID by its apostrophes."""
     entry_id = row.field.rstrip("'")
     return order(entry_id.encode()), len(row.field) - len(entry_id)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from crdtstream.admin.access import Access
-from crdtstream.admin.comparison import Answer
+from crdtstream.admin.comparison import RegionAnswer
 
 TIMEOUT_S = 5.0
 
@@ -46,7 +46,7 @@ class Region:
         host, _, port = address.rpartition(":")
         self.name = address
         self._deadline = deadline
-        self._lost: Answer | None = None
+        self._lost: RegionAnswer | None = None
         self._client: Any = Redis(
             host=host.strip("[]"),
             port=int(port),
@@ -71,23 +71,23 @@ class Region:
             return {}
         return dict(line.split(":", 1) for line in answer.value.decode().splitlines() if ":" in line)
 
-    async def ask(self, *words: str | int) -> Answer:
+    async def ask(self, *words: str | int) -> RegionAnswer:
         import redis
 
         if self._lost is not None:
             return self._lost
         try:
             async with asyncio.timeout(self._deadline.left_s()):
-                return Answer(self.name, await self._client.execute_command(*words))
+                return RegionAnswer(self.name, await self._client.execute_command(*words))
         except redis.ResponseError as error:
-            return Answer(self.name, error=str(error))
+            return RegionAnswer(self.name, error=str(error))
         except redis.RedisError as error:
             return self._lose(text_of_failure(error))
         except TimeoutError:
             return self._lose(f"no answer within {self._deadline.timeout_s:g} s: wait longer with --timeout")
 
-    def _lose(self, text: str) -> Answer:
-        self._lost = Answer(self.name, error=text, unreachable=True)
+    def _lose(self, text: str) -> RegionAnswer:
+        self._lost = RegionAnswer(self.name, error=text, unreachable=True)
         return self._lost
 
     async def scan(self) -> list[bytes]:
@@ -120,14 +120,14 @@ class Regions:
     async def _introduce(self) -> None:
         await asyncio.gather(*[region.introduce() for region in self._regions])
 
-    def ask(self, *words: str | int) -> list[Answer]:
+    def ask(self, *words: str | int) -> list[RegionAnswer]:
         """Return the answer of each region, in the order in which they were named."""
         return self._runner.run(self._ask(words))
 
-    async def _ask(self, words: tuple[str | int, ...]) -> list[Answer]:
+    async def _ask(self, words: tuple[str | int, ...]) -> list[RegionAnswer]:
         return await asyncio.gather(*[region.ask(*words) for region in self._regions])
 
-    def ask_first(self, *words: str | int) -> Answer:
+    def ask_first(self, *words: str | int) -> RegionAnswer:
         return self._runner.run(self._regions[0].ask(*words))
 
     def fields_of_first(self) -> dict[str, str]:

@@ -16,14 +16,14 @@ from crdtstream.commands.lag import entries_read_after
 from crdtstream.commands.room import require_name
 from crdtstream.connections.context import CommandError, Context, shown
 from crdtstream.core import effects as fx
-from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Interval, Key, Position
+from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Key, Position
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.groups.delivery import Delivery
 from crdtstream.core.groups.group import Group
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, next_id, previous_id
-from crdtstream.core.values.intervals import IntervalSet
-from crdtstream.core.values.origin_intervals import Pieces
+from crdtstream.core.values.intervals import Interval, IntervalSet
+from crdtstream.core.values.origin_intervals import OriginIntervals
 
 STEP_ENTRIES: Final = 2_000
 
@@ -165,7 +165,7 @@ class Advancing:
         if not pieces:
             return
         count = sum([tree.count_in(above(piece), piece[1]) for piece in pieces])
-        intervals = Pieces.of({origin: pieces})
+        intervals = OriginIntervals.of({origin: pieces})
         read = entries_read_after(stream, group, Delivery(wanted_in(tree, group, origin, pieces), [], intervals, []))
         now_ms = context.now_ms
         fact = fx.EntriesDelivered(key, self._group, self._consumer, now_ms, intervals, True, read)
@@ -178,7 +178,7 @@ class Advancing:
         if first is None or last is None or first > high:
             return
         before = group.pending.count
-        piece = Pieces(origin, previous_id(first) or ID_MIN, min(last, high))
+        piece = OriginIntervals(origin, previous_id(first) or ID_MIN, min(last, high))
         context.replica.record(fx.PendingDropped(key, self._group, piece))
         self.entries += before - group.pending.count
 

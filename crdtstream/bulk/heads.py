@@ -153,7 +153,7 @@ def tree_of(stream: Stream | None, origin: int) -> EntryTree:
     return _NOTHING if stream is None else stream.trees.get(origin) or _NOTHING
 
 
-class Pieces:
+class IntervalSplitter:
     """Splits an interval (after, through] of seqs into pieces of a given number of entries, a bounded amount of work a
     step.
     """

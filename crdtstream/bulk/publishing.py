@@ -17,7 +17,7 @@ from typing import Final
 
 from crdtstream.bulk.errors import FAILED_PRECONDITION, BulkError, require_serving, require_writable
 from crdtstream.bulk.ledger import Ledger, attempt_of, key_of, ledger_id, read_ledger, write_ledger
-from crdtstream.bulk.rows import SCATTERED_ROWS, SLICE_BYTES, SLICE_ROWS, Rows
+from crdtstream.bulk.rows import SCATTERED_ROWS, SLICE_BYTES, SLICE_ROWS, EntryRows
 from crdtstream.bulk.stages import Stage, Stages, require_application
 from crdtstream.bulk.sums import RowSum
 from crdtstream.bulk.writing import Added, add_slice
@@ -30,7 +30,7 @@ REMEDY: Final = (
 )
 
 
-class Place:
+class LedgerPlace:
     """A position in the rows of a stage: `low` rows of message `at` are done, and `count` rows in total."""
 
     __slots__ = ("at", "count", "low", "stage", "sum")
@@ -42,7 +42,7 @@ class Place:
         self.count = 0
         self.sum = RowSum()
 
-    def next(self, rows_max: int) -> tuple[Rows, int, int] | None:
+    def next(self, rows_max: int) -> tuple[EntryRows, int, int] | None:
         """Return the next slice of at most `rows_max` rows; None at the end."""
         rows = self.stage.rows
         while self.at < len(rows) and self.low == rows[self.at].count:
@@ -51,7 +51,7 @@ class Place:
             return None
         return rows[self.at], self.low, rows[self.at].slice_end(self.low, min(rows_max, SLICE_ROWS))
 
-    def pass_to(self, rows: Rows, high: int) -> None:
+    def pass_to(self, rows: EntryRows, high: int) -> None:
         """Mark the rows of this message up to `high` as done."""
         self.sum.add(rows, self.low, high)
         self.count += high - self.low
@@ -86,7 +86,7 @@ class Publishing:
         self._batch = batch
         self._key = key_of(application)
         self._ledger = Ledger(batch)
-        self._places: list[Place] = []
+        self._places: list[LedgerPlace] = []
         self._verified = False
         self._at = 0
 
@@ -102,7 +102,9 @@ class Publishing:
             stages.drop_through(self._application, self._batch)
             return False
         self._ledger.attempt = attempt_of(names)
-        self._places = [Place(stage) for stage in stages.named(self._application, self._batch, names, context.now_ms)]
+        self._places = [
+            LedgerPlace(stage) for stage in stages.named(self._application, self._batch, names, context.now_ms)
+        ]
         for place in self._places:
             for rows in place.stage.rows:
                 rows.bound(context.replica.room)

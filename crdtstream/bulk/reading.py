@@ -23,7 +23,7 @@ from crdtstream.protocols.columns import column_bytes
 ENTRIES_MAX: Final = 16_384
 
 
-class Interval:
+class StreamInterval:
     """The entries of one origin with `after < seq <= through`."""
 
     __slots__ = ("after", "key", "origin", "through")
@@ -65,7 +65,7 @@ class Portion:
         self.data = b"".join(chunks)
 
 
-def require_applied(context: Context, interval: Interval) -> None:
+def require_applied(context: Context, interval: StreamInterval) -> None:
     """Reject an interval that this region has not fully applied: entries not received yet would look like
     removed ones.
     """
@@ -79,7 +79,7 @@ def require_applied(context: Context, interval: Interval) -> None:
         )
 
 
-def portion_after(context: Context, interval: Interval, after: int, bytes_max: int) -> Portion | None:
+def portion_after(context: Context, interval: StreamInterval, after: int, bytes_max: int) -> Portion | None:
     """Return the next entries of the interval, about `bytes_max` bytes; None if there are no more."""
     tree = tree_of(context.replica.keyspace.find(interval.key), interval.origin)
     parts: list[Slice] = []

@@ -32,7 +32,7 @@ ACKNOWLEDGING: Final = [b"XACK"]
 CREATING: Final = [b"XGROUP", b"CREATE"]
 
 
-class Caller:
+class BulkCaller:
     """The user of one call, and the host from which it came."""
 
     __slots__ = ("host", "user")

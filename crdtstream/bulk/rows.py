@@ -22,7 +22,7 @@ from crdtstream.bulk.columns import U32, U64, read_column
 from crdtstream.bulk.errors import INVALID_ARGUMENT, BulkError, require_database
 from crdtstream.commands.streams import TOO_LARGE
 from crdtstream.core.effects import Key
-from crdtstream.core.values.room import Room
+from crdtstream.core.values.room import BatchRoom
 from crdtstream.settings.config import Limits
 
 SLICE_ROWS: Final = 1_024
@@ -44,7 +44,7 @@ _DIGITS: Final = b"0123456789"
 _OTHER_ARGUMENTS: Final = 3
 
 
-class Rows:
+class EntryRows:
     """Rows of one message, for one or several streams; the rows below `checked` are validated."""
 
     __slots__ = (
@@ -76,13 +76,13 @@ class Rows:
         self.id_seqs = array(U64)
         self.skip_lower_ids = False
         self.checked = 0
-        self.room: Room | None = None
+        self.room: BatchRoom | None = None
         self.slice_bytes_max = SLICE_BYTES
         # The last parsed row up to its last value; and the same with the header of that value, by the size of a row.
         self._prefix = b""
         self._beginnings: dict[int, bytes] = {}
 
-    def bound(self, room: Room) -> None:
+    def bound(self, room: BatchRoom) -> None:
         """Make slices so small that two of them fit into a batch, and refuse rows that do not fit into half of one."""
         self.room = room
         self.slice_bytes_max = min(SLICE_BYTES, room.cut_bytes // 4)
@@ -220,7 +220,7 @@ def _bad(index: int, what: str) -> BulkError:
     return BulkError(INVALID_ARGUMENT, f"row {index}: {what}")
 
 
-def rows_of(database: int, streams: Sequence[bytes], count: int, ends: bytes, data: bytes) -> Rows:
+def rows_of(database: int, streams: Sequence[bytes], count: int, ends: bytes, data: bytes) -> EntryRows:
     """Decode the columns that every message has; raises BulkError if they are inconsistent."""
     require_database(database)
     if count and not streams:
@@ -232,10 +232,10 @@ def rows_of(database: int, streams: Sequence[bytes], count: int, ends: bytes, da
     column = read_column(ends, U32, count, "ends")
     if (column[-1] if count else 0) != len(data):
         raise BulkError(INVALID_ARGUMENT, f"the last value of column ends is not the size of data, {len(data)}")
-    return Rows([(database, name) for name in streams], column, data)
+    return EntryRows([(database, name) for name in streams], column, data)
 
 
-def place(rows: Rows, stream_of: bytes) -> None:
+def place(rows: EntryRows, stream_of: bytes) -> None:
     """Assign rows to streams."""
     if not stream_of and len(rows.keys) <= 1:
         return
@@ -243,7 +243,7 @@ def place(rows: Rows, stream_of: bytes) -> None:
     rows.byte_count += len(stream_of)
 
 
-def identify(rows: Rows, ms: bytes, id_seqs: bytes, skip_lower_ids: bool) -> None:
+def identify(rows: EntryRows, ms: bytes, id_seqs: bytes, skip_lower_ids: bool) -> None:
     """Assign the client's IDs to the rows; without them the region mints IDs."""
     if not ms and not id_seqs:
         return

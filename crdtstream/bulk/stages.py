@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from crdtstream.bulk.errors import ABORTED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, BulkError
-from crdtstream.bulk.rows import Rows
+from crdtstream.bulk.rows import EntryRows
 from crdtstream.bulk.sums import RowSum
 
 LEDGER_PREFIX = b"crdtstream:published:"
@@ -39,7 +39,7 @@ class Stage:
         self.application = application
         self.batch = batch
         self.partition = partition
-        self.rows: list[Rows] = []
+        self.rows: list[EntryRows] = []
         self.sum = RowSum()
         self.count = 0
         self.byte_count = 0
@@ -67,7 +67,7 @@ class Stages:
         self._by_name[stage.name] = stage
         return stage
 
-    def add(self, stage: Stage, rows: Rows, bytes_max: int, now_ms: int) -> None:
+    def add(self, stage: Stage, rows: EntryRows, bytes_max: int, now_ms: int) -> None:
         """Keep the rows of one message; the caller validates them and adds them to the sum."""
         if self.byte_count + rows.byte_count > bytes_max:
             raise BulkError(
@@ -146,7 +146,7 @@ class Stages:
             assert stage.count == sum(rows.count for rows in stage.rows), f"stage {name} has another count"
 
 
-def require_no_ledger(rows: Rows) -> None:
+def require_no_ledger(rows: EntryRows) -> None:
     """Reject rows for a ledger stream: they would corrupt it."""
     for _, name in rows.keys:
         if name.startswith(LEDGER_PREFIX):

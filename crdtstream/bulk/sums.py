@@ -6,7 +6,7 @@ from array import array
 from hashlib import blake2b
 from typing import Final
 
-from crdtstream.bulk.rows import Rows
+from crdtstream.bulk.rows import EntryRows
 from crdtstream.core.effects import Key
 from crdtstream.protocols.columns import column_bytes
 
@@ -22,7 +22,7 @@ class RowSum:
     def __init__(self) -> None:
         self._parts = [blake2b(digest_size=32) for _ in range(_PARTS)]
 
-    def add(self, rows: Rows, low: int, high: int) -> None:
+    def add(self, rows: EntryRows, low: int, high: int) -> None:
         """Add the rows [low, high)."""
         if low >= high:
             return
@@ -38,7 +38,7 @@ class RowSum:
         return blake2b(parts, digest_size=SUM_BYTES).digest()
 
 
-def places_of(rows: Rows, low: int, high: int) -> bytes:
+def places_of(rows: EntryRows, low: int, high: int) -> bytes:
     """Encode the stream of each row unambiguously, with a mark that says whether the row has an ID."""
     kind = b"i" if rows.has_ids() else b"m"
     if not rows.stream_of:

@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import Final
 
 from crdtstream.bulk.errors import FAILED_PRECONDITION, INVALID_ARGUMENT, BulkError, refused_as, require_writable
-from crdtstream.bulk.rows import Rows
+from crdtstream.bulk.rows import EntryRows
 from crdtstream.commands.room import excess
 from crdtstream.commands.streams import EXHAUSTED, NOT_ABOVE, STRICT_ID, ZERO_ID, minted, top_of
 from crdtstream.connections.context import CommandError, Context
@@ -51,7 +51,7 @@ class Plan:
         self.id_seqs = id_seqs
 
 
-def add_slice(context: Context, rows: Rows, low: int, high: int, added: Added) -> None:
+def add_slice(context: Context, rows: EntryRows, low: int, high: int, added: Added) -> None:
     """Add the validated rows [low, high), or raise BulkError and change nothing."""
     require_writable(context)
     require_slice_room(context, rows, low, high)
@@ -69,7 +69,7 @@ def add_slice(context: Context, rows: Rows, low: int, high: int, added: Added) -
     added.skipped += high - low - kept
 
 
-def require_slice_room(context: Context, rows: Rows, low: int, high: int) -> None:
+def require_slice_room(context: Context, rows: EntryRows, low: int, high: int) -> None:
     """Raise if these rows do not fit into one batch, which every region must take."""
     room = context.replica.room
     size = slice_bytes(rows, low, high)
@@ -78,7 +78,7 @@ def require_slice_room(context: Context, rows: Rows, low: int, high: int) -> Non
         raise BulkError(INVALID_ARGUMENT, excess(room, what, size, "send smaller rows"))
 
 
-def slice_bytes(rows: Rows, low: int, high: int) -> int:
+def slice_bytes(rows: EntryRows, low: int, high: int) -> int:
     """An upper bound of what these rows take in a batch."""
     names = [len(key[1]) for key, _ in rows.by_stream(low, high)]
     data = rows.start_of(high) - rows.start_of(low)
@@ -90,7 +90,7 @@ def slice_bytes(rows: Rows, low: int, high: int) -> int:
 # IDs
 
 
-def plan_of(context: Context, rows: Rows, key: Key, indexes: Sequence[int]) -> Plan:
+def plan_of(context: Context, rows: EntryRows, key: Key, indexes: Sequence[int]) -> Plan:
     top = top_of(context, key)
     if rows.has_ids():
         return given_ids(context, rows, key, indexes, top)
@@ -116,7 +116,7 @@ def minted_ids(context: Context, top: EntryId, count: int) -> tuple[array[int], 
     return ms, id_seqs
 
 
-def given_ids(context: Context, rows: Rows, key: Key, indexes: Sequence[int], top: EntryId) -> Plan:
+def given_ids(context: Context, rows: EntryRows, key: Key, indexes: Sequence[int], top: EntryId) -> Plan:
     """Check IDs chosen by a client: each must be above all others in its stream, or is skipped if the client asks for
     that.
     """

@@ -18,13 +18,13 @@ import typer
 
 from crdtstream.settings.table import KNOWN, NUMBERS, SWITCH, TEXTS, Known
 
-Command = Callable[..., None]
+CliCommand = Callable[..., None]
 
 
-def with_setting_flags(words: Sequence[str]) -> Callable[[Command], Command]:
+def with_setting_flags(words: Sequence[str]) -> Callable[[CliCommand], CliCommand]:
     """Give a command a flag for each setting that matters to the words of this command line."""
 
-    def with_flags(command: Command) -> Command:
+    def with_flags(command: CliCommand) -> CliCommand:
         own = inspect.signature(command, eval_str=True)
         named = [each for each in own.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
         names = {f"--{each.name}" for each in named}

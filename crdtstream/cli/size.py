@@ -22,9 +22,11 @@ CORE_BUSY = 0.7
 UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 
-Rate = Annotated[float, typer.Option("--entries-per-second", help="Entries that clients add in all regions together.")]
+RateOption = Annotated[
+    float, typer.Option("--entries-per-second", help="Entries that clients add in all regions together.")
+]
 EntryBytes = Annotated[int, typer.Option("--entry-bytes", help="Bytes of an entry: names and values of its fields.")]
-Retention = Annotated[
+RetentionOption = Annotated[
     str, typer.Option(help="How long entries are kept before a trim removes them, as 90m, 36h or 7d.")
 ]
 Outage = Annotated[str, typer.Option(help="The longest absence of a region for which the others keep their logs.")]
@@ -32,15 +34,15 @@ PackedPart = Annotated[
     float,
     typer.Option(help="What compression leaves of an entry: 0.55 to 0.75 of text, 0.3 of readings, 1 of random bytes."),
 ]
-Pipeline = Annotated[int, typer.Option(help="Entries that a client sends before it waits: 1, 16 or 128.")]
+PipelineOption = Annotated[int, typer.Option(help="Entries that a client sends before it waits: 1, 16 or 128.")]
 ReadCount = Annotated[int, typer.Option(help="Entries that a consumer reads and acknowledges at once: 1 or 100.")]
 
 
 def size(
-    entries_per_second: Rate,
+    entries_per_second: RateOption,
     entry_bytes: EntryBytes,
     regions: Annotated[int, typer.Option(help="Regions of the cluster.")] = 3,
-    retention: Retention = "1d",
+    retention: RetentionOption = "1d",
     fields: Annotated[int, typer.Option(help="Fields of an entry.")] = 1,
     streams: Annotated[int, typer.Option(help="Streams that the entries go to.")] = 1,
     groups: Annotated[int, typer.Option(help="Groups that read each entry.")] = 1,
@@ -49,7 +51,7 @@ def size(
     ] = 1_000,
     outage: Outage = "1d",
     packed_part: PackedPart = 0.75,
-    pipeline: Pipeline = 16,
+    pipeline: PipelineOption = 16,
     read_count: ReadCount = 100,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
 ) -> None:

@@ -10,13 +10,13 @@ from crdtstream.commands.groups import live_entry
 from crdtstream.commands.integers import I64_MAX
 from crdtstream.connections.context import Context
 from crdtstream.core.groups.group import Group
-from crdtstream.core.groups.pending import Row
+from crdtstream.core.groups.pending import PendingRow
 from crdtstream.core.groups.spans import TIME_MAX_MS
 from crdtstream.core.stream import Stream
 from crdtstream.protocols import replies
 
 
-def live_rows(context: Context, stream: Stream, group: Group, idle_ms: int, limit: int) -> list[Row]:
+def live_rows(context: Context, stream: Stream, group: Group, idle_ms: int, limit: int) -> list[PendingRow]:
     """The pending entries that have been idle for this long and live, the longest idle first, at most `limit` (all if
     negative).
     """
@@ -26,7 +26,7 @@ def live_rows(context: Context, stream: Stream, group: Group, idle_ms: int, limi
     return _live(stream, group, limit, now_ms - idle_ms, future_ms)
 
 
-def _live(stream: Stream, group: Group, limit: int, delivered_ms_max: int, future_ms: int) -> list[Row]:
+def _live(stream: Stream, group: Group, limit: int, delivered_ms_max: int, future_ms: int) -> list[PendingRow]:
     """What lives among the pending entries with such delivery times; more are looked at until there are enough."""
     looked_at = limit
     while True:
@@ -43,7 +43,7 @@ def oldest_ms(stream: Stream, group: Group) -> int | None:
     return rows[0].delivered_ms if rows else None
 
 
-def idle_of(context: Context, row: Row) -> int:
+def idle_of(context: Context, row: PendingRow) -> int:
     """The idle time that a reader is told; an entry that was released counts as delivered at time 0."""
     return context.clock.idle_ms(max(row.delivered_ms, 0))
 

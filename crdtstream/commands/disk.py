@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crdtstream.commands.members import UNLINKED, held_back
-from crdtstream.connections.cluster import Peer
+from crdtstream.connections.cluster import PeerStatus
 from crdtstream.connections.context import Context
 
 # Peers that keep up are some messages behind; no eviction would free much of the log.
@@ -26,13 +26,13 @@ def disk_fields(context: Context) -> list[tuple[str, object]]:
     ]
 
 
-def holders(context: Context) -> list[tuple[int, Peer]]:
+def holders(context: Context) -> list[tuple[int, PeerStatus]]:
     """The peers for which the log is kept, each with the bytes, those with most first."""
     found = [(held_back(context, peer.origin), peer) for peer in context.cluster.neighbours.peers()]
     return sorted([row for row in found if row[0]], key=_held, reverse=True)
 
 
-def _held(row: tuple[int, Peer]) -> int:
+def _held(row: tuple[int, PeerStatus]) -> int:
     return row[0]
 
 

@@ -32,10 +32,10 @@ from crdtstream.connections.slicing import begin, holder
 from crdtstream.core.effects import Key, Position
 from crdtstream.core.entries.block import BLOCK_BYTES, BLOCK_ENTRIES, Block
 from crdtstream.core.entries.encoding import encode_entry, entry_fields
-from crdtstream.core.entries.merging import Run, merge
+from crdtstream.core.entries.merging import BlockRange, merge
 from crdtstream.core.group_copy import put_consumers, put_producers
 from crdtstream.core.groups.group import Group
-from crdtstream.core.groups.pending import Row
+from crdtstream.core.groups.pending import PendingRow
 from crdtstream.core.idempotence import Producers
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
@@ -45,11 +45,11 @@ from crdtstream.protocols.dump_writing import dumping
 from crdtstream.protocols.listpack import DumpFault
 from crdtstream.protocols.stream_dump import (
     BadFooter,
-    Entry,
+    DumpedEntry,
+    DumpSink,
     GroupDump,
     PendingDump,
     ProducersDump,
-    Sink,
     StreamDump,
     TooLarge,
     reading,
@@ -90,7 +90,7 @@ def require_sendable(context: Context, stream: Stream) -> None:
 class Dumping(Work):
     """A DUMP under way."""
 
-    def __init__(self, stream: StreamDump, runs: list[Run]) -> None:
+    def __init__(self, stream: StreamDump, runs: list[BlockRange]) -> None:
         self.steps = dumping(stream, entries_in(runs))
         self.payload: bytes | None = None
 
@@ -121,12 +121,12 @@ def dump_of(stream: Stream) -> StreamDump:
     return found
 
 
-def runs_of(stream: Stream) -> list[Run]:
+def runs_of(stream: Stream) -> list[BlockRange]:
     """The entries as they are now; the blocks may grow, shrink or be compressed afterwards."""
     return merge(stream.chain_ranges(ID_MIN, ID_MAX, -1, False), -1)
 
 
-def entries_in(runs: list[Run]) -> Iterator[Entry]:
+def entries_in(runs: list[BlockRange]) -> Iterator[DumpedEntry]:
     """Of those with one ID only the first."""
     last: EntryId = ID_MIN
     for run in runs:
@@ -324,7 +324,7 @@ def expansion_max(context: Context) -> int:
     return max(0, min(limits.memory_bytes_max - context.about.memory_bytes - held, batch_bytes))
 
 
-class Filled(Sink):
+class Filled(DumpSink):
     """The entries of a payload as the columns of blocks."""
 
     def __init__(self, entries_max: int, size_max: int) -> None:
@@ -417,7 +417,9 @@ def write_group(replica: Replica, key: Key, group: GroupDump, entries_added: int
     """
     replica.create_group(key, group.name, Position(group.last_id), min(group.entries_read, entries_added))
     origin = replica.applied.origin
-    pending = [Row(row.entry_id, origin, row.consumer, row.delivered_ms, row.deliveries) for row in group.pending]
+    pending = [
+        PendingRow(row.entry_id, origin, row.consumer, row.delivered_ms, row.deliveries) for row in group.pending
+    ]
     put_consumers(replica, key, group.name, group.consumers, pending)
 
 

@@ -15,7 +15,7 @@ from crdtstream.commands import arguments
 from crdtstream.commands.claiming import idle_of, live_rows, more_deliveries, oldest_ms, with_history
 from crdtstream.commands.groups import attend, live_entry
 from crdtstream.commands.lag import entries_read_after
-from crdtstream.commands.read_options import NO_CLAIM, READ_OPTIONS, ReadOptions, Room, parse_read
+from crdtstream.commands.read_options import NO_CLAIM, READ_OPTIONS, ReadOptions, ReplyRoom, parse_read
 from crdtstream.commands.reading import size_of, stream_header, streams_header
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, keys_after
@@ -57,7 +57,7 @@ class GroupReader(Waiter):
         # First the header, once the number of streams is known.
         parts = [b""]
         streams = 0
-        room = Room(self.options)
+        room = ReplyRoom(self.options)
         self.idle = []
         for i, (stream, group) in enumerate(found):
             key, after = self.keys[i], self.after[i]
@@ -78,7 +78,9 @@ class GroupReader(Waiter):
         parts[0] = streams_header(streams, self.client.protocol)
         return b"".join(parts)
 
-    def read_new(self, context: Context, key: Key, stream: Stream, group: Group, room: Room) -> tuple[int, list[bytes]]:
+    def read_new(
+        self, context: Context, key: Key, stream: Stream, group: Group, room: ReplyRoom
+    ) -> tuple[int, list[bytes]]:
         """With CLAIM, what has been pending for long enough; then what nobody has received."""
         if room.is_measured():
             room.take(0, len(stream_header(key[1], 1, self.client.protocol)))
@@ -103,7 +105,7 @@ class GroupReader(Waiter):
         room.take(delivery.count, size_of(fresh) if room.is_measured() else 0)
         return count + delivery.count, chunks + fresh if chunks else fresh
 
-    def fitting(self, stream: Stream, group: Group, room: Room, count: int) -> Delivery:
+    def fitting(self, stream: Stream, group: Group, room: ReplyRoom, count: int) -> Delivery:
         """The wanted entries, at most `count` and as many as there is room for."""
         bytes_max = room.bytes_left(0)
         delivery = group.next_entries(stream.chains, room.limit(count))
@@ -122,7 +124,7 @@ class GroupReader(Waiter):
         )
         context.replica.record_for(stream, group, fact)
 
-    def claim(self, context: Context, key: Key, stream: Stream, group: Group, room: Room) -> list[bytes]:
+    def claim(self, context: Context, key: Key, stream: Stream, group: Group, room: ReplyRoom) -> list[bytes]:
         """Take over what has been pending for long enough, the longest first."""
         options = self.options
         rows = live_rows(context, stream, group, options.claim_ms, room.limit(options.count))
@@ -146,7 +148,7 @@ class GroupReader(Waiter):
         return chunks
 
     def read_history(
-        self, context: Context, key: Key, stream: Stream, group: Group, after: EntryId, room: Room
+        self, context: Context, key: Key, stream: Stream, group: Group, after: EntryId, room: ReplyRoom
     ) -> tuple[int, list[bytes]]:
         """What this consumer holds above an ID; a deleted entry is shown as its ID without fields."""
         options = self.options

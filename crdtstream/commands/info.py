@@ -16,7 +16,7 @@ from crdtstream.commands.members import held_back
 from crdtstream.commands.regions import LINK_OPEN, LINK_TRANSFER, lags_of, origin_text, vector_text
 from crdtstream.commands.server import REDIS_VERSION
 from crdtstream.connections.client import Client
-from crdtstream.connections.cluster import Peer
+from crdtstream.connections.cluster import PeerStatus
 from crdtstream.connections.command import Command
 from crdtstream.connections.context import Context, Reply
 from crdtstream.connections.statistics import Tally
@@ -272,7 +272,7 @@ def audit_fields(context: Context) -> list[Field]:
     ]
 
 
-def peer_fields(context: Context, peers: list[Peer]) -> list[Field]:
+def peer_fields(context: Context, peers: list[PeerStatus]) -> list[Field]:
     """`lag`: effects held here that the peer has not applied; `durable_lag`: effects that are not durable there;
     `held_back_bytes`: bytes of the log retained for the peer; `sent_bytes`: bytes of batches sent since the link
     opened. `lacking`, with `lacking_ms`: what a peer has no room in, so that batches for it wait. A peer without a link

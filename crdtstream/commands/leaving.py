@@ -10,7 +10,7 @@ Clients that wait for something to write, as in XREADGROUP, are unblocked with a
 from __future__ import annotations
 
 from crdtstream.connections.client import Client
-from crdtstream.connections.cluster import Leaving
+from crdtstream.connections.cluster import LeavingPort
 from crdtstream.connections.command import Command
 from crdtstream.connections.context import CommandError, Context, Reply
 from crdtstream.protocols import replies
@@ -48,7 +48,7 @@ def unblock_writers(context: Context) -> None:
             context.outbox.append((waiter.client, replies.error(text.encode())))
 
 
-def status(leaving: Leaving, protocol: int) -> bytes:
+def status(leaving: LeavingPort, protocol: int) -> bytes:
     rows: list[bytes] = []
     for name, region, effects in leaving.lack():
         row = [

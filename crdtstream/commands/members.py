@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from crdtstream.commands.regions import LINK_OPEN, LINK_SELF, LINK_TRANSFER, lacking
 from crdtstream.connections.client import Client
-from crdtstream.connections.cluster import Peer
+from crdtstream.connections.cluster import PeerStatus
 from crdtstream.connections.command import Command
 from crdtstream.connections.context import CommandError, Context, Reply, shown
 from crdtstream.core.values.causality import REGION_MAX, origin_name, region_of
@@ -37,7 +37,7 @@ def members(context: Context, client: Client, argv: list[bytes]) -> Reply:
     )
 
 
-def known_origins(context: Context, peers: list[Peer]) -> list[int]:
+def known_origins(context: Context, peers: list[PeerStatus]) -> list[int]:
     """The members, the evicted origins, this region's origin, and the origins that this region has linked to."""
     met = [peer.origin for peer in peers if peer.origin]
     applied = context.replica.applied
@@ -52,7 +52,7 @@ def state_of(context: Context, origin: int) -> str:
     return "member" if origin in table.joined() else "newcomer"
 
 
-def member_row(context: Context, origin: int, peers: list[Peer], protocol: int) -> bytes:
+def member_row(context: Context, origin: int, peers: list[PeerStatus], protocol: int) -> bytes:
     cluster, table, own = context.cluster, context.replica.applied.members, context.replica.applied.vector
     itself = origin == context.replica.applied.origin
     durable = cluster.neighbours.durable() if itself else cluster.progress.durable_of(origin)
@@ -84,7 +84,7 @@ def member_row(context: Context, origin: int, peers: list[Peer], protocol: int) 
     return replies.mapping(items, protocol)
 
 
-def link_of(context: Context, origin: int, peers: list[Peer]) -> str:
+def link_of(context: Context, origin: int, peers: list[PeerStatus]) -> str:
     if origin == context.replica.applied.origin:
         return LINK_SELF
     return next((peer.link for peer in peers if peer.origin == origin), UNLINKED)
@@ -154,7 +154,7 @@ def replace_state(context: Context, client: Client, argv: list[bytes]) -> Reply:
     return replies.OK
 
 
-def named_origins(context: Context, peers: list[Peer], word: bytes) -> list[int]:
+def named_origins(context: Context, peers: list[PeerStatus], word: bytes) -> list[int]:
     """The origins of a region given by number or name, or the one origin with this name."""
     number, dot, _ = word.partition(b".")
     own = context.settings.config
@@ -177,7 +177,7 @@ def named_origins(context: Context, peers: list[Peer], word: bytes) -> list[int]
     return origins
 
 
-def nameless(context: Context, peers: list[Peer]) -> str:
+def nameless(context: Context, peers: list[PeerStatus]) -> str:
     """What to give for members whose name nobody told this region."""
     names = context.cluster.neighbours
     regions = sorted({region_of(origin) for origin in known_origins(context, peers)} - {context.settings.config.region})
@@ -185,7 +185,7 @@ def nameless(context: Context, peers: list[Peer]) -> str:
     return f"; the name is not known here of region {unnamed}: give its number" if unnamed else ""
 
 
-def region_named(context: Context, peers: list[Peer], word: bytes) -> int:
+def region_named(context: Context, peers: list[PeerStatus], word: bytes) -> int:
     """The number of the region with this name or number; 0 for a name that is not known."""
     own, neighbours = context.settings.config, context.cluster.neighbours
     regions = {region_of(origin) for origin in known_origins(context, peers)} | {peer.region for peer in peers}

@@ -21,10 +21,10 @@ from crdtstream.connections.context import CommandError, Context, Reply, shown
 from crdtstream.core import effects as fx
 from crdtstream.core.effects import Key
 from crdtstream.core.groups.group import Group
-from crdtstream.core.groups.pending import NOBODY, PendingEntries, Row
+from crdtstream.core.groups.pending import NOBODY, PendingEntries, PendingRow
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, format_id, parse_id
-from crdtstream.core.values.origin_intervals import Pieces
+from crdtstream.core.values.origin_intervals import OriginIntervals
 from crdtstream.protocols import replies
 
 PAGE_ROWS = 128
@@ -56,12 +56,12 @@ class PendingScan:
         self._pending = pending
         self._start = start
         self._end = end
-        self._page: list[Row] = []
+        self._page: list[PendingRow] = []
         self._at = 0
         self._last_page = False
         self.consumer = consumer
 
-    def next_rows(self) -> list[Row]:
+    def next_rows(self) -> list[PendingRow]:
         """The rows of the next ID; empty at the end."""
         if self._at == len(self._page) and not self._fetch():
             return []
@@ -89,7 +89,7 @@ class PendingScan:
         self._at = 0
         return bool(page)
 
-    def _rows(self, limit: int) -> list[Row]:
+    def _rows(self, limit: int) -> list[PendingRow]:
         return self._pending.rows(self._start, self._end, limit, self.consumer)
 
 
@@ -140,7 +140,7 @@ class PendingOptions:
         self.consumer = argv[at + 3] if len(argv) > at + 3 else None
 
 
-def chosen_rows(group: Group, options: PendingOptions, context: Context) -> list[Row]:
+def chosen_rows(group: Group, options: PendingOptions, context: Context) -> list[PendingRow]:
     if options.idle_ms <= 0:
         return group.pending.rows(options.start, options.end, options.count, options.consumer)
     now_ms, idle_ms = context.now_ms, options.idle_ms
@@ -148,7 +148,7 @@ def chosen_rows(group: Group, options: PendingOptions, context: Context) -> list
         # Nothing counts that the clock has yet to reach again: delivery times decide, and spans bound theirs.
         return group.pending.rows(options.start, options.end, options.count, options.consumer, now_ms - idle_ms)
     scan = PendingScan(group.pending, options.start, options.end, options.consumer)
-    chosen: list[Row] = []
+    chosen: list[PendingRow] = []
     while len(chosen) < options.count:
         rows = scan.next_rows()
         if not rows:
@@ -157,7 +157,7 @@ def chosen_rows(group: Group, options: PendingOptions, context: Context) -> list
     return chosen[: options.count]
 
 
-def pending_row(row: Row, context: Context) -> bytes:
+def pending_row(row: PendingRow, context: Context) -> bytes:
     idle_ms = RELEASED_IDLE_MS if row.delivered_ms < 0 else context.clock.idle_ms(row.delivered_ms)
     numbers = [replies.integer(idle_ms), replies.integer(row.deliveries)]
     return replies.array([replies.bulk(format_id(row.entry_id)), replies.bulk(row.consumer), *numbers])
@@ -227,7 +227,7 @@ class Claims:
         if self._dropped:
             pending = self._group.pending
             pieces = {origin: pending.pieces_of(origin, sorted(ids)) for origin, ids in sorted(self._dropped.items())}
-            context.replica.record(fx.PendingDropped(key, name, Pieces.of(pieces)))
+            context.replica.record(fx.PendingDropped(key, name, OriginIntervals.of(pieces)))
         if self._claimed:
             rows = [(origin, entry_id, *state) for (origin, entry_id), state in self._claimed.items()]
             context.replica.record(fx.PendingClaimed(key, name, self.consumer, rows))
@@ -396,7 +396,7 @@ def autoclaim(
             count -= 1
 
 
-def claim_rows(stream: Stream, claims: Claims, rows: list[Row], idle_ms: int) -> int:
+def claim_rows(stream: Stream, claims: Claims, rows: list[PendingRow], idle_ms: int) -> int:
     """Claim all rows of one ID; returns TAKEN if any was claimed, else LEFT if any stays, else GONE."""
     fate = GONE
     for row in rows:

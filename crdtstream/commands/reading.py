@@ -9,12 +9,12 @@ Reference: `xreadCommand` of Redis.
 from __future__ import annotations
 
 from crdtstream.commands import arguments
-from crdtstream.commands.read_options import READ_OPTIONS, ReadOptions, Room, parse_read
+from crdtstream.commands.read_options import READ_OPTIONS, ReadOptions, ReplyRoom, parse_read
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, keys_after
 from crdtstream.connections.context import CommandError, Context, Reply, Waiter
 from crdtstream.core.effects import Key
-from crdtstream.core.entries.seen import Seen
+from crdtstream.core.entries.seen import SeenEntries
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.entry_id import ID_MAX, EntryId, next_id
 from crdtstream.protocols import replies
@@ -27,7 +27,7 @@ class Wanted:
 
     __slots__ = ("after", "key", "seen")
 
-    def __init__(self, key: Key, after: EntryId | None, seen: Seen | None = None) -> None:
+    def __init__(self, key: Key, after: EntryId | None, seen: SeenEntries | None = None) -> None:
         self.key = key
         self.after = after
         self.seen = seen
@@ -62,7 +62,7 @@ class StreamReader(Waiter):
     def serve(self, context: Context) -> bytes | None:
         parts: list[bytes] = []
         streams = 0
-        room = Room(self.options)
+        room = ReplyRoom(self.options)
         for wanted in self.wanted:
             stream = context.replica.keyspace.find(wanted.key)
             if stream is None:
@@ -78,7 +78,7 @@ class StreamReader(Waiter):
             return None
         return streams_header(streams, self.client.protocol) + b"".join(parts)
 
-    def entries(self, context: Context, wanted: Wanted, stream: Stream, room: Room) -> tuple[int, list[bytes]]:
+    def entries(self, context: Context, wanted: Wanted, stream: Stream, room: ReplyRoom) -> tuple[int, list[bytes]]:
         """What this reader wants of a stream, as much as there is room for."""
         if not room.is_measured():
             count, chunks = wanted.entries(context, stream, room.limit(self.options.count))
@@ -146,9 +146,9 @@ def wanted_of(context: Context, key: Key, text: bytes) -> Wanted:
     return Wanted(key, arguments.parse_entry_id(text))
 
 
-def seen_of(context: Context, key: Key) -> Seen:
+def seen_of(context: Context, key: Key) -> SeenEntries:
     stream = context.replica.keyspace.databases[key[0]].get(key[1])
-    return Seen(None, None) if stream is None else stream.seen()
+    return SeenEntries(None, None) if stream is None else stream.seen()
 
 
 COMMANDS: list[Command] = [

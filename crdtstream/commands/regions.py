@@ -15,7 +15,7 @@ mean equal replicated state.
 from __future__ import annotations
 
 from crdtstream.connections.client import Client
-from crdtstream.connections.cluster import Peer
+from crdtstream.connections.cluster import PeerStatus
 from crdtstream.connections.command import Command, keys_at
 from crdtstream.connections.context import Context, Reply
 from crdtstream.connections.digests import digest
@@ -37,7 +37,7 @@ def origin_text(context: Context) -> str:
     return origin_name(origin) if origin else ""
 
 
-def lags_of(context: Context, peer: Peer) -> tuple[int, int]:
+def lags_of(context: Context, peer: PeerStatus) -> tuple[int, int]:
     """How many effects the peer has not applied, and how many are not durable there."""
     own = context.replica.applied.vector
     if peer.evicted:
@@ -55,14 +55,14 @@ def lacking(own: VersionVector, other: VersionVector) -> int:
 def regions(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """CRDT.REGIONS: one map for each region, this one first."""
     config, applied, neighbours = context.settings.config, context.replica.applied, context.cluster.neighbours
-    itself = Peer(config.region, config.name, "", LINK_SELF, 0, applied.origin)
+    itself = PeerStatus(config.region, config.name, "", LINK_SELF, 0, applied.origin)
     itself.lacking, itself.lacking_ms, _, _ = neighbours.waits()
     rows = [region_row(itself, (0, lacking(applied.vector, neighbours.durable())), client.protocol)]
     rows += [region_row(peer, lags_of(context, peer), client.protocol) for peer in neighbours.peers()]
     return replies.array(rows)
 
 
-def region_row(peer: Peer, lags: tuple[int, int], protocol: int) -> bytes:
+def region_row(peer: PeerStatus, lags: tuple[int, int], protocol: int) -> bytes:
     items = [
         replies.bulk(b"region"),
         replies.integer(peer.region),

@@ -18,8 +18,8 @@ from crdtstream.commands.arguments import ACKED, DELREF
 from crdtstream.commands.removing import surplus_to_remove
 from crdtstream.commands.room import (
     REPEATS,
-    Measure,
     Request,
+    SizeMeasure,
     argument_bytes,
     flushed_bytes,
     left_bytes,
@@ -151,7 +151,7 @@ def smaller_steps(context: Context, database: int, argv: list[bytes], missing: i
     return f"trim in smaller steps, of {count} entries or fewer" if count > 0 else FREE_SPACE
 
 
-FREEING: Final[dict[str, Measure]] = {
+FREEING: Final[dict[str, SizeMeasure]] = {
     "del": deleted_bytes,
     "unlink": deleted_bytes,
     "expire": expired_bytes,

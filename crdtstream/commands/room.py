@@ -28,7 +28,7 @@ from crdtstream.core.sizes import (
     entry_bytes,
 )
 from crdtstream.core.stream import Stream
-from crdtstream.core.values.room import Room
+from crdtstream.core.values.room import BatchRoom
 from crdtstream.protocols.stream_dump import StreamDump
 
 # For each argument of a command besides its bytes: a range and an interval, or an effect that is deleted or created.
@@ -37,15 +37,15 @@ ARGUMENT_BYTES: Final = 64
 REPEATS: Final = 4
 
 Request = tuple[Command, list[bytes]]
-Measure = Callable[[Context, int, list[bytes]], int]
+SizeMeasure = Callable[[Context, int, list[bytes]], int]
 
 
-def excess(room: Room, what: str, byte_count: int, advice: str) -> str:
+def excess(room: BatchRoom, what: str, byte_count: int, advice: str) -> str:
     """The text of an error about something that takes too many bytes of a batch."""
     return f"{what} takes {byte_count} bytes, and no batch may have more than {room.bound()}: {advice}, {raising(room)}"
 
 
-def raising(room: Room) -> str:
+def raising(room: BatchRoom) -> str:
     return f"or raise {room.name} there and restart that region"
 
 
@@ -118,7 +118,9 @@ def require_transaction_room(context: Context, client: Client, requests: list[Re
         raise CommandError(f"EXECABORT Transaction discarded because {text}")
 
 
-def transaction_bytes(context: Context, database: int, requests: list[Request], measures: dict[str, Measure]) -> int:
+def transaction_bytes(
+    context: Context, database: int, requests: list[Request], measures: dict[str, SizeMeasure]
+) -> int:
     size = 0
     for command, argv in requests:
         if command.name == "select" and argv[1].isdigit():
@@ -138,7 +140,7 @@ def required_share(context: Context, client: Client, command: Command, argv: lis
 
 
 def command_bytes(
-    context: Context, database: int, command: Command, argv: list[bytes], measures: dict[str, Measure]
+    context: Context, database: int, command: Command, argv: list[bytes], measures: dict[str, SizeMeasure]
 ) -> int:
     try:
         return measures.get(command.name, written_bytes)(context, database, argv)
@@ -248,7 +250,7 @@ def left_bytes(context: Context, database: int, argv: list[bytes]) -> int:
 
 
 # Commands whose size is another one than that of their arguments.
-MEASURES: Final[dict[str, Measure]] = {
+MEASURES: Final[dict[str, SizeMeasure]] = {
     "xadd": added_bytes,
     "crdt.import": imported_bytes,
     "restore": restored_bytes,

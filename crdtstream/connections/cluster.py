@@ -12,7 +12,7 @@ from typing import Protocol
 from crdtstream.core.values.causality import VersionVector
 
 
-class Progress(Protocol):
+class ProgressPort(Protocol):
     """What other members reported about themselves: the port to `replication`, for WAIT and for operators."""
 
     def holders(self, origin: int, counter: int) -> Iterable[int]:
@@ -28,14 +28,14 @@ class Progress(Protocol):
         """All that this origin is known to have on its disk, also what this region has not applied."""
 
 
-class Retention(Protocol):
+class RetentionPort(Protocol):
     """How far back the log reaches, and which members need it: the port to `replication`, for operators."""
 
     def held_back(self, origin: int) -> int:
         """The number of bytes of the log that are retained because this origin lacks them."""
 
 
-class Audit(Protocol):
+class AuditPort(Protocol):
     """The results of the background comparison with other regions: the port to `replication`, for operators.
 
     `rounds` is how often the sums of this region's state were computed, the last time at `last_ms`; `comparisons` is
@@ -65,7 +65,7 @@ class TransferShown:
         self.byte_count = byte_count
 
 
-class Peer:
+class PeerStatus:
     """A link to another region, as INFO and CRDT.REGIONS show it; origin 0 until its origin is known. `sent_bytes`
     counts bytes of batches since the link opened. A peer without a link has been in that state for `unlinked_ms`,
     because of `reason`; if its region was `evicted`, nothing is owed to it. `lacking`: what a linked peer says to have
@@ -104,7 +104,7 @@ class Peer:
         self.reason = ""
 
 
-class Admission(Protocol):
+class AdmissionPort(Protocol):
     """Whether this region's origin is admitted to the cluster (replication/membership/membership.py)."""
 
     @property
@@ -120,7 +120,7 @@ class Admission(Protocol):
         """State that this origin was admitted; call it before anything that only an admitted origin may do."""
 
 
-class StartOver(Protocol):
+class StartOverPort(Protocol):
     """Replacing this region's state by another region's (replication/membership/start_over.py)."""
 
     @property
@@ -137,7 +137,7 @@ class StartOver(Protocol):
         """The text for clients while it runs: what it waits for."""
 
 
-class Leaving(Protocol):
+class LeavingPort(Protocol):
     """Leaving the cluster (replication/membership/leaving.py)."""
 
     @property
@@ -152,13 +152,13 @@ class Leaving(Protocol):
         """The regions that lack something on disk: name, number, and how many effects."""
 
 
-class Neighbours(Protocol):
+class NeighboursPort(Protocol):
     """The other regions, and what this one knows of them (peers.py)."""
 
     def follow(self, peers: tuple[str, ...]) -> None:
         """These are the addresses of the configured peers from now on."""
 
-    def peers(self) -> list[Peer]:
+    def peers(self) -> list[PeerStatus]:
         """All other regions as they are linked now, by number."""
 
     def linked(self) -> list[int]:
@@ -203,17 +203,17 @@ class Homes(Protocol):
         """Make this region the home; returns the reason if that is not possible, else an empty text."""
 
 
-class Cluster:
+class ClusterPorts:
     """The ports of one region; those that are None have nothing behind them, as in a test of commands alone."""
 
     __slots__ = ("admission", "audit", "homes", "leaving", "neighbours", "progress", "retention", "start_over")
 
-    def __init__(self, progress: Progress, neighbours: Neighbours) -> None:
+    def __init__(self, progress: ProgressPort, neighbours: NeighboursPort) -> None:
         self.progress = progress
         self.neighbours = neighbours
-        self.admission: Admission | None = None
-        self.retention: Retention | None = None
-        self.audit: Audit | None = None
-        self.start_over: StartOver | None = None
+        self.admission: AdmissionPort | None = None
+        self.retention: RetentionPort | None = None
+        self.audit: AuditPort | None = None
+        self.start_over: StartOverPort | None = None
         self.homes: Homes | None = None
-        self.leaving: Leaving | None = None
+        self.leaving: LeavingPort | None = None

@@ -18,7 +18,7 @@ from crdtstream.connections.acl.users import Users
 from crdtstream.connections.alarms import Alarms
 from crdtstream.connections.client import Client
 from crdtstream.connections.clock import Clock
-from crdtstream.connections.cluster import Cluster
+from crdtstream.connections.cluster import ClusterPorts
 from crdtstream.connections.notifications import MISS, Notifications
 from crdtstream.connections.parking import Parked, Parking
 from crdtstream.connections.pausing import Pause
@@ -142,7 +142,13 @@ class Context:
     )
 
     def __init__(
-        self, settings: Settings, standing: Standing, replica: Replica, cluster: Cluster, notices: Notices, now_ms: int
+        self,
+        settings: Settings,
+        standing: Standing,
+        replica: Replica,
+        cluster: ClusterPorts,
+        notices: Notices,
+        now_ms: int,
     ) -> None:
         self.settings = settings
         self.standing = standing

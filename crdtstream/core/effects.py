@@ -22,10 +22,10 @@ from typing import Final
 from crdtstream.core.entries.block import Block
 from crdtstream.core.values.causality import Dot, VersionVector
 from crdtstream.core.values.entry_id import ID_MIN, EntryId
-from crdtstream.core.values.origin_intervals import Pieces
+from crdtstream.core.values.intervals import Interval
+from crdtstream.core.values.origin_intervals import OriginIntervals
 
 Key = tuple[int, bytes]
-Interval = tuple[EntryId, EntryId]
 CounterRange = tuple[int, int]
 
 UNKNOWN_ENTRIES_READ: Final = -1
@@ -302,7 +302,7 @@ class EntriesDelivered(LocalFact):
         group: bytes,
         consumer: bytes,
         now_ms: int,
-        intervals: Pieces,
+        intervals: OriginIntervals,
         noack: bool,
         entries_read: int,
     ) -> None:
@@ -330,7 +330,7 @@ class PendingDropped(LocalFact):
 
     __slots__ = ("intervals",)
 
-    def __init__(self, key: Key, group: bytes, intervals: Pieces) -> None:
+    def __init__(self, key: Key, group: bytes, intervals: OriginIntervals) -> None:
         super().__init__(key, group)
         self.intervals = intervals
 

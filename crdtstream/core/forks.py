@@ -16,12 +16,12 @@ from crdtstream.core.values.causality import VersionVector
 
 WINDOW: Final = 256
 
-Streams = Iterable[tuple[Key, Stream]]
+KeyedStreams = Iterable[tuple[Key, Stream]]
 # The key that holds an entry, and the entry's bytes.
-Held = tuple[Key, bytes]
+HeldEntry = tuple[Key, bytes]
 
 
-def forks(mine: Streams, vector: VersionVector, theirs: Streams, other: VersionVector) -> dict[int, int]:
+def forks(mine: KeyedStreams, vector: VersionVector, theirs: KeyedStreams, other: VersionVector) -> dict[int, int]:
     """Each origin under which the two states hold different entries, with the counter of one such entry."""
     through = {origin: min(counter, other.get(origin)) for origin, counter in vector.items() if other.get(origin)}
     here = last_held(mine, through)
@@ -32,9 +32,9 @@ def forks(mine: Streams, vector: VersionVector, theirs: Streams, other: VersionV
     return found
 
 
-def last_held(streams: Streams, through: dict[int, int]) -> dict[tuple[int, int], Held]:
+def last_held(streams: KeyedStreams, through: dict[int, int]) -> dict[tuple[int, int], HeldEntry]:
     """The entries under the last `WINDOW` counters of each origin, up to `through`, inclusive."""
-    found: dict[tuple[int, int], Held] = {}
+    found: dict[tuple[int, int], HeldEntry] = {}
     for key, stream in streams:
         for origin, tree in stream.trees.items():
             last = through.get(origin, 0)

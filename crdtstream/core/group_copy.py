@@ -15,22 +15,22 @@ here, so it is delivered again.
 from __future__ import annotations
 
 from crdtstream.core import effects as fx
-from crdtstream.core.effects import Interval, Key, Position
+from crdtstream.core.effects import Key, Position
 from crdtstream.core.entries.merging import merge
 from crdtstream.core.groups.group import Group
-from crdtstream.core.groups.pending import Row
+from crdtstream.core.groups.pending import PendingRow
 from crdtstream.core.idempotence import Producers
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from crdtstream.core.stream_copy import copy_stream
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, previous_id
-from crdtstream.core.values.intervals import IntervalSet
+from crdtstream.core.values.intervals import Interval, IntervalSet
 from crdtstream.core.values.origin_intervals import NOTHING
 
 Sets = dict[int, IntervalSet]
 
 
-class Piece:
+class EntryRun:
     """Consecutive entries of one origin: its first and last ID, and the last ID before it (0-0: none)."""
 
     __slots__ = ("before", "first", "last", "origin")
@@ -60,7 +60,7 @@ class GroupCopy:
         "start_default",
     )
 
-    def __init__(self, name: bytes, stream: Stream, group: Group, pieces: list[Piece]) -> None:
+    def __init__(self, name: bytes, stream: Stream, group: Group, pieces: list[EntryRun]) -> None:
         start = group.start()
         self.name = name
         self.start, self.start_default = position_in(pieces, start), start.default
@@ -95,19 +95,19 @@ def copy_whole(replica: Replica, source: Stream, target: Key) -> None:
 # Sets of IDs
 
 
-def pieces_of(stream: Stream) -> list[Piece]:
-    pieces: list[Piece] = []
+def pieces_of(stream: Stream) -> list[EntryRun]:
+    pieces: list[EntryRun] = []
     before = ID_MIN
     for run in merge(stream.chain_ranges(ID_MIN, ID_MAX, -1, False), -1):
         last = run.block.id_at(run.high - 1)
         # Of duplicates the first counts, as for the copy.
         if last > before:
-            pieces.append(Piece(run.origin, before, run.block.id_at(run.low), last))
+            pieces.append(EntryRun(run.origin, before, run.block.id_at(run.low), last))
             before = last
     return pieces
 
 
-def gathered(pieces: list[Piece], sets: Sets) -> IntervalSet:
+def gathered(pieces: list[EntryRun], sets: Sets) -> IntervalSet:
     """The sets of all origins as one."""
     found = IntervalSet()
     for piece in pieces:
@@ -127,7 +127,7 @@ def add_between(found: IntervalSet, sets: Sets, low: EntryId, high: EntryId) -> 
             found.add(start, end)
 
 
-def position_in(pieces: list[Piece], position: Position) -> EntryId:
+def position_in(pieces: list[EntryRun], position: Position) -> EntryId:
     """The highest ID of the position such that no entry up to there lies above its origin's ID."""
     highest = max([position.default, *position.ids.values()])
     for piece in pieces:
@@ -137,12 +137,12 @@ def position_in(pieces: list[Piece], position: Position) -> EntryId:
     return highest
 
 
-def through(pieces: list[Piece], position: Position) -> Sets:
+def through(pieces: list[EntryRun], position: Position) -> Sets:
     """What lies at or below the position, of the origins that have entries."""
     return {piece.origin: IntervalSet.of([(ID_MIN, position.get(piece.origin))]) for piece in pieces}
 
 
-def settled_above(start: EntryId, pieces: list[Piece], position: Position, group: Group) -> IntervalSet:
+def settled_above(start: EntryId, pieces: list[EntryRun], position: Position, group: Group) -> IntervalSet:
     """What no region has to deliver any more, above the start and up to the last entry."""
     sets = through(pieces, position)
     for origin, known in sets.items():
@@ -151,7 +151,7 @@ def settled_above(start: EntryId, pieces: list[Piece], position: Position, group
     return IntervalSet.of(gathered(pieces, sets).pieces(start, last))
 
 
-def skipped_of(pieces: list[Piece], group: Group, floor: EntryId) -> IntervalSet:
+def skipped_of(pieces: list[EntryRun], group: Group, floor: EntryId) -> IntervalSet:
     """What this region passes over: what it skipped, and what its origin's floor passes above the common one."""
     skipped = gathered(pieces, group.skipped)
     last = pieces[-1].last if pieces else ID_MIN
@@ -167,9 +167,9 @@ def entries_read_of(stream: Stream, group: Group) -> int:
     return group.entries_read
 
 
-def pending_of(group: Group) -> list[Row]:
+def pending_of(group: Group) -> list[PendingRow]:
     """The pending entries in ID order, of those with one ID the first."""
-    found: list[Row] = []
+    found: list[PendingRow] = []
     for row in group.pending.rows(ID_MIN, ID_MAX, -1, None):
         if not found or found[-1].entry_id != row.entry_id:
             found.append(row)
@@ -203,7 +203,7 @@ def of_origin(origin: int, known: IntervalSet) -> dict[int, list[Interval]]:
 
 
 def put_consumers(
-    replica: Replica, key: Key, name: bytes, consumers: list[tuple[bytes, int, int]], pending: list[Row]
+    replica: Replica, key: Key, name: bytes, consumers: list[tuple[bytes, int, int]], pending: list[PendingRow]
 ) -> None:
     """Give a group consumers, each with when it was seen and active (-1: never), and pending entries of this origin."""
     stream = replica.keyspace.known(key)

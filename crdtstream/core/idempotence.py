@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from crdtstream.core.values.entry_id import EntryId
 
-Record = tuple[EntryId, int]
+ProducerRecord = tuple[EntryId, int]
 
 
 class Producers:
@@ -24,7 +24,7 @@ class Producers:
     __slots__ = ("_of_producer", "added", "duplicates", "duration_s", "entries_max")
 
     def __init__(self) -> None:
-        self._of_producer: dict[bytes, dict[bytes, Record]] = {}
+        self._of_producer: dict[bytes, dict[bytes, ProducerRecord]] = {}
         self.duration_s: int | None = None
         self.entries_max: int | None = None
         self.added = 0

@@ -68,7 +68,7 @@ from crdtstream.core.stream import Stream
 from crdtstream.core.values.causality import Dot, VersionVector
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId
 from crdtstream.core.values.intervals import IntervalSet
-from crdtstream.core.values.origin_intervals import Pieces
+from crdtstream.core.values.origin_intervals import OriginIntervals
 
 _NO_TREE = EntryTree()
 _NO_META = OriginMeta()
@@ -339,7 +339,7 @@ def drop_references(mine: Stream, origin: int, removed: list[EntryId]) -> None:
     for group in mine.groups.values():
         pieces = group.pending.pieces_of(origin, removed) if removed else []
         if pieces:
-            group.apply_dropped(Pieces.of({origin: pieces}))
+            group.apply_dropped(OriginIntervals.of({origin: pieces}))
 
 
 def group_of(creates: dict[Dot, Create]) -> Group:

@@ -22,7 +22,7 @@ from crdtstream.core.stream import Stream
 from crdtstream.core.values.causality import origin_name
 
 # Label -> checksum.
-Rows = dict[bytes, int]
+PortionSums = dict[bytes, int]
 
 FANOUT: Final = 8
 NAME_BYTES_MAX: Final = 100
@@ -65,7 +65,7 @@ def key_hash(key: Key) -> int:
     return hash_of(packed([key[0]]) + key[1])
 
 
-def rows_sum(rows: Rows) -> int:
+def rows_sum(rows: PortionSums) -> int:
     return hash_of(b"".join([packed([len(label), rows[label]]) + label for label in sorted(rows)]))
 
 
@@ -106,7 +106,7 @@ def shortened(name: bytes) -> bytes:
 
 def stream_hashes(stream: Stream, measures: dict[int, Measure]) -> Rows:
     """The registers, the entries of each origin, and the groups; `measures` covers all trees of the stream."""
-    rows: Rows = {
+    rows: PortionSums = {
         b"last-generated-id": sum_of([*stream.top]),
         b"max-deleted-entry-id": sum_of([*stream.max_deleted()]),
         b"entries-added": sum_of([stream.entries_added()]),
@@ -133,7 +133,7 @@ def measures_of(stream: Stream) -> dict[int, Measure]:
 
 def group_hashes(group: Group) -> Rows:
     """The start of each create of a group, and the runs acknowledged under it."""
-    rows: Rows = {}
+    rows: PortionSums = {}
     for dot, create in group.creates.items():
         name = b"%b:%d" % (origin_label(dot[0]), dot[1])
         rows[b"start of its create " + name] = sum_of(numbers_of_position(create.start))
@@ -153,7 +153,7 @@ def member_hashes(members: Members) -> Rows:
 
 def entry_hashes(tree: EntryTree | None, low: int, high: int) -> Rows:
     """The non-empty parts of an interval of counters; if the interval is narrow, its entries, as `counter ms-seq`."""
-    rows: Rows = {}
+    rows: PortionSums = {}
     if tree is None:
         return rows
     blocks, head, _ = tree.blocks()

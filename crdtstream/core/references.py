@@ -19,14 +19,14 @@ holds an entry that arrives later.
 
 from __future__ import annotations
 
-from crdtstream.core.effects import CounterRange, Interval
+from crdtstream.core.effects import CounterRange
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.merging import ChainRange, TreeRange, merge
 from crdtstream.core.entries.slices import Slice
 from crdtstream.core.groups.group import Group
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, next_id, previous_id
-from crdtstream.core.values.intervals import IntervalSet
+from crdtstream.core.values.intervals import Interval, IntervalSet
 
 
 def is_needed(stream: Stream, origin: int, entry_id: EntryId, alone: bool) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.core.effects import CounterRange, Interval
+from crdtstream.core.effects import CounterRange
+from crdtstream.core.values.intervals import Interval
 
 Ranges = dict[int, list[CounterRange]]
 References = dict[int, list[Interval]]

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from crdtstream.core import effects as fx
 from crdtstream.core.applying import Applied, Changed, StampedFact
-from crdtstream.core.effects import Batch, CounterRange, Effect, Interval, Key, LocalFact, Position
+from crdtstream.core.effects import Batch, CounterRange, Effect, Key, LocalFact, Position
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.bursts import Burst
 from crdtstream.core.entries.encoding import encode_named, id_reply
@@ -38,7 +38,8 @@ from crdtstream.core.sizes import EFFECT_BYTES, ENTRY_BYTES, effect_bytes
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.causality import Dot, region_of
 from crdtstream.core.values.entry_id import EntryId, IdWriter
-from crdtstream.core.values.room import Room
+from crdtstream.core.values.intervals import Interval
+from crdtstream.core.values.room import BatchRoom
 from crdtstream.core.whole_state import WholeState
 
 
@@ -77,7 +78,7 @@ class Replica:
         self.changed = Changed()
         self.applied = Applied(origin, self.keyspace, self.changed)
         self.prepared = 0
-        self.room = Room()
+        self.room = BatchRoom()
         self.expired_keys = 0
         self._effects: list[Effect] = []
         self._facts: list[StampedFact] = []

@@ -34,8 +34,8 @@ from crdtstream.core.stream import Stream
 from crdtstream.core.values.entry_id import EntryId
 from crdtstream.core.whole_state import WholeState
 
-Entry = tuple[EntryId, bytes]
-Found = tuple[int, EntryId, bytes]
+OwnEntry = tuple[EntryId, bytes]
+FoundEntry = tuple[int, EntryId, bytes]
 
 
 class LeftBehind:
@@ -44,7 +44,7 @@ class LeftBehind:
     __slots__ = ("entries", "expiries", "groups")
 
     def __init__(self) -> None:
-        self.entries: dict[Key, list[Entry]] = {}
+        self.entries: dict[Key, list[OwnEntry]] = {}
         self.expiries: dict[Key, int] = {}
         self.groups: list[tuple[Key, bytes, Position]] = []
 
@@ -83,7 +83,7 @@ class _Judge:
 
     def look(self, key: Key, stream: Stream, left: LeftBehind) -> None:
         other = self._theirs.get(key)
-        entries: dict[Entry, None] = {}
+        entries: dict[OwnEntry, None] = {}
         for origin, tree in stream.trees.items():
             twin = None if other is None else other.trees.get(origin)
             for counter, entry_id, entry in differing(tree, twin):
@@ -101,7 +101,7 @@ class _Judge:
         return any(self._stays(origin, counter) for origin, counter in group.creates)
 
 
-def differing(tree: EntryTree, twin: EntryTree | None) -> Iterator[Found]:
+def differing(tree: EntryTree, twin: EntryTree | None) -> Iterator[FoundEntry]:
     """The entries of a tree that the other state's tree of this origin does not hold under the same counter."""
     if twin is not None and tree.count == twin.count and tree.checksum() == twin.checksum():
         return
@@ -142,11 +142,11 @@ def hand_over_layer(replica: Replica, left: LeftBehind) -> Iterator[int]:
 
 
 def split_layer(
-    entries: list[Entry],
-) -> tuple[list[Entry], list[Entry]]:
+    entries: list[OwnEntry],
+) -> tuple[list[OwnEntry], list[OwnEntry]]:
     """Split off the first entry of each ID; returns these, and the others."""
     first: dict[EntryId, bytes] = {}
-    later: list[Entry] = []
+    later: list[OwnEntry] = []
     for entry_id, entry in entries:
         if entry_id in first:
             later.append((entry_id, entry))
@@ -155,9 +155,9 @@ def split_layer(
     return list(first.items()), later
 
 
-def blocks_of(entries: list[Entry]) -> Iterator[list[Entry]]:
+def blocks_of(entries: list[OwnEntry]) -> Iterator[list[OwnEntry]]:
     """Split entries into parts that each fill one block."""
-    part: list[Entry] = []
+    part: list[OwnEntry] = []
     size = 0
     for one in entries:
         if len(part) == BLOCK_ENTRIES or size > BLOCK_BYTES:
@@ -169,7 +169,7 @@ def blocks_of(entries: list[Entry]) -> Iterator[list[Entry]]:
         yield part
 
 
-def numbered(entries: list[Entry], counter: int) -> Block:
+def numbered(entries: list[OwnEntry], counter: int) -> Block:
     """A block of these entries with contiguous counters from `counter` on."""
     block = Block()
     for at, (entry_id, entry) in enumerate(entries):

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.core.effects import CounterRange, Interval, Position
+from crdtstream.core.effects import CounterRange, Position
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.merging import ChainRange
@@ -45,7 +45,8 @@ from crdtstream.core.values.by_origin import ByOrigin
 from crdtstream.core.values.causality import Dot, VersionVector
 from crdtstream.core.values.chain import Chains
 from crdtstream.core.values.entry_id import ID_MIN, EntryId
-from crdtstream.core.values.origin_intervals import Pieces
+from crdtstream.core.values.intervals import Interval
+from crdtstream.core.values.origin_intervals import OriginIntervals
 
 # What most streams have none of. All of them share these, which stay empty: a stream that gets one makes its own.
 _NO_GROUPS: Final[dict[bytes, Group]] = {}
@@ -156,15 +157,15 @@ class Stream:
         """What each chain has of a range, at most `count` entries each; chains without any are left out."""
         return chain_ranges_of(self.chains, start, end, count, reverse)
 
-    def added_since(self, seen: Seen, count: int) -> tuple[int, list[bytes]]:
+    def added_since(self, seen: SeenEntries, count: int) -> tuple[int, list[bytes]]:
         """The entries that arrived after `seen` was taken, at most `count` (all if negative)."""
         return read_chain_ranges(seen.since(self.chains, count), count, False)
 
-    def seen(self) -> Seen:
+    def seen(self) -> SeenEntries:
         """What a blocked `XREAD $` has seen so far."""
         if self._counters is None or self._counters.placed != self.chains.placed:
             self._counters = Counters(self.chains)
-        return Seen(self.chains, self._counters)
+        return SeenEntries(self.chains, self._counters)
 
     def origins_holding(self, entry_id: EntryId) -> list[int]:
         """The origins that hold a live entry with this ID: at most one, unless there are duplicates."""
@@ -262,7 +263,7 @@ class Stream:
         meta = self.metas.of(origin)
         meta.dropped_counter = max(meta.dropped_counter, counter)
         for group in self.groups.values():
-            group.apply_dropped(Pieces.of(references))
+            group.apply_dropped(OriginIntervals.of(references))
 
     def _remove_counters(self, origin: int, pieces: list[CounterRange]) -> None:
         tree = self.trees.get(origin)

@@ -46,7 +46,7 @@ ARCHIVING_S = 120.0
 Answered = tuple[str, str]
 
 
-class Writer(threading.Thread):
+class PipelineWriter(threading.Thread):
     """A client of one region: adds entries until it is stopped, and records the replies.
 
     While its region is down it retries; an add without a reply may or may not have happened, and does not count.
@@ -131,7 +131,7 @@ class Pipeline:
     def run(self, master: str) -> list[str]:
         self._say(f"starting Spark, {master}")
         spark = start_session("crdtstream demo", master)
-        writers = [Writer(region) for region in self._cluster.regions.values()]
+        writers = [PipelineWriter(region) for region in self._cluster.regions.values()]
         try:
             job = Archive(spark, self._options, self._archive)
             self._act(writers, job)
@@ -146,7 +146,7 @@ class Pipeline:
         self._keep(answered)
         return self._verdict(compare(answered, self._archive), done, audited, writers)
 
-    def _act(self, writers: list[Writer], job: Archive) -> None:
+    def _act(self, writers: list[PipelineWriter], job: Archive) -> None:
         """Run the load with the archive job beside it, and kill and restart a region."""
         victim = self._cluster.regions[VICTIM]
         self._say(f"writing to {', '.join(NAMES)}")
@@ -172,7 +172,9 @@ class Pipeline:
             for stream, entry_id in answered:
                 file.write(json.dumps({"stream": stream, "id": entry_id}) + "\n")
 
-    def _verdict(self, compared: Compared, done: Archived, audited: Audited, writers: list[Writer]) -> list[str]:
+    def _verdict(
+        self, compared: Compared, done: Archived, audited: Audited, writers: list[PipelineWriter]
+    ) -> list[str]:
         table = Table(title="The archive compared with acknowledged adds", title_justify="left", show_header=False)
         table.add_row("acknowledged adds", f"{compared.answered:,}")
         table.add_row("entries in the archive", f"{compared.archived:,}")

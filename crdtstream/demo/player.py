@@ -27,7 +27,7 @@ from crdtstream.scenarios.text import WAITS, Line
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ToldLine:
     """One cell: a command and its reply, or what happened to the links."""
 
     command: str
@@ -41,14 +41,14 @@ class Outcome:
 
     title: str
     moment: str
-    cells: dict[str, Told] = field(default_factory=dict)
+    cells: dict[str, ToldLine] = field(default_factory=dict)
     complaints: list[str] = field(default_factory=list)
 
     def move(self, name: str, text: str) -> None:
         """Tell what happened to its links, unless a command is shown there."""
-        told = self.cells.get(name, Told("", ""))
+        told = self.cells.get(name, ToldLine("", ""))
         if not told.command and text not in told.text:
-            self.cells[name] = Told("", f"{told.text}, {text}" if told.text else text)
+            self.cells[name] = ToldLine("", f"{told.text}, {text}" if told.text else text)
 
     def complain(self, what: str, name: str = "") -> None:
         where = [self.title, self.moment, *([name] if name else [])]
@@ -106,7 +106,7 @@ class Player:
         reply = region.take_reply(*argv)
         self._waiting = [other for other in self._waiting if other is not region]
         line.actual = show_reply(reply)
-        outcome.cells[region.name] = Told(command, brief_reply(argv, reply), line.actual == expected)
+        outcome.cells[region.name] = ToldLine(command, brief_reply(argv, reply), line.actual == expected)
         if line.actual != expected:
             came, wanted = " ".join(line.actual), " ".join(expected)
             outcome.complain(f"{command} answered {came!r}, expected {wanted!r}", region.name)
@@ -116,7 +116,7 @@ class Player:
         made = self._region(number).own_counter() - self._before[name]
         told = outcome.cells[name]
         came, wanted = told.text + effects_text(made), told.text + effects_text(count)
-        outcome.cells[name] = Told(told.command, came, told.holds and made == count)
+        outcome.cells[name] = ToldLine(told.command, came, told.holds and made == count)
         if made != count:
             outcome.complain(f"{told.command} answered {came!r}, expected {wanted!r}", name)
 
@@ -125,7 +125,7 @@ class Player:
         holds = len(set(digests.values())) == len(digests)
         for name, digest in digests.items():
             text = f"{brief_digest(digest)}, {'unequal' if holds else 'EQUAL'}"
-            outcome.cells[name] = Told("CRDT.DIGEST", text, holds)
+            outcome.cells[name] = ToldLine("CRDT.DIGEST", text, holds)
         if not holds:
             names, [digest, _] = " and ".join(digests), digests.values()
             outcome.complain(f"the digests of {names} should differ, both are {digest}")

@@ -22,7 +22,7 @@ class Region(RegionProcess):
 
     def __init__(self, name: str, number: int, directory: Path, port: int = 0, bulk: bool = False) -> None:
         super().__init__(number, directory, name, port=port, bulk=bulk)
-        self._connection: Connection | None = None
+        self._connection: RegionConnection | None = None
 
     def begin(self, peers: list[str]) -> None:
         allowed = tuple(range(1, REGIONS + 1))
@@ -43,7 +43,7 @@ class Region(RegionProcess):
         """Send a command whose reply is taken later."""
         try:
             if self._connection is None:
-                self._connection = Connection(self.port)
+                self._connection = RegionConnection(self.port)
             self._connection.send(*argv)
         except OSError as error:
             raise self._lost(argv, error) from error
@@ -72,7 +72,7 @@ class Region(RegionProcess):
         return str(self.run("CRDT.DIGEST"))
 
 
-class Connection:
+class RegionConnection:
     """A connection to a Redis port: requests as arrays of words, replies as they come."""
 
     def __init__(self, port: int) -> None:

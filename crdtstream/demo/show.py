@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crdtstream.demo.cluster import NAMES, Cluster
-from crdtstream.demo.player import Outcome, Told
+from crdtstream.demo.player import Outcome, ToldLine
 from crdtstream.demo.proof import Proof
 from crdtstream.demo.story import Story
 
@@ -61,7 +61,7 @@ def show_story(console: Console, number: int, story: Story, outcomes: list[Outco
     console.print(table)
 
 
-def show_cell(told: Told | None, room: int) -> Text:
+def show_cell(told: ToldLine | None, room: int) -> Text:
     """Put the reply below its command if both do not fit on one line."""
     if told is None:
         return Text("")

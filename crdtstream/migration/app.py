@@ -29,22 +29,24 @@ PASSWORD_VARIABLE = "CRDTSTREAM_PASSWORD"
 SOURCE_PASSWORD_VARIABLE = "CRDTSTREAM_SOURCE_PASSWORD"
 
 Match = Annotated[str, typer.Option(help="Only keys that match this glob, as in SCAN.")]
-Page = Annotated[int, typer.Option("--page-entries", help="Entries read and written at once.", min=1, max=100_000)]
-Target = Annotated[
+PageOption = Annotated[
+    int, typer.Option("--page-entries", help="Entries read and written at once.", min=1, max=100_000)
+]
+TargetOption = Annotated[
     str, typer.Option("--to", help="The region: redis://HOST:PORT/DATABASE, 0 unless given; rediss:// for TLS.")
 ]
 Origin = Annotated[
     str, typer.Argument(metavar="URL", help="redis://HOST:PORT/DATABASE, 0 unless given; rediss:// for TLS.")
 ]
-User = Annotated[str, typer.Option(envvar="CRDTSTREAM_USER", help="User of the region.")]
-PasswordFile = Annotated[
+UserOption = Annotated[str, typer.Option(envvar="CRDTSTREAM_USER", help="User of the region.")]
+PasswordFileOption = Annotated[
     Path | None, typer.Option(help=f"File with its password, one line; or the variable {PASSWORD_VARIABLE}.")
 ]
-Authority = Annotated[
+AuthorityOption = Annotated[
     str, typer.Option("--cacert", help="Authority of the region's TLS port, if not the system's (PEM).")
 ]
-Certificate = Annotated[str, typer.Option("--cert", help="Certificate to show to the region (PEM file).")]
-Key = Annotated[str, typer.Option("--key", help="Its private key (PEM file).")]
+CertificateOption = Annotated[str, typer.Option("--cert", help="Certificate to show to the region (PEM file).")]
+KeyOption = Annotated[str, typer.Option("--key", help="Its private key (PEM file).")]
 SourceUser = Annotated[str, typer.Option(help="User of the source.")]
 SourcePasswordFile = Annotated[
     Path | None, typer.Option(help=f"File with its password, one line; or the variable {SOURCE_PASSWORD_VARIABLE}.")
@@ -57,17 +59,17 @@ REGION, SOURCE = "the region", "the source"
 
 def import_streams(
     source: Origin,
-    to: Target,
+    to: TargetOption,
     match: Match = "*",
-    page: Page = 500,
+    page: PageOption = 500,
     replace_groups: Annotated[
         bool, typer.Option("--replace-groups", help="Make groups that the region has as they are in the source.")
     ] = False,
-    user: User = "",
-    password_file: PasswordFile = None,
-    cacert: Authority = "",
-    cert: Certificate = "",
-    key: Key = "",
+    user: UserOption = "",
+    password_file: PasswordFileOption = None,
+    cacert: AuthorityOption = "",
+    cert: CertificateOption = "",
+    key: KeyOption = "",
     source_user: SourceUser = "",
     source_password_file: SourcePasswordFile = None,
     source_cacert: SourceAuthority = "",
@@ -97,13 +99,13 @@ def import_streams(
 def export_streams(
     source: Origin,
     match: Match = "*",
-    page: Page = 500,
+    page: PageOption = 500,
     out: Annotated[Path | None, typer.Option(help="File to write; standard output unless given.")] = None,
-    user: User = "",
-    password_file: PasswordFile = None,
-    cacert: Authority = "",
-    cert: Certificate = "",
-    key: Key = "",
+    user: UserOption = "",
+    password_file: PasswordFileOption = None,
+    cacert: AuthorityOption = "",
+    cert: CertificateOption = "",
+    key: KeyOption = "",
 ) -> None:
     """Write the merged streams of a region as Redis protocol, for redis-cli --pipe; duplicate IDs fall away."""
     console = screen()

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from crdtstream.migration.source import START, Group, MigrationError, groups_of, mapping, pages, state_of
+from crdtstream.migration.source import START, MigrationError, SourceGroup, groups_of, mapping, pages, state_of
 from crdtstream.migration.statements import IMPORT, Statement, adding, expiring, grouping, settling
 
 ADMISSION_S = 60.0
@@ -89,7 +89,7 @@ class Import:
             return []
         return [[IMPORT, key, "0-1", "f", "v"], ["XDEL", key, "0-1"]]
 
-    def _copy_group(self, key: bytes, group: Group, done: Imported) -> None:
+    def _copy_group(self, key: bytes, group: SourceGroup, done: Imported) -> None:
         if self._has_group(key, group.name):
             if not self._replace_groups:
                 done.kept += 1

@@ -21,7 +21,7 @@ class MigrationError(Exception):
 
 
 @dataclass(frozen=True)
-class Entry:
+class SourceEntry:
     """`fields` are names and values in turn."""
 
     entry_id: bytes
@@ -37,7 +37,7 @@ class Pending:
 
 
 @dataclass(frozen=True)
-class Group:
+class SourceGroup:
     """`entries_read` is None where the server does not know it."""
 
     name: bytes
@@ -96,13 +96,13 @@ def stream_keys(client: Any, match: str, page: int) -> list[bytes]:
             return sorted(found)
 
 
-def pages(client: Any, key: bytes, after: bytes, page: int) -> Iterator[list[Entry]]:
+def pages(client: Any, key: bytes, after: bytes, page: int) -> Iterator[list[SourceEntry]]:
     """Yield the entries behind an ID (START for all), in order; a duplicate ID is yielded once."""
     start = after if after == START else b"(" + after
     while True:
         rows = client.execute_command("XRANGE", key, start, "+", "COUNT", page)
         # Regions in liberal mode may hold two entries of one ID, which a range returns one after the other.
-        entries = {row[0]: Entry(row[0], row[1]) for row in reversed(rows)}
+        entries = {row[0]: SourceEntry(row[0], row[1]) for row in reversed(rows)}
         if not entries:
             return
         yield [entries[entry_id] for entry_id in dict.fromkeys(row[0] for row in rows)]
@@ -131,16 +131,16 @@ def clock_ms(client: Any) -> int:
     return int(seconds) * 1000 + int(microseconds) // 1000
 
 
-def groups_of(client: Any, key: bytes) -> list[Group]:
+def groups_of(client: Any, key: bytes) -> list[SourceGroup]:
     """Return the groups with all their pending entries, as one reply of the server describes them."""
     fields = mapping(client.execute_command("XINFO", "STREAM", key, "FULL", "COUNT", 0))
     return [group_of(mapping(row)) for row in fields[b"groups"]]
 
 
-def group_of(fields: dict[bytes, Any]) -> Group:
+def group_of(fields: dict[bytes, Any]) -> SourceGroup:
     consumers = [mapping(row)[b"name"] for row in fields[b"consumers"]]
     pending = [Pending(row[0], row[1], int(row[2]), int(row[3])) for row in fields[b"pending"]]
-    return Group(fields[b"name"], fields[b"last-delivered-id"], fields.get(b"entries-read"), consumers, pending)
+    return SourceGroup(fields[b"name"], fields[b"last-delivered-id"], fields.get(b"entries-read"), consumers, pending)
 
 
 def mapping(flat: Iterable[Any]) -> dict[Any, Any]:

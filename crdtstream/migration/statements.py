@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from crdtstream.migration.source import NEVER, Entry, Group, State
+from crdtstream.migration.source import NEVER, SourceEntry, SourceGroup, State
 
 Word = bytes | str | int
 Statement = list[Word]
@@ -17,7 +17,7 @@ XADD = "XADD"
 IMPORT = "CRDT.IMPORT"
 
 
-def adding(verb: str, key: bytes, entry: Entry) -> Statement:
+def adding(verb: str, key: bytes, entry: SourceEntry) -> Statement:
     """Add an entry under its ID; `verb` is IMPORT for a region, and XADD for any other server."""
     return [verb, key, entry.entry_id, *entry.fields]
 
@@ -38,7 +38,7 @@ def expiring(key: bytes, state: State) -> list[Statement]:
     return [] if state.expires_ms == NEVER else [["PEXPIREAT", key, state.expires_ms]]
 
 
-def grouping(key: bytes, group: Group) -> Iterator[Statement]:
+def grouping(key: bytes, group: SourceGroup) -> Iterator[Statement]:
     """Create the group with its consumers and pending entries."""
     read: Statement = [] if group.entries_read is None else ["ENTRIESREAD", group.entries_read]
     yield ["XGROUP", "CREATE", key, group.name, group.last_delivered, "MKSTREAM", *read]

@@ -18,7 +18,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from crdtstream.oci.calls import Call, Reply
+from crdtstream.oci.calls import Call, GatewayReply
 from crdtstream.oci.errors import OciError, error_of, internal, invalid
 from crdtstream.oci.gateway import Gateway
 from crdtstream.oci.routes import ROUTES, Route
@@ -75,7 +75,7 @@ async def response_to(gateway: Gateway, route: Route, keys: KeySource | None, re
         return error_response(internal(type(error).__name__))
 
 
-async def answered(gateway: Gateway, route: Route, keys: KeySource | None, request: Request) -> Reply:
+async def answered(gateway: Gateway, route: Route, keys: KeySource | None, request: Request) -> GatewayReply:
     if keys is None:
         require_local(request)
     body = await body_of(request)
@@ -122,7 +122,7 @@ def signed_request(request: Request, body: bytes, operation: str) -> SignedReque
     return SignedRequest(request.method, target.decode("latin-1"), headers, body, operation)
 
 
-def response_of(reply: Reply) -> Response:
+def response_of(reply: GatewayReply) -> Response:
     media = "application/json" if reply.body else None
     return Response(reply.body, reply.status, reply.headers, media)
 

@@ -51,20 +51,20 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class GatewayReply:
     body: bytes = b""
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
 
 
-def json_reply(value: object) -> Reply:
-    return Reply(json.dumps(value, separators=(",", ":")).encode())
+def json_reply(value: object) -> GatewayReply:
+    return GatewayReply(json.dumps(value, separators=(",", ":")).encode())
 
 
-def model_reply(model: BaseModel, **headers: str) -> Reply:
+def model_reply(model: BaseModel, **headers: str) -> GatewayReply:
     """Without the fields that are None; underscores of header names become hyphens."""
     body = model.model_dump_json(by_alias=True, exclude_none=True).encode()
-    return Reply(body, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    return GatewayReply(body, headers={name.replace("_", "-"): value for name, value in headers.items()})
 
 
 NO_CONTENT = 204

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from crdtstream.oci.errors import invalid, unavailable
-from crdtstream.partitions.values import Bookmark, Epoch
+from crdtstream.partitions.epochs import Epoch
+from crdtstream.partitions.values import Bookmark
 
 LIFETIME_MS: Final = 5 * 60 * 1000
 SEAL_BYTES: Final = hashlib.sha256().digest_size

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from crdtstream.partitions.values import Bookmark, Epoch, Message, NewMessage, Polled, Reservation, Stamp, StreamSpec
+from crdtstream.partitions.epochs import Epoch
+from crdtstream.partitions.values import Bookmark, NewMessage, PartitionMessage, Polled, Reservation, Stamp, StreamSpec
 
 
 class Engine(Protocol):
@@ -57,7 +58,7 @@ class Engine(Protocol):
 
     async def read(
         self, stream_id: str, partition: int, first: int, epoch: Epoch, count_max: int, bytes_max: int
-    ) -> tuple[list[Message], Epoch]:
+    ) -> tuple[list[PartitionMessage], Epoch]:
         """The messages from a next offset on that was reached under `epoch`: at most `count_max`, and about `bytes_max`
         of keys and values, but at least one if there is any; none while that epoch has not arrived in this region.
         Also the epoch that they were read under, which is to be kept with the offset behind them.
@@ -65,7 +66,7 @@ class Engine(Protocol):
 
     async def read_polled(
         self, stream_id: str, polled: Polled, before: Bookmark, order: list[int], count_max: int, bytes_max: int
-    ) -> tuple[list[tuple[int, Message]], Bookmark]:
+    ) -> tuple[list[tuple[int, PartitionMessage]], Bookmark]:
         """What an instance that stood at `before` reads after its poll, of the partitions in `order`, each message with
         its partition; and where the instance stands then.
         """

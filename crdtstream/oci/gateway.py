@@ -23,7 +23,7 @@ RandomBytes = Callable[[int], bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class GatewaySettings:
     """`signed`: requests need a signature of a known key. `tools`: /dev/clock and /dev/faults are served."""
 
     real_limits: bool = True
@@ -32,13 +32,13 @@ class Settings:
     tools: bool = False
 
     @classmethod
-    def of(cls, config: Config) -> Settings:
+    def of(cls, config: Config) -> GatewaySettings:
         real = config.oci_limits == REAL
         tools = not config.oci_keys and (config.oci_dev or not real)
         return cls(real, config.limits.oci_partitions_max, bool(config.oci_keys), tools)
 
 
-class Clock:
+class GatewayClock:
     """The time of the gateway: that of the region, and as far ahead of it as a test moved it."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
@@ -52,11 +52,11 @@ class Clock:
 class Gateway:
     """One region's gateway."""
 
-    def __init__(self, engine: Engine, settings: Settings, random_bytes: RandomBytes) -> None:
+    def __init__(self, engine: Engine, settings: GatewaySettings, random_bytes: RandomBytes) -> None:
         self.engine = engine
         self.settings = settings
         self.random_bytes = random_bytes
-        self.clock = Clock(engine.now_ms)
+        self.clock = GatewayClock(engine.now_ms)
         self.quotas = Quotas(settings.real_limits, settings.partitions_max)
         self.faults = Faults()
         self.registry = Registry(engine, self.clock.now_ms, random_bytes)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
-from crdtstream.oci.calls import NO_CONTENT, Call, Reply, model_reply
+from crdtstream.oci.calls import NO_CONTENT, Call, GatewayReply, model_reply
 from crdtstream.oci.cursors import GroupCursor
 from crdtstream.oci.errors import invalid, missing, too_many
 from crdtstream.oci.gateway import Gateway
@@ -32,7 +32,7 @@ NAME_BYTES_MAX: Final = 256
 UUID_BYTES: Final = 16
 
 
-async def create_group_cursor(gateway: Gateway, call: Call) -> Reply:
+async def create_group_cursor(gateway: Gateway, call: Call) -> GatewayReply:
     stream_id = gateway.registry.served(call.path["streamId"]).id
     details = call.parsed(CreateGroupCursorDetails)
     start, time_ms = start_given(gateway, details.type, details.time)
@@ -74,7 +74,7 @@ def timeout_given(timeout_ms: int | None) -> int:
 # Get
 
 
-async def get_messages(gateway: Gateway, call: Call) -> Reply:
+async def get_messages(gateway: Gateway, call: Call) -> GatewayReply:
     record = gateway.registry.served(call.path["streamId"])
     cursor = gateway.opened(call.asked("cursor"))
     require_own(cursor.stream_id, record.id)
@@ -89,7 +89,7 @@ def require_own(stream_id: str, wanted: str) -> None:
         raise invalid(f"the cursor belongs to the stream {stream_id}, not {wanted}: create one for this stream")
 
 
-async def get_group_messages(gateway: Gateway, cursor: GroupCursor, name: str, limit: int) -> Reply:
+async def get_group_messages(gateway: Gateway, cursor: GroupCursor, name: str, limit: int) -> GatewayReply:
     commit = cursor.commit_on_get and cursor.commit_read
     polled = await gateway.engine.poll(
         cursor.stream_id, cursor.group, cursor.instance, cursor.timeout_ms, cursor.bookmark, commit
@@ -127,7 +127,7 @@ def allowed(gateway: Gateway, cursor: GroupCursor, polled: Polled) -> list[int]:
 # Commits and heartbeats
 
 
-async def consumer_commit(gateway: Gateway, call: Call) -> Reply:
+async def consumer_commit(gateway: Gateway, call: Call) -> GatewayReply:
     cursor = group_cursor(gateway, call)
     bookmark = await gateway.engine.commit(
         cursor.stream_id, cursor.group, cursor.instance, cursor.timeout_ms, cursor.bookmark
@@ -135,7 +135,7 @@ async def consumer_commit(gateway: Gateway, call: Call) -> Reply:
     return await updated(gateway, replace(cursor, bookmark=bookmark, commit_read=False))
 
 
-async def consumer_heartbeat(gateway: Gateway, call: Call) -> Reply:
+async def consumer_heartbeat(gateway: Gateway, call: Call) -> GatewayReply:
     cursor = group_cursor(gateway, call)
     bookmark = await gateway.engine.heartbeat(
         cursor.stream_id, cursor.group, cursor.instance, cursor.timeout_ms, cursor.bookmark
@@ -153,14 +153,14 @@ def group_cursor(gateway: Gateway, call: Call) -> GroupCursor:
     return cursor
 
 
-async def updated(gateway: Gateway, cursor: GroupCursor) -> Reply:
+async def updated(gateway: Gateway, cursor: GroupCursor) -> GatewayReply:
     return model_reply(CursorValue(value=await gateway.sealed(cursor)))
 
 
 # The group as a whole
 
 
-async def get_group(gateway: Gateway, call: Call) -> Reply:
+async def get_group(gateway: Gateway, call: Call) -> GatewayReply:
     stream_id = gateway.registry.served(call.path["streamId"]).id
     group = call.path["groupName"]
     rows = [reservation(row) for row in await gateway.engine.group(stream_id, group)]
@@ -176,12 +176,12 @@ def reservation(row: Reservation) -> PartitionReservation:
     )
 
 
-async def update_group(gateway: Gateway, call: Call) -> Reply:
+async def update_group(gateway: Gateway, call: Call) -> GatewayReply:
     stream_id = gateway.registry.served(call.path["streamId"]).id
     details = call.parsed(UpdateGroupDetails)
     start, time_ms = start_given(gateway, type_meant(details), details.time)
     await gateway.engine.reset_group(stream_id, call.path["groupName"], start, time_ms)
-    return Reply(status=NO_CONTENT)
+    return GatewayReply(status=NO_CONTENT)
 
 
 def type_meant(details: UpdateGroupDetails) -> str:

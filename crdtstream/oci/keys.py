@@ -34,7 +34,7 @@ KEY_BITS_MIN: Final = 2048
 logger = structlog.get_logger()
 
 
-class Keys:
+class ApiKeys:
     """The keys of a file, as it is now."""
 
     def __init__(self, path: Path) -> None:

@@ -22,7 +22,7 @@ RETENTION_HOURS_MAX: Final = 168
 BUCKETS_MAX: Final = 10_000
 
 
-class Rate:
+class RateLimit:
     """One bucket for each key that was used of late."""
 
     def __init__(self, burst: int, per_s: int) -> None:
@@ -65,8 +65,8 @@ class Quotas:
         self.real = real
         self.partitions_max = partitions_max if real else 0
         self.groups_max = GROUPS_MAX if real else 0
-        self._writes = Rate(WRITE_BYTES_PER_S, WRITE_BYTES_PER_S)
-        self._gets = Rate(GETS_PER_S, GETS_PER_S)
+        self._writes = RateLimit(WRITE_BYTES_PER_S, WRITE_BYTES_PER_S)
+        self._gets = RateLimit(GETS_PER_S, GETS_PER_S)
 
     def allows_write(self, stream_id: str, partition: int, byte_count: int, now_ms: int) -> bool:
         return not self.real or self._writes.take((stream_id, partition), byte_count, now_ms)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from crdtstream.core.values.causality import origin_name
-from crdtstream.oci.calls import Call, Reply, model_reply
+from crdtstream.oci.calls import Call, GatewayReply, model_reply
 from crdtstream.oci.cursors import PartitionCursor
 from crdtstream.oci.errors import (
     TOO_MANY_CODE,
@@ -61,7 +61,7 @@ THROTTLED: Final = f"the partition takes {WRITE_BYTES_PER_S} bytes a second: sen
 # Put
 
 
-async def put_messages(gateway: Gateway, call: Call) -> Reply:
+async def put_messages(gateway: Gateway, call: Call) -> GatewayReply:
     stream_id = gateway.registry.served(call.path["streamId"]).id
     entries = call.parsed(PutMessagesDetails).messages
     if not entries:
@@ -146,7 +146,7 @@ def stored(stamp: Stamp) -> PutEntry:
 # Cursors
 
 
-async def create_cursor(gateway: Gateway, call: Call) -> Reply:
+async def create_cursor(gateway: Gateway, call: Call) -> GatewayReply:
     stream_id = gateway.registry.served(call.path["streamId"]).id
     details = call.parsed(CreateCursorDetails)
     partition = partition_named(gateway, stream_id, details.partition)
@@ -225,7 +225,7 @@ def moved_headers(epoch: Epoch, moved: dict[int, int]) -> dict[str, str]:
 # Get
 
 
-async def get_partition(gateway: Gateway, cursor: PartitionCursor, name: str, limit: int) -> Reply:
+async def get_partition(gateway: Gateway, cursor: PartitionCursor, name: str, limit: int) -> GatewayReply:
     if not gateway.quotas.allows_get(cursor.stream_id, cursor.partition, "", gateway.clock.now_ms()):
         raise too_many(f"more than {GETS_PER_S} GetMessages a second for partition {cursor.partition}: repeat it later")
     first, epoch = standing(gateway, cursor)
@@ -245,7 +245,7 @@ def standing(gateway: Gateway, cursor: PartitionCursor) -> tuple[int, Epoch]:
     return engine.offset_at(cursor.stream_id, cursor.partition, cursor.time_ms), engine.epoch(cursor.stream_id)
 
 
-def message_of(name: str, partition: int, message: values.Message) -> Message:
+def message_of(name: str, partition: int, message: values.PartitionMessage) -> Message:
     return Message.model_construct(
         stream=name,
         partition=str(partition),
@@ -256,7 +256,9 @@ def message_of(name: str, partition: int, message: values.Message) -> Message:
     )
 
 
-def messages_reply(gateway: Gateway, messages: list[Message], next_cursor: str, headers: Mapping[str, str]) -> Reply:
+def messages_reply(
+    gateway: Gateway, messages: list[Message], next_cursor: str, headers: Mapping[str, str]
+) -> GatewayReply:
     """A message without a key shows a null one, unlike other absent fields: the field is required."""
     gateway.usage.messages_read += len(messages)
-    return Reply(MESSAGES.dump_json(messages, by_alias=True), headers={NEXT_CURSOR: next_cursor, **headers})
+    return GatewayReply(MESSAGES.dump_json(messages, by_alias=True), headers={NEXT_CURSOR: next_cursor, **headers})

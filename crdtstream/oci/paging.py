@@ -23,10 +23,12 @@ AFTER: Final = "after"
 BEFORE: Final = "before"
 
 T = TypeVar("T")
-Key = tuple[str, str]
+PageKey = tuple[str, str]
 
 
-def page_of(call: Call, items: list[T], key: Callable[[T], Key], descending: bool) -> tuple[list[T], dict[str, str]]:
+def page_of(
+    call: Call, items: list[T], key: Callable[[T], PageKey], descending: bool
+) -> tuple[list[T], dict[str, str]]:
     """The page that is asked for, and the headers that name its neighbours; raises OciError."""
     limit = call.number("limit", PAGE_ITEMS, PAGE_ITEMS_MAX)
     ordered = sorted(items, key=key, reverse=descending)
@@ -40,7 +42,7 @@ def page_of(call: Call, items: list[T], key: Callable[[T], Key], descending: boo
     return page, headers
 
 
-def start_of(page: str | None, keys: list[Key], descending: bool, limit: int) -> int:
+def start_of(page: str | None, keys: list[PageKey], descending: bool, limit: int) -> int:
     if page is None:
         return 0
     side, at = untoken(page)
@@ -49,11 +51,11 @@ def start_of(page: str | None, keys: list[Key], descending: bool, limit: int) ->
     return max(0, sum(1 for key in keys if (key > at if descending else key < at)) - limit)
 
 
-def token(side: str, key: Key) -> str:
+def token(side: str, key: PageKey) -> str:
     return base64.urlsafe_b64encode(json.dumps([side, *key]).encode()).decode()
 
 
-def untoken(text: str) -> tuple[str, Key]:
+def untoken(text: str) -> tuple[str, PageKey]:
     try:
         side, word, id = json.loads(base64.urlsafe_b64decode(text))
     except (ValueError, TypeError, RecursionError) as error:
@@ -73,7 +75,7 @@ def listed(call: Call, items: list[Resource]) -> tuple[list[Resource], dict[str,
     by_name = call.choice("sortBy", "TIMECREATED", "NAME", "TIMECREATED") == "NAME"
     descending = call.choice("sortOrder", "ASC" if by_name else "DESC", "ASC", "DESC") == "DESC"
 
-    def key(item: StreamSummary | StreamPoolSummary) -> Key:
+    def key(item: StreamSummary | StreamPoolSummary) -> PageKey:
         return (item.name if by_name else item.time_created, item.id)
 
     return page_of(call, wanted, key, descending)

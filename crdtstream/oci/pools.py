@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Final
 
-from crdtstream.oci.calls import NO_CONTENT, Call, Reply, json_reply, model_reply
+from crdtstream.oci.calls import NO_CONTENT, Call, GatewayReply, json_reply, model_reply
 from crdtstream.oci.errors import OciError, invalid, unknown
 from crdtstream.oci.gateway import Gateway
 from crdtstream.oci.paging import listed
@@ -34,7 +34,7 @@ RETRY_TOKEN: Final = "opc-retry-token"
 NOT_SERVED: Final = "{} is not served by this gateway: leave it out"
 
 
-async def create_stream_pool(gateway: Gateway, call: Call) -> Reply:
+async def create_stream_pool(gateway: Gateway, call: Call) -> GatewayReply:
     details = call.parsed(CreateStreamPoolDetails)
     require_served(details.custom_encryption_key_details, details.private_endpoint_details)
     if not details.name:
@@ -97,17 +97,17 @@ async def created(gateway: Gateway, details: CreateStreamPoolDetails) -> StreamP
     return record
 
 
-async def get_stream_pool(gateway: Gateway, call: Call) -> Reply:
+async def get_stream_pool(gateway: Gateway, call: Call) -> GatewayReply:
     return pool_reply(gateway.registry.pool(call.path["streamPoolId"]))
 
 
-async def list_stream_pools(gateway: Gateway, call: Call) -> Reply:
+async def list_stream_pools(gateway: Gateway, call: Call) -> GatewayReply:
     call.asked("compartmentId")
     page, headers = listed(call, gateway.registry.pools())
-    return Reply(json_reply([shown_as(StreamPoolSummary, record) for record in page]).body, headers=headers)
+    return GatewayReply(json_reply([shown_as(StreamPoolSummary, record) for record in page]).body, headers=headers)
 
 
-async def update_stream_pool(gateway: Gateway, call: Call) -> Reply:
+async def update_stream_pool(gateway: Gateway, call: Call) -> GatewayReply:
     record = active(gateway, call)
     details = call.parsed(UpdateStreamPoolDetails)
     require_served(details.custom_encryption_key_details)
@@ -116,7 +116,7 @@ async def update_stream_pool(gateway: Gateway, call: Call) -> Reply:
     return await write_changed(gateway, record, changes)
 
 
-async def change_stream_pool_compartment(gateway: Gateway, call: Call) -> Reply:
+async def change_stream_pool_compartment(gateway: Gateway, call: Call) -> GatewayReply:
     """The streams of the pool go with it."""
     record = active(gateway, call)
     require_ordinary(record, "moved")
@@ -125,16 +125,16 @@ async def change_stream_pool_compartment(gateway: Gateway, call: Call) -> Reply:
         if stream.stream_pool_id == record.id:
             await gateway.registry.write(STREAM, stream.changed(**place, etag=gateway.registry.new_etag()))
     written = await write_changed(gateway, record, place)
-    return Reply(headers=written.headers)
+    return GatewayReply(headers=written.headers)
 
 
-async def write_changed(gateway: Gateway, record: StreamPoolRecord, changes: dict[str, Any]) -> Reply:
+async def write_changed(gateway: Gateway, record: StreamPoolRecord, changes: dict[str, Any]) -> GatewayReply:
     changed = record.changed(**changes, etag=gateway.registry.new_etag())
     await gateway.registry.write(POOL, changed)
     return pool_reply(changed, await gateway.registry.log_work("UPDATE_STREAM_POOL", changed, UPDATED))
 
 
-async def delete_stream_pool(gateway: Gateway, call: Call) -> Reply:
+async def delete_stream_pool(gateway: Gateway, call: Call) -> GatewayReply:
     record = gateway.registry.pool(call.path["streamPoolId"])
     if record.lifecycle_state == DELETED:
         raise unknown("stream pool", record.id)
@@ -145,7 +145,7 @@ async def delete_stream_pool(gateway: Gateway, call: Call) -> Reply:
             await delete(gateway, stream)
     await gateway.registry.write_deleted(POOL, record)
     work = await gateway.registry.log_work("DELETE_STREAM_POOL", record, DELETED)
-    return Reply(status=NO_CONTENT, headers={WORK: work})
+    return GatewayReply(status=NO_CONTENT, headers={WORK: work})
 
 
 def require_ordinary(record: StreamPoolRecord, done: str) -> None:
@@ -161,7 +161,7 @@ def active(gateway: Gateway, call: Call) -> StreamPoolRecord:
     return record
 
 
-def pool_reply(record: StreamPoolRecord, work: str = "") -> Reply:
+def pool_reply(record: StreamPoolRecord, work: str = "") -> GatewayReply:
     headers = {"etag": record.etag, **({"opc_work_request_id": work} if work else {})}
     return model_reply(StreamPool.model_validate(record.model_dump()), **headers)
 

@@ -20,7 +20,7 @@ from crdtstream.oci.resources import (
     CREATED,
     DELETED,
     FAILED,
-    Record,
+    ResourceRecord,
     RetryRecord,
     StreamPoolRecord,
     StreamRecord,
@@ -33,7 +33,7 @@ STREAM: Final = "stream"
 POOL: Final = "streampool"
 WORK_REQUEST: Final = "workrequest"
 RETRY: Final = "retry"
-MODELS: Final[dict[str, type[Record]]] = {
+MODELS: Final[dict[str, type[ResourceRecord]]] = {
     STREAM: StreamRecord,
     POOL: StreamPoolRecord,
     WORK_REQUEST: WorkRequestRecord,
@@ -45,7 +45,7 @@ WORK_REQUEST_MS: Final = 7 * DAY_MS
 ID_BYTES: Final = 35
 PARSED_MAX: Final = 4_096
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=ResourceRecord)
 
 
 class Registry:
@@ -111,12 +111,12 @@ class Registry:
         records = [parsed(model, document) for document in self._engine.documents(kind).values()]
         return [record for record in records if not self._is_old(record)]
 
-    def _is_old(self, record: Record) -> bool:
+    def _is_old(self, record: ResourceRecord) -> bool:
         return record.forgotten_ms is not None and record.forgotten_ms <= self._now_ms()
 
     # Changes
 
-    async def write(self, kind: str, record: Record) -> None:
+    async def write(self, kind: str, record: ResourceRecord) -> None:
         await self._engine.write_document(kind, record.id, record.json_bytes())
 
     async def write_deleted(self, kind: str, record: StreamRecord | StreamPoolRecord) -> None:
@@ -183,6 +183,6 @@ def parsed(model: type[R], document: bytes) -> R:
 
 
 @lru_cache(PARSED_MAX)
-def parse(model: type[Record], document: bytes) -> Record:
+def parse(model: type[ResourceRecord], document: bytes) -> ResourceRecord:
     """Records are frozen, so one serves all who ask."""
     return model.model_validate_json(document)

@@ -25,7 +25,7 @@ FreeformTags = dict[str, str]
 DefinedTags = dict[str, dict[str, Any]]
 
 
-class Record(Body):
+class ResourceRecord(Body):
     """Something stored under its ID; it is never changed in place."""
 
     model_config = ConfigDict(frozen=True)
@@ -73,12 +73,12 @@ class StreamSummary(Body):
     defined_tags: DefinedTags = Field(default_factory=dict)
 
 
-class Stream(StreamSummary):
+class OciStream(StreamSummary):
     retention_in_hours: int
     lifecycle_state_details: str | None = None
 
 
-class StreamRecord(Record, Stream):
+class StreamRecord(ResourceRecord, OciStream):
     """A stream; its endpoint is not stored, because each region has its own."""
 
     etag: str
@@ -136,12 +136,12 @@ class StreamPool(StreamPoolSummary):
     custom_encryption_key: CustomEncryptionKey = Field(default_factory=CustomEncryptionKey)
 
 
-class StreamPoolRecord(Record, StreamPool):
+class StreamPoolRecord(ResourceRecord, StreamPool):
     etag: str
     is_default: bool = False
 
 
-class RetryRecord(Record):
+class RetryRecord(ResourceRecord):
     """What a retry token made; `request` is the digest of the body that it came with."""
 
     request: str
@@ -169,5 +169,5 @@ class WorkRequestSummary(Body):
     time_finished: str
 
 
-class WorkRequestRecord(Record, WorkRequestSummary):
+class WorkRequestRecord(ResourceRecord, WorkRequestSummary):
     error: str | None = None

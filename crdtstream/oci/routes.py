@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from crdtstream.oci import groups, messages, pools, streams, tools, work_requests
-from crdtstream.oci.calls import Call, Reply
+from crdtstream.oci.calls import Call, GatewayReply
 from crdtstream.oci.errors import OciError
 from crdtstream.oci.gateway import Gateway
 
-Handler = Callable[[Gateway, Call], Awaitable[Reply]]
+Handler = Callable[[Gateway, Call], Awaitable[GatewayReply]]
 
 
 class Route(NamedTuple):
@@ -23,7 +23,7 @@ class Route(NamedTuple):
     signed: bool = True
 
 
-async def no_connect_harness(gateway: Gateway, call: Call) -> Reply:
+async def no_connect_harness(gateway: Gateway, call: Call) -> GatewayReply:
     raise OciError(404, "NotFound", "connect harnesses belong to Kafka Connect, which this gateway does not serve")
 
 

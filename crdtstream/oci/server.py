@@ -22,9 +22,9 @@ from prometheus_client.core import Metric
 
 from crdtstream.oci.app import make_app
 from crdtstream.oci.engine import Engine
-from crdtstream.oci.gateway import Gateway, Settings
+from crdtstream.oci.gateway import Gateway, GatewaySettings
 from crdtstream.oci.init_streams import create_all, init_streams
-from crdtstream.oci.keys import Keys, read_keys
+from crdtstream.oci.keys import ApiKeys, read_keys
 from crdtstream.runtime.links.grpc_transport import TransportError
 from crdtstream.runtime.tls.certificates import Certificates
 from crdtstream.runtime.tls.credentials import join_address
@@ -68,8 +68,8 @@ class OciServer:
         require_guarded(config)
         self._config = config
         self._streams = init_streams(config.init_streams)
-        keys = Keys(Path(config.oci_keys)) if config.oci_keys else None
-        self._gateway = Gateway(engine, Settings.of(config), secrets.token_bytes)
+        keys = ApiKeys(Path(config.oci_keys)) if config.oci_keys else None
+        self._gateway = Gateway(engine, GatewaySettings.of(config), secrets.token_bytes)
         app = make_app(self._gateway, None if keys is None else keys.current)
         self._server = EmbeddedServer(
             uvicorn.Config(

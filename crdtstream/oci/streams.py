@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from crdtstream.oci.calls import NO_CONTENT, Call, Reply, json_reply, model_reply
+from crdtstream.oci.calls import NO_CONTENT, Call, GatewayReply, json_reply, model_reply
 from crdtstream.oci.errors import conflict, invalid, missing, no_etag_match, unknown
 from crdtstream.oci.gateway import Gateway
 from crdtstream.oci.limits import RETENTION_HOURS_MAX, RETENTION_HOURS_MIN
@@ -23,7 +23,7 @@ from crdtstream.oci.resources import (
     UPDATED,
     ChangeCompartmentDetails,
     CreateStreamDetails,
-    Stream,
+    OciStream,
     StreamPoolRecord,
     StreamRecord,
     StreamSummary,
@@ -39,7 +39,7 @@ OVER_QUOTA: Final = "You exceeded the number of allowed partitions for your tena
 WORK: Final = "opc-work-request-id"
 
 
-async def create_stream(gateway: Gateway, call: Call) -> Reply:
+async def create_stream(gateway: Gateway, call: Call) -> GatewayReply:
     details = call.parsed(CreateStreamDetails)
     validate(details)
     pool = await pool_meant(gateway, details.compartment_id, details.stream_pool_id)
@@ -107,11 +107,11 @@ async def created(gateway: Gateway, details: CreateStreamDetails, pool: StreamPo
     return record
 
 
-async def get_stream(gateway: Gateway, call: Call) -> Reply:
+async def get_stream(gateway: Gateway, call: Call) -> GatewayReply:
     return stream_reply(gateway.registry.stream(call.path["streamId"]), call)
 
 
-async def list_streams(gateway: Gateway, call: Call) -> Reply:
+async def list_streams(gateway: Gateway, call: Call) -> GatewayReply:
     pool_id = call.query.get("streamPoolId")
     if pool_id is None and "compartmentId" not in call.query:
         raise missing("compartmentId or streamPoolId is required: give one of them")
@@ -120,10 +120,10 @@ async def list_streams(gateway: Gateway, call: Call) -> Reply:
     records = [each for each in gateway.registry.streams() if pool_id in (None, each.stream_pool_id)]
     page, headers = listed(call, records)
     shown = [shown_as(StreamSummary, record, call) for record in page]
-    return Reply(json_reply(shown).body, headers=headers)
+    return GatewayReply(json_reply(shown).body, headers=headers)
 
 
-async def update_stream(gateway: Gateway, call: Call) -> Reply:
+async def update_stream(gateway: Gateway, call: Call) -> GatewayReply:
     record = active(gateway, call)
     details = call.parsed(UpdateStreamDetails)
     changes = details.model_dump(exclude_none=True, exclude={"stream_pool_id"})
@@ -133,14 +133,14 @@ async def update_stream(gateway: Gateway, call: Call) -> Reply:
     return await write_changed(gateway, call, record, changes)
 
 
-async def change_stream_compartment(gateway: Gateway, call: Call) -> Reply:
+async def change_stream_compartment(gateway: Gateway, call: Call) -> GatewayReply:
     """The stream goes to the default pool of the other compartment."""
     record = active(gateway, call)
     details = call.parsed(ChangeCompartmentDetails)
     pool = await gateway.registry.default_pool(details.compartment_id)
     changes = placed(gateway, record, pool) if pool.id != record.stream_pool_id else {}
     written = await write_changed(gateway, call, record, changes)
-    return Reply(headers=written.headers)
+    return GatewayReply(headers=written.headers)
 
 
 def placed(gateway: Gateway, record: StreamRecord, pool: StreamPoolRecord) -> dict[str, Any]:
@@ -148,18 +148,18 @@ def placed(gateway: Gateway, record: StreamRecord, pool: StreamPoolRecord) -> di
     return {"stream_pool_id": pool.id, "compartment_id": pool.compartment_id}
 
 
-async def write_changed(gateway: Gateway, call: Call, record: StreamRecord, changes: dict[str, Any]) -> Reply:
+async def write_changed(gateway: Gateway, call: Call, record: StreamRecord, changes: dict[str, Any]) -> GatewayReply:
     changed = record.changed(**changes, etag=gateway.registry.new_etag())
     await gateway.registry.write(STREAM, changed)
     return stream_reply(changed, call, await gateway.registry.log_work("UPDATE_STREAM", changed, UPDATED))
 
 
-async def delete_stream(gateway: Gateway, call: Call) -> Reply:
+async def delete_stream(gateway: Gateway, call: Call) -> GatewayReply:
     record = gateway.registry.stream(call.path["streamId"])
     if record.lifecycle_state == DELETED:
         raise unknown(STREAM, record.id)
     require_match(call, record.etag)
-    return Reply(status=NO_CONTENT, headers={WORK: await delete(gateway, record)})
+    return GatewayReply(status=NO_CONTENT, headers={WORK: await delete(gateway, record)})
 
 
 async def delete(gateway: Gateway, record: StreamRecord) -> str:
@@ -185,9 +185,9 @@ def require_match(call: Call, etag: str) -> None:
         raise no_etag_match(etag)
 
 
-def stream_reply(record: StreamRecord, call: Call, work: str = "") -> Reply:
+def stream_reply(record: StreamRecord, call: Call, work: str = "") -> GatewayReply:
     headers = {"etag": record.etag, **({"opc_work_request_id": work} if work else {})}
-    return model_reply(Stream.model_validate(shown_as(Stream, record, call)), **headers)
+    return model_reply(OciStream.model_validate(shown_as(OciStream, record, call)), **headers)
 
 
 def shown_as(model: type[StreamSummary], record: StreamRecord, call: Call) -> dict[str, Any]:

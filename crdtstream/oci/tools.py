@@ -11,7 +11,7 @@ from typing import Final
 
 from pydantic import Field
 
-from crdtstream.oci.calls import NO_CONTENT, Call, Reply, json_reply
+from crdtstream.oci.calls import NO_CONTENT, Call, GatewayReply, json_reply
 from crdtstream.oci.errors import OciError
 from crdtstream.oci.faults import FaultRules
 from crdtstream.oci.gateway import Gateway
@@ -28,18 +28,18 @@ class ClockChange(Body):
     advance_ms: int = Field(ge=0)
 
 
-async def move_clock(gateway: Gateway, call: Call) -> Reply:
+async def move_clock(gateway: Gateway, call: Call) -> GatewayReply:
     require_tools(gateway)
     gateway.clock.ahead_ms += call.parsed(ClockChange).advance_ms
     gateway.engine.move_clock(gateway.clock.ahead_ms)
     return json_reply({"now": rfc3339(gateway.clock.now_ms()), "aheadMs": gateway.clock.ahead_ms})
 
 
-async def inject_faults(gateway: Gateway, call: Call) -> Reply:
+async def inject_faults(gateway: Gateway, call: Call) -> GatewayReply:
     """The rules that are given replace those before."""
     require_tools(gateway)
     gateway.faults.replace(call.parsed(FaultRules))
-    return Reply(status=NO_CONTENT)
+    return GatewayReply(status=NO_CONTENT)
 
 
 def require_tools(gateway: Gateway) -> None:
@@ -47,5 +47,5 @@ def require_tools(gateway: Gateway) -> None:
         raise OciError(404, "NotFound", OFF)
 
 
-async def health(gateway: Gateway, call: Call) -> Reply:
+async def health(gateway: Gateway, call: Call) -> GatewayReply:
     return json_reply({"status": "ok"})

@@ -46,7 +46,7 @@ def generation_of(resets: int, number: int) -> int:
     return (resets << NUMBER_BITS | number) << NUMBER_BITS
 
 
-class Membership:
+class GroupMembership:
     """The instances of one group, coordinated in one epoch since one start; `used_ms` is when any of them last
     called.
     """
@@ -74,7 +74,7 @@ class Coordinator:
         self._state = state
         self._count = 0
         self._resets = 0
-        self.memberships: dict[str, Membership] = {}
+        self.memberships: dict[str, GroupMembership] = {}
 
     @property
     def _now_ms(self) -> int:
@@ -131,7 +131,7 @@ class Coordinator:
 
     # Parts
 
-    def _called(self, group: str, instance: str, timeout_ms: int) -> Membership:
+    def _called(self, group: str, instance: str, timeout_ms: int) -> GroupMembership:
         require_name("instance", instance)
         if not 0 < timeout_ms <= TIMEOUT_MS_MAX:
             raise Refused(INVALID, f"timeoutInMs {timeout_ms} is out of range: use 1 to {TIMEOUT_MS_MAX}")
@@ -140,7 +140,7 @@ class Coordinator:
         membership.ownership.call(instance, timeout_ms, membership.used_ms)
         return membership
 
-    def _member_of(self, group: str) -> Membership:
+    def _member_of(self, group: str) -> GroupMembership:
         starts = self._state.starts_of(group)
         if not starts:
             self._forget(group)
@@ -154,7 +154,7 @@ class Coordinator:
         if known is None or known.epoch != epoch or known.start.name != start.name:
             if known is not None:
                 self._count_on(known)
-            known = Membership(self._state.spec.partitions, epoch, start, self._count, self._now_ms)
+            known = GroupMembership(self._state.spec.partitions, epoch, start, self._count, self._now_ms)
             self.memberships[group] = known
         return known
 
@@ -198,7 +198,7 @@ class Coordinator:
                 self._state.write_commit(group, partition, offset, start)
         return renewed
 
-    def _kept(self, membership: Membership, instance: str, bookmark: Bookmark) -> dict[int, int]:
+    def _kept(self, membership: GroupMembership, instance: str, bookmark: Bookmark) -> dict[int, int]:
         """What the bookmark says of partitions that the instance has owned ever since."""
         ownership = membership.ownership
         owned = [at for at in ownership.owned(instance) if ownership.since[at] <= bookmark.generation]
@@ -216,7 +216,7 @@ class Coordinator:
         """The last offset read that later epochs have left valid."""
         return self._state.epochs.settle(partition, bookmark.offsets[partition] + 1, bookmark.epoch) - 1
 
-    def _commit(self, group: str, membership: Membership, bookmark: Bookmark) -> None:
+    def _commit(self, group: str, membership: GroupMembership, bookmark: Bookmark) -> None:
         start = membership.start
         if not self._is_since(start, bookmark):
             return
@@ -226,11 +226,11 @@ class Coordinator:
                 if offset > self._state.committed(group, partition, start):
                     self._state.write_commit(group, partition, offset, start)
 
-    def _next(self, group: str, membership: Membership, partition: int, kept: dict[int, int]) -> int:
+    def _next(self, group: str, membership: GroupMembership, partition: int, kept: dict[int, int]) -> int:
         """Where the instance reads on: at a message that is here, because it must not pass one that is missing."""
         return self._state.partitions()[partition].present_from(self._behind(group, membership, partition, kept))
 
-    def _behind(self, group: str, membership: Membership, partition: int, kept: dict[int, int]) -> int:
+    def _behind(self, group: str, membership: GroupMembership, partition: int, kept: dict[int, int]) -> int:
         if partition in kept:
             return kept[partition] + 1
         committed = self._state.committed(group, partition, membership.start)
@@ -267,7 +267,7 @@ class Coordinator:
             self._resets = max(self._resets, known.start.resets + 1)
             self._count_on(known)
 
-    def _count_on(self, membership: Membership) -> None:
+    def _count_on(self, membership: GroupMembership) -> None:
         """What is begun later counts from here: a group may also come back as another home has written it."""
         self._count = max(self._count, membership.ownership.generation & NUMBER_MAX)
 

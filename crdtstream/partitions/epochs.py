@@ -24,6 +24,7 @@ import itertools
 from collections.abc import Iterable
 from typing import Final
 
+# (number, origin): which process numbers messages. A higher epoch replaces a lower one from its first offset on.
 Epoch = tuple[int, int]
 # The parent of an epoch that had none.
 NO_EPOCH: Final[Epoch] = (0, 0)
@@ -42,7 +43,7 @@ class EpochRow:
         self.parent = parent
 
 
-class Segment:
+class EpochSegment:
     """The offsets [start, end) of a partition, numbered in one epoch."""
 
     __slots__ = ("end", "number", "origin", "start")
@@ -64,7 +65,7 @@ class Epochs:
         self.line = self._line_of(self.rows[-1])
         # The epoch that follows in the line.
         self._after = {row.epoch: after for row, after in itertools.pairwise(self.line)}
-        self._segments: dict[int, list[Segment]] = {}
+        self._segments: dict[int, list[EpochSegment]] = {}
 
     def _line_of(self, row: EpochRow) -> list[EpochRow]:
         found: list[EpochRow] = []
@@ -90,7 +91,7 @@ class Epochs:
         """The epochs of the line, ascending."""
         return [row.epoch for row in self.line]
 
-    def segments(self, partition: int) -> list[Segment]:
+    def segments(self, partition: int) -> list[EpochSegment]:
         """The segments of this partition by offset; the last one is of the current epoch, and is open."""
         found = self._segments.get(partition)
         if found is None:
@@ -125,13 +126,13 @@ class Epochs:
                 assert one.start < one.end == other.start, "segments overlap or leave a gap"
 
 
-def segments_of(line: list[EpochRow], partition: int) -> list[Segment]:
-    found: list[Segment] = []
+def segments_of(line: list[EpochRow], partition: int) -> list[EpochSegment]:
+    found: list[EpochSegment] = []
     end = OFFSET_END
     for row in reversed(line):
         start = row.starts[partition]
         if start < end:
-            found.append(Segment(row.epoch, start, end))
+            found.append(EpochSegment(row.epoch, start, end))
             end = start
     found.reverse()
     return found

@@ -44,7 +44,7 @@ class Unplaced(Refused):
         super().__init__(UNWRITABLE, "this region is numbering again what another home has numbered: try again")
 
 
-class Peer(Protocol):
+class OrderPeer(Protocol):
     """What is asked of a session."""
 
     peer_origin: int
@@ -65,7 +65,7 @@ class HeldCall:
         self.until_ms = until_ms
 
 
-class Told:
+class ToldVector:
     """What the home says besides the stamps: its last effect, and the number of its epoch."""
 
     __slots__ = ("dot", "number")
@@ -80,7 +80,7 @@ class HeldReply:
 
     __slots__ = ("call", "row", "told")
 
-    def __init__(self, call: HeldCall, row: Row, told: Told) -> None:
+    def __init__(self, call: HeldCall, row: Row, told: ToldVector) -> None:
         self.call = call
         self.row = row
         self.told = told
@@ -128,7 +128,7 @@ def readable(payload: bytes) -> Row:
         return [False, UNREACHABLE, f"what the home region sent cannot be read: {error}"]
 
 
-def origin_of(peers: Sequence[Peer], region: int) -> int:
+def origin_of(peers: Sequence[OrderPeer], region: int) -> int:
     """The process of that region with which there is a link; 0 for none."""
     return max([one.peer_origin for one in peers if one.is_open and one.peer_region == region], default=0)
 
@@ -158,15 +158,15 @@ def told_row(replica: Replica, number: int) -> Row:
     return [replica.applied.origin, replica.applied.counter(), number]
 
 
-def told_in(row: Row) -> Told | None:
+def told_in(row: Row) -> ToldVector | None:
     """What this reply says besides the stamps; None for those to other calls, and of an earlier release."""
     if len(row) != 3 or row[0] is not True or len(row[2]) != 3:
         return None
     origin, counter, number = row[2]
-    return Told((origin, counter), number)
+    return ToldVector((origin, counter), number)
 
 
-def is_placed(told: Told, stamps: Sequence[Stamp], partitions: Sequence[Partition]) -> bool:
+def is_placed(told: ToldVector, stamps: Sequence[Stamp], partitions: Sequence[Partition]) -> bool:
     """True if none of these messages, which are here, has to be numbered again."""
     origin = told.dot[0]
     return not any(partitions[one.partition].is_unplaced(origin, (told.number, one.offset)) for one in stamps)

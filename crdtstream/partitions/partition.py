@@ -23,9 +23,9 @@ from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.causality import Dot
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, next_id, previous_id
-from crdtstream.partitions.epochs import Epochs, Segment
-from crdtstream.partitions.registers import NEVER, Held, stamp_of
-from crdtstream.partitions.values import Ahead, Message, NewMessage, Stamp
+from crdtstream.partitions.epochs import Epochs, EpochSegment
+from crdtstream.partitions.registers import NEVER, HeldIntervals, stamp_of
+from crdtstream.partitions.values import Ahead, NewMessage, PartitionMessage, Stamp
 
 KEY: Final = b"key"
 VALUE: Final = b"value"
@@ -56,7 +56,7 @@ class Partition:
     def _stream(self) -> Stream | None:
         return self._replica.keyspace.find(self._key)
 
-    def _segments(self) -> list[Segment]:
+    def _segments(self) -> list[EpochSegment]:
         return self._epochs.segments(self.number)
 
     # Reading
@@ -82,7 +82,7 @@ class Partition:
         tail = self._tail(last, 1)
         return not tail or tail[0].block.id_at(tail[0].high - 1) == self._sound or self._last_is_numbered(last)
 
-    def _last_is_numbered(self, segment: Segment) -> bool:
+    def _last_is_numbered(self, segment: EpochSegment) -> bool:
         piece = self._tail(segment, 1)[0]
         if numbered_at(piece.block, piece.high - 1) is None:
             return False
@@ -98,11 +98,11 @@ class Partition:
                 return found[0].block.id_at(found[0].low)[1]
         return self.next_offset()
 
-    def read(self, first: int, count_max: int, bytes_max: int) -> list[Message]:
+    def read(self, first: int, count_max: int, bytes_max: int) -> list[PartitionMessage]:
         """The messages from this offset on: at most `count_max`, and beyond the first one no more than about
         `bytes_max`.
         """
-        found: list[Message] = []
+        found: list[PartitionMessage] = []
         for segment in self._segments():
             if segment.end > first and len(found) < count_max:
                 for piece in self._slices(segment, max(first, segment.start), count_max - len(found)):
@@ -141,7 +141,7 @@ class Partition:
                 return last.time_ms
         return 0
 
-    def _bisect(self, segment: Segment, high: int, time_ms: int) -> int:
+    def _bisect(self, segment: EpochSegment, high: int, time_ms: int) -> int:
         """`high` is the offset of a message at or after this time."""
         low = segment.start
         while low < high:
@@ -154,11 +154,11 @@ class Partition:
         found = self._first(segment, low)
         return low if found is None else found.offset
 
-    def _first(self, segment: Segment, offset: int) -> Message | None:
+    def _first(self, segment: EpochSegment, offset: int) -> PartitionMessage | None:
         found = self._slices(segment, offset, 1)
         return numbered_at(found[0].block, found[0].low) if found else None
 
-    def _last(self, segment: Segment) -> Message | None:
+    def _last(self, segment: EpochSegment) -> PartitionMessage | None:
         """The last message that the home has numbered."""
         for count in (1, TAIL_ENTRIES, -1):
             tail = self._tail(segment, count)
@@ -168,13 +168,13 @@ class Partition:
                 return max(numbered, key=offset_of)
         return None
 
-    def _tail(self, segment: Segment, count: int) -> list[Slice]:
+    def _tail(self, segment: EpochSegment, count: int) -> list[Slice]:
         tree = self._tree(segment.origin)
         if tree is None:
             return []
         return tree.slices((segment.number, segment.start), (segment.number, segment.end - 1), count, True)
 
-    def _slices(self, segment: Segment, first: int, count: int) -> list[Slice]:
+    def _slices(self, segment: EpochSegment, first: int, count: int) -> list[Slice]:
         tree = self._tree(segment.origin)
         if tree is None or first >= segment.end:
             return []
@@ -230,7 +230,7 @@ class Partition:
 
     # Stale messages
 
-    def stamp(self) -> Held:
+    def stamp(self) -> HeldIntervals:
         """Differs whenever an entry was added or removed."""
         stream = self._stream()
         return ([], 0) if stream is None else stamp_of(stream)
@@ -350,25 +350,25 @@ def fields_of(message: NewMessage, time_ms: int) -> list[bytes]:
     return [*keyed, VALUE, message.value, TIME, b"%d" % time_ms]
 
 
-def message_at(block: Block, index: int) -> Message | None:
+def message_at(block: Block, index: int) -> PartitionMessage | None:
     """The message of this entry; None if it is something else. Without a time it was not numbered by a home yet."""
     fields = entry_fields(block.entry(index))
     named = dict(zip(fields[::2], fields[1::2], strict=True))
     value, time_ms = named.get(VALUE), named.get(TIME, b"0")
     if value is None or not time_ms.isdigit():
         return None
-    return Message(block.id_at(index)[1], int(time_ms), named.get(KEY), value)
+    return PartitionMessage(block.id_at(index)[1], int(time_ms), named.get(KEY), value)
 
 
-def numbered_at(block: Block, index: int) -> Message | None:
+def numbered_at(block: Block, index: int) -> PartitionMessage | None:
     """The message of this entry, if a home has numbered it: then it has a time."""
     message = message_at(block, index)
     return message if message is not None and message.time_ms > 0 else None
 
 
-def offset_of(message: Message) -> int:
+def offset_of(message: PartitionMessage) -> int:
     return message.offset
 
 
-def size_of(message: Message) -> int:
+def size_of(message: PartitionMessage) -> int:
     return len(message.value) + (0 if message.key is None else len(message.key)) + MESSAGE_BYTES

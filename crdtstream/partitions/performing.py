@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from crdtstream.commands.room import excess
 from crdtstream.core.copy_sizes import blocks_bytes
-from crdtstream.core.values.room import Room
+from crdtstream.core.values.room import BatchRoom
 from crdtstream.partitions import calls
 from crdtstream.partitions.coordinator import Coordinator
 from crdtstream.partitions.partition import Partition
@@ -22,7 +22,7 @@ MESSAGE_BYTES: Final = 256
 STAMP_BYTES: Final = 32
 
 
-def require_batch_room(room: Room, messages: list[NewMessage]) -> None:
+def require_batch_room(room: BatchRoom, messages: list[NewMessage]) -> None:
     """The messages of one call are numbered in one batch, which every region must take."""
     size = sum([len(message.value) + len(message.key or b"") + MESSAGE_BYTES for message in messages])
     partitions = len({message.partition for message in messages})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from crdtstream.partitions.partition import size_of
 from crdtstream.partitions.streams import PartitionedStreams
-from crdtstream.partitions.values import Bookmark, Message, Polled
+from crdtstream.partitions.values import Bookmark, PartitionMessage, Polled
 
 
 def read_polled(
@@ -15,7 +15,7 @@ def read_polled(
     order: list[int],
     count_max: int,
     bytes_max: int,
-) -> tuple[list[tuple[int, Message]], Bookmark]:
+) -> tuple[list[tuple[int, PartitionMessage]], Bookmark]:
     """The messages of the instance's partitions, those in `order` alone and in that order, and where it stands behind
     them; `before` is where it stood when it polled. A region that does not know the epoch of the home yet has nothing
     to say.
@@ -24,7 +24,7 @@ def read_polled(
     removed for its age, and this region may forget that. Once the home knows, it gives a position behind it.
     """
     epoch = streams.epoch(stream_id)
-    found: list[tuple[int, Message]] = []
+    found: list[tuple[int, PartitionMessage]] = []
     offsets: dict[int, int] = {}
     if not streams.knows(stream_id, polled.epoch):
         return found, Bookmark(polled.generation, polled.epoch, polled.start, offsets)
@@ -45,7 +45,7 @@ def read_polled(
     return found, Bookmark(polled.generation, epoch, polled.start, offsets)
 
 
-def unbroken(messages: list[Message], first: int) -> list[Message]:
+def unbroken(messages: list[PartitionMessage], first: int) -> list[PartitionMessage]:
     """Those that follow each other from this offset on."""
     count = 0
     while count < len(messages) and messages[count].offset == first + count:

@@ -26,11 +26,11 @@ from crdtstream.partitions.values import LIMIT, UNWRITABLE, Refused
 
 NAME: Final = b"row"
 VALUE: Final = b"value"
-Held = tuple[list[tuple[int, int]], int]
-NEVER: Final[Held] = ([], -1)
+HeldIntervals = tuple[list[tuple[int, int]], int]
+NEVER: Final[HeldIntervals] = ([], -1)
 
 
-class Written:
+class WrittenRegister:
     """One entry of a register."""
 
     __slots__ = ("counter", "entry_id", "origin", "value")
@@ -50,7 +50,7 @@ class Registers:
     def __init__(self, replica: Replica, key: Key) -> None:
         self._replica = replica
         self._key = key
-        self._rows: dict[bytes, list[Written]] = {}
+        self._rows: dict[bytes, list[WrittenRegister]] = {}
         self._stamp = NEVER
         self.version = 0
 
@@ -104,7 +104,7 @@ class Registers:
         if not replica.room.make_room(size):
             raise Refused(LIMIT, f"the value has {size} bytes, more than {replica.room.bound()}: make it smaller")
         replica.add_entry(self._key, entry_id, row)
-        self._rows[name] = [Written(entry_id, applied.origin, applied.counter(), value)]
+        self._rows[name] = [WrittenRegister(entry_id, applied.origin, applied.counter(), value)]
         self._remove(seen)
 
     def drop(self, name: bytes) -> None:
@@ -112,7 +112,7 @@ class Registers:
         self._refresh()
         self._remove(self._rows.pop(name, []))
 
-    def _remove(self, seen: list[Written]) -> None:
+    def _remove(self, seen: list[WrittenRegister]) -> None:
         ranges: dict[int, list[tuple[int, int]]] = {}
         for one in sorted(seen, key=counter_of):
             ranges.setdefault(one.origin, []).append((one.counter, one.counter))
@@ -134,28 +134,28 @@ class Registers:
         }, f"the registers of {self._key[1]!r} are stale"
 
 
-def counter_of(one: Written) -> int:
+def counter_of(one: WrittenRegister) -> int:
     return one.counter
 
 
-def order_of(one: Written) -> tuple[EntryId, int]:
+def order_of(one: WrittenRegister) -> tuple[EntryId, int]:
     return one.entry_id, one.origin
 
 
-def stamp_of(stream: Stream) -> Held:
+def stamp_of(stream: Stream) -> HeldIntervals:
     """Differs after any change: an add raises a counter, and anything else changes the length."""
     return [(origin, meta.add_counter) for origin, meta in stream.metas.items()], stream.length
 
 
-def rows_of(stream: Stream) -> dict[bytes, list[Written]]:
-    rows: dict[bytes, list[Written]] = {}
+def rows_of(stream: Stream) -> dict[bytes, list[WrittenRegister]]:
+    rows: dict[bytes, list[WrittenRegister]] = {}
     for origin, tree in sorted(stream.trees.items()):
         for piece in tree.slices(ID_MIN, ID_MAX, -1, False):
             for index in range(piece.low, piece.high):
                 block = piece.block
                 fields = entry_fields(block.entry(index))
                 if len(fields) == 4 and fields[0] == NAME and fields[2] == VALUE:
-                    one = Written(block.id_at(index), origin, block.counter_at(index), fields[3])
+                    one = WrittenRegister(block.id_at(index), origin, block.counter_at(index), fields[3])
                     rows.setdefault(fields[1], []).append(one)
     for found in rows.values():
         found.sort(key=order_of)

@@ -18,7 +18,7 @@ from crdtstream.connections.cluster import Home
 from crdtstream.connections.context import Context
 from crdtstream.core.values.causality import region_of
 from crdtstream.partitions import calls
-from crdtstream.partitions.coordinator import Membership
+from crdtstream.partitions.coordinator import GroupMembership
 from crdtstream.partitions.epochs import Epoch
 from crdtstream.partitions.keys import documents_key, stream_of, streams_key
 from crdtstream.partitions.locating import epoch_of
@@ -27,7 +27,7 @@ from crdtstream.partitions.order import (
     Forwarded,
     HeldCall,
     HeldReply,
-    Peer,
+    OrderPeer,
     Unplaced,
     is_placed,
     must_wait,
@@ -54,7 +54,7 @@ from crdtstream.partitions.values import (
     MOVED,
     UNKNOWN_STREAM,
     Ahead,
-    Message,
+    PartitionMessage,
     Refused,
     StreamSpec,
 )
@@ -79,7 +79,7 @@ class Links(Protocol):
 
     def linked_ms(self, region: int, now_ms: int) -> int: ...
 
-    def sessions(self) -> Sequence[Peer]: ...
+    def sessions(self) -> Sequence[OrderPeer]: ...
 
 
 class PartitionedStreams:
@@ -230,7 +230,7 @@ class PartitionedStreams:
         """What is replicated of the stream besides its messages."""
         return self._served_of(stream_id).state
 
-    def memberships(self, stream_id: str) -> dict[str, Membership]:
+    def memberships(self, stream_id: str) -> dict[str, GroupMembership]:
         """The groups that this process has coordinated, by name; for checks."""
         served = self._served.get(stream_id)
         return {} if served is None else served.coordinator.memberships
@@ -247,7 +247,7 @@ class PartitionedStreams:
 
     def read(
         self, stream_id: str, number: int, first: int, epoch: Epoch, count_max: int, bytes_max: int
-    ) -> tuple[list[Message], Epoch]:
+    ) -> tuple[list[PartitionMessage], Epoch]:
         """The messages from this next offset on, which was reached under `epoch`, and the epoch that they were read
         under. Nothing while that epoch has not arrived here: at its offsets there may be messages that do not count.
         """

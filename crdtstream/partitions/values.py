@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.core.values.causality import Dot
+from crdtstream.partitions.epochs import Epoch
 
 UNCOMMITTED: Final = -1
 
@@ -28,8 +29,6 @@ MOVED: Final = "moved"
 UNWRITABLE: Final = "unwritable"
 RETRYABLE: Final = (UNREACHABLE, MOVED, UNWRITABLE)
 
-# (number, origin): which process numbers messages. A higher epoch replaces a lower one from its first offset on.
-Epoch = tuple[int, int]
 NO_EPOCH: Final[Epoch] = (0, 0)
 # The name of no start: of one that is not written yet, and of what an instance says that has read nothing.
 NO_START: Final[Dot] = (0, 0)
@@ -79,7 +78,7 @@ class NewMessage:
         self.value = value
 
 
-class Message:
+class PartitionMessage:
     """A message in its partition; `time_ms` is when its home numbered it, and never falls within a partition."""
 
     __slots__ = ("key", "offset", "time_ms", "value")

@@ -22,7 +22,7 @@ from crdtstream.protocols.stream_dump import (
     RECORDS_MAX,
     SAME_FIELDS,
     VERSIONS,
-    Entry,
+    DumpedEntry,
     GroupDump,
     ProducersDump,
     StreamDump,
@@ -30,7 +30,7 @@ from crdtstream.protocols.stream_dump import (
 )
 
 
-def dumping(stream: StreamDump, entries: Iterator[Entry]) -> Generator[int, None, bytes]:
+def dumping(stream: StreamDump, entries: Iterator[DumpedEntry]) -> Generator[int, None, bytes]:
     """The payload of a stream whose entries come one by one; yields the cost of each step in bytes."""
     kind = kind_of(stream)
     nodes = NodeWriter()
@@ -60,10 +60,10 @@ class NodeWriter:
         self.parts: list[bytes] = []
         self.count = 0
         self.first_id = ID_MIN
-        self._entries: list[Entry] = []
+        self._entries: list[DumpedEntry] = []
         self._size = 0
 
-    def add(self, entry: Entry) -> int:
+    def add(self, entry: DumpedEntry) -> int:
         """Returns about what writing it costs, in bytes."""
         size = sum([len(field) for field in entry[1]])
         if len(self._entries) == NODE_ENTRIES or self._size + size > NODE_BYTES:
@@ -92,7 +92,7 @@ def kind_of(stream: StreamDump) -> int:
     return KIND_3 if any(group.consumers for group in stream.groups) else KIND_2
 
 
-def node_bytes(entries: list[Entry]) -> bytes:
+def node_bytes(entries: list[DumpedEntry]) -> bytes:
     (first_ms, first_seq), fields = entries[0]
     names = fields[::2]
     elements = [listpack.integer(number) for number in (len(entries), 0, len(names))]

@@ -27,7 +27,6 @@ from crdtstream.core.effects import (
     ExpirySet,
     GroupCreated,
     GroupDestroyed,
-    Interval,
     MemberAdmitted,
     MemberEffect,
     MemberEvicted,
@@ -37,7 +36,8 @@ from crdtstream.core.effects import (
     StreamIdSet,
 )
 from crdtstream.core.values.entry_id import EntryId
-from crdtstream.core.values.origin_intervals import Pieces
+from crdtstream.core.values.intervals import Interval
+from crdtstream.core.values.origin_intervals import OriginIntervals
 from crdtstream.protocols.columns import (
     CodecError,
     block_columns,
@@ -60,8 +60,7 @@ from crdtstream.protocols.columns import (
     read_u64,
 )
 from crdtstream.protocols.packing import write_bytes, write_column_head, write_in_column
-
-Row = tuple[object, ...]
+from crdtstream.protocols.rows import Row
 
 _ENTRIES_ADDED: Final = 1
 _ENTRIES_REMOVED: Final = 2
@@ -276,7 +275,7 @@ def intervals_column(intervals: dict[int, list[Interval]]) -> bytes:
     return grouped_column([(origin, flat(chain.from_iterable(pieces))) for origin, pieces in sorted(intervals.items())])
 
 
-def write_pieces(writer: BytesWriter, pieces: Pieces) -> None:
+def write_pieces(writer: BytesWriter, pieces: OriginIntervals) -> None:
     """Write the column of intervals as one value of a row."""
     if not pieces.one:
         write_bytes(writer, intervals_column(pieces.as_dict()))

@@ -26,7 +26,7 @@ from crdtstream.core.effects import (
     ProducersConfigured,
 )
 from crdtstream.core.values.entry_id import U64_MAX, EntryId
-from crdtstream.core.values.origin_intervals import Pieces
+from crdtstream.core.values.origin_intervals import OriginIntervals
 from crdtstream.protocols.columns import (
     CodecError,
     column,
@@ -41,7 +41,6 @@ from crdtstream.protocols.columns import (
     read_u64,
 )
 from crdtstream.protocols.effect_rows import (
-    Row,
     intervals_column,
     position_values,
     read_intervals,
@@ -49,6 +48,7 @@ from crdtstream.protocols.effect_rows import (
     write_pieces,
 )
 from crdtstream.protocols.packing import write_bytes, write_flag, write_number, write_row
+from crdtstream.protocols.rows import Row
 
 _CONSUMER_CREATED: Final = 1
 _CONSUMER_DELETED: Final = 2
@@ -135,7 +135,7 @@ def _read_fact_of(kind: int, key: Key, group: bytes, values: Row) -> LocalFact:
         return _read_entries_delivered(key, group, values)
     if kind == _PENDING_DROPPED:
         (intervals,) = read_row(values, 1, "PendingDropped")
-        return PendingDropped(key, group, Pieces.of(read_intervals(intervals, "intervals")))
+        return PendingDropped(key, group, OriginIntervals.of(read_intervals(intervals, "intervals")))
     if kind == _PENDING_CLAIMED:
         consumer, claims = read_row(values, 2, "PendingClaimed")
         return PendingClaimed(key, group, read_bytes(consumer, "consumer"), _read_claims(claims))
@@ -201,7 +201,7 @@ def _read_entries_delivered(key: Key, group: bytes, values: Row) -> EntriesDeliv
         group,
         read_bytes(consumer, "consumer"),
         read_u64(now_ms, "now_ms"),
-        Pieces.of(read_intervals(intervals, "intervals")),
+        OriginIntervals.of(read_intervals(intervals, "intervals")),
         read_flag(noack, "noack"),
         read_int(entries_read, "entries read"),
     )

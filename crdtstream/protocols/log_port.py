@@ -7,6 +7,8 @@ from typing import Protocol
 LogRecord = tuple[int, int, bytes]
 # What a record holds, or parts that join to it: entries go to the disk from where they lie, without a copy.
 Payload = bytes | list[bytes]
+# A record that is to be appended: its kind, and what it holds.
+NewRecord = tuple[int, Payload]
 
 
 def joined(payload: Payload) -> bytes:

@@ -72,7 +72,7 @@ CRC_COST: Final = 4
 # More than any payload has.
 BYTES_MAX: Final = 1 << 62
 
-Entry = tuple[EntryId, list[bytes]]
+DumpedEntry = tuple[EntryId, list[bytes]]
 
 
 class BadFooter(DumpFault):
@@ -142,7 +142,7 @@ class StreamDump:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Sink(ABC):
+class DumpSink(ABC):
     """What takes the entries of a payload, in the order of their IDs."""
 
     @abstractmethod
@@ -175,7 +175,7 @@ def checking(payload: bytes) -> Generator[int, None, None]:
 # Reading
 
 
-class Reader:
+class PayloadReader:
     """The bytes of a payload before `end`, from left to right, which may expand to `bytes_max`."""
 
     __slots__ = ("_at", "_data", "_end", "_left")
@@ -250,12 +250,12 @@ def id_of(text: bytes) -> EntryId:
     return (int.from_bytes(text[:8], "big"), int.from_bytes(text[8:], "big"))
 
 
-def reading(payload: bytes, sink: Sink, bytes_max: int) -> Generator[int, None, StreamDump]:
+def reading(payload: bytes, sink: DumpSink, bytes_max: int) -> Generator[int, None, StreamDump]:
     """The stream in a payload, which may expand to `bytes_max`; its entries go to the sink. Yields the cost of each
     step in bytes; raises DumpFault.
     """
     yield from checking(payload)
-    reader = Reader(payload, len(payload) - FOOTER_BYTES, bytes_max)
+    reader = PayloadReader(payload, len(payload) - FOOTER_BYTES, bytes_max)
     kind = reader.take(1)[0]
     if kind not in KINDS:
         raise DumpFault("not a stream")
@@ -273,7 +273,7 @@ def reading(payload: bytes, sink: Sink, bytes_max: int) -> Generator[int, None, 
     return stream
 
 
-def read_numbers(reader: Reader, kind: int, stream: StreamDump) -> None:
+def read_numbers(reader: PayloadReader, kind: int, stream: StreamDump) -> None:
     reader.length()  # the number of entries, which the nodes tell too
     stream.last_id = reader.id_in_lengths()
     stream.entries_added = stream.count
@@ -285,11 +285,11 @@ def read_numbers(reader: Reader, kind: int, stream: StreamDump) -> None:
         raise DumpFault("the last ID is below that of an entry")
 
 
-def signed_length(reader: Reader) -> int:
+def signed_length(reader: PayloadReader) -> int:
     return listpack.signed(reader.length(), 64)
 
 
-def read_node(reader: Reader, stream: StreamDump, sink: Sink) -> Generator[int, None, None]:
+def read_node(reader: PayloadReader, stream: StreamDump, sink: DumpSink) -> Generator[int, None, None]:
     key = yield from reader.string()
     if len(key) != ID_BYTES:
         raise DumpFault("a node has no ID")
@@ -308,7 +308,7 @@ def read_node(reader: Reader, stream: StreamDump, sink: Sink) -> Generator[int, 
 
 
 def read_entry(
-    reader: Reader, elements: Elements, node_id: EntryId, names: list[bytes], stream: StreamDump, sink: Sink
+    reader: PayloadReader, elements: Elements, node_id: EntryId, names: list[bytes], stream: StreamDump, sink: DumpSink
 ) -> int:
     """Give an entry to the sink, unless it was deleted; returns the cost in bytes."""
     flags, ms, seq = elements.integer(), elements.integer(), elements.integer()
@@ -332,7 +332,7 @@ def read_entry(
     return size
 
 
-def read_group(reader: Reader, kind: int, stream: StreamDump) -> Generator[int, None, GroupDump]:
+def read_group(reader: PayloadReader, kind: int, stream: StreamDump) -> Generator[int, None, GroupDump]:
     name = yield from reader.string()
     last_id = reader.id_in_lengths()
     group = GroupDump(name, last_id, entries_read_at(last_id, stream))
@@ -370,7 +370,9 @@ def assign(group: GroupDump, owners: dict[EntryId, bytes], released: dict[EntryI
         row.delivered_ms = released.get(row.entry_id, row.delivered_ms)
 
 
-def read_consumer(reader: Reader, kind: int, group: GroupDump) -> Generator[int, None, list[tuple[EntryId, bytes]]]:
+def read_consumer(
+    reader: PayloadReader, kind: int, group: GroupDump
+) -> Generator[int, None, list[tuple[EntryId, bytes]]]:
     """Add a consumer to its group; returns what it holds. Before kind 3, that it was seen is the best that is known."""
     consumer = yield from reader.string()
     seen_ms = reader.number(8)
@@ -381,7 +383,7 @@ def read_consumer(reader: Reader, kind: int, group: GroupDump) -> Generator[int,
     return held
 
 
-def read_producers(reader: Reader) -> Generator[int, None, ProducersDump]:
+def read_producers(reader: PayloadReader) -> Generator[int, None, ProducersDump]:
     found = ProducersDump(reader.length(), reader.length())
     for _ in range(reader.length()):
         producer = yield from reader.string()

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from crdtstream.bulk.stages import Stages
 from crdtstream.connections.client import Client
-from crdtstream.connections.cluster import Cluster
+from crdtstream.connections.cluster import ClusterPorts
 from crdtstream.connections.context import Context
 from crdtstream.connections.outputs import Outputs, Replies
 from crdtstream.connections.saving import Backup
@@ -32,7 +32,7 @@ from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from crdtstream.partitions.streams import PartitionedStreams
 from crdtstream.protocols import codec
-from crdtstream.protocols.log_port import LogReader
+from crdtstream.protocols.log_port import LogReader, NewRecord
 from crdtstream.protocols.manifest import Manifest, Milestone
 from crdtstream.protocols.state_rows import StreamImage, capture_stream
 from crdtstream.region.peers import Neighbours
@@ -64,7 +64,7 @@ class Ready:
 
     __slots__ = ("closing", "records", "replies", "urgent")
 
-    def __init__(self, records: list[Record], replies: Replies, closing: list[int], urgent: bool = False) -> None:
+    def __init__(self, records: list[NewRecord], replies: Replies, closing: list[int], urgent: bool = False) -> None:
         self.records = records
         self.replies = replies
         self.closing = closing
@@ -107,9 +107,9 @@ class Node:
         self._synced = 0
         self._member_changes = 0
 
-    def _ports(self) -> Cluster:
+    def _ports(self) -> ClusterPorts:
         """What commands may ask of replication."""
-        ports = Cluster(self.exchange.progress, self.neighbours)
+        ports = ClusterPorts(self.exchange.progress, self.neighbours)
         ports.admission = self.membership
         ports.retention = self.neighbours
         ports.audit = self.exchange.audit

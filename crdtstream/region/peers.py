@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crdtstream.commands.regions import LINK_OPEN, LINK_TRANSFER
-from crdtstream.connections.cluster import Peer, TransferShown
+from crdtstream.connections.cluster import PeerStatus, TransferShown
 from crdtstream.core.values.causality import VersionVector, region_of
 from crdtstream.replication.exchange.dropped_progress import unheard_count
 from crdtstream.replication.exchange.exchange import Exchange
@@ -49,7 +49,7 @@ class Neighbours:
                 name = view.settings.config.name
                 session.refuse(f"region {name} no longer has region {session.peer_region} as a peer")
 
-    def peers(self) -> list[Peer]:
+    def peers(self) -> list[PeerStatus]:
         now_ms = self._exchange.view.replica.keyspace.now_ms
         self.observe(now_ms)
         return shown_peers(self._exchange, self.contacts, now_ms)
@@ -99,7 +99,7 @@ class Neighbours:
         return history.log.bytes_from(history.position_for(durable) or history.first_position())
 
 
-def shown_peers(exchange: Exchange, contacts: Contacts, now_ms: int) -> list[Peer]:
+def shown_peers(exchange: Exchange, contacts: Contacts, now_ms: int) -> list[PeerStatus]:
     """All peers by region number; addresses that never answered come last."""
     shown = [linked_peer(session, exchange.view, now_ms) for session in exchange.sessions()]
     shown += [unlinked_peer(origin, exchange, contacts, now_ms) for origin in exchange.unlinked()]
@@ -107,21 +107,21 @@ def shown_peers(exchange: Exchange, contacts: Contacts, now_ms: int) -> list[Pee
     for peer in shown:
         excuse(peer, contacts.of(peer.region), now_ms)
     for contact in contacts.unmet([peer.region for peer in shown]):
-        shown.append(Peer(contact.region, exchange.name_of(contact.region), contact.address, NOT_LINKED, 0))
+        shown.append(PeerStatus(contact.region, exchange.name_of(contact.region), contact.address, NOT_LINKED, 0))
         excuse(shown[-1], contact, now_ms)
         shown[-1].silent_ms = max(0, shown[-1].unlinked_ms)
         note_eviction(shown[-1], exchange)
     return shown
 
 
-def unlinked_peer(origin: int, exchange: Exchange, contacts: Contacts, now_ms: int) -> Peer:
+def unlinked_peer(origin: int, exchange: Exchange, contacts: Contacts, now_ms: int) -> PeerStatus:
     """A member without a link: it is silent since its last sign of life, over whatever regions that came."""
     region = region_of(origin)
     sign_ms = exchange.progress.sign_ms(origin) or contacts.began_ms
-    return Peer(region, exchange.name_of(region), "", NOT_LINKED, max(0, now_ms - sign_ms), origin)
+    return PeerStatus(region, exchange.name_of(region), "", NOT_LINKED, max(0, now_ms - sign_ms), origin)
 
 
-def note_eviction(peer: Peer, exchange: Exchange) -> None:
+def note_eviction(peer: PeerStatus, exchange: Exchange) -> None:
     """The address of a region that was evicted stays among the peers until it is removed: nothing is owed to it."""
     evicted = {region_of(origin) for origin in exchange.view.replica.applied.members.evicted()}
     if peer.region in evicted:
@@ -129,7 +129,7 @@ def note_eviction(peer: Peer, exchange: Exchange) -> None:
         peer.reason = f"{EVICTED}: {peer.reason}"
 
 
-def excuse(peer: Peer, contact: Contact | None, now_ms: int) -> None:
+def excuse(peer: PeerStatus, contact: Contact | None, now_ms: int) -> None:
     """Set the address of a peer, and if it is not linked, since when and why."""
     if contact is None:
         return
@@ -139,10 +139,10 @@ def excuse(peer: Peer, contact: Contact | None, now_ms: int) -> None:
         peer.reason = contact.reason
 
 
-def linked_peer(session: Session, view: View, now_ms: int) -> Peer:
+def linked_peer(session: Session, view: View, now_ms: int) -> PeerStatus:
     shown = session.handover.shown(view)
     link = (LINK_OPEN if session.is_open else LINK_REFUSED) if shown is None else LINK_TRANSFER
-    peer = Peer(session.peer_region, session.peer_name, "", link, session.silent_ms(now_ms), session.peer_origin)
+    peer = PeerStatus(session.peer_region, session.peer_name, "", link, session.silent_ms(now_ms), session.peer_origin)
     peer.sent_bytes = session.sent_bytes
     if session.is_open:
         peer.lacking, peer.lacking_ms = session.peer_lack.lacking, session.peer_lack.waited_ms(now_ms)

@@ -26,9 +26,9 @@ from crdtstream.region.node import Node
 from crdtstream.runtime.blocked_turn import Unsettled
 from crdtstream.storage.backup import (
     BackupError,
+    BackupFiles,
     Description,
     File,
-    Pieces,
     copy_file,
     discard,
     formats,
@@ -45,7 +45,7 @@ REST_S = 0.002
 logger = structlog.get_logger()
 
 
-class Running(Protocol):
+class RunningBackup(Protocol):
     """Runs work on a thread."""
 
     def __call__(self, work: Callable[[], Any], /) -> Awaitable[Any]: ...
@@ -73,7 +73,7 @@ class Backups:
         log: Log,
         checkpointer: Checkpointer,
         settle: Callable[[], None],
-        on_thread: Running,
+        on_thread: RunningBackup,
         now_ms: Callable[[], int],
     ) -> None:
         self._node = node
@@ -130,7 +130,7 @@ class Backups:
     async def _copy(self, target: str, moment: Moment) -> list[File]:
         data, manifest = self._node.settings.config.data, self._checkpointer.manifest
         assert manifest is not None
-        pieces = Pieces(manifest, moment.segments)
+        pieces = BackupFiles(manifest, moment.segments)
         files = [await self._on_thread(partial(take_whole, data, target, name)) for name in pieces.whole]
         for name, end in pieces.segments:
             source, path = os.path.join(data, name), os.path.join(target, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from crdtstream.protocols.log_port import NewRecord
 from crdtstream.region.node import Ready
 from crdtstream.replication.log.turn import Record
 
@@ -16,7 +17,7 @@ class Unwritten:
     """Records that could not be written, and the replies that depend on them."""
 
     def __init__(self) -> None:
-        self.records: list[Record] = []
+        self.records: list[NewRecord] = []
         self._replies: dict[int, bytes] = {}
         self._closing: list[int] = []
 

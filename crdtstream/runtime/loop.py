@@ -29,7 +29,7 @@ from crdtstream.runtime.opening import open_region
 from crdtstream.runtime.optional_ports import bulk_server_of, observing_of
 from crdtstream.runtime.packer import Packer
 from crdtstream.runtime.partition_port import PartitionPort
-from crdtstream.runtime.ports import ClientPort, EdgePort, GatewayPort, Tracing
+from crdtstream.runtime.ports import ClientPort, EdgePort, GatewayPort, TracingPort
 from crdtstream.runtime.redis.connections import clients_possible
 from crdtstream.runtime.saver import Saver
 from crdtstream.runtime.space_reserving_node import RoomyNode
@@ -64,7 +64,7 @@ class Loop(Turns):
         make_port: Callable[[Loop], ClientPort],
         make_gateway: Callable[[Loop], GatewayPort] | None = None,
         reread: Callable[[], Config] | None = None,
-        tracing: Tracing | None = None,
+        tracing: TracingPort | None = None,
     ) -> None:
         self._reloading = Reloading(config, reread)
         node = Node(config, now_ms())

@@ -17,7 +17,7 @@ import time
 
 from crdtstream.region.node import Node
 from crdtstream.runtime import process
-from crdtstream.runtime.links.pull_schedule import Wanted
+from crdtstream.runtime.links.pull_schedule import PullInterval
 
 LOOK_S = 0.1
 SLICE_S = 0.0005
@@ -33,7 +33,7 @@ class Packer:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._wanted = Wanted()
+        self._wanted = PullInterval()
         self._own_s = self._looked_s = self._used_s = 0.0
         self._given_back_bytes = 0
 

@@ -17,8 +17,8 @@ from crdtstream.partitions.values import (
     UNKNOWN_STREAM,
     UNWRITABLE,
     Bookmark,
-    Message,
     NewMessage,
+    PartitionMessage,
     Polled,
     Refused,
     Reservation,
@@ -102,7 +102,7 @@ class PartitionPort:
 
     async def read(
         self, stream_id: str, partition: int, first: int, epoch: Epoch, count_max: int, bytes_max: int
-    ) -> tuple[list[Message], Epoch]:
+    ) -> tuple[list[PartitionMessage], Epoch]:
         """The messages from a next offset on that was reached under `epoch`, and the epoch they were read under."""
         with self._slices.run():
             found = self._streams.read(stream_id, partition, first, epoch, count_max, bytes_max)
@@ -111,7 +111,7 @@ class PartitionPort:
 
     async def read_polled(
         self, stream_id: str, polled: Polled, before: Bookmark, order: list[int], count_max: int, bytes_max: int
-    ) -> tuple[list[tuple[int, Message]], Bookmark]:
+    ) -> tuple[list[tuple[int, PartitionMessage]], Bookmark]:
         """What an instance reads after its poll: see partitions/reading.py."""
         with self._slices.run():
             found = read_polled(self._streams, stream_id, polled, before, order, count_max, bytes_max)

@@ -46,7 +46,7 @@ class TracedNode(LinkNode, Protocol):
     def turn_ended(self) -> None: ...
 
 
-class Tracing(Protocol):
+class TracingPort(Protocol):
     """Spans around what the loop does."""
 
     def links(self, node: LinkNode, effects: Callable[[], int]) -> TracedNode: ...

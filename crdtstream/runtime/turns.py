@@ -27,6 +27,7 @@ from librt.time import time
 from mypy_extensions import mypyc_attr
 
 from crdtstream.commands.disk import remedy
+from crdtstream.protocols.log_port import NewRecord
 from crdtstream.region.node import Node, Ready
 from crdtstream.replication.log.turn import Record
 from crdtstream.replication.membership.lifecycle_events import READY
@@ -194,7 +195,7 @@ class Turns(ABC):
         for client_id in kept.closing:
             self._server.close(client_id)
 
-    def _append(self, records: list[Record]) -> None:
+    def _append(self, records: list[NewRecord]) -> None:
         """Append records behind those that wait for disk space."""
         unwritten = self._unwritten
         if unwritten.records:

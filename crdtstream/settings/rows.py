@@ -17,7 +17,7 @@ AT_START = "at a start"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SettingRow:
     """What a field of `Config` or `Limits` does not say itself; `flag` is the name of its flag if it has another."""
 
     field: str
@@ -31,8 +31,8 @@ class Row:
     example: str = ""
 
 
-Groups = tuple[tuple[str, tuple[Row, ...]], ...]
-row = Row
+Groups = tuple[tuple[str, tuple[SettingRow, ...]], ...]
+row = SettingRow
 REGION_GROUPS: Groups = (
     (
         "Region",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from crdtstream.settings.config import Config, ConfigError, Limits, validate
+from crdtstream.settings.rewriting import Values
 from crdtstream.settings.table import (
     KNOWN,
     LIMIT_SETTINGS,
@@ -24,7 +25,6 @@ from crdtstream.settings.table import (
 )
 
 ALL_SETTINGS = '; "crdtstream config sample" shows all'
-Values = dict[str, object]
 
 
 class Sources:

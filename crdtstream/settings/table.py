@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable
 
 from crdtstream.settings.config import Config, ConfigError, Limits
-from crdtstream.settings.rows import AT_START, LIMIT_GROUPS, REGION_GROUPS, Groups, Row
+from crdtstream.settings.rows import AT_START, LIMIT_GROUPS, REGION_GROUPS, Groups, SettingRow
 
 PREFIX = "CRDTSTREAM_"
 # Variables of other commands, and of the build.
@@ -67,7 +67,7 @@ class Known:
     default: object
     of_limits: bool
     group: str
-    row: Row
+    row: SettingRow
 
     @property
     def field(self) -> str:

@@ -39,7 +39,7 @@ FAILED = 3
 
 Master = Annotated[str, typer.Option(help="Spark's master; spark-submit sets its own.", show_default="local[2,4]")]
 Endpoints = Annotated[str, typer.Option(help="HOST:PORT of the bulk port of each region, separated by commas.")]
-Streams = Annotated[str, typer.Option(help="Streams by name, separated by commas.")]
+StreamsOption = Annotated[str, typer.Option(help="Streams by name, separated by commas.")]
 Pattern = Annotated[str, typer.Option(help="Streams by pattern, as in KEYS.")]
 AsCsv = Annotated[str, typer.Option("--csv", help="All rows as CSV into this file; - is standard output.")]
 AsJson = Annotated[str, typer.Option("--json", help="Everything as JSON into this file; - is standard output.")]
@@ -104,7 +104,7 @@ def spark() -> None:
 def archive(
     directory: Annotated[str, typer.Argument(help="Path or URI of the archive.")],
     endpoints: Endpoints,
-    streams: Streams = "",
+    streams: StreamsOption = "",
     streams_pattern: Pattern = "",
     continuous: Annotated[bool, typer.Option("--continuous", help="Run until stopped.")] = False,
     interval_s: Annotated[
@@ -133,7 +133,7 @@ def tell_batch(batch: int, published: Published) -> None:
 @app.command()
 def audit(
     endpoints: Endpoints,
-    streams: Streams = "",
+    streams: StreamsOption = "",
     streams_pattern: Pattern = "",
     rounds: Annotated[int, typer.Option(help="How many times differences are compared.", min=1)] = ROUNDS,
     settle_s: Annotated[
@@ -196,7 +196,7 @@ def backfill(
 def replay(
     directory: Annotated[str, typer.Argument(help="The archive.")],
     endpoints: Endpoints,
-    streams: Streams = "",
+    streams: StreamsOption = "",
     begins: Annotated[str, typer.Option(help="ISO time, inclusive; UTC unless it says otherwise.")] = "",
     ends: Annotated[str, typer.Option(help="ISO time, exclusive.")] = "",
     speed: Annotated[float, typer.Option(help="2 takes half the time, 0 makes no pauses.", min=0)] = 1.0,

@@ -19,7 +19,7 @@ import grpc
 from crdtstream.bulk import bulk_pb2
 from crdtstream.spark.access import Access
 from crdtstream.spark.losses import Loss
-from crdtstream.spark.offsets import Position, Positions, origin_text, stream_bytes, stream_text
+from crdtstream.spark.offsets import OffsetPosition, Positions, origin_text, stream_bytes, stream_text
 from crdtstream.spark.options import Options
 from crdtstream.spark.regions import ELSEWHERE, BulkError, Region, Stranded
 
@@ -32,7 +32,7 @@ LONG: Final = 10
 SPLITS_AT_ONCE: Final = 16
 
 T = TypeVar("T")
-Message = tuple[str, bulk_pb2.Interval, bulk_pb2.Entries]
+BulkMessage = tuple[str, bulk_pb2.Interval, bulk_pb2.Entries]
 log = logging.getLogger(__name__)
 
 
@@ -44,7 +44,7 @@ class UnknownOrigins(Stranded):
         self.origins = origins
 
 
-class Unread:
+class UnreadCalls:
     """Intervals read by one call, and what remains of them: those from index `at` on, the first only after `seq`."""
 
     def __init__(self, intervals: list[bulk_pb2.Interval]) -> None:
@@ -84,7 +84,7 @@ class Advanced:
             self.losses += [Loss(stream, row.origin, positions[stream][row.origin], row.seq) for row in each.seqs]
 
 
-class Client:
+class BulkClient:
     """The client of readers, writers and jobs; not for several threads at once."""
 
     def __init__(
@@ -198,9 +198,9 @@ class Client:
     def _progress(self, origin: int) -> str:
         return "; ".join(region.progress(origin) for region in self.regions)
 
-    def applied(self) -> Position:
+    def applied(self) -> OffsetPosition:
         """Return what the regions that answered last have applied, of each the most."""
-        found: Position = {}
+        found: OffsetPosition = {}
         for region in self.regions:
             for origin, seq in region.applied.items():
                 found[origin] = max(seq, found.get(origin, 0))
@@ -281,13 +281,13 @@ class Client:
             region.note_failure(error)
             raise Stranded(f"{region.label} did not split: {error.code().name}: {error.details()}") from None
 
-    def read(self, intervals: Sequence[bulk_pb2.Interval]) -> Iterator[Message]:
+    def read(self, intervals: Sequence[bulk_pb2.Interval]) -> Iterator[BulkMessage]:
         """Yield region, interval and entries, in the order of the intervals; if a call ends early, another region
         continues.
         """
         rest, failures = list(intervals), 0
         while rest:
-            unread = Unread(rest)
+            unread = UnreadCalls(rest)
             try:
                 yield from self._read(unread)
             except Stranded as error:
@@ -298,7 +298,7 @@ class Client:
                 time.sleep(self.pause_ms * min(failures, 8) / 1000)
             rest = unread.rest()
 
-    def _read(self, unread: Unread) -> Iterator[Message]:
+    def _read(self, unread: UnreadCalls) -> Iterator[BulkMessage]:
         region, count = self.covering(unread.intervals)
         asked = unread.intervals[:count]
         call = region.stub.Read(
@@ -413,15 +413,15 @@ def furthest(regions: Sequence[Region], origin: int, seq: int) -> int:
     return max(range(len(regions)), key=lambda place: min(seq, regions[place].applied.get(origin, 0)))
 
 
-def position_of(stream: str, position: Position) -> bulk_pb2.StreamPosition:
+def position_of(stream: str, position: OffsetPosition) -> bulk_pb2.StreamPosition:
     rows = [bulk_pb2.VectorRow(origin=origin, seq=seq) for origin, seq in position.items()]
     return bulk_pb2.StreamPosition(stream=stream_bytes(stream), seqs=rows)
 
 
-_clients: dict[tuple[object, ...], Client] = {}
+_clients: dict[tuple[object, ...], BulkClient] = {}
 
 
-def client_of(options: Options) -> Client:
+def client_of(options: Options) -> BulkClient:
     """Return the client of this process for these options: what it knows of regions that are down serves the next task
     too.
     """
@@ -438,5 +438,5 @@ def client_of(options: Options) -> Client:
     key = (os.getpid(), *values, *access.key)
     if key not in _clients:
         endpoints, region, database, timeout_ms, retries, interval_ms = values
-        _clients[key] = Client(endpoints, region or "", database, timeout_ms, retries, interval_ms, access)
+        _clients[key] = BulkClient(endpoints, region or "", database, timeout_ms, retries, interval_ms, access)
     return _clients[key]

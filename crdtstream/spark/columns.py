@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from crdtstream.spark.entries import Array, Parsed, Run, parse, slices
+from crdtstream.spark.entries import Array, EntryBatch, Parsed, parse, slices
 from crdtstream.spark.offsets import origin_text
 from crdtstream.spark.options import ARRAY, JSON, MAP, OptionError
 
@@ -21,7 +21,7 @@ MS_MAX: Final = (2**63 - 1) // 1000
 PAIR: Final = [pa.field("field", pa.binary()), pa.field("value", pa.binary())]
 CONTROLS: Final = tuple((chr(code), f"\\u{code:04x}") for code in range(32))
 
-Maker = Callable[[Run, Parsed], Array]
+Maker = Callable[[EntryBatch, Parsed], Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,40 +33,40 @@ class Column:
     make: Maker
 
 
-def of_interval(values: Iterable[Any], kind: Any, run: Run) -> Array:
+def of_interval(values: Iterable[Any], kind: Any, run: EntryBatch) -> Array:
     """Build a column from one value for each interval, repeated for its entries."""
     return pa.array(values, kind).take(pa.array(run.interval_of))
 
 
-def stream(run: Run, parsed: Parsed) -> Array:
+def stream(run: EntryBatch, parsed: Parsed) -> Array:
     return of_interval((name.decode("utf-8", "backslashreplace") for name in run.streams), pa.string(), run)
 
 
-def origin(run: Run, parsed: Parsed) -> Array:
+def origin(run: EntryBatch, parsed: Parsed) -> Array:
     return of_interval(map(origin_text, run.origins), pa.string(), run)
 
 
-def region(run: Run, parsed: Parsed) -> Array:
+def region(run: EntryBatch, parsed: Parsed) -> Array:
     return of_interval((each % 256 for each in run.origins), pa.int32(), run)
 
 
-def region_read(run: Run, parsed: Parsed) -> Array:
+def region_read(run: EntryBatch, parsed: Parsed) -> Array:
     return pa.repeat(pa.scalar(run.region, pa.string()), run.count)
 
 
-def entry_id(run: Run, parsed: Parsed) -> Array:
+def entry_id(run: EntryBatch, parsed: Parsed) -> Array:
     return slices(parsed.data, parsed.id_starts, parsed.id_sizes).cast(pa.string())
 
 
-def seq(run: Run, parsed: Parsed) -> Array:
+def seq(run: EntryBatch, parsed: Parsed) -> Array:
     return signed(run.seqs)
 
 
-def id_ms(run: Run, parsed: Parsed) -> Array:
+def id_ms(run: EntryBatch, parsed: Parsed) -> Array:
     return signed(run.ms)
 
 
-def id_seq(run: Run, parsed: Parsed) -> Array:
+def id_seq(run: EntryBatch, parsed: Parsed) -> Array:
     return signed(run.id_seqs)
 
 
@@ -75,7 +75,7 @@ def signed(numbers: Array) -> Array:
     return pa.array(numbers.astype(np.int64), mask=numbers > 2**63 - 1)
 
 
-def timestamp(run: Run, parsed: Parsed) -> Array:
+def timestamp(run: EntryBatch, parsed: Parsed) -> Array:
     beyond = run.ms > MS_MAX
     micros = np.where(beyond, 0, run.ms).astype(np.int64) * 1000
     return pa.array(micros, mask=beyond).cast(pa.timestamp("us", "UTC"))
@@ -88,16 +88,16 @@ def pairs(parsed: Parsed) -> tuple[Array, Array, Array]:
     return offsets, fields, slices(parsed.data, parsed.starts[1::2], parsed.sizes[1::2])
 
 
-def as_array(run: Run, parsed: Parsed) -> Array:
+def as_array(run: EntryBatch, parsed: Parsed) -> Array:
     offsets, fields, values = pairs(parsed)
     return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays([fields, values], fields=PAIR))
 
 
-def as_map(run: Run, parsed: Parsed) -> Array:
+def as_map(run: EntryBatch, parsed: Parsed) -> Array:
     return pa.MapArray.from_arrays(*pairs(parsed))
 
 
-def as_json(run: Run, parsed: Parsed) -> Array:
+def as_json(run: EntryBatch, parsed: Parsed) -> Array:
     """Build one JSON object for each row; repeated fields stay repeated, and bytes that are not UTF-8 become U+FFFD."""
     offsets, fields, values = pairs(parsed)
     members = pc.binary_join_element_wise('"', quoted(fields), '": "', quoted(values), '"', "")
@@ -160,7 +160,7 @@ class Decoder:
         self.schema = schema
         self.makers = [known[name].make for name in schema.names]
 
-    def batch(self, run: Run) -> Any:
+    def batch(self, run: EntryBatch) -> Any:
         parsed = parse(run.data, run.ends)
         made = [make(run, parsed) for make in self.makers]
         arrays = [as_type(array, field) for array, field in zip(made, self.schema, strict=True)]

@@ -38,7 +38,7 @@ class MalformedEntries(ValueError):
 
 
 @dataclass(slots=True)
-class Run:
+class EntryBatch:
     """Consecutive entries of several intervals; `streams` and `origins` have one value for each interval."""
 
     streams: list[bytes]
@@ -56,17 +56,17 @@ class Run:
         return len(self.seqs)
 
 
-Interval = bulk_pb2.Interval
-Message = tuple[Interval, bulk_pb2.Entries]
+EntryInterval = bulk_pb2.Interval
+EntriesMessage = tuple[EntryInterval, bulk_pb2.Entries]
 
 
-def run_of(messages: Sequence[Message], region: str) -> Run:
+def run_of(messages: Sequence[EntriesMessage], region: str) -> EntryBatch:
     entries = [each for _, each in messages]
     counts = [each.count for each in entries]
     sizes = np.array([len(each.data) for each in entries], dtype=np.int64)
     bases = np.cumsum(sizes) - sizes
     ends = np.concatenate([np.frombuffer(each.ends, "<u4") for each in entries]).astype(np.int64)
-    return Run(
+    return EntryBatch(
         [interval.stream for interval, _ in messages],
         [interval.origin for interval, _ in messages],
         np.repeat(np.arange(len(counts)), counts),
@@ -79,9 +79,9 @@ def run_of(messages: Sequence[Message], region: str) -> Run:
     )
 
 
-def runs(messages: Iterator[tuple[str, Interval, bulk_pb2.Entries]]) -> Iterator[Run]:
+def runs(messages: Iterator[tuple[str, EntryInterval, bulk_pb2.Entries]]) -> Iterator[EntryBatch]:
     """Combine successive messages of one region, so that many small intervals cost no more than a long one."""
-    held: list[Message] = []
+    held: list[EntriesMessage] = []
     held_region, rows, size = "", 0, 0
     for region, interval, entries in messages:
         if held and (region != held_region or rows >= ROWS_WANTED or size >= BYTES_WANTED):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from crdtstream.bulk import bulk_pb2
-from crdtstream.spark.client import Client
-from crdtstream.spark.offsets import Position, Positions, stream_text
+from crdtstream.spark.client import BulkClient
+from crdtstream.spark.offsets import OffsetPosition, Positions, stream_text
 from crdtstream.spark.options import EARLIEST, EARLIEST_SEQ, LATEST, LATEST_SEQ, Offsets, Options
 
 LEDGERS: Final = "crdtstream:published:"
@@ -61,7 +61,9 @@ def merge(answers: Iterable[Iterable[bulk_pb2.StreamHead]]) -> Heads:
     return heads
 
 
-def ask(client: Client, options: Options, positions: Positions | None = None, before_ms: int | None = None) -> Heads:
+def ask(
+    client: BulkClient, options: Options, positions: Positions | None = None, before_ms: int | None = None
+) -> Heads:
     """Return the heads of the selected streams. A pattern never includes the ledgers of sinks: a sink would feed
     itself.
     """
@@ -75,7 +77,7 @@ def is_deleted(row: dict[int, Head]) -> bool:
     return bool(row) and all(head.deleted for head in row.values())
 
 
-def missing(client: Client, heads: Heads, options: Options) -> list[str]:
+def missing(client: BulkClient, heads: Heads, options: Options) -> list[str]:
     """Return the streams, or the pattern, that the options name and no region has heard of."""
     named = options["streams"] or ()
     if not named:
@@ -110,7 +112,7 @@ def resolve(heads: Heads, offsets: Offsets, default: str) -> Positions:
     return result
 
 
-def resolve_stream(given: int | Mapping[int, int], words: Mapping[str, Position], default: str) -> Position:
+def resolve_stream(given: int | Mapping[int, int], words: Mapping[str, OffsetPosition], default: str) -> OffsetPosition:
     by_number = {EARLIEST_SEQ: words[EARLIEST], LATEST_SEQ: words[LATEST]}
     if isinstance(given, int):
         return dict(by_number[given])

@@ -13,8 +13,8 @@ from typing import Final
 
 _ORIGIN: Final = re.compile(r"([0-9]{1,3})\.([0-9a-f]{1,14})")
 
-Position = dict[int, int]
-Positions = dict[str, Position]
+OffsetPosition = dict[int, int]
+Positions = dict[str, OffsetPosition]
 OffsetJson = dict[str, dict[str, int]]
 
 

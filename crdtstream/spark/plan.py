@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from crdtstream.bulk import bulk_pb2
-from crdtstream.spark.client import Client
+from crdtstream.spark.client import BulkClient
 from crdtstream.spark.heads import Head, Heads
 from crdtstream.spark.losses import Loss
 from crdtstream.spark.offsets import Positions, stream_bytes, stream_text
@@ -28,7 +28,7 @@ COUNTED_MAX: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ReadTask:
     """A part of an interval, and roughly how many entries it has."""
 
     interval: bulk_pb2.Interval
@@ -68,7 +68,7 @@ def losses(wanted: Iterable[bulk_pb2.Interval], heads: Heads, seen: Positions | 
 
 
 def tasks(
-    client: Client, wanted: Sequence[bulk_pb2.Interval], heads: Heads, least: int, most: int
+    client: BulkClient, wanted: Sequence[bulk_pb2.Interval], heads: Heads, least: int, most: int
 ) -> list[list[bulk_pb2.Interval]]:
     """Distribute the intervals over tasks, of which there are never more than entries; `least` and `most` bound their
     number, 0 for no bound.
@@ -101,17 +101,17 @@ def count_of(total: int, least: int, most: int) -> int:
     return min(wanted, most) if most else wanted
 
 
-def cut(client: Client, wanted: Sequence[bulk_pb2.Interval], heads: Heads, size: int) -> list[Piece]:
+def cut(client: BulkClient, wanted: Sequence[bulk_pb2.Interval], heads: Heads, size: int) -> list[ReadTask]:
     """Cut pieces of at most `size` entries. Intervals that are not counted share the rest of the estimate by width."""
     counted = [index for index, each in enumerate(wanted) if worth_counting(each, heads, size, len(wanted))]
     replies = client.split([wanted[index] for index in counted], size)
     split = {index: parts(wanted[index], reply) for index, reply in zip(counted, replies, strict=True)}
     rest = sum(each.through - each.after for index, each in enumerate(wanted) if index not in split)
     left = max(0, estimate(wanted) - sum(piece.weight for pieces in split.values() for piece in pieces))
-    result: list[Piece] = []
+    result: list[ReadTask] = []
     for index, each in enumerate(wanted):
         share = min(each.through - each.after, -(-(each.through - each.after) * left // rest)) if rest else 0
-        result += split.get(index) or ([] if index in split else [Piece(each, max(1, share))])
+        result += split.get(index) or ([] if index in split else [ReadTask(each, max(1, share))])
     return [piece for piece in result if piece.weight]
 
 
@@ -128,17 +128,17 @@ def worth_counting(interval: bulk_pb2.Interval, heads: Heads, size: int, interva
     return width > size and (head is None or head.length > size // 8)
 
 
-def parts(whole: bulk_pb2.Interval, reply: bulk_pb2.SplitReply) -> list[Piece]:
+def parts(whole: bulk_pb2.Interval, reply: bulk_pb2.SplitReply) -> list[ReadTask]:
     ends = reply.through[:-1]
     return [
-        Piece(bulk_pb2.Interval(stream=whole.stream, origin=whole.origin, after=after, through=through), weight)
+        ReadTask(bulk_pb2.Interval(stream=whole.stream, origin=whole.origin, after=after, through=through), weight)
         for after, through, weight in zip(
             [whole.after, *ends], [*ends, whole.through], reply.entries or [0], strict=True
         )
     ]
 
 
-def packed(pieces: Sequence[Piece], count: int) -> list[list[bulk_pb2.Interval]]:
+def packed(pieces: Sequence[ReadTask], count: int) -> list[list[bulk_pb2.Interval]]:
     """Pack the pieces into at most `count` tasks of similar weight, in order; a piece goes to the task of
     its middle.
     """
@@ -152,7 +152,7 @@ def packed(pieces: Sequence[Piece], count: int) -> list[list[bulk_pb2.Interval]]
     return list(groups.values())
 
 
-def limited(client: Client, start: Positions, end: Positions, heads: Heads, limit: int) -> Positions:
+def limited(client: BulkClient, start: Positions, end: Positions, heads: Heads, limit: int) -> Positions:
     """Return the position that `limit` entries reach from `start` towards `end`, shared fairly by streams and origins.
 
     An interval with fewer entries than a fair share is taken whole; the others share the rest. At most about `CUTS_MAX`
@@ -216,6 +216,6 @@ def even(given: list[int], many: Sequence[int], left: int) -> list[int]:
     return given
 
 
-def first_cut(client: Client, interval: bulk_pb2.Interval, entries: int) -> int:
+def first_cut(client: BulkClient, interval: bulk_pb2.Interval, entries: int) -> int:
     """Return the seq that this many entries of the interval reach; `pieces_max` 2 keeps the reply short."""
     return client.split([interval], entries, 2)[0].through[0]

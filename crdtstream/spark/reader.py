@@ -22,14 +22,14 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from crdtstream.bulk import bulk_pb2
 from crdtstream.spark import heads as heads_of
 from crdtstream.spark import plan
-from crdtstream.spark.client import Client, Message, client_of
+from crdtstream.spark.client import BulkClient, BulkMessage, client_of
 from crdtstream.spark.columns import Decoder, columns_of
 from crdtstream.spark.entries import runs
 from crdtstream.spark.heads import Heads
 from crdtstream.spark.losses import LOSSES_SHOWN, DataLoss, Loss, report
 from crdtstream.spark.offsets import (
     OffsetJson,
-    Position,
+    OffsetPosition,
     Positions,
     capped,
     from_json,
@@ -74,7 +74,7 @@ class Reading:
         )
 
     @property
-    def client(self) -> Client:
+    def client(self) -> BulkClient:
         return client_of(self.options)
 
     def ask(self, positions: Positions | None = None) -> Heads:
@@ -133,7 +133,7 @@ class Reading:
         for run in runs(self.watched(self.client.read(intervals))):
             yield self.decoder.batch(run)
 
-    def watched(self, messages: Iterator[Message]) -> Iterator[Message]:
+    def watched(self, messages: Iterator[BulkMessage]) -> Iterator[BulkMessage]:
         """Report what was removed while it was read."""
         for region, interval, entries in messages:
             if entries.removed > interval.after:
@@ -170,7 +170,7 @@ class BatchReader(DataSourceReader):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RegionHeads:
     """A cached reply of `latestOffset`, valid for a limited time."""
 
     start: OffsetJson
@@ -182,7 +182,7 @@ class Answer:
         return now_s < self.until_s and start == self.start and limit == self.limit
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class BulkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads from offset to offset; it shares nothing with its copies on the executors."""
 
     def __init__(self, options: Options, schema: Any) -> None:
@@ -191,10 +191,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.reading = Reading(options, schema)
         self.target: Positions | None = None
         self.latest: Positions = {}
-        self.answered: Answer | None = None
+        self.answered: RegionHeads | None = None
         # Up to where nothing was unread when regions were asked last, and what they had applied when asked first.
         self.seen: Positions = {}
-        self.began: Position | None = None
+        self.began: OffsetPosition | None = None
 
     def initialOffset(self) -> OffsetJson:
         heads = self.reading.ask()
@@ -218,7 +218,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             now_s, keep_s = time.monotonic(), self.options["discoveryIntervalMs"] / 1000
             if keep_s:
                 keep_s = max(keep_s, KEPT_LONGER * (now_s - began_s))
-            self.answered = Answer(start, limit, end, now_s + keep_s)
+            self.answered = RegionHeads(start, limit, end, now_s + keep_s)
         return self.answered.end
 
     def _latest(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:
@@ -257,7 +257,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             or any(seq > began.get(origin, 0) for origin, seq in position.items())
         }
 
-    def note_seen(self, position: Positions, heads: Heads, applied: Position) -> None:
+    def note_seen(self, position: Positions, heads: Heads, applied: OffsetPosition) -> None:
         """Nothing is unread at this position: what these regions have applied of its origins was looked at."""
         for stream, row in position.items():
             known = {origin: max(seq, applied.get(origin, 0)) for origin, seq in row.items()}

@@ -12,7 +12,7 @@ import grpc
 
 from crdtstream.bulk import bulk_pb2, bulk_pb2_grpc
 from crdtstream.spark.access import Access
-from crdtstream.spark.offsets import Position
+from crdtstream.spark.offsets import OffsetPosition
 
 # Another region, or the same one later, may answer; any other code is reported to the user.
 ELSEWHERE: Final = frozenset(
@@ -49,7 +49,7 @@ class Region:
         self._open()
         self.number = 0
         self.name = ""
-        self.applied: Position = {}
+        self.applied: OffsetPosition = {}
         self.reason = ""
         self.probe: Any = None
         self.probed_at = 0.0

@@ -32,7 +32,7 @@ class RowError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RowTarget:
     """The destination of rows that their columns do not specify."""
 
     database: int
@@ -40,7 +40,7 @@ class Target:
     skip_lower_ids: bool
 
 
-def check_columns(names: list[str], target: Target) -> None:
+def check_columns(names: list[str], target: RowTarget) -> None:
     """Reject an unsuitable schema before any row is written."""
     if "stream" not in names and not target.stream:
         raise RowError("rows have no column stream: add one, or name the stream of all rows with option stream")
@@ -62,7 +62,7 @@ def check_types(schema: Any) -> None:
     encode(empty)
 
 
-def messages(batch: Any, target: Target) -> Iterator[bulk_pb2.Rows]:
+def messages(batch: Any, target: RowTarget) -> Iterator[bulk_pb2.Rows]:
     """Yield the rows of one batch, in messages of about `MESSAGE_BYTES`."""
     if batch.num_rows == 0:
         return
@@ -90,7 +90,7 @@ def messages(batch: Any, target: Target) -> Iterator[bulk_pb2.Rows]:
         low = high
 
 
-def streams_of(batch: Any, names: list[str], target: Target) -> tuple[list[bytes], Array]:
+def streams_of(batch: Any, names: list[str], target: RowTarget) -> tuple[list[bytes], Array]:
     if "stream" not in names:
         return [target.stream.encode()], np.zeros(batch.num_rows, "<u4")
     column = batch.column("stream")
@@ -161,14 +161,14 @@ def from_lists(lists: Array, fields: Array, values: Array) -> Array:
     return with_header(pc.multiply(pc.list_value_length(rows), 2), pc.binary_join(rows, b""))
 
 
-class Members(list[tuple[str, object]]):
+class MemberRows(list[tuple[str, object]]):
     """The members of a JSON object, in order and with repetitions."""
 
 
 def from_json(texts: Array) -> Array:
     """Encode JSON rows: strings as they are, other values as JSON."""
-    rows = [json.loads(text, object_pairs_hook=Members) for text in texts.to_pylist()]
-    if not all(isinstance(row, Members) for row in rows):
+    rows = [json.loads(text, object_pairs_hook=MemberRows) for text in texts.to_pylist()]
+    if not all(isinstance(row, MemberRows) for row in rows):
         raise RowError("a row's JSON is not an object: write fields and values")
     members = [member for row in rows for member in row]
     offsets = np.cumsum([0, *map(len, rows)]).astype(np.int32)
@@ -182,7 +182,7 @@ def as_octets(value: object) -> bytes:
 
 
 def plain(value: object) -> object:
-    if isinstance(value, Members):
+    if isinstance(value, MemberRows):
         return {name: plain(inner) for name, inner in value}
     return [plain(each) for each in value] if isinstance(value, list) else value
 

@@ -37,9 +37,9 @@ class CrdtStreamSource(DataSource):
         return BatchReader(self.parsed, schema)
 
     def streamReader(self, schema: Any) -> Any:
-        from crdtstream.spark.reader import StreamReader
+        from crdtstream.spark.reader import BulkStreamReader
 
-        return StreamReader(self.parsed, schema)
+        return BulkStreamReader(self.parsed, schema)
 
     def writer(self, schema: Any, overwrite: bool) -> Any:
         from crdtstream.spark.writer import BatchWriter

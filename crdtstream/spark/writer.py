@@ -20,10 +20,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from crdtstream.bulk import bulk_pb2
-from crdtstream.spark.client import Client, client_of
+from crdtstream.spark.client import BulkClient, client_of
 from crdtstream.spark.options import EXACTLY_ONCE, OptionError, Options
 from crdtstream.spark.regions import BulkError
-from crdtstream.spark.rows import Target, check_columns, check_types, messages
+from crdtstream.spark.rows import RowTarget, check_columns, check_types, messages
 
 # Bytes held until the region has answered, so that a call can be repeated.
 CALL_BYTES: Final = 16 << 20
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass
-class Written(WriterCommitMessage):
+class WrittenPartition(WriterCommitMessage):
     """What one task staged or wrote."""
 
     partition: int
@@ -43,26 +43,26 @@ class Written(WriterCommitMessage):
     stage: str = ""
 
 
-class Sink:
+class StreamSink:
     """What both writers share; it is pickled, so it holds no client."""
 
     def __init__(self, options: Options, schema: Any, overwrite: bool) -> None:
         if overwrite:
             raise OptionError("entries are only added: use mode append (a streaming query: outputMode append)")
         self.options = options
-        self.target = Target(options["database"], options["stream"] or "", options["skipLowerIds"])
+        self.target = RowTarget(options["database"], options["stream"] or "", options["skipLowerIds"])
         check_columns(schema.names, self.target)
         check_types(to_arrow_schema(schema, timezone="UTC"))
 
     @property
-    def client(self) -> Client:
+    def client(self) -> BulkClient:
         return client_of(self.options)
 
     @property
     def staged(self) -> bool:
         return bool(self.options["delivery"] == EXACTLY_ONCE)
 
-    def write(self, batches: Iterator[Any], written: Written) -> Written:
+    def write(self, batches: Iterator[Any], written: WrittenPartition) -> WrittenPartition:
         rows = (message for batch in batches for message in messages(batch, self.target))
         for call in [list(rows)] if self.staged else calls(rows):
             written.rows += sum(message.count for message in call)
@@ -72,7 +72,7 @@ class Sink:
                 written.stage = self.stage(call, written)
         return written
 
-    def stage(self, call: list[bulk_pb2.Rows], written: Written) -> str:
+    def stage(self, call: list[bulk_pb2.Rows], written: WrittenPartition) -> str:
         """Stage the rows, which are held until the region has all of them, so that a call without a reply can be
         repeated.
         """
@@ -86,7 +86,9 @@ class Sink:
 
     def commit(self, tasks: Sequence[WriterCommitMessage | None]) -> bool:
         """Publish the stages of the tasks; return whether there were any."""
-        written = sorted((task for task in tasks if isinstance(task, Written)), key=lambda task: task.partition)
+        written = sorted(
+            (task for task in tasks if isinstance(task, WrittenPartition)), key=lambda task: task.partition
+        )
         stages = [task.stage for task in written if task.stage]
         if stages:
             application, batch = written[0].application, written[0].batch
@@ -141,13 +143,13 @@ class BatchWriter(DataSourceArrowWriter):
 
     def __init__(self, options: Options, schema: Any, overwrite: bool) -> None:
         options.check_writer(streaming=False)
-        self.sink = Sink(options, schema, overwrite)
+        self.sink = StreamSink(options, schema, overwrite)
         self.named = bool(options["txnAppId"])
         self.application = options["txnAppId"] or f"write-{uuid.uuid4()}"
         self.batch = options["txnVersion"] or 0
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        return self.sink.write(iterator, Written(context().partitionId(), self.application, self.batch))
+        return self.sink.write(iterator, WrittenPartition(context().partitionId(), self.application, self.batch))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish. Spark commits a write once, and a generated name is never used again, so its ledger can be
@@ -167,7 +169,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: Options, schema: Any, overwrite: bool) -> None:
         options.check_writer(streaming=True)
-        self.sink = Sink(options, schema, overwrite)
+        self.sink = StreamSink(options, schema, overwrite)
         self.application = options["txnAppId"] or ""
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
@@ -178,11 +180,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 "this Spark version does not give a task its batch: use foreachBatch with txnAppId and txnVersion, or "
                 "set delivery to at-least-once"
             )
-        return self.sink.write(iterator, Written(task.partitionId(), self.application or query, int(batch)))
+        return self.sink.write(iterator, WrittenPartition(task.partitionId(), self.application or query, int(batch)))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         self.sink.commit(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        known = [message.application for message in messages if isinstance(message, Written)]
+        known = [message.application for message in messages if isinstance(message, WrittenPartition)]
         self.sink.abort(next(iter(known), self.application), batchId)

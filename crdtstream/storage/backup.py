@@ -85,7 +85,7 @@ def formats() -> dict[str, int]:
 # Taking one
 
 
-class Pieces:
+class BackupFiles:
     """The files that a backup takes: whole ones of the checkpoint, and the segments, each up to an offset."""
 
     def __init__(self, manifest: Manifest, segments: list[tuple[str, int]]) -> None:

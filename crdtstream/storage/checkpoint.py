@@ -74,7 +74,7 @@ def files_of(manifest: Manifest) -> set[str]:
     return blocks | {state_file(number) for number, _ in manifest.state_files}
 
 
-class Writer:
+class CheckpointWriter:
     """Writes rows or blocks to files of one kind, one file after the other; `drafts` are the files that are closed."""
 
     __slots__ = ("_draft", "_name", "_numbers", "_out", "drafts")
@@ -141,8 +141,8 @@ class Capture:
         self._kept = kept
         self._first = next(numbers)
         self._out: list[Section] = []
-        self._blocks = Writer(block_file, numbers, self._out)
-        self._state = Writer(state_file, numbers, self._out)
+        self._blocks = CheckpointWriter(block_file, numbers, self._out)
+        self._state = CheckpointWriter(state_file, numbers, self._out)
         self._packer = msgpack.Packer()
         self._keys = stored.names()
         self._work = self._capture_all()

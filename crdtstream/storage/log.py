@@ -35,7 +35,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from itertools import pairwise
 
-from crdtstream.protocols.log_port import Damage, Payload
+from crdtstream.protocols.log_port import Damage, NewRecord
 from crdtstream.storage.disk import Disk, DiskError, DiskFull
 from crdtstream.storage.recovery import Cut, LogError, Recovery, create_segment
 from crdtstream.storage.reserve import Reserve
@@ -58,8 +58,6 @@ _READ_AHEAD_BYTES = 1 << 16
 # Less than this is joined sooner than the kernel visits its parts.
 _VECTORED_BYTES_MIN = 1 << 14
 _STOPS_MAX = 64
-
-Record = tuple[int, Payload]
 
 
 class LogFailed(LogError):
@@ -208,7 +206,7 @@ class Log:
         self._disk.reserve(self._active.name, capacity)
         self._active.capacity = capacity
 
-    def append(self, records: list[Record]) -> int:
+    def append(self, records: list[NewRecord]) -> int:
         """Append at one place; return the last position. If neither the disk nor the reserve has space for a segment,
         raise DiskFull with nothing written.
         """

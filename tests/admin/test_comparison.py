@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from crdtstream.admin.comparison import AGREE, DIFFER, UNREACHABLE, Answer, compare, fields_of, named_rows
+from crdtstream.admin.comparison import AGREE, DIFFER, UNREACHABLE, RegionAnswer, compare, fields_of, named_rows
 
 
-def answers(*values: object) -> list[Answer]:
-    return [Answer(f"r{number}", value) for number, value in enumerate(values, 1)]
+def answers(*values: object) -> list[RegionAnswer]:
+    return [RegionAnswer(f"r{number}", value) for number, value in enumerate(values, 1)]
 
 
 def test_a_region_without_a_link_is_named_by_who_knows_it() -> None:
@@ -14,9 +14,9 @@ def test_a_region_without_a_link_is_named_by_who_knows_it() -> None:
         return [b"region", region, b"name", name, b"link", b"open"]
 
     answers = [
-        Answer("east", [row(1, b"east"), row(2, b""), row(9, b"")]),
-        Answer("north", [row(1, b"east"), row(2, b"west")]),
-        Answer("west", error="refused", unreachable=True),
+        RegionAnswer("east", [row(1, b"east"), row(2, b""), row(9, b"")]),
+        RegionAnswer("north", [row(1, b"east"), row(2, b"west")]),
+        RegionAnswer("west", error="refused", unreachable=True),
     ]
     named = named_rows(answers)
     assert [row[1] for row in named[0].value] == [b"east", b"west", b"region 9"]
@@ -27,7 +27,7 @@ def test_a_region_without_a_link_is_named_by_who_knows_it() -> None:
 
 def test_an_address_where_nobody_answered_is_its_name() -> None:
     row = [b"region", 0, b"name", b"", b"address", b"west:1"]
-    (named,) = named_rows([Answer("east", [row])])
+    (named,) = named_rows([RegionAnswer("east", [row])])
     assert named.value[0][:2] == [b"name", b"west:1"]
 
 
@@ -70,7 +70,7 @@ def test_a_group_that_one_region_lacks_differs() -> None:
 
 
 def test_an_unreachable_region_is_said_and_not_compared() -> None:
-    comparison = compare([Answer("r1", 3), Answer("r2", error="refused", unreachable=True)])
+    comparison = compare([RegionAnswer("r1", 3), RegionAnswer("r2", error="refused", unreachable=True)])
     assert comparison.code == UNREACHABLE
     assert [(row.field, row.cells, row.differs) for row in comparison.rows] == [
         ("error", ["", "refused"], False),
@@ -79,12 +79,12 @@ def test_an_unreachable_region_is_said_and_not_compared() -> None:
 
 
 def test_an_error_reply_of_one_region_differs() -> None:
-    comparison = compare([Answer("r1", [b"length", 1]), Answer("r2", error="no such key")])
+    comparison = compare([RegionAnswer("r1", [b"length", 1]), RegionAnswer("r2", error="no such key")])
     assert comparison.code == DIFFER
     assert comparison.rows[0].differs
 
 
 def test_rows_about_origins_keep_the_name_of_the_region() -> None:
     row = [b"origin", b"2.a", b"region", 2, b"name", b"west", b"state", b"member"]
-    (named,) = named_rows([Answer("east", [row])], b"origin")
+    (named,) = named_rows([RegionAnswer("east", [row])], b"origin")
     assert fields_of(named.value) == {"2.a region": "2", "2.a region-name": "west", "2.a state": "member"}

@@ -10,7 +10,7 @@ import pytest
 from redis.exceptions import ReadOnlyError
 from rich.console import Console
 
-from crdtstream.admin.comparison import Answer
+from crdtstream.admin.comparison import RegionAnswer
 from crdtstream.admin.leaving import Follower, read_status
 from crdtstream.admin.regions import Deadline
 from crdtstream.processes.clients import pairs
@@ -123,17 +123,17 @@ def test_a_region_alone_cannot_leave(tmp_path: Path) -> None:
 class Scripted:
     """A region with these answers, one after the other."""
 
-    def __init__(self, *answers: Answer) -> None:
+    def __init__(self, *answers: RegionAnswer) -> None:
         self._answers = list(answers)
         self.deadline = Deadline(1)
 
-    def ask_first(self, *_words: str) -> Answer:
+    def ask_first(self, *_words: str) -> RegionAnswer:
         return self._answers.pop(0)
 
 
-def status(state: bytes, effects: int = 0, name: bytes = b"west") -> Answer:
+def status(state: bytes, effects: int = 0, name: bytes = b"west") -> RegionAnswer:
     rows = [[b"region", 2, b"name", name, b"effects", effects]] if effects else []
-    return Answer("east", [b"state", state, b"lacking", rows])
+    return RegionAnswer("east", [b"state", state, b"lacking", rows])
 
 
 @pytest.mark.parametrize(
@@ -141,14 +141,14 @@ def status(state: bytes, effects: int = 0, name: bytes = b"west") -> Answer:
     [
         ((status(b"ending"), status(b"left")), ""),
         (
-            (status(b"ending"), Answer("east", error="closed", unreachable=True)),
+            (status(b"ending"), RegionAnswer("east", error="closed", unreachable=True)),
             "closed; look at CRDT.MEMBERS of another region whether origin 1.a is evicted",
         ),
-        ((Answer("east", error="closed", unreachable=True),), "closed"),
+        ((RegionAnswer("east", error="closed", unreachable=True),), "closed"),
         ((status(b"staying"),), "the leave was aborted, and the region takes writes"),
     ],
 )
-def test_how_a_leave_ends(monkeypatch: pytest.MonkeyPatch, answers: tuple[Answer, ...], error: str) -> None:
+def test_how_a_leave_ends(monkeypatch: pytest.MonkeyPatch, answers: tuple[RegionAnswer, ...], error: str) -> None:
     monkeypatch.setattr("crdtstream.admin.leaving.POLL_S", 0.0)
     follower = Follower(Scripted(*answers), Console(stderr=True), "1.a")  # type: ignore[arg-type]
     assert follower.follow(status(b"draining", 5)).error == error

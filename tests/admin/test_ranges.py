@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crdtstream.admin import ranges
-from crdtstream.admin.comparison import AGREE, DIFFER, UNREACHABLE, Answer
+from crdtstream.admin.comparison import AGREE, DIFFER, UNREACHABLE, RegionAnswer
 from crdtstream.admin.ranges import Range, compare_range, order
 from crdtstream.admin.regions import Deadline, Regions
 
@@ -23,17 +23,17 @@ class FakeRegions(Regions):
         self.streams = streams
         self.asked = 0
 
-    def ask(self, *words: str | int) -> list[Answer]:
+    def ask(self, *words: str | int) -> list[RegionAnswer]:
         self.asked += 1
         assert words[0] == "XRANGE" and words[4] == "COUNT"
         start, count = 0 if words[2] == "-" else order(str(words[2]).encode())[1], int(words[5])
         return [self.answer(f"r{i}", stream, start, count) for i, stream in enumerate(self.streams, 1)]
 
-    def answer(self, name: str, stream: list[Entry] | None, start: int, count: int) -> Answer:
+    def answer(self, name: str, stream: list[Entry] | None, start: int, count: int) -> RegionAnswer:
         if stream is None:
-            return Answer(name, error="down", unreachable=True)
+            return RegionAnswer(name, error="down", unreachable=True)
         found = [[b"0-%d" % seq, [b"f", value.encode()]] for seq, value in stream if seq >= start]
-        return Answer(name, found[:count])
+        return RegionAnswer(name, found[:count])
 
 
 @pytest.fixture(autouse=True)

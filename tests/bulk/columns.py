@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from crdtstream.bulk import bulk_pb2 as bulk
-from crdtstream.bulk.rows import Rows, identify, place, rows_of
+from crdtstream.bulk.rows import EntryRows, identify, place, rows_of
 from crdtstream.core.entries.encoding import entry_fields
 
 Fields = list[bytes]
@@ -56,7 +56,7 @@ def message_of(
     return message
 
 
-def parsed(message: bulk.Rows) -> Rows:
+def parsed(message: bulk.Rows) -> EntryRows:
     rows = rows_of(message.database, list(message.streams), message.count, message.ends, message.data)
     place(rows, message.stream_of)
     identify(rows, message.ms, message.id_seqs, message.skip_lower_ids)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from crdtstream.bulk import heads as heads_module
 from crdtstream.bulk.errors import INVALID_ARGUMENT, BulkError
-from crdtstream.bulk.heads import Names, Pieces, heads_of
+from crdtstream.bulk.heads import IntervalSplitter, Names, heads_of
 from tests.bulk.test_reading import KEY, Known, events, origins, play
 from tests.commands.stream_region import Region
 
@@ -97,7 +97,7 @@ def test_names_that_cannot_be_meant_are_refused() -> None:
 
 
 def cut(known: Known, origin: int, after: int, through: int, entries: int, pieces_max: int) -> list[tuple[int, int]]:
-    split = Pieces(KEY, origin, after, through, entries, pieces_max)
+    split = IntervalSplitter(KEY, origin, after, through, entries, pieces_max)
     while split.step(known.region.context):
         pass
     return list(zip(split.ends, split.counts, strict=True))
@@ -141,4 +141,4 @@ def test_large_pieces_are_counted_in_steps(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_an_empty_piece_is_refused() -> None:
     with pytest.raises(BulkError, match="entries is 0"):
-        Pieces(KEY, 1, 0, 5, 0, 0)
+        IntervalSplitter(KEY, 1, 0, 5, 0, 0)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from crdtstream.bulk import reading
 from crdtstream.bulk.errors import FAILED_PRECONDITION, INVALID_ARGUMENT, BulkError
-from crdtstream.bulk.reading import Interval, portion_after, require_applied
+from crdtstream.bulk.reading import StreamInterval, portion_after, require_applied
 from tests.bulk.columns import Entry, Fields, entries_of
 from tests.commands.stream_region import Region
 
@@ -50,7 +50,7 @@ class Known:
 
     def read(self, origin: int, after: int, through: int, bytes_max: int) -> list[Entry]:
         found: list[Entry] = []
-        interval = Interval(KEY, origin, after, through)
+        interval = StreamInterval(KEY, origin, after, through)
         portion = portion_after(self.region.context, interval, after, bytes_max)
         while portion is not None:
             assert portion.count == 1 or len(portion.data) <= bytes_max
@@ -101,7 +101,7 @@ def test_what_changes_between_two_portions(
     """Entries that stay are read once; those that left may be missing, those that came above may be there."""
     known = Known()
     play(known, before)
-    interval = Interval(KEY, origin, 0, 1_000)
+    interval = StreamInterval(KEY, origin, 0, 1_000)
     first = portion_after(known.region.context, interval, 0, 200)
     if first is None:
         return
@@ -118,22 +118,22 @@ def test_a_portion_bounds_its_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     known = Known()
     play(known, [("add", 1, 1)] * 7)
     counts = []
-    portion = portion_after(known.region.context, Interval(KEY, 1, 0, 7), 0, 1 << 20)
+    portion = portion_after(known.region.context, StreamInterval(KEY, 1, 0, 7), 0, 1 << 20)
     while portion is not None:
         counts.append(portion.count)
-        portion = portion_after(known.region.context, Interval(KEY, 1, 0, 7), portion.last_seq, 1 << 20)
+        portion = portion_after(known.region.context, StreamInterval(KEY, 1, 0, 7), portion.last_seq, 1 << 20)
     assert counts == [3, 3, 1]
 
 
 def test_what_is_not_applied_yet_is_refused_not_taken_for_removed() -> None:
     known = Known()
     play(known, [("add", 2, 1)] * 3)
-    require_applied(known.region.context, Interval(KEY, 2, 0, 3))
+    require_applied(known.region.context, StreamInterval(KEY, 2, 0, 3))
     with pytest.raises(BulkError, match=r"has applied origin 2.0 up to seq 3, but the interval ends at 4") as refusal:
-        require_applied(known.region.context, Interval(KEY, 2, 0, 4))
+        require_applied(known.region.context, StreamInterval(KEY, 2, 0, 4))
     assert refusal.value.code == FAILED_PRECONDITION
     with pytest.raises(BulkError, match="begins after 5, but ends before that, at 4") as refusal:
-        Interval(KEY, 2, 5, 4)
+        StreamInterval(KEY, 2, 5, 4)
     assert refusal.value.code == INVALID_ARGUMENT
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from crdtstream.bulk import rows as rows_module
 from crdtstream.bulk.errors import INVALID_ARGUMENT, BulkError
-from crdtstream.bulk.rows import SCATTERED_ROWS, SCATTERED_STREAMS, SLICE_BYTES, SLICE_ROWS, Rows
+from crdtstream.bulk.rows import SCATTERED_ROWS, SCATTERED_STREAMS, SLICE_BYTES, SLICE_ROWS, EntryRows
 from crdtstream.settings.config import Limits
 from tests.bulk.columns import Fields, message_of, parsed, row_data, u32, u64
 
@@ -22,17 +22,17 @@ field_lists = st.lists(st.binary(max_size=20) | st.sampled_from([b"", b"temp", b
 )
 
 
-def checked(rows: Rows, limits: Limits = LIMITS) -> Rows:
+def checked(rows: EntryRows, limits: Limits = LIMITS) -> EntryRows:
     while rows.count and rows.check(limits):
         pass
     return rows
 
 
-def rows_with(data: list[bytes]) -> Rows:
+def rows_with(data: list[bytes]) -> EntryRows:
     ends = array("I")
     for one in data:
         ends.append((ends[-1] if ends else 0) + len(one))
-    return Rows([(0, b"s")], ends, b"".join(data))
+    return EntryRows([(0, b"s")], ends, b"".join(data))
 
 
 def is_canonical(data: bytes) -> bool:
@@ -169,13 +169,13 @@ def test_slices_bound_rows_and_bytes() -> None:
 
 @pytest.mark.parametrize("ends", [[18, 1_000_000, 54], [18, 1_000_000_000, 54], [1_000_000, 36, 54]])
 def test_an_end_that_lies_behind_the_data(ends: list[int]) -> None:
-    rows = Rows([(0, b"s")], array("I", ends), row_data([b"f", b"v"]) * 3)
+    rows = EntryRows([(0, b"s")], array("I", ends), row_data([b"f", b"v"]) * 3)
     with pytest.raises(BulkError, match=r"row [01]: "):
         checked(rows)
 
 
 def test_an_end_that_lies_before_its_beginning() -> None:
-    rows = Rows([(0, b"s")], array("I", [18, 10, 36]), row_data([b"f", b"v"]) * 2)
+    rows = EntryRows([(0, b"s")], array("I", [18, 10, 36]), row_data([b"f", b"v"]) * 2)
     with pytest.raises(BulkError, match="row 1: column ends does not ascend"):
         checked(rows)
 
@@ -193,7 +193,7 @@ def test_rows_of_several_streams_keep_their_order() -> None:
 
 @pytest.mark.interpreted
 def test_checking_goes_on_where_it_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows_module.Rows.slice_end, "__defaults__", (2,))
+    monkeypatch.setattr(rows_module.EntryRows.slice_end, "__defaults__", (2,))
     rows = rows_with([row_data([b"f", b"v"])] * 5)
     steps = [rows.check(LIMITS) for _ in range(3)]
     assert (steps, rows.checked) == ([True, True, False], 5)

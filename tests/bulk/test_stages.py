@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from crdtstream.bulk.errors import ABORTED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, BulkError
-from crdtstream.bulk.rows import Rows
+from crdtstream.bulk.rows import EntryRows
 from crdtstream.bulk.stages import Stage, Stages
 from tests.bulk.columns import message_of, parsed
 
 ORIGIN = 0x2A01
 
 
-def some_rows(count: int = 2, stream: bytes = b"s") -> Rows:
+def some_rows(count: int = 2, stream: bytes = b"s") -> EntryRows:
     return parsed(message_of([[b"f", b"v"]] * count, [stream]))
 
 

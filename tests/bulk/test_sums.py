@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crdtstream.bulk import sums
-from crdtstream.bulk.rows import Rows
+from crdtstream.bulk.rows import EntryRows
 from crdtstream.bulk.sums import RowSum, place_of
 from crdtstream.core.effects import Key
 from tests.bulk.columns import message_of, parsed
@@ -23,7 +23,7 @@ NAMES = [b"a", b"ab"]
 Row = tuple[int, list[bytes], tuple[int, int]]
 
 
-def rows_of(rows: list[Row], with_ids: bool) -> Rows:
+def rows_of(rows: list[Row], with_ids: bool) -> EntryRows:
     ids = [one[2] for one in rows] if with_ids else None
     return parsed(message_of([one[1] for one in rows], NAMES, [one[0] for one in rows], ids))
 

@@ -24,7 +24,7 @@ from crdtstream.commands.table import COMMANDS
 from crdtstream.connections.access import log_out
 from crdtstream.connections.calling import serve
 from crdtstream.connections.client import Client
-from crdtstream.connections.cluster import Cluster, Peer
+from crdtstream.connections.cluster import ClusterPorts, PeerStatus
 from crdtstream.connections.command import Command
 from crdtstream.connections.context import Context, Waiter
 from crdtstream.core.replica import Replica
@@ -90,7 +90,7 @@ class FakeNeighbours:
     """The other regions, as a test says it."""
 
     def __init__(self) -> None:
-        self.shown: list[Peer] = []
+        self.shown: list[PeerStatus] = []
         self.origins: list[int] = []
         self.vector = VersionVector()
         self.counts: dict[int, int] = {}
@@ -101,7 +101,7 @@ class FakeNeighbours:
     def follow(self, peers: tuple[str, ...]) -> None:
         self.followed = peers
 
-    def peers(self) -> list[Peer]:
+    def peers(self) -> list[PeerStatus]:
         return self.shown
 
     def linked(self) -> list[int]:
@@ -147,7 +147,7 @@ class Region:
         self.progress = FakeProgress()
         self.neighbours = FakeNeighbours()
         config = Config(name="", region=0, cluster="", id_mode=id_mode, limits=limits or Limits())
-        ports = Cluster(self.progress, self.neighbours)
+        ports = ClusterPorts(self.progress, self.neighbours)
         self.context = Context(Settings(config), Standing(), self.replica, ports, [], START_MS)
         self.late: dict[int, list[bytes]] = {}
         self.client = self.connect()

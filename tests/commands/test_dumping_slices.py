@@ -13,7 +13,7 @@ from crdtstream.connections.context import Context, Work
 from crdtstream.connections.slicing import WorkWaiter, begin, go_on
 from crdtstream.core.values.entry_id import STRICT
 from crdtstream.protocols.dump_writing import id_bytes, length, node_bytes, string
-from crdtstream.protocols.stream_dump import KIND_1, KIND_2, Entry
+from crdtstream.protocols.stream_dump import KIND_1, KIND_2, DumpedEntry
 from crdtstream.region.node import Node
 from crdtstream.settings.config import Config, Limits
 from crdtstream.status.availability import DISK_FULL, OOM
@@ -170,7 +170,7 @@ def test_wait_counts_what_it_wrote(node: Node) -> None:
 
 def large(count: int, name: bytes) -> bytes:
     """A whole payload whose entries share a name, which is written once."""
-    entries: list[Entry] = [((1, at), [name, b"v"]) for at in range(1, count + 1)]
+    entries: list[DumpedEntry] = [((1, at), [name, b"v"]) for at in range(1, count + 1)]
     parts = [bytes([KIND_1]), length(1), string(id_bytes((1, 1))), string(node_bytes(entries))]
     return sealed(b"".join([*parts, *map(length, (count, 1, count)), length(0)]), 9)
 
@@ -283,7 +283,7 @@ def test_a_slice_is_done_without_comparing_all_works(node: Node) -> None:
 
 def bomb(count: int, name: bytes) -> bytes:
     """A payload whose entries share a name, which is written once."""
-    entries: list[Entry] = [((1, at), [name, b"v"]) for at in range(1, count + 1)]
+    entries: list[DumpedEntry] = [((1, at), [name, b"v"]) for at in range(1, count + 1)]
     return sealed(b"".join([bytes([KIND_2, 1]), string(id_bytes((1, 1))), string(node_bytes(entries))]))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crdtstream.connections.cluster import Peer
+from crdtstream.connections.cluster import PeerStatus
 from crdtstream.core.values.causality import VersionVector, origin_of
 from crdtstream.settings.config import Config, Limits
 from tests.commands.harness import Region
@@ -184,7 +184,7 @@ def test_replication() -> None:
     region.line("XADD s * f v")
     region.neighbours.vector.advance(region.replica.applied.origin, 1)
     region.progress.applied[2] = VersionVector({region.replica.applied.origin: 1})
-    region.neighbours.shown = [Peer(2, "west", "h:1", "open", 3, 2), Peer(3, "north", "h:2", "down", 9000)]
+    region.neighbours.shown = [PeerStatus(2, "west", "h:1", "open", 3, 2), PeerStatus(3, "north", "h:2", "down", 9000)]
     region.neighbours.shown[0].sent_bytes = 9
     north = region.neighbours.shown[1]
     north.unlinked_ms, north.reason = 60_000, "refused: give a,\r\n b"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.connections.cluster import Peer
+from crdtstream.connections.cluster import PeerStatus
 from crdtstream.core.members import ADMITTED, EVICTED, JOINED, PAST, SUCCEEDED, Members
 from crdtstream.core.values.causality import VersionVector, origin_of
 from tests.commands.harness import FakeAdmission, Region
@@ -26,7 +26,7 @@ def region_of_four() -> Region:
     region.replica.applied.members = Members.of_rows([*joins, (EVICTED, 3, 2, 6, 8), (SUCCEEDED, 3, 2, 6, 259)])
     region.replica.applied.vector.advance(259, 4)
     region.progress.applied[2] = region.progress.durable[2] = VersionVector({1: 1, 259: 1})
-    region.neighbours.shown = [Peer(2, "west", "", "open", 3, 2), Peer(4, "", "", "none", 0, 4)]
+    region.neighbours.shown = [PeerStatus(2, "west", "", "open", 3, 2), PeerStatus(4, "", "", "none", 0, 4)]
     return region
 
 
@@ -82,7 +82,7 @@ def test_a_region_without_an_origin_yet_lists_the_others() -> None:
     region = Region()
     region.replica.applied.origin = 0
     assert region.line("CRDT.MEMBERS") == b"*0\r\n"
-    region.neighbours.shown = [Peer(2, "west", "", "open", 3, 2), Peer(3, "", "", "open", 3)]
+    region.neighbours.shown = [PeerStatus(2, "west", "", "open", 3, 2), PeerStatus(3, "", "", "open", 3)]
     assert list(rows_of(region)) == [b"2.0"]
 
 

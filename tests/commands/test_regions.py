@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crdtstream.connections.cluster import Peer, TransferShown
+from crdtstream.connections.cluster import PeerStatus, TransferShown
 from crdtstream.core.values.causality import VersionVector, origin_of
 from crdtstream.protocols.replies import bulk
 from tests.commands.harness import Region
@@ -17,7 +17,10 @@ def region_of_three() -> Region:
     region.configure(name="east", region=1)
     region.line("XADD s 1-1 f v")
     region.progress.applied[2 + 256] = VersionVector({1: 1})
-    region.neighbours.shown = [Peer(2, "west", "h:1", "open", 3, 2 + 256), Peer(3, "north", "h:2", "down", 50)]
+    region.neighbours.shown = [
+        PeerStatus(2, "west", "h:1", "open", 3, 2 + 256),
+        PeerStatus(3, "north", "h:2", "down", 50),
+    ]
     return region
 
 

@@ -19,7 +19,7 @@ from crdtstream.core.stream import Stream
 from crdtstream.core.stream_copy import copy_stream
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, previous_id
-from crdtstream.core.values.origin_intervals import Pieces
+from crdtstream.core.values.origin_intervals import OriginIntervals
 from crdtstream.core.whole_state import WholeState
 from crdtstream.protocols.codec import decode_batch, encode_batch
 
@@ -262,7 +262,7 @@ def on_group(replica: Replica, key: Key, stream: Stream, operation: str, a: int,
     elif operation == "ack" and pending:
         for origin, entry_id in pending[: b % 3] or [pending[a % len(pending)]]:
             below = previous_id(entry_id) or ID_MIN
-            replica.record(fx.PendingDropped(key, name, Pieces(origin, below, entry_id)))
+            replica.record(fx.PendingDropped(key, name, OriginIntervals(origin, below, entry_id)))
     elif operation == "claim" and pending:
         origin, entry_id = pending[b % len(pending)]
         replica.record(fx.PendingClaimed(key, name, consumer, [(origin, entry_id, replica.keyspace.now_ms, 2)]))

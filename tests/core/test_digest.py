@@ -13,7 +13,7 @@ from crdtstream.core.digest import DIGEST_BYTES, Digesting, digest_replica, dige
 from crdtstream.core.effects import Batch, Position
 from crdtstream.core.expiry import NO_EXPIRY
 from crdtstream.core.replica import Replica
-from crdtstream.core.values.origin_intervals import Pieces
+from crdtstream.core.values.origin_intervals import OriginIntervals
 from crdtstream.protocols.codec import decode_batch, encode_batch
 
 KEY = (0, b"s")
@@ -42,7 +42,7 @@ def region_with_group() -> Replica:
 
 def deliver(replica: Replica, noack: bool) -> None:
     """The first two entries go to a consumer."""
-    interval = Pieces(replica.applied.origin, (0, 0), (2, replica.applied.origin))
+    interval = OriginIntervals(replica.applied.origin, (0, 0), (2, replica.applied.origin))
     replica.record(fx.EntriesDelivered(KEY, GROUP, b"c", 5, interval, noack, 2))
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crdtstream.core.effects import Position
-from crdtstream.core.group_copy import Piece, gathered, position_in
+from crdtstream.core.group_copy import EntryRun, gathered, position_in
 from crdtstream.core.values.entry_id import ID_MAX, EntryId
 from crdtstream.core.values.intervals import IntervalSet
 from tests.commands.stream_region import Region
@@ -14,17 +14,17 @@ from tests.commands.stream_region import Region
 TOP = 12
 
 
-def ids_of(pieces: list[Piece]) -> list[tuple[int, EntryId]]:
+def ids_of(pieces: list[EntryRun]) -> list[tuple[int, EntryId]]:
     return [(piece.origin, (ms, 0)) for piece in pieces for ms in range(piece.first[0], piece.last[0] + 1)]
 
 
-def pieces_from(origins: list[int]) -> list[Piece]:
+def pieces_from(origins: list[int]) -> list[EntryRun]:
     """One entry for each milliseconds from 1 on, by origin; 0 is no entry."""
-    pieces: list[Piece] = []
+    pieces: list[EntryRun] = []
     for ms, origin in enumerate(origins, 1):
         if origin:
             before = pieces[-1].last if pieces else (0, 0)
-            pieces.append(Piece(origin, before, (ms, 0), (ms, 0)))
+            pieces.append(EntryRun(origin, before, (ms, 0), (ms, 0)))
     return pieces
 
 
@@ -35,7 +35,7 @@ sets = st.dictionaries(st.integers(1, 2), intervals, max_size=2)
 
 
 @given(origins, sets)
-def test_what_is_gathered(pieces: list[Piece], known: dict[int, IntervalSet]) -> None:
+def test_what_is_gathered(pieces: list[EntryRun], known: dict[int, IntervalSet]) -> None:
     found = gathered(pieces, known)
     found.check()
     for origin, entry_id in ids_of(pieces):
@@ -49,7 +49,7 @@ def test_what_is_gathered(pieces: list[Piece], known: dict[int, IntervalSet]) ->
 
 @given(origins, ids, st.dictionaries(st.integers(1, 2), ids, max_size=2))
 def test_a_position_passes_what_every_origin_passed(
-    pieces: list[Piece], default: EntryId, reached: dict[int, EntryId]
+    pieces: list[EntryRun], default: EntryId, reached: dict[int, EntryId]
 ) -> None:
     position = Position(default, reached)
     found = position_in(pieces, position)

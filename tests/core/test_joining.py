@@ -11,7 +11,7 @@ from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.core.values.entry_id import EntryId
-from crdtstream.core.values.origin_intervals import Pieces
+from crdtstream.core.values.origin_intervals import OriginIntervals
 from crdtstream.core.whole_state import WholeState
 from tests.core.histories import ALL, World, join, replayed, streams_of
 from tests.core.remaining import remaining
@@ -313,7 +313,7 @@ def test_pending_entries_inside_own_runs_stay(r: Regions) -> None:
     """A deleted entry that an own run steps over stays until it is acknowledged, wherever the run comes back from."""
     shared_group(r)
     r[1].remove_entries(KEY, {1: [(1, 1)]}, False, (1, 1))
-    r[1].record(fx.PendingDropped(KEY, b"g", Pieces(1, (1, 1), (2, 1))))
+    r[1].record(fx.PendingDropped(KEY, b"g", OriginIntervals(1, (1, 1), (2, 1))))
     r.world.end_turn(0)
     assert streams_of(r[1])[KEY].groups[b"g"].frontier(1) == (2, 1)
     r.send(1, 2)
@@ -334,7 +334,7 @@ def test_what_is_replayed_stays_pending(r: Regions) -> None:
 def test_a_join_may_close_the_gap_of_a_run(r: Regions) -> None:
     """C10b: an entry read here is acknowledged elsewhere, so what was acknowledged behind it becomes contiguous."""
     shared_group(r)
-    r[1].record(fx.PendingDropped(KEY, b"g", Pieces(1, (1, 1), (2, 1))))
+    r[1].record(fx.PendingDropped(KEY, b"g", OriginIntervals(1, (1, 1), (2, 1))))
     r.world.end_turn(0)
     assert not streams_of(r[1])[KEY].groups[b"g"].acked
     stream = streams_of(r[2])[KEY]

@@ -12,7 +12,7 @@ from crdtstream.core.keyspace import Observer
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.causality import VersionVector
-from crdtstream.core.values.origin_intervals import Pieces
+from crdtstream.core.values.origin_intervals import OriginIntervals
 from crdtstream.core.whole_state import WholeState
 from tests.core.histories import OPERATIONS, Step, World, streams_of
 from tests.core.views import remembered_of, visible_stream
@@ -86,8 +86,8 @@ def test_local_facts_are_nobodys_business() -> None:
     witness = Witness(replica)
     replica.keyspace.observers.append(witness)
     replica.record(fx.ConsumerCreated(KEY, b"g", b"c", 1))
-    replica.record(fx.EntriesDelivered(KEY, b"g", b"c", 1, Pieces(1, (0, 0), (1, 1)), False, 1))
+    replica.record(fx.EntriesDelivered(KEY, b"g", b"c", 1, OriginIntervals(1, (0, 0), (1, 1)), False, 1))
     assert not witness.before
-    replica.record(fx.PendingDropped(KEY, b"g", Pieces(1, (0, 0), (1, 1))))
+    replica.record(fx.PendingDropped(KEY, b"g", OriginIntervals(1, (0, 0), (1, 1))))
     replica.acknowledge_all()
     assert KEY in witness.before, "the run that became contiguous is an effect"

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from crdtstream.demo.player import Outcome, Told, effects_text
+from crdtstream.demo.player import Outcome, ToldLine, effects_text
 
 
 def test_links_that_move_several_times_in_a_moment_share_a_cell() -> None:
     outcome = Outcome("A story", "t1")
     for text in ("links open", "links open", "sync"):
         outcome.move("east", text)
-    assert outcome.cells == {"east": Told("", "links open, sync")}
+    assert outcome.cells == {"east": ToldLine("", "links open, sync")}
 
 
 def test_a_command_is_shown_instead_of_what_moves() -> None:
-    outcome = Outcome("A story", "t1", {"east": Told("PING", "PONG")})
+    outcome = Outcome("A story", "t1", {"east": ToldLine("PING", "PONG")})
     outcome.move("east", "sync")
     assert outcome.cells["east"].text == "PONG"
 

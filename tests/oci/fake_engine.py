@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from crdtstream.partitions.epochs import Epoch
 from crdtstream.partitions.values import (
     INVALID,
     LATEST,
@@ -14,9 +15,8 @@ from crdtstream.partitions.values import (
     UNKNOWN_GROUP,
     UNKNOWN_STREAM,
     Bookmark,
-    Epoch,
-    Message,
     NewMessage,
+    PartitionMessage,
     Polled,
     Refused,
     Reservation,
@@ -40,7 +40,7 @@ class Group:
 @dataclass
 class Stream:
     spec: StreamSpec
-    partitions: list[list[Message]]
+    partitions: list[list[PartitionMessage]]
     oldest: list[int]
     groups: dict[str, Group] = field(default_factory=dict)
 
@@ -128,10 +128,10 @@ class FakeEngine:
 
     async def read(
         self, stream_id: str, partition: int, first: int, epoch: Epoch, count_max: int, bytes_max: int
-    ) -> tuple[list[Message], Epoch]:
+    ) -> tuple[list[PartitionMessage], Epoch]:
         stream = self._stream(stream_id)
         first = self.settle(stream_id, partition, first, epoch)
-        found: list[Message] = []
+        found: list[PartitionMessage] = []
         for message in stream.partitions[partition][max(first, stream.oldest[partition]) :][:count_max]:
             if found and bytes_max <= 0:
                 break
@@ -141,8 +141,8 @@ class FakeEngine:
 
     async def read_polled(
         self, stream_id: str, polled: Polled, before: Bookmark, order: list[int], count_max: int, bytes_max: int
-    ) -> tuple[list[tuple[int, Message]], Bookmark]:
-        found: list[tuple[int, Message]] = []
+    ) -> tuple[list[tuple[int, PartitionMessage]], Bookmark]:
+        found: list[tuple[int, PartitionMessage]] = []
         offsets = {at: position - 1 for at, position in polled.positions.items() if at in before.offsets}
         for at in order:
             read, _ = await self.read(
@@ -160,7 +160,7 @@ class FakeEngine:
         stamps = []
         for message in messages:
             at = len(partitions[message.partition])
-            partitions[message.partition].append(Message(at, self.time_ms, message.key, message.value))
+            partitions[message.partition].append(PartitionMessage(at, self.time_ms, message.key, message.value))
             stamps.append(Stamp(message.partition, at, self.time_ms))
         return stamps
 

@@ -12,7 +12,7 @@ import httpx
 
 from crdtstream.oci.app import KeySource, make_app
 from crdtstream.oci.engine import Engine
-from crdtstream.oci.gateway import Gateway, Settings
+from crdtstream.oci.gateway import Gateway, GatewaySettings
 from crdtstream.oci.server import OciServer
 from crdtstream.runtime.tls.certificates import Certificates
 from crdtstream.settings.config import Config
@@ -20,8 +20,8 @@ from tests.oci.fake_engine import FakeEngine
 
 BASE = "/20180418"
 COMPARTMENT = "ocid1.compartment.oc1..test"
-OFF = Settings(real_limits=False, tools=True)
-REAL = Settings(real_limits=True, tools=True)
+OFF = GatewaySettings(real_limits=False, tools=True)
+REAL = GatewaySettings(real_limits=True, tools=True)
 
 
 def bytes_from(seed: int = 0) -> Callable[[int], bytes]:
@@ -61,7 +61,7 @@ class Edge:
 
 
 @asynccontextmanager
-async def edge(settings: Settings = OFF, keys: KeySource | None = None) -> AsyncIterator[Edge]:
+async def edge(settings: GatewaySettings = OFF, keys: KeySource | None = None) -> AsyncIterator[Edge]:
     engine = FakeEngine()
     gateway = Gateway(engine, settings, bytes_from())
     transport = httpx.ASGITransport(make_app(gateway, keys))

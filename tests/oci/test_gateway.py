@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crdtstream.oci.cursors import PartitionCursor
-from crdtstream.oci.gateway import Gateway, Settings
+from crdtstream.oci.gateway import Gateway, GatewaySettings
 from tests.oci.fake_engine import FakeEngine
 from tests.oci.ports import OFF, bytes_from, config_of
 
@@ -11,10 +11,10 @@ CURSOR = PartitionCursor("s", 0, 7, (1, 1))
 
 
 def test_settings() -> None:
-    assert Settings.of(config_of(oci_limits="real")) == Settings(True, 200, False, False)
-    assert Settings.of(config_of(oci_limits="real", oci_dev=True)).tools
-    assert Settings.of(config_of(oci_limits="off")).tools
-    signed = Settings.of(config_of(oci_limits="off", oci_keys="keys.toml"))
+    assert GatewaySettings.of(config_of(oci_limits="real")) == GatewaySettings(True, 200, False, False)
+    assert GatewaySettings.of(config_of(oci_limits="real", oci_dev=True)).tools
+    assert GatewaySettings.of(config_of(oci_limits="off")).tools
+    signed = GatewaySettings.of(config_of(oci_limits="off", oci_keys="keys.toml"))
     assert signed.signed and not signed.tools
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.oci.gateway import Gateway, Settings
+from crdtstream.oci.gateway import Gateway, GatewaySettings
 from crdtstream.oci.init_streams import create_all, id_of, init_streams
 from crdtstream.oci.resources import FAILED
 from crdtstream.partitions.values import INVALID, UNWRITABLE, Refused
@@ -59,6 +59,6 @@ async def test_one_that_cannot_be_is_logged(capsys: pytest.CaptureFixture[str]) 
 
 async def test_the_quota_holds() -> None:
     engine = FakeEngine()
-    gateway = Gateway(engine, Settings(partitions_max=4), bytes_from())
+    gateway = Gateway(engine, GatewaySettings(partitions_max=4), bytes_from())
     await create_all(gateway, init_streams("orders:8"))
     assert gateway.registry.stream(id_of("orders")).lifecycle_state == FAILED

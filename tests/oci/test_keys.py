@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1
 from cryptography.hazmat.primitives.asymmetric.ec import generate_private_key as curve_key
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from crdtstream.oci.keys import Keys, read_keys
+from crdtstream.oci.keys import ApiKeys, read_keys
 from crdtstream.settings.config import ConfigError
 from tests.oci.signing import TENANCY, USER, key_id, private_key, public_pem
 
@@ -64,12 +64,12 @@ def test_what_cannot_be_used(tmp_path: Path, text: str, expected: str) -> None:
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
-        Keys(tmp_path / "none.toml")
+        ApiKeys(tmp_path / "none.toml")
 
 
 def test_it_is_read_again_when_it_changes(tmp_path: Path) -> None:
     path = written(tmp_path, inline())
-    keys = Keys(path)
+    keys = ApiKeys(path)
     assert list(keys.current()) == [key_id()]
     path.write_text(inline() + inline(1))
     assert sorted(keys.current()) == sorted([key_id(), key_id(1)])

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crdtstream.oci import limits
-from crdtstream.oci.limits import Quotas, Rate
+from crdtstream.oci.limits import Quotas, RateLimit
 
 
 def test_a_bucket_empties_and_fills() -> None:
-    rate = Rate(5, 5)
+    rate = RateLimit(5, 5)
     assert [rate.take("a", 1, 0) for _ in range(6)] == [True] * 5 + [False]
     assert not rate.take("a", 1, 199)
     assert rate.take("a", 1, 200) and not rate.take("a", 1, 200)
@@ -20,19 +20,19 @@ def test_a_bucket_empties_and_fills() -> None:
 
 
 def test_keys_have_buckets_of_their_own() -> None:
-    rate = Rate(1, 1)
+    rate = RateLimit(1, 1)
     assert rate.take("a", 1, 0) and rate.take("b", 1, 0) and not rate.take("a", 1, 0)
 
 
 def test_a_clock_that_falls_gives_nothing() -> None:
-    rate = Rate(1, 1)
+    rate = RateLimit(1, 1)
     assert rate.take("a", 1, 5_000)
     assert not rate.take("a", 1, 0)
 
 
 def test_full_buckets_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "BUCKETS_MAX", 3)
-    rate = Rate(1, 1)
+    rate = RateLimit(1, 1)
     for key in range(3):
         rate.take(key, 1, 0)
     assert len(rate) == 3
@@ -42,7 +42,7 @@ def test_full_buckets_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 20), st.integers(0, 500))))
 def test_no_more_than_burst_and_rate(steps: list[tuple[int, int]]) -> None:
-    rate, now_ms, taken = Rate(10, 4), 0, 0
+    rate, now_ms, taken = RateLimit(10, 4), 0, 0
     for amount, pause_ms in steps:
         now_ms += pause_ms
         taken += amount if rate.take("a", amount, now_ms) else 0

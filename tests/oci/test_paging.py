@@ -8,14 +8,16 @@ from hypothesis import strategies as st
 
 from crdtstream.oci.calls import Call
 from crdtstream.oci.errors import OciError
-from crdtstream.oci.paging import NEXT_PAGE, PREV_PAGE, Key, page_of
+from crdtstream.oci.paging import NEXT_PAGE, PREV_PAGE, PageKey, page_of
 
 
-def page(items: list[Key], descending: bool, **query: str) -> tuple[list[Key], dict[str, str]]:
+def page(items: list[PageKey], descending: bool, **query: str) -> tuple[list[PageKey], dict[str, str]]:
     return page_of(Call({}, query, {}, b"", ""), items, lambda item: item, descending)
 
 
-def walk(items: list[Key], descending: bool, limit: int, towards: str, start: str | None = None) -> list[list[Key]]:
+def walk(
+    items: list[PageKey], descending: bool, limit: int, towards: str, start: str | None = None
+) -> list[list[PageKey]]:
     pages = []
     token = start
     while True:
@@ -30,14 +32,14 @@ KEYS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 99).map(str)), 
 
 
 @given(KEYS, st.booleans(), st.integers(1, 7))
-def test_every_item_once(items: list[Key], descending: bool, limit: int) -> None:
+def test_every_item_once(items: list[PageKey], descending: bool, limit: int) -> None:
     pages = walk(items, descending, limit, NEXT_PAGE)
     assert [item for shown in pages for item in shown] == sorted(items, reverse=descending)
     assert all(len(shown) == limit for shown in pages[:-1])
 
 
 @given(KEYS.filter(lambda items: len(items) > 3), st.booleans())
-def test_there_and_back(items: list[Key], descending: bool) -> None:
+def test_there_and_back(items: list[PageKey], descending: bool) -> None:
     _, first = page(items, descending, limit="2")
     second, headers = page(items, descending, limit="2", page=first[NEXT_PAGE])
     assert second == sorted(items, reverse=descending)[2:4]

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from crdtstream.oci.gateway import Settings
+from crdtstream.oci.gateway import GatewaySettings
 from crdtstream.oci.registry import DELETED_MS
 from crdtstream.oci.streams import OVER_QUOTA
 from tests.oci.ports import COMPARTMENT, OFF, Edge, edge, error_of
@@ -81,7 +81,7 @@ async def test_a_name_is_unique_in_its_pool() -> None:
 
 
 async def test_beyond_the_quota_a_stream_fails_as_recorded() -> None:
-    async with edge(Settings(real_limits=True, partitions_max=4)) as port:
+    async with edge(GatewaySettings(real_limits=True, partitions_max=4)) as port:
         await port.made("first", 3)
         reply = await create(port, name="second")
         assert reply.status_code == 200 and reply.json()["lifecycleState"] == "CREATING"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.oci.gateway import Settings
+from crdtstream.oci.gateway import GatewaySettings
 from crdtstream.oci.tools import OFF
 from tests.oci.ports import COMPARTMENT, edge, error_of
 from tests.oci.test_messages import cursor, get
@@ -34,7 +34,7 @@ async def test_faults_are_injected() -> None:
 
 @pytest.mark.parametrize("path", ["/dev/clock", "/dev/faults"])
 async def test_they_are_off_with_real_limits(path: str) -> None:
-    async with edge(Settings()) as port:
+    async with edge(GatewaySettings()) as port:
         reply = await port.client.post(path, json={"advanceMs": 1})
         assert error_of(reply) == (404, "NotFound") and reply.json()["message"] == OFF
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from crdtstream.partitions import calls
 from crdtstream.partitions.streams import PartitionedStreams
-from crdtstream.partitions.values import Bookmark, Message, NewMessage, Polled, Stamp, StreamSpec
+from crdtstream.partitions.values import Bookmark, NewMessage, PartitionMessage, Polled, Stamp, StreamSpec
 from crdtstream.protocols.call_rows import CallRow as Row
 from crdtstream.settings.config import Limits
 from simulations.cluster import Cluster
@@ -50,7 +50,7 @@ class Regions(Cluster):
         messages = [NewMessage(partition, None, value) for value in values]
         return calls.stamps_in(self.ask(number, calls.PUT, calls.message_rows(messages)))
 
-    def read(self, number: int, first: int = 0, partition: int = 0) -> list[Message]:
+    def read(self, number: int, first: int = 0, partition: int = 0) -> list[PartitionMessage]:
         return self.streams(number).partition(STREAM, partition).read(first, 1_000, 1 << 20)
 
     def values(self, number: int, partition: int = 0) -> list[tuple[int, bytes]]:

@@ -6,7 +6,7 @@ from crdtstream.core.values.entry_id import STRICT
 from crdtstream.partitions import calls
 from crdtstream.partitions.coordinator import no_bookmark
 from crdtstream.partitions.reading import read_polled
-from crdtstream.partitions.values import TRIM_HORIZON, Bookmark, Message, Polled, StreamSpec
+from crdtstream.partitions.values import TRIM_HORIZON, Bookmark, PartitionMessage, Polled, StreamSpec
 from simulations.cluster import Cluster
 
 COUNT_MAX, BYTES_MAX = 100, 1 << 20
@@ -41,7 +41,7 @@ def read(cluster: Cluster, number: int, polled: Polled, before: Bookmark) -> tup
     return [message.value for _, message in found], after
 
 
-def remove(cluster: Cluster, number: int, offset: int) -> Message:
+def remove(cluster: Cluster, number: int, offset: int) -> PartitionMessage:
     """Remove one message in this region, as a former home does that numbers it again."""
     state = cluster.node(number).partitions.state("s")
     message = state.partitions()[0].read(offset, 1, BYTES_MAX)[0]

@@ -8,12 +8,12 @@ from typing import TypeVar
 from crdtstream.core.values.entry_id import EntryId
 from crdtstream.protocols.crc64 import crc64
 from crdtstream.protocols.dump_writing import dumping
-from crdtstream.protocols.stream_dump import BYTES_MAX, VERSION_MAX, Entry, Sink, StreamDump, reading
+from crdtstream.protocols.stream_dump import BYTES_MAX, VERSION_MAX, DumpedEntry, DumpSink, StreamDump, reading
 
 T = TypeVar("T")
 
 
-def dumped(stream: StreamDump, entries: list[Entry]) -> bytes:
+def dumped(stream: StreamDump, entries: list[DumpedEntry]) -> bytes:
     return done(dumping(stream, iter(entries)))
 
 
@@ -23,16 +23,16 @@ def sealed(body: bytes, version: int = VERSION_MAX) -> bytes:
     return body + crc64(body).to_bytes(8, "little")
 
 
-def restored(payload: bytes, bytes_max: int = BYTES_MAX) -> tuple[StreamDump, list[Entry]]:
+def restored(payload: bytes, bytes_max: int = BYTES_MAX) -> tuple[StreamDump, list[DumpedEntry]]:
     sink = Kept()
     return done(reading(payload, sink, bytes_max)), sink.entries
 
 
-class Kept(Sink):
+class Kept(DumpSink):
     """All entries, in a list."""
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[DumpedEntry] = []
 
     def add(self, entry_id: EntryId, fields: list[bytes]) -> None:
         self.entries.append((entry_id, fields))

@@ -16,7 +16,8 @@ from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.encoding import encode_entry
 from crdtstream.core.values.causality import ORIGIN_MAX, RANDOM_BITS, VersionVector, origin_of, region_of
 from crdtstream.core.values.entry_id import U64_MAX, EntryId
-from crdtstream.core.values.origin_intervals import Pieces
+from crdtstream.core.values.intervals import Interval
+from crdtstream.core.values.origin_intervals import OriginIntervals
 from crdtstream.protocols.codec import (
     FORMAT_VERSION,
     OLDEST_FORMAT,
@@ -131,7 +132,7 @@ def batches(draw: st.DrawFn) -> Batch:
 
 def facts() -> st.SearchStrategy[LocalFact]:
     times = st.integers(-(2**62), 2**63 - 1)
-    pieces = interval_sets.map(Pieces.of)
+    pieces = interval_sets.map(OriginIntervals.of)
     claims = st.lists(st.tuples(origins, entry_ids, times, u64), max_size=3)
     return st.one_of(
         st.builds(fx.ConsumerCreated, keys, names, names, u64),
@@ -377,7 +378,7 @@ def test_entries_beyond_the_last_counter_are_refused() -> None:
 
 
 @pytest.mark.parametrize("runs", [{1: [((5, 0), (5, 0))]}, {1: [((5, 1), (5, 0))]}])
-def test_an_empty_interval_is_refused(runs: dict[int, list[fx.Interval]]) -> None:
+def test_an_empty_interval_is_refused(runs: dict[int, list[Interval]]) -> None:
     with pytest.raises(CodecError, match="is empty"):
         decode_batch(encode_batch(batch_of(fx.Acknowledged((0, b"s"), b"g", [], runs))))
 

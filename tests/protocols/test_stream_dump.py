@@ -22,7 +22,7 @@ from crdtstream.protocols.stream_dump import (
     KIND_5,
     ROW_BYTES,
     BadFooter,
-    Entry,
+    DumpedEntry,
     GroupDump,
     PendingDump,
     ProducersDump,
@@ -44,7 +44,7 @@ FIELDS = st.lists(st.tuples(st.sampled_from([b"a", b"b"]) | NAMES, NAMES), min_s
 
 
 @st.composite
-def streams(draw: st.DrawFn) -> tuple[StreamDump, list[Entry]]:
+def streams(draw: st.DrawFn) -> tuple[StreamDump, list[DumpedEntry]]:
     stream = StreamDump()
     ids = sorted(draw(st.sets(IDS, max_size=8)))
     entries = [(entry_id, [part for pair in draw(FIELDS) for part in pair]) for entry_id in ids]
@@ -94,7 +94,7 @@ def values(thing: object) -> object:
 
 @pytest.mark.interpreted
 @given(streams())
-def test_what_is_written_is_read(drawn: tuple[StreamDump, list[Entry]]) -> None:
+def test_what_is_written_is_read(drawn: tuple[StreamDump, list[DumpedEntry]]) -> None:
     stream, entries = drawn
     found, read = restored(dumped(stream, entries))
     assert read == entries
@@ -104,7 +104,7 @@ def test_what_is_written_is_read(drawn: tuple[StreamDump, list[Entry]]) -> None:
 
 
 @given(streams(), st.data())
-def test_damage_is_found_or_harmless(drawn: tuple[StreamDump, list[Entry]], data: st.DataObject) -> None:
+def test_damage_is_found_or_harmless(drawn: tuple[StreamDump, list[DumpedEntry]], data: st.DataObject) -> None:
     body = bytearray(dumped(*drawn)[: -stream_dump.FOOTER_BYTES])
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(body) - 1))
@@ -190,7 +190,7 @@ def test_other_types(kind: int) -> None:
 
 def shared_names(count: int, name: bytes, value: bytes = b"v") -> bytes:
     """A node whose entries all have the name of the first one, which is written once."""
-    entries: list[Entry] = [((1, at), [name, value]) for at in range(1, count + 1)]
+    entries: list[DumpedEntry] = [((1, at), [name, value]) for at in range(1, count + 1)]
     return b"".join([bytes([KIND_2, 1]), string(id_bytes((1, 1))), string(node_bytes(entries))])
 
 
@@ -241,7 +241,7 @@ def test_a_compressed_string_is_bounded_wherever_it_is(place: str) -> None:
 
 
 @given(streams())
-def test_what_is_read_expands_to_no_more_than_its_bound(drawn: tuple[StreamDump, list[Entry]]) -> None:
+def test_what_is_read_expands_to_no_more_than_its_bound(drawn: tuple[StreamDump, list[DumpedEntry]]) -> None:
     payload = dumped(*drawn)
     stream, entries = restored(payload)
     size = sum(len(field) + ELEMENT_BYTES for _, fields in entries for field in fields)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from crdtstream.commands.regions import lags_of
-from crdtstream.connections.cluster import Peer
+from crdtstream.connections.cluster import PeerStatus
 from crdtstream.core.values.entry_id import STRICT
 from crdtstream.scenarios.reply import read_reply
 from crdtstream.settings.config import Config
@@ -35,7 +35,7 @@ def linked(regions: int) -> Cluster:
     return cluster
 
 
-def peers_of(cluster: Cluster) -> list[Peer]:
+def peers_of(cluster: Cluster) -> list[PeerStatus]:
     return cluster.node(1).neighbours.peers()
 
 

@@ -11,7 +11,7 @@ from crdtstream.core.values.entry_id import STRICT
 from crdtstream.partitions.keys import partition_key
 from crdtstream.partitions.partition import fields_of
 from crdtstream.partitions.state import StreamState
-from crdtstream.partitions.values import TRIM_HORIZON, Message, NewMessage, Polled, StreamSpec
+from crdtstream.partitions.values import TRIM_HORIZON, NewMessage, PartitionMessage, Polled, StreamSpec
 from crdtstream.replication import wire_pb2 as wire
 from simulations.adversary import draw_world
 from simulations.checkers import all_checkers, run_checked
@@ -101,17 +101,17 @@ def test_a_region_with_another_message(world: World) -> None:
 
 def test_one_offset_with_two_messages(world: World) -> None:
     checker, instance = OneSequence(), clients_of(world).instances[0]
-    first = Delivery(1, instance, (1, 1), (1, 1), [(0, Message(5, 7, None, b"a"))])
+    first = Delivery(1, instance, (1, 1), (1, 1), [(0, PartitionMessage(5, 7, None, b"a"))])
     checker.delivered(world, first)
     checker.delivered(world, first)
-    other = replace(first, number=2, messages=[(0, Message(5, 7, None, b"b"))])
+    other = replace(first, number=2, messages=[(0, PartitionMessage(5, 7, None, b"b"))])
     complains(checker, lambda: checker.delivered(world, other), "0:5 under")
 
 
-@pytest.mark.parametrize("later", [Message(4, 9, None, b"b"), Message(6, 6, None, b"b")])
-def test_offsets_or_times_that_fall(world: World, later: Message) -> None:
+@pytest.mark.parametrize("later", [PartitionMessage(4, 9, None, b"b"), PartitionMessage(6, 6, None, b"b")])
+def test_offsets_or_times_that_fall(world: World, later: PartitionMessage) -> None:
     checker, instance = OneSequence(), clients_of(world).instances[0]
-    read = Delivery(1, instance, (1, 1), (1, 1), [(0, Message(5, 7, None, b"a")), (0, later)])
+    read = Delivery(1, instance, (1, 1), (1, 1), [(0, PartitionMessage(5, 7, None, b"a")), (0, later)])
     complains(checker, lambda: checker.delivered(world, read), "before")
 
 

@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 )
 
 from crdtstream.spark.options import Options
-from crdtstream.spark.reader import BatchReader, StreamReader
+from crdtstream.spark.reader import BatchReader, BulkStreamReader
 from tests.spark.fake_regions import Regions
 
 PAIR = StructType([StructField("field", BinaryType()), StructField("value", BinaryType())])
@@ -59,9 +59,9 @@ def batch_reader(regions: Regions, **given: object) -> BatchReader:
     return BatchReader(made, schema_of(made["fieldsAs"], made["includeMetadata"]))
 
 
-def stream_reader(regions: Regions, **given: object) -> StreamReader:
+def stream_reader(regions: Regions, **given: object) -> BulkStreamReader:
     made = options(regions, **given)
-    return StreamReader(made, schema_of(made["fieldsAs"], made["includeMetadata"]))
+    return BulkStreamReader(made, schema_of(made["fieldsAs"], made["includeMetadata"]))
 
 
 def rows_of(reader: Any, tasks: Sequence[Any]) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from crdtstream.spark import writer as writer_module
 from crdtstream.spark.losses import DataLoss
 from crdtstream.spark.offsets import origin_text
 from crdtstream.spark.options import Options
-from crdtstream.spark.reader import BatchReader, StreamReader
+from crdtstream.spark.reader import BatchReader, BulkStreamReader
 from crdtstream.spark.regions import BulkError
 from crdtstream.spark.writer import BatchWriter
 from tests.running_region import config_of, running
@@ -44,8 +44,8 @@ def write(options: dict[str, str], *values: str, stream: str = "s") -> None:
     writer.commit([writer.write(batches())])
 
 
-def stream_reader(options: dict[str, str], **given: str) -> StreamReader:
-    return StreamReader(Options({**options, "startingOffsets": "earliest", **given}), schema_of())
+def stream_reader(options: dict[str, str], **given: str) -> BulkStreamReader:
+    return BulkStreamReader(Options({**options, "startingOffsets": "earliest", **given}), schema_of())
 
 
 def read(reader: Any, start: Any, end: Any) -> list[bytes]:

@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crdtstream.spark import rows as rows_module
-from crdtstream.spark.rows import RowError, Target, check_columns, messages
+from crdtstream.spark.rows import RowError, RowTarget, check_columns, messages
 from tests.spark.fake_regions import rows_of
 
-TO = Target(0, "s", False)
+TO = RowTarget(0, "s", False)
 PAIR = pa.struct([("field", pa.binary()), ("value", pa.binary())])
 pairs = st.lists(st.tuples(st.binary(max_size=4), st.binary(max_size=200)), min_size=1, max_size=4)
 many = st.lists(pairs, min_size=1, max_size=8)
 
 
-def sent(batch: pa.RecordBatch, target: Target = TO) -> list[tuple[bytes, list[bytes]]]:
+def sent(batch: pa.RecordBatch, target: RowTarget = TO) -> list[tuple[bytes, list[bytes]]]:
     return [row for message in messages(batch, target) for row in rows_of(message)]
 
 
@@ -96,12 +96,12 @@ def test_messages_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("names", "target", "why"),
     [
-        (["fields"], Target(0, "", False), "rows have no column stream"),
+        (["fields"], RowTarget(0, "", False), "rows have no column stream"),
         (["stream", "id"], TO, "neither a column fields nor other columns"),
         (["fields", "colour"], TO, "column colour cannot be used together with fields"),
     ],
 )
-def test_columns_are_checked(names: list[str], target: Target, why: str) -> None:
+def test_columns_are_checked(names: list[str], target: RowTarget, why: str) -> None:
     with pytest.raises(RowError, match=why):
         check_columns(names, target)
 

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from random import Random
 from typing import NoReturn
 
+from crdtstream.protocols.log_port import NewRecord
 from crdtstream.storage.disk import Disk
-from crdtstream.storage.log import Log, Record, open_log
+from crdtstream.storage.log import Log, open_log
 from simulations.disk import SimulatedDisk
 
 SALT = 0x5EED5A17
 SEGMENT_BYTES = 20_000
-Kept = list[Record]
+Kept = list[NewRecord]
 
 
 def opened(disk: Disk, segment_bytes_max: int = SEGMENT_BYTES, position_from: int = 1) -> tuple[Log, Kept]:

@@ -41,7 +41,7 @@ ChainRange = list[TreeRange]
 _ALL: Final = 2**61
 
 
-class Run(Slice):
+class BlockRange(Slice):
     """A slice of a block of this origin; `source` is the index of the slice that it is part of, among the origin's."""
 
     __slots__ = ("origin", "source")
@@ -52,7 +52,7 @@ class Run(Slice):
         self.source = source
 
 
-class Piece:
+class MergeInput:
     """A slice that the merge has come to, and how its entries are compared and read; see Run."""
 
     __slots__ = ("_texts", "block", "high", "ids", "low", "origin", "source")
@@ -165,7 +165,7 @@ class Merge:
         self.low: i64 = 0
         self.high: i64 = 0
 
-    def step(self) -> Piece | None:
+    def step(self) -> MergeInput | None:
         """Go on to the next run; None behind the last."""
         if self._left <= 0 or not self._cursors:
             return None
@@ -191,7 +191,7 @@ def merge(chain_ranges: list[ChainRange], count: int, reverse: bool = False) -> 
         piece = merging.step()
         if piece is None:
             return runs
-        runs.append(Run(piece.origin, piece.source, piece.block, merging.low, merging.high))
+        runs.append(BlockRange(piece.origin, piece.source, piece.block, merging.low, merging.high))
 
 
 def _leaders(cursors: list[_Cursor]) -> tuple[_Cursor, _Cursor | None]:

@@ -142,7 +142,7 @@ def read_merged(chain_ranges: list[ChainRange], count: int, reverse: bool) -> tu
     merging = Merge(chain_ranges, count, reverse)
     chunks: list[bytes] = []
     taken: i64 = 0
-    last: Piece | None = None
+    last: MergeInput | None = None
     piece = merging.step()
     while piece is not None:
         low, high = merging.low, merging.high

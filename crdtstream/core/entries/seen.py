@@ -22,7 +22,7 @@ class Counters:
         self.of_origin = {tree.origin: tree.last_counter() for chain in chains.all for tree in chain.extents}
 
 
-class Seen:
+class SeenEntries:
     """All entries up to the trees' current counters."""
 
     __slots__ = ("_chains", "_others", "_tips")

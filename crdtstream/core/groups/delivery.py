@@ -5,13 +5,13 @@ Intervals are `(from, to]`.
 
 from __future__ import annotations
 
-from crdtstream.core.effects import Interval
 from crdtstream.core.entries.entry_tree import EntryTree
-from crdtstream.core.entries.merging import Run
+from crdtstream.core.entries.merging import BlockRange
 from crdtstream.core.entries.slices import Slice
 from crdtstream.core.values.by_origin import ByOrigin
 from crdtstream.core.values.entry_id import ID_MAX, EntryId, next_id
-from crdtstream.core.values.origin_intervals import Pieces
+from crdtstream.core.values.intervals import Interval
+from crdtstream.core.values.origin_intervals import OriginIntervals
 
 
 class Delivery:
@@ -21,7 +21,7 @@ class Delivery:
 
     __slots__ = ("chunks", "count", "intervals", "runs")
 
-    def __init__(self, count: int, chunks: list[bytes], intervals: Pieces, runs: list[Run]) -> None:
+    def __init__(self, count: int, chunks: list[bytes], intervals: OriginIntervals, runs: list[BlockRange]) -> None:
         self.count = count
         self.chunks = chunks
         self.intervals = intervals
@@ -64,22 +64,22 @@ def left_of(count: int, found: list[Candidate]) -> int:
     return count
 
 
-def deliver(wanted: dict[int, list[Candidate]], runs: list[Run]) -> Delivery:
+def deliver(wanted: dict[int, list[Candidate]], runs: list[BlockRange]) -> Delivery:
     """Build the reply, and for each origin the interval (lower end, last taken ID] of each interval that gave
     entries.
     """
     chunks: list[bytes] = []
     count = 0
-    last_of: dict[int, dict[int, Run]] = {origin: {} for origin in sorted(wanted)}
+    last_of: dict[int, dict[int, BlockRange]] = {origin: {} for origin in sorted(wanted)}
     for run in runs:
         chunks.append(run.block.entry_slice(run.low, run.high))
         count += run.high - run.low
         last_of[run.origin][run.source] = run
     intervals = {origin: _delivered(wanted[origin], last) for origin, last in last_of.items() if last}
-    return Delivery(count, chunks, Pieces.of(intervals), runs)
+    return Delivery(count, chunks, OriginIntervals.of(intervals), runs)
 
 
-def _delivered(candidates: list[Candidate], last: dict[int, Run]) -> list[Interval]:
+def _delivered(candidates: list[Candidate], last: dict[int, BlockRange]) -> list[Interval]:
     """Slices of one unpassed interval are consecutive, so the last one decides where the delivered interval ends."""
     ends: dict[EntryId, EntryId] = {}
     for source, run in last.items():
@@ -87,7 +87,7 @@ def _delivered(candidates: list[Candidate], last: dict[int, Run]) -> list[Interv
     return list(ends.items())
 
 
-def joined(runs: list[Run]) -> dict[int, list[Slice]]:
+def joined(runs: list[BlockRange]) -> dict[int, list[Slice]]:
     """The runs of each origin, ascending; those that only entries of other origins interrupted are one slice."""
     slices: dict[int, list[Slice]] = {}
     for run in runs:
@@ -101,11 +101,11 @@ def joined(runs: list[Run]) -> dict[int, list[Slice]]:
     return slices
 
 
-def runs_within(trees: ByOrigin[EntryTree], intervals: Pieces) -> list[Run]:
+def runs_within(trees: ByOrigin[EntryTree], intervals: OriginIntervals) -> list[BlockRange]:
     """The live entries in these (low, high] intervals of each origin."""
-    runs: list[Run] = []
+    runs: list[BlockRange] = []
     for origin, pieces in intervals.as_dict().items():
         for low, high in pieces:
             parts = trees[origin].slices(next_id(low) or ID_MAX, high, -1, False)
-            runs += [Run(origin, 0, part.block, part.low, part.high) for part in parts]
+            runs += [BlockRange(origin, 0, part.block, part.low, part.high) for part in parts]
     return runs

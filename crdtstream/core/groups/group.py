@@ -39,8 +39,8 @@ from crdtstream.core.values.by_origin import ByOrigin
 from crdtstream.core.values.causality import NO_ORIGIN, Dot
 from crdtstream.core.values.chain import Chain, Chains
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, at_most, next_id, previous_id
-from crdtstream.core.values.intervals import IntervalSet
-from crdtstream.core.values.origin_intervals import Pieces
+from crdtstream.core.values.intervals import Interval, IntervalSet
+from crdtstream.core.values.origin_intervals import OriginIntervals
 
 
 class Create:
@@ -311,7 +311,7 @@ class Group:
         trees: ByOrigin[EntryTree],
         consumer: bytes,
         now_ms: int,
-        intervals: Pieces,
+        intervals: OriginIntervals,
         noack: bool,
     ) -> None:
         runs = self._read_cursor.accept(intervals)
@@ -336,7 +336,7 @@ class Group:
             # As in Redis: a read with NOACK makes a consumer seen, not active.
             known.active_ms = now_ms
 
-    def _put_end(self, run: Run, last: EntryId) -> None:
+    def _put_end(self, run: BlockRange, last: EntryId) -> None:
         """Nothing up to the last entry of a read is wanted any more; all above it is, if nothing there was passed."""
         if self._read_cursor.end_behind(run, last) and not self.passed[run.origin].ends_at(last):
             self._read_cursor.invalidate()
@@ -363,7 +363,7 @@ class Group:
         for origin, entry_id, delivered_ms, deliveries in rows:
             self.pending.set(origin, entry_id, consumer, delivered_ms, deliveries)
 
-    def apply_dropped(self, intervals: Pieces) -> None:
+    def apply_dropped(self, intervals: OriginIntervals) -> None:
         if intervals.one:
             self.pending.remove_piece(intervals.origin, intervals.low, intervals.high)
             self.unsettle(intervals.origin)

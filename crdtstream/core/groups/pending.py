@@ -26,17 +26,17 @@ from array import array
 from bisect import bisect_right
 from typing import Final
 
-from crdtstream.core.entries.merging import Run
+from crdtstream.core.entries.merging import BlockRange
 from crdtstream.core.entries.raw_columns import lower_bound, upper_bound
 from crdtstream.core.entries.slices import Slice
 from crdtstream.core.groups.consumer_numbers import ConsumerNumbers
 from crdtstream.core.groups.delivery import joined
-from crdtstream.core.groups.spans import ANY_CONSUMER, TIME_MAX_MS, Moment, OriginPending, Span
+from crdtstream.core.groups.spans import ANY_CONSUMER, TIME_MAX_MS, DeliveryTime, OriginPending, Span
 from crdtstream.core.values.by_origin import ByOrigin
 from crdtstream.core.values.chain import Chain, Chains
 from crdtstream.core.values.entry_id import ID_MIN, EntryId, id_below, is_next, previous_id
 from crdtstream.core.values.intervals import Interval, IntervalSet
-from crdtstream.core.values.origin_intervals import NOTHING, Pieces
+from crdtstream.core.values.origin_intervals import NOTHING, OriginIntervals
 
 # The consumer of entries that were released (XNACK).
 NOBODY: Final = b""
@@ -44,7 +44,7 @@ NOBODY: Final = b""
 RELEASED_MIN: Final = -(2**62)
 
 
-class Row:
+class PendingRow:
     """A pending entry: which consumer holds it, since when, and how often it was delivered."""
 
     __slots__ = ("consumer", "delivered_ms", "deliveries", "entry_id", "origin")
@@ -70,7 +70,7 @@ class PendingEntries:
         self._chains: Chains[OriginPending] = Chains()
         self._consumers = ConsumerNumbers()
         # Of the last delivery.
-        self._time = Moment()
+        self._time = DeliveryTime()
 
     # Changing
 
@@ -85,7 +85,7 @@ class PendingEntries:
         if not mine.tip or first is None or ids[0] < first:
             self._settle(origin, mine, first, last)
 
-    def deliver_runs(self, runs: list[Run], consumer: bytes, now_ms: int) -> None:
+    def deliver_runs(self, runs: list[BlockRange], consumer: bytes, now_ms: int) -> None:
         """Add the IDs of everything that one read delivered."""
         if len(runs) == 1:
             self.deliver(runs[0].origin, runs[0], consumer, now_ms)
@@ -260,7 +260,7 @@ class PendingEntries:
 
     # Asking
 
-    def get(self, origin: int, entry_id: EntryId) -> Row | None:
+    def get(self, origin: int, entry_id: EntryId) -> PendingRow | None:
         mine = self._of_origin.get(origin)
         if mine is None:
             return None
@@ -277,12 +277,12 @@ class PendingEntries:
         found = self._chains.holding(entry_id)
         return [mine.origin for mine in found if mine.index_of(mine.place_of(entry_id), entry_id) >= 0]
 
-    def find(self, ids: list[EntryId]) -> tuple[Pieces, int]:
+    def find(self, ids: list[EntryId]) -> tuple[OriginIntervals, int]:
         """Like `found`, with the number of given IDs that are pending."""
         pieces, pending = self.found(ids)
         return pieces, len(pending)
 
-    def found(self, ids: list[EntryId]) -> tuple[Pieces, list[EntryId]]:
+    def found(self, ids: list[EntryId]) -> tuple[OriginIntervals, list[EntryId]]:
         """Which of these ascending IDs are pending: for each origin the (from, to] pieces that contain those IDs and no
         other pending ID, and the given IDs that are pending, each once, in no particular order.
         """
@@ -292,19 +292,23 @@ class PendingEntries:
             entry_id = ids[0]
             if only is not None:
                 held = only.index_of(only.place_of(entry_id), entry_id) >= 0
-                return (Pieces(only.origin, id_below(entry_id), entry_id), ids) if held else (NOTHING, [])
+                return (OriginIntervals(only.origin, id_below(entry_id), entry_id), ids) if held else (NOTHING, [])
             origins = self.origins_of(entry_id)
-            return Pieces.of({origin: [(id_below(entry_id), entry_id)] for origin in origins}), ids if origins else []
+            return OriginIntervals.of(
+                {origin: [(id_below(entry_id), entry_id)] for origin in origins}
+            ), ids if origins else []
         if only is not None:
             found = only.find(ids)
-            return (Pieces.of({only.origin: found.intervals()}) if found.ids else NOTHING), found.ids
+            return (OriginIntervals.of({only.origin: found.intervals()}) if found.ids else NOTHING), found.ids
         pieces: dict[int, list[Interval]] = {}
         pending: list[EntryId] = []
         for chain in chains:
             self._find_in(chain, ids, pieces, pending)
         if len(chains) > 1:
-            return Pieces.of({origin: pieces[origin] for origin in sorted(pieces)}), list(dict.fromkeys(pending))
-        return Pieces.of(pieces), pending
+            return OriginIntervals.of({origin: pieces[origin] for origin in sorted(pieces)}), list(
+                dict.fromkeys(pending)
+            )
+        return OriginIntervals.of(pieces), pending
 
     def _find_in(
         self, chain: Chain[OriginPending], ids: list[EntryId], pieces: dict[int, list[Interval]], pending: list[EntryId]
@@ -351,7 +355,7 @@ class PendingEntries:
         limit: int,
         consumer: bytes | None,
         delivered_ms_max: int = TIME_MAX_MS,
-    ) -> list[Row]:
+    ) -> list[PendingRow]:
         """Pending entries from start to end, both inclusive, in the order (ID, origin): the first `limit`.
 
         A negative limit means all. With `consumer`, only entries of this consumer; in any case only entries last
@@ -362,10 +366,10 @@ class PendingEntries:
             limit = self.count
         if number is None or limit == 0 or start > end:
             return []
-        rows: list[Row] = []
+        rows: list[PendingRow] = []
         sources = 0
         for chain in self._chains.all:
-            found: list[Row] = []
+            found: list[PendingRow] = []
             for place in range(chain.reaching(start), len(chain.extents)):
                 if len(found) >= limit or chain.extents[place].low_ids[0] > end:
                     break
@@ -376,7 +380,7 @@ class PendingEntries:
             rows.sort(key=_order)
         return rows[:limit]
 
-    def longest_idle(self, limit: int, delivered_ms_max: int, future_ms: int) -> list[Row]:
+    def longest_idle(self, limit: int, delivered_ms_max: int, future_ms: int) -> list[PendingRow]:
         """The entries delivered up to `delivered_ms_max`, or after `future_ms`: the first `limit` (all if negative) in
         the order (delivery time, ID, origin). Looks at the rows of few spans beside those that have these entries.
         """
@@ -426,8 +430,8 @@ class PendingEntries:
 
     def _rows_of(
         self, mine: OriginPending, start: EntryId, end: EntryId, limit: int, consumer: int, delivered_ms_max: int
-    ) -> list[Row]:
-        rows: list[Row] = []
+    ) -> list[PendingRow]:
+        rows: list[PendingRow] = []
         at = max(mine.place_of(start), 0)
         while at < len(mine.spans) and mine.low_ids[at] <= end:
             span = mine.spans[at]
@@ -442,9 +446,9 @@ class PendingEntries:
                         return rows
         return rows
 
-    def _row(self, origin: int, span: Span, index: int) -> Row:
+    def _row(self, origin: int, span: Span, index: int) -> PendingRow:
         name = self._consumers.name_of(span.consumers[index])
-        return Row(span.id_at(index), origin, name, span.delivered_ms[index], span.deliveries[index])
+        return PendingRow(span.id_at(index), origin, name, span.delivered_ms[index], span.deliveries[index])
 
     def _filter(self, consumer: bytes | None) -> int | None:
         """The number to search for: `ANY_CONSUMER` for None; None for a consumer that holds nothing."""
@@ -478,5 +482,5 @@ class PendingEntries:
         assert self.count == sum(counts.values()), "count is wrong"
 
 
-def _order(row: Row) -> tuple[EntryId, int]:
+def _order(row: PendingRow) -> tuple[EntryId, int]:
     return (row.entry_id, row.origin)

@@ -19,15 +19,15 @@ from typing import Final
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.block_list import NO_TAIL
 from crdtstream.core.entries.entry_tree import EntryTree
-from crdtstream.core.entries.merging import Run
+from crdtstream.core.entries.merging import BlockRange
 from crdtstream.core.groups.delivery import Delivery
 from crdtstream.core.values.chain import Chain, Chains
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, next_id
-from crdtstream.core.values.origin_intervals import Pieces
+from crdtstream.core.values.origin_intervals import OriginIntervals
 
 # Not `NOTHING`: an offer is recognised by its identity, and a delivery may be of nothing.
-NO_OFFER: Final = Pieces.of({})
-NO_RUNS: Final[list[Run]] = []
+NO_OFFER: Final = OriginIntervals.of({})
+NO_RUNS: Final[list[BlockRange]] = []
 
 
 class ReadCursor:
@@ -97,9 +97,9 @@ class ReadCursor:
         high = low + count
         if not self._ended or count <= 0 or high > block.count or not self._holds(chains):
             return None
-        intervals = Pieces(self._origin, self._id, block.id_at(high - 1))
+        intervals = OriginIntervals(self._origin, self._id, block.id_at(high - 1))
         self._intervals = intervals
-        self._runs = [Run(self._origin, 0, block, low, high)]
+        self._runs = [BlockRange(self._origin, 0, block, low, high)]
         return Delivery(count, [block.entry_slice(low, high)], intervals, self._runs)
 
     def offer(self, chains: Chains[EntryTree], delivery: Delivery) -> None:
@@ -109,7 +109,7 @@ class ReadCursor:
             self._chains, self._cut, self._placed = chains, chains.cut, chains.placed
         self._intervals, self._runs = delivery.intervals, delivery.runs
 
-    def accept(self, intervals: Pieces) -> list[Run] | None:
+    def accept(self, intervals: OriginIntervals) -> list[BlockRange] | None:
         """The runs of the entries inside these intervals, if they are the offer's, which is then taken."""
         chains = self._chains
         if intervals is not self._intervals or chains is None or not self._holds(chains):
@@ -123,7 +123,7 @@ class ReadCursor:
         """True if this delivery, found by the last read, begins at the end."""
         return self._ended and delivery.intervals is self._intervals
 
-    def end_behind(self, run: Run, last: EntryId) -> bool:
+    def end_behind(self, run: BlockRange, last: EntryId) -> bool:
         """Put the end behind the last run of the offer that was accepted, which ends with this ID; false in a stream
         of several chains, where there is no end.
         """

@@ -28,7 +28,7 @@ ONCE: Final[array[int]] = array("q", (1,))
 NO_IDS: Final = Ids(array("Q"), array("Q"), 0)
 
 
-class Moment:
+class DeliveryTime:
     """A delivery time, also as a column of one row; the next delivery mostly has the same one."""
 
     __slots__ = ("column", "ms")
@@ -87,7 +87,7 @@ class Span:
     def last_id(self) -> EntryId:
         return (self.ms[-1], self.seq[-1])
 
-    def append(self, entry_id: EntryId, consumer: int, time: Moment) -> None:
+    def append(self, entry_id: EntryId, consumer: int, time: DeliveryTime) -> None:
         """Append what is delivered for the first time. To append a column takes a third of appending a number."""
         self.ms.append(entry_id[0])
         self.seq.append(entry_id[1])
@@ -274,7 +274,7 @@ class OriginPending(Extent):
         self.low_ids.append(span.id_at(0))
         self._top = span.last_id()
 
-    def append(self, entry_id: EntryId, consumer: int, time: Moment) -> None:
+    def append(self, entry_id: EntryId, consumer: int, time: DeliveryTime) -> None:
         """Add an ID above all others, delivered for the first time."""
         if not self.spans or len(self.spans[-1].ms) >= SPAN_ENTRIES:
             self.spans.append(Span())

@@ -15,7 +15,7 @@ from crdtstream.core.values.entry_id import ID_MIN, EntryId
 from crdtstream.core.values.intervals import Interval
 
 
-class Pieces:
+class OriginIntervals:
     """The intervals of each origin, ascending; immutable. If they are `one`, then `origin`, `low` and `high` are it."""
 
     __slots__ = ("_all", "high", "low", "one", "origin")
@@ -28,12 +28,12 @@ class Pieces:
         self._all: dict[int, list[Interval]] | None = None
 
     @staticmethod
-    def of(pieces: dict[int, list[Interval]]) -> Pieces:
+    def of(pieces: dict[int, list[Interval]]) -> OriginIntervals:
         if len(pieces) == 1:
             for origin, mine in pieces.items():
                 if len(mine) == 1:
-                    return Pieces(origin, mine[0][0], mine[0][1])
-        made = Pieces(NO_ORIGIN, ID_MIN, ID_MIN)
+                    return OriginIntervals(origin, mine[0][0], mine[0][1])
+        made = OriginIntervals(NO_ORIGIN, ID_MIN, ID_MIN)
         made.one = False
         made._all = pieces
         return made
@@ -51,7 +51,7 @@ class Pieces:
         return pieces[origin][-1][1]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Pieces) and self.as_dict() == other.as_dict()
+        return isinstance(other, OriginIntervals) and self.as_dict() == other.as_dict()
 
     def __hash__(self) -> int:
         return hash((self.origin, self.low, self.high))
@@ -60,4 +60,4 @@ class Pieces:
         return f"Pieces({self.as_dict()})"
 
 
-NOTHING: Final = Pieces.of({})
+NOTHING: Final = OriginIntervals.of({})

@@ -41,7 +41,7 @@ def cut_nothing() -> None:
     """Nobody takes batches: commands are tested alone."""
 
 
-class Room:
+class BatchRoom:
     """What is prepared, and the bounds that follow from the limit. `cutter` turns what is prepared into a batch."""
 
     __slots__ = (

@@ -242,7 +242,7 @@ class Audit:
         text = f"{key[1].decode('utf-8', 'backslashreplace')[:NAME_CHARACTERS_MAX]!r}"
         return text if key[0] == 0 else f"{text} of database {key[0]}"
 
-    def _shown(self, label: bytes, own: merkle.Rows, theirs: merkle.Rows, name: str) -> str:
+    def _shown(self, label: bytes, own: merkle.PortionSums, theirs: merkle.PortionSums, name: str) -> str:
         text = label.decode("utf-8", "backslashreplace")[:NAME_CHARACTERS_MAX]
         if label in own and label in theirs:
             return f"{text} differs"
@@ -287,7 +287,7 @@ class Audit:
             assert comparison.differs or not comparison.reported, "a report without a difference"
 
 
-def shared_counter(labels: list[bytes], own: merkle.Rows, theirs: merkle.Rows) -> int:
+def shared_counter(labels: list[bytes], own: merkle.PortionSums, theirs: merkle.PortionSums) -> int:
     """Among differing labels `counter ms-seq`, return a counter under which both sides have an entry; 0 for none."""
     here = {label.partition(b" ")[0] for label in labels if label in own}
     there = {label.partition(b" ")[0] for label in labels if label in theirs}

@@ -26,7 +26,7 @@ from typing import Final
 from crdtstream.core import merkle
 from crdtstream.core.digest import walk_on
 from crdtstream.core.effects import Key
-from crdtstream.core.merkle import Measure, Rows
+from crdtstream.core.merkle import Measure, PortionSums
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 
@@ -114,14 +114,14 @@ class HashTree:
 
     # Asking
 
-    def rows(self, scope: Scope) -> Rows | None:
+    def rows(self, scope: Scope) -> PortionSums | None:
         """Return the rows of a scope, or None if there can be no such scope."""
         rows = self._rows(scope)
         if rows is None or len(rows) <= ROWS_MAX:
             return rows
         return {label: rows[label] for label in sorted(rows)[:ROWS_MAX]}
 
-    def _rows(self, scope: Scope) -> Rows | None:
+    def _rows(self, scope: Scope) -> PortionSums | None:
         if not scope:
             total = sum([leaf.total for leaf in self._leaves.values()]) % MODULUS
             members = merkle.member_hashes(self._replica.applied.members)
@@ -136,7 +136,7 @@ class HashTree:
         stream = None if key is None else self._replica.keyspace.known(key)
         return {} if stream is None else self._rows_of_key(stream, scope[PORTION_DEPTH:])
 
-    def _rows_of_keys(self, scope: Scope) -> Rows | None:
+    def _rows_of_keys(self, scope: Scope) -> PortionSums | None:
         digits = [label[0] for label in scope[1:] if len(label) == 1 and label[0] < 1 << DIGIT_BITS]
         depth = len(scope) - 1
         if len(digits) != depth:
@@ -146,16 +146,16 @@ class HashTree:
             start = start << DIGIT_BITS | digit
         return self._rows_of_leaves(start, depth) if depth < LEAF_DIGITS else self._rows_of_leaf(start, depth)
 
-    def _rows_of_leaves(self, start: int, depth: int) -> Rows:
-        rows: Rows = {}
+    def _rows_of_leaves(self, start: int, depth: int) -> PortionSums:
+        rows: PortionSums = {}
         for at, leaf in self._leaves.items():
             if at >> DIGIT_BITS * (LEAF_DIGITS - depth) == start:
                 label = digit_label(at >> DIGIT_BITS * (LEAF_DIGITS - depth - 1))
                 rows[label] = (rows.get(label, 0) + leaf.total) % MODULUS
         return rows
 
-    def _rows_of_leaf(self, start: int, depth: int) -> Rows:
-        rows: Rows = {}
+    def _rows_of_leaf(self, start: int, depth: int) -> PortionSums:
+        rows: PortionSums = {}
         leaf = self._leaves.get(start >> DIGIT_BITS * (depth - LEAF_DIGITS))
         if leaf is None:
             return rows
@@ -180,7 +180,7 @@ class HashTree:
             return None
         return leaf.keys[leaf.hashes.index(hashed)]
 
-    def _rows_of_key(self, stream: Stream, scope: Scope) -> Rows | None:
+    def _rows_of_key(self, stream: Stream, scope: Scope) -> PortionSums | None:
         if not scope:
             return merkle.stream_hashes(stream, merkle.measures_of(stream))
         for name, group in stream.groups.items():
@@ -238,7 +238,7 @@ def narrower(scope: Scope, labels: list[bytes]) -> list[Scope]:
     return [(*scope, label) for label in labels if leads_on(scope, label)][:most]
 
 
-def differing(own: Rows, theirs: Rows) -> list[bytes]:
+def differing(own: PortionSums, theirs: PortionSums) -> list[bytes]:
     """Return the labels whose sums differ, ascending. If rows were cut at `ROWS_MAX`, only labels that both sides could
     know.
     """

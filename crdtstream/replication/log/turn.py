@@ -14,12 +14,10 @@ from crdtstream.core.effects import Batch
 from crdtstream.core.replica import Replica
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols import codec
-from crdtstream.protocols.log_port import Payload
+from crdtstream.protocols.log_port import NewRecord, Payload
 from crdtstream.protocols.transfer_rows import TransferReader
 from crdtstream.replication.log.history import History
 from crdtstream.replication.log.screening import screen_batch
-
-Record = tuple[int, Payload]
 
 
 class Witness(Protocol):
@@ -42,7 +40,7 @@ class Turn:
     def __init__(self, replica: Replica, history: History) -> None:
         self._replica = replica
         self._history = history
-        self._records: list[Record] = []
+        self._records: list[NewRecord] = []
         # The attempts to prepare something, when the turn was cut last.
         self._prepared = replica.prepared
         self.last_position = 0
@@ -102,7 +100,7 @@ class Turn:
     def _add_batch(self, batch: Batch, payload: Payload) -> None:
         self._history.note(self.add(codec.BATCH, payload), batch.origin, batch.last, self._replica.applied.vector)
 
-    def take(self) -> list[Record]:
+    def take(self) -> list[NewRecord]:
         """End the turn: cut it, and take its records."""
         self.cut()
         records = self._records

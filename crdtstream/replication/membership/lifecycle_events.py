@@ -15,7 +15,7 @@ ADMITTED = "admitted"
 EVICTED = "evicted"
 READY = "ready"
 
-Event = tuple[str, dict[str, object]]
+LifecycleEvent = tuple[str, dict[str, object]]
 
 
 class Chronicle:
@@ -24,7 +24,7 @@ class Chronicle:
     __slots__ = ("_is_admitted", "_is_ready", "_origin", "events")
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
+        self.events: list[LifecycleEvent] = []
         self._origin = 0
         self._is_admitted = False
         self._is_ready = False

@@ -23,12 +23,12 @@ from crdtstream.bulk.errors import (
     require_writable,
 )
 from crdtstream.bulk.frontiers import Advancing, Frontier, frontiers_of
-from crdtstream.bulk.heads import Names, OriginHead, Pieces, heads_of, heads_with_deleted, removed_through
+from crdtstream.bulk.heads import IntervalSplitter, Names, OriginHead, heads_of, heads_with_deleted, removed_through
 from crdtstream.bulk.ledger import forget_ledger, key_of
 from crdtstream.bulk.publishing import Publishing
-from crdtstream.bulk.reading import Interval, Portion, portion_after, require_applied
-from crdtstream.bulk.rights import ACKNOWLEDGING, ADDING, CREATING, FRONTIERS, HEADS, READING, Caller
-from crdtstream.bulk.rows import SLICE_BYTES, Rows, identify, place, rows_of
+from crdtstream.bulk.reading import Portion, StreamInterval, portion_after, require_applied
+from crdtstream.bulk.rights import ACKNOWLEDGING, ADDING, CREATING, FRONTIERS, HEADS, READING, BulkCaller
+from crdtstream.bulk.rows import SLICE_BYTES, EntryRows, identify, place, rows_of
 from crdtstream.bulk.writing import Added, add_slice
 from crdtstream.connections.admission import NOT_ADMITTED
 from crdtstream.connections.context import CommandError, Context
@@ -53,7 +53,7 @@ ServicerContext = grpc.aio.ServicerContext[Any, Any]
 class BulkPort(Protocol):
     """The server as its calls see it."""
 
-    def call(self, context: ServicerContext) -> AbstractAsyncContextManager[Caller]: ...
+    def call(self, context: ServicerContext) -> AbstractAsyncContextManager[BulkCaller]: ...
 
     def slice(self, byte_count: int = 0) -> AbstractContextManager[Context]: ...
 
@@ -64,7 +64,7 @@ class BulkPort(Protocol):
     async def await_shown(self) -> None: ...
 
 
-class Turns:
+class ApplicationTurns:
     """Serialises calls by application: one runs at a time, the others wait."""
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
     def __init__(self, port: BulkPort, stages: staging.Stages) -> None:
         self._port = port
         self._stages = stages
-        self._turns = Turns()
+        self._turns = ApplicationTurns()
         # Rows that callers asked to leave out.
         self.skipped = Counter({PUBLISHED: 0, LOWER_ID: 0})
 
@@ -129,7 +129,7 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
         async with self._port.call(context) as caller:
             self._require(caller, HEADS, [request.interval.stream])
             interval = interval_of(request.database, request.interval)
-            split = Pieces(
+            split = IntervalSplitter(
                 interval.key, interval.origin, interval.after, interval.through, request.entries, request.pieces_max
             )
             going_on = True
@@ -222,7 +222,7 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
                 if stage is not None and not stage.complete:
                     self._stages.drop(stage)
 
-    async def _keep(self, stage: staging.Stage, rows: Rows) -> None:
+    async def _keep(self, stage: staging.Stage, rows: EntryRows) -> None:
         with self._port.slice() as region:
             require_writable(region)
             self._stages.add(stage, rows, region.limits.bulk_stage_bytes_max, region.now_ms)
@@ -289,7 +289,7 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
             await self._port.await_settled()
             return bulk.Advanced(entries=advance.entries, removed=position_messages(advance.removed))
 
-    def _require(self, caller: Caller, request: list[bytes], names: Iterable[bytes]) -> None:
+    def _require(self, caller: BulkCaller, request: list[bytes], names: Iterable[bytes]) -> None:
         with self._port.slice() as region:
             caller.require(region, request, names)
 
@@ -305,7 +305,7 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
             await asyncio.sleep(ADMISSION_POLL_S)
             waited_s += ADMISSION_POLL_S
 
-    async def _checked(self, message: bulk.Rows) -> Rows:
+    async def _checked(self, message: bulk.Rows) -> EntryRows:
         """Parse the rows of one message and validate each of them."""
         rows = parsed(message)
         going_on = rows.count > 0
@@ -316,7 +316,7 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
             await self._port.pause()
         return rows
 
-    async def _add(self, rows: Rows, added: Added) -> None:
+    async def _add(self, rows: EntryRows, added: Added) -> None:
         low = 0
         while low < rows.count:
             high = rows.slice_end(low)
@@ -334,16 +334,16 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
 # Messages
 
 
-def parsed(message: bulk.Rows) -> Rows:
+def parsed(message: bulk.Rows) -> EntryRows:
     rows = rows_of(message.database, list(message.streams), message.count, message.ends, message.data)
     place(rows, message.stream_of)
     identify(rows, message.ms, message.id_seqs, message.skip_lower_ids)
     return rows
 
 
-def interval_of(database: int, message: bulk.Interval) -> Interval:
+def interval_of(database: int, message: bulk.Interval) -> StreamInterval:
     key = (require_database(database), message.stream)
-    return Interval(key, message.origin, message.after, message.through)
+    return StreamInterval(key, message.origin, message.after, message.through)
 
 
 def seqs_of(rows: Any) -> dict[int, int]:

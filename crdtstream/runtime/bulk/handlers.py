@@ -23,13 +23,13 @@ from crdtstream.bulk.errors import INVALID_ARGUMENT, BulkError
 SERVICE = bulk.DESCRIPTOR.services_by_name["Bulk"]
 
 Admitting = Callable[[grpc.aio.ServicerContext[Any, Any]], AbstractAsyncContextManager[object]]
-Context = grpc.aio.ServicerContext[Any, Any]
+CallContext = grpc.aio.ServicerContext[Any, Any]
 
 
-class Work(Protocol):
+class CallWork(Protocol):
     """A method of the servicer; what it returns is awaited or iterated over."""
 
-    def __call__(self, request: Any, context: Context, /) -> Any: ...
+    def __call__(self, request: Any, context: CallContext, /) -> Any: ...
 
 
 def handlers_of(calls: BulkServicer, admitted: Admitting) -> grpc.GenericRpcHandler:
@@ -38,7 +38,7 @@ def handlers_of(calls: BulkServicer, admitted: Admitting) -> grpc.GenericRpcHand
     return grpc.method_handlers_generic_handler(SERVICE.full_name, methods)
 
 
-def handler_of(work: Work, method: MethodDescriptor, admitted: Admitting) -> grpc.RpcMethodHandler[Any, Any]:
+def handler_of(work: CallWork, method: MethodDescriptor, admitted: Admitting) -> grpc.RpcMethodHandler[Any, Any]:
     kind = GetMessageClass(method.input_type)
     write = GetMessageClass(method.output_type).SerializeToString
     if method.client_streaming:
@@ -48,24 +48,24 @@ def handler_of(work: Work, method: MethodDescriptor, admitted: Admitting) -> grp
     return grpc.unary_unary_rpc_method_handler(taking_one(work, kind, admitted), response_serializer=write)
 
 
-def taking_one(work: Work, kind: type[Message], admitted: Admitting) -> Any:
-    async def handle(data: bytes, context: Context) -> Any:
+def taking_one(work: CallWork, kind: type[Message], admitted: Admitting) -> Any:
+    async def handle(data: bytes, context: CallContext) -> Any:
         async with admitted(context):
             return await work(decoded(kind, data), context)
 
     return handle
 
 
-def taking_many(work: Work, kind: type[Message], admitted: Admitting) -> Any:
-    async def handle(messages: AsyncIterator[bytes], context: Context) -> Any:
+def taking_many(work: CallWork, kind: type[Message], admitted: Admitting) -> Any:
+    async def handle(messages: AsyncIterator[bytes], context: CallContext) -> Any:
         async with admitted(context):
             return await work(each_decoded(kind, messages), context)
 
     return handle
 
 
-def giving_many(work: Work, kind: type[Message], admitted: Admitting) -> Any:
-    async def handle(data: bytes, context: Context) -> AsyncIterator[Any]:
+def giving_many(work: CallWork, kind: type[Message], admitted: Admitting) -> Any:
+    async def handle(data: bytes, context: CallContext) -> AsyncIterator[Any]:
         async with admitted(context):
             async for reply in work(decoded(kind, data), context):
                 yield reply

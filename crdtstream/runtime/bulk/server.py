@@ -15,19 +15,18 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
 
 import grpc.aio
 import structlog
 
 from crdtstream.bulk.errors import RESOURCE_EXHAUSTED, UNAVAILABLE, BulkError, require_serving
-from crdtstream.bulk.rights import Caller, note
+from crdtstream.bulk.rights import BulkCaller, note
 from crdtstream.connections.acl.log import AUTH
 from crdtstream.connections.acl.user import User
 from crdtstream.connections.acl.users import DEFAULT
 from crdtstream.connections.context import Context
 from crdtstream.connections.guard import warn
-from crdtstream.runtime.bulk.calls import BulkCalls
+from crdtstream.runtime.bulk.calls import BulkCalls, ServicerContext
 from crdtstream.runtime.bulk.handlers import handlers_of
 from crdtstream.runtime.links.grpc_transport import TransportError
 from crdtstream.runtime.links.handshake import host_of
@@ -53,8 +52,6 @@ INTERNAL = "internal error: {} in the bulk port; see the log of this region"
 
 logger = structlog.get_logger()
 
-ServicerContext = grpc.aio.ServicerContext[Any, Any]
-
 
 class BulkServer:
     """Listens, admits calls, and runs their slices."""
@@ -71,7 +68,7 @@ class BulkServer:
         self.running = 0
         self.calls = 0
         self.refusals: Counter[str] = Counter()
-        self._callers: dict[ServicerContext, Caller] = {}
+        self._callers: dict[ServicerContext, BulkCaller] = {}
         self._served = BulkCalls(self, self._node.stages)
         self._server: grpc.aio.Server | None = None
 
@@ -107,7 +104,7 @@ class BulkServer:
     # Calls
 
     @asynccontextmanager
-    async def call(self, context: ServicerContext) -> AsyncIterator[Caller]:
+    async def call(self, context: ServicerContext) -> AsyncIterator[BulkCaller]:
         """The caller of a call that was admitted."""
         yield self._callers[context]
 
@@ -132,7 +129,7 @@ class BulkServer:
             self._callers.pop(context, None)
             self.running -= 1
 
-    async def _admit(self, context: ServicerContext) -> Caller:
+    async def _admit(self, context: ServicerContext) -> BulkCaller:
         node = self._node.context
         if self.running > node.limits.bulk_calls_max:
             text = f"more than bulk_calls_max = {node.limits.bulk_calls_max} calls at once: try again later"
@@ -143,7 +140,7 @@ class BulkServer:
         user = await self._authenticate(context, host)
         self._require_running()
         require_serving(node)
-        return Caller(user, host)
+        return BulkCaller(user, host)
 
     async def _authenticate(self, context: ServicerContext, host: str) -> User:
         """The user whose name and password the metadata has; without a password, the default user if it needs none."""

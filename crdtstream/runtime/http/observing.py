@@ -19,7 +19,7 @@ from crdtstream.connections.guard import warn
 from crdtstream.region.node import Node
 from crdtstream.runtime.bulk.server import BulkServer
 from crdtstream.runtime.http.readiness import reads_refused, writes_refused
-from crdtstream.runtime.http.server import Answer, Guard, HttpServer, said
+from crdtstream.runtime.http.server import Guard, HttpAnswer, HttpServer, said
 from crdtstream.runtime.links.grpc_transport import GrpcTransport
 from crdtstream.runtime.metrics import of_region
 from crdtstream.runtime.metrics.ages import Ages
@@ -28,7 +28,7 @@ from crdtstream.runtime.metrics.meters import Meters
 from crdtstream.runtime.metrics.of_partitions import partition_families
 from crdtstream.runtime.metrics.of_peers import peer_families
 from crdtstream.runtime.metrics.of_streams import stream_families
-from crdtstream.runtime.metrics.survey import Seen, Survey
+from crdtstream.runtime.metrics.survey import Survey, SurveyedStream
 from crdtstream.runtime.ports import GatewayPort
 from crdtstream.runtime.tls.certificates import Certificates
 from crdtstream.runtime.tls.port import note_refusal, peer_name
@@ -87,7 +87,7 @@ class RegionGuard(Guard):
         await asyncio.sleep(context.limits.auth_failure_delay_ms / 1000)
 
 
-def ready_unless(reason: str) -> Answer:
+def ready_unless(reason: str) -> HttpAnswer:
     return said(HTTPStatus.SERVICE_UNAVAILABLE, reason) if reason else said(HTTPStatus.OK, "ready")
 
 
@@ -119,7 +119,7 @@ class Observing:
         applied = self._loop.node.replica.applied
         self._ages.note(applied.origin, applied.counter(), now_ms)
 
-    async def health(self) -> Answer:
+    async def health(self) -> HttpAnswer:
         if self._loop.failed:
             return said(HTTPStatus.SERVICE_UNAVAILABLE, "the log accepts nothing: the region ends")
         syncing_s = self._loop.meters.syncing_s()
@@ -127,19 +127,19 @@ class Observing:
             return said(HTTPStatus.SERVICE_UNAVAILABLE, f"a sync of the log has been running for {syncing_s:.0f} s")
         return said(HTTPStatus.OK, "healthy")
 
-    async def readiness(self) -> Answer:
+    async def readiness(self) -> HttpAnswer:
         return ready_unless(reads_refused(self._loop.node.context, self._loop.failed or self._loop.is_stopping))
 
-    async def readiness_for_writes(self) -> Answer:
+    async def readiness_for_writes(self) -> HttpAnswer:
         return ready_unless(writes_refused(self._loop.node.context, self._loop.failed or self._loop.is_stopping))
 
-    async def metrics(self) -> Answer:
+    async def metrics(self) -> HttpAnswer:
         loop = self._loop
         seen = await self._survey.look(loop.node.limits.metrics_series_max, SURVEY_S)
         body = await render(self._families(seen), loop.meters.scrape_slice)
-        return Answer(HTTPStatus.OK, body, CONTENT_TYPE)
+        return HttpAnswer(HTTPStatus.OK, body, CONTENT_TYPE)
 
-    def _families(self, seen: Seen | None) -> Iterator[Metric]:
+    def _families(self, seen: SurveyedStream | None) -> Iterator[Metric]:
         loop, node = self._loop, self._loop.node
         yield from of_region.standing_families(node.context)
         yield from of_region.client_families(node.context)

@@ -37,7 +37,7 @@ AUTHORIZATION = re.compile(rb"\r\nauthorization:[ \t]*(?:bearer +(\S+)[ \t]*(?=\
 logger = structlog.get_logger()
 
 
-class Answer:
+class HttpAnswer:
     """A status, a body, the type of the body, and lines of the head that only this answer has."""
 
     __slots__ = ("body", "content_type", "more", "status")
@@ -61,11 +61,11 @@ class Answer:
         return head + self.body if with_body else head
 
 
-def said(status: HTTPStatus, text: str = "") -> Answer:
-    return Answer(status, f"{text or status.phrase}\n".encode())
+def said(status: HTTPStatus, text: str = "") -> HttpAnswer:
+    return HttpAnswer(status, f"{text or status.phrase}\n".encode())
 
 
-Route = Callable[[], Awaitable[Answer]]
+HttpRoute = Callable[[], Awaitable[HttpAnswer]]
 
 
 class Guard:
@@ -87,7 +87,7 @@ class Guard:
 class HttpServer:
     """Listens, and answers with what the route of a path returns."""
 
-    def __init__(self, host: str, port: int, routes: Mapping[str, Route], guard: Guard | None = None) -> None:
+    def __init__(self, host: str, port: int, routes: Mapping[str, HttpRoute], guard: Guard | None = None) -> None:
         self._host = host
         self._port = port
         self._routes = routes
@@ -154,7 +154,7 @@ class HttpServer:
                 while await reader.read(REQUEST_BYTES_MAX):
                     pass
 
-    async def _answer(self, head: bytes, transport: asyncio.BaseTransport) -> Answer:
+    async def _answer(self, head: bytes, transport: asyncio.BaseTransport) -> HttpAnswer:
         words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
         if len(words) != 3 or not words[2].startswith("HTTP/1."):
             return said(HTTPStatus.BAD_REQUEST)
@@ -166,14 +166,14 @@ class HttpServer:
         if method not in ("GET", "HEAD"):
             return said(HTTPStatus.METHOD_NOT_ALLOWED)
         if not await self._admits(path, head, transport):
-            return Answer(HTTPStatus.UNAUTHORIZED, NO_TOKEN, more="WWW-Authenticate: Bearer\r\n")
+            return HttpAnswer(HTTPStatus.UNAUTHORIZED, NO_TOKEN, more="WWW-Authenticate: Bearer\r\n")
         try:
             return await route()
         except Exception:
             logger.exception("http-request-failed", path=path)
             return said(HTTPStatus.INTERNAL_SERVER_ERROR)
 
-    def _route(self, path: str, query: str) -> Route | None:
+    def _route(self, path: str, query: str) -> HttpRoute | None:
         for name, _ in parse_qsl(query, keep_blank_values=True):
             route = self._routes.get(f"{path}?{name}")
             if route is not None:

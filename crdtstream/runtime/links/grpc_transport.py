@@ -30,7 +30,7 @@ import structlog
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication import wire_pb2_grpc as wire_grpc
 from crdtstream.runtime.links.envelope import Frames
-from crdtstream.runtime.links.handshake import Answers, Handshake, Refused, host_of, port_of
+from crdtstream.runtime.links.handshake import Answers, Handshake, HandshakeRefused, host_of, port_of
 from crdtstream.runtime.links.link import LAST_WORDS_S, LOST, Link, LinkNode, LinkSettings, is_refusal, reason_of
 from crdtstream.runtime.links.pace import Pace
 from crdtstream.runtime.links.pending_handshakes import Newcomer, Newcomers
@@ -267,7 +267,7 @@ class GrpcTransport:
             region = await newcomer.in_time(self._handshake.admit(context))
         except LOST:
             return
-        except Refused as refusal:
+        except HandshakeRefused as refusal:
             self._note_refusal("", False)
             self._warn("link-refused", host, str(refusal), {"address": host, "side": ACCEPTED})
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(refusal))
@@ -357,7 +357,7 @@ class GrpcTransport:
                 async with asyncio.timeout(self._config.limits.peer_timeout_ms / 1000):
                     await call.wait_for_connection()
                     region = await self._handshake.complete(call, peer, nonce)
-            except Refused as refusal:
+            except HandshakeRefused as refusal:
                 self._settings.node.peer_failed(peer, str(refusal))
                 self._note_refusal(peer, True)
                 self._warn("link-refused", peer, str(refusal), {"address": peer, "side": DIALLED})

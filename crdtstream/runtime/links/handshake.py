@@ -34,11 +34,11 @@ NONCE_KEY = "crdtstream-nonce-bin"
 PROOF_KEY = "crdtstream-proof-bin"
 
 Metadata = list[tuple[str, str | bytes]]
-Context = grpc.aio.ServicerContext[wire.Envelope, wire.Envelope]
-Call = grpc.aio.StreamStreamCall[wire.Envelope, wire.Envelope]
+HandshakeContext = grpc.aio.ServicerContext[wire.Envelope, wire.Envelope]
+HandshakeCall = grpc.aio.StreamStreamCall[wire.Envelope, wire.Envelope]
 
 
-class Refused(Exception):
+class HandshakeRefused(Exception):
     """The link is refused; the text says why and what to do."""
 
 
@@ -105,7 +105,7 @@ class Handshake:
 
     # The answering side
 
-    async def admit(self, context: Context) -> int:
+    async def admit(self, context: HandshakeContext) -> int:
         """Return the region that dialled; raises Refused."""
         caller = Said(context.invocation_metadata())
         nonce = secrets.token_bytes(NONCE_BYTES)
@@ -121,7 +121,7 @@ class Handshake:
             proven = proves(await _read_proof(context), self._secret, DIALLER, regions, nonces)
         objection = self._rules.objection(Caller(caller.region, _certificate_names(context), proven))
         if objection is not None and not await self._is_neighbour(host_of(context.peer()), caller.region):
-            raise Refused(objection)
+            raise HandshakeRefused(objection)
         return caller.region
 
     async def _is_neighbour(self, host: str, region: int) -> bool:
@@ -137,21 +137,21 @@ class Handshake:
         nonce = secrets.token_bytes(NONCE_BYTES)
         return self._introduction(nonce), nonce
 
-    async def complete(self, call: Call, address: str, nonce: bytes) -> int:
+    async def complete(self, call: HandshakeCall, address: str, nonce: bytes) -> int:
         """Return the region that answers, after proving the secret if it asks for that. Raises Refused."""
         answerer = Said(await call.initial_metadata())
         if not answerer.region:
             await call.read()  # raises what ended the call, if anything did
-            raise Refused("the peer does not name its region: run compatible versions of crdtstream")
+            raise HandshakeRefused("the peer does not name its region: run compatible versions of crdtstream")
         self._answers.note(address, answerer.region)
         if answerer.proof:
             await self._exchange_proofs(call, answerer, nonce)
         return answerer.region
 
-    async def _exchange_proofs(self, call: Call, answerer: Said, nonce: bytes) -> None:
+    async def _exchange_proofs(self, call: HandshakeCall, answerer: Said, nonce: bytes) -> None:
         regions, nonces = (self._region, answerer.region), (nonce, answerer.nonce)
         if self._secret and not proves(answerer.proof, self._secret, ANSWERER, regions, nonces):
-            raise Refused(
+            raise HandshakeRefused(
                 f"region {answerer.region} does not share the replication secret of region {self._name}: give both the"
                 " same --replication-secret-file"
             )
@@ -162,17 +162,17 @@ class Handshake:
         return [(REGION_KEY, str(self._region)), (NONCE_KEY, nonce)]
 
 
-async def _read_proof(context: Context) -> bytes:
+async def _read_proof(context: HandshakeContext) -> bytes:
     try:
         envelope: object = await context.read()
     except LOST:
         raise
     except Exception as error:
-        raise Refused(f"the first message is not an envelope: {error}") from error
+        raise HandshakeRefused(f"the first message is not an envelope: {error}") from error
     return envelope.proof if isinstance(envelope, wire.Envelope) else b""
 
 
-def _certificate_names(context: Context) -> list[str]:
+def _certificate_names(context: HandshakeContext) -> list[str]:
     """The common name and alternative names of the verified certificate; empty without TLS."""
     found = context.auth_context()
     names = [*found.get("x509_common_name", ()), *found.get("x509_subject_alternative_name", ())]

@@ -25,7 +25,7 @@ from crdtstream.replication.links.greeting import FRAMES_SINCE, OWN_VERSIONS, ag
 from crdtstream.runtime.links.envelope import EnvelopeError, Frames, Packer, Unpacker, size_of
 from crdtstream.runtime.links.pace import Pace
 from crdtstream.runtime.links.pull_schedule import Beat
-from crdtstream.runtime.links.stirring import Address, Segments, Stirring
+from crdtstream.runtime.links.stirring import Segments, SocketAddress, Stirring
 from crdtstream.settings.config import NAME_CHARACTERS_MAX
 
 LAST_WORDS_S = 1.0
@@ -57,7 +57,7 @@ class LinkNode(Protocol):
         """Bytes have come, and no whole message."""
 
 
-class Stream(Protocol):
+class LinkStream(Protocol):
     """The common interface of both ends of a gRPC stream."""
 
     async def read(self) -> object: ...
@@ -139,7 +139,7 @@ class Link:
         self._heard_s = 0.0
         self._writing_s: float | None = None
         # Where its connection leads, and what comes over that while no message does.
-        self.addresses: frozenset[Address] = frozenset()
+        self.addresses: frozenset[SocketAddress] = frozenset()
         self._stirring: Stirring | None = None
         # How long nothing had come, and the last write had waited, when the link was closed.
         self.silent_ms = self.write_ms = 0
@@ -149,7 +149,7 @@ class Link:
     def is_closed(self) -> bool:
         return self._closed.is_set()
 
-    async def run(self, stream: Stream) -> None:
+    async def run(self, stream: LinkStream) -> None:
         """Run until either side closes the link."""
         self._settings.node.link_opened(self.id, self.dialled, self._settings.now_ms())
         self.pull()
@@ -226,7 +226,7 @@ class Link:
         if verdict is not None:
             self.close(verdict)
 
-    async def _guard(self, work: Callable[[Stream], object], stream: Stream) -> None:
+    async def _guard(self, work: Callable[[LinkStream], object], stream: LinkStream) -> None:
         try:
             await work(stream)  # type: ignore[misc]
         except LOST as error:
@@ -242,7 +242,7 @@ class Link:
         self.close(f"failed: {error!r}")
         self._settings.failed(error)
 
-    async def _read(self, stream: Stream) -> None:
+    async def _read(self, stream: LinkStream) -> None:
         while True:
             envelope = await self._next(stream)
             if self.is_closed:
@@ -253,7 +253,7 @@ class Link:
             self._heard_s = asyncio.get_running_loop().time()
             self._take(self._unpacker.unpack(envelope), size_of(envelope))
 
-    async def _next(self, stream: Stream) -> object:
+    async def _next(self, stream: LinkStream) -> object:
         """Read an envelope; gRPC raises here if the bytes are none, which is the peer's fault, not the node's."""
         try:
             return await stream.read()
@@ -282,7 +282,7 @@ class Link:
         self._settings.node.receive(self.id, message, byte_count, self._settings.now_ms())
         self._settings.schedule_turn()
 
-    async def _write(self, stream: Stream) -> None:
+    async def _write(self, stream: LinkStream) -> None:
         while not self.is_closed:
             await self._queued.wait()
             while self._queue:
@@ -295,7 +295,7 @@ class Link:
                 return
             self._settings.beat.ask()
 
-    async def _write_one(self, stream: Stream, envelope: wire.Envelope) -> None:
+    async def _write_one(self, stream: LinkStream, envelope: wire.Envelope) -> None:
         clock_s = asyncio.get_running_loop().time
         begun_s = self._writing_s = clock_s()
         try:

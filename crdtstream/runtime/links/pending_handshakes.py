@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TypeVar
 
-from crdtstream.runtime.links.handshake import Refused
+from crdtstream.runtime.links.handshake import HandshakeRefused
 from crdtstream.runtime.links.link import Link
 from crdtstream.settings.config import Limits
 
@@ -37,7 +37,7 @@ class Newcomer:
             async with asyncio.timeout(None) as self._clock:
                 return await work
         except TimeoutError:
-            raise Refused(self._reason) from None
+            raise HandshakeRefused(self._reason) from None
 
     def expel(self, reason: str) -> None:
         if self.has_greeted:

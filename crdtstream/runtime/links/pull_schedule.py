@@ -22,7 +22,7 @@ SCHEDULED = "/proc/thread-self/schedstat"
 SCHEDULED_BYTES_MAX = 128
 
 
-class Wanted:
+class PullInterval:
     """The time in which the thread that first asks ran, or would have run if it had got a processor, in seconds. Where
     the system does not tell that (only Linux does), it is the time in which the thread ran.
     """
@@ -69,7 +69,7 @@ class Beat:
         self._interval_s = interval_s
         self._pull = pull
         self._clock_s = clock_s
-        self._wanted = Wanted()
+        self._wanted = PullInterval()
         self._worked_s = worked_s or self._wanted
         self._last_s = self._last_worked_s = 0.0
         self._due_s = 0.0

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Final
 
-Address = tuple[str, int]
+SocketAddress = tuple[str, int]
 
 DESCRIPTORS: Final = "/proc/self/fd"
 # `tcpi_data_segs_in` in `struct tcp_info`.
@@ -32,7 +32,7 @@ class Stirring:
 
     __slots__ = ("_addresses", "_segments")
 
-    def __init__(self, addresses: Collection[Address], segments: Segments) -> None:
+    def __init__(self, addresses: Collection[SocketAddress], segments: Segments) -> None:
         self._addresses = addresses
         self._segments = segments.of(addresses)
 
@@ -49,11 +49,11 @@ class Segments:
 
     __slots__ = ("_addresses", "_counts")
 
-    def __init__(self, addresses: Collection[Address]) -> None:
+    def __init__(self, addresses: Collection[SocketAddress]) -> None:
         self._addresses = addresses
-        self._counts: Counter[Address] | None = None
+        self._counts: Counter[SocketAddress] | None = None
 
-    def of(self, addresses: Collection[Address]) -> int:
+    def of(self, addresses: Collection[SocketAddress]) -> int:
         """Those of some of the addresses together."""
         if self._counts is None:
             self._counts = counted(self._addresses)
@@ -61,8 +61,8 @@ class Segments:
         return sum([counts[one] for one in addresses])
 
 
-def counted(addresses: Collection[Address]) -> Counter[Address]:
-    counts: Counter[Address] = Counter()
+def counted(addresses: Collection[SocketAddress]) -> Counter[SocketAddress]:
+    counts: Counter[SocketAddress] = Counter()
     for one in connections():
         peer = peer_of(one)
         if peer in addresses:
@@ -83,7 +83,7 @@ def connections() -> Iterator[socket.socket]:
                         one.detach()
 
 
-def peer_of(connection: socket.socket) -> Address:
+def peer_of(connection: socket.socket) -> SocketAddress:
     """The other end; no address where there is none."""
     if connection.family not in (socket.AF_INET, socket.AF_INET6):
         return ("", 0)
@@ -106,7 +106,7 @@ def segments_of(connection: socket.socket) -> int:
     return 0
 
 
-async def addresses_of(host: str, port: int) -> frozenset[Address]:
+async def addresses_of(host: str, port: int) -> frozenset[SocketAddress]:
     """Where a configured address may lead; nowhere if its name is not known at present."""
     with suppress(OSError):
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)

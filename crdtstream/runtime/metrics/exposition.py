@@ -21,7 +21,7 @@ PIECE_SAMPLES = 64
 SLICE_S = 0.001
 
 
-class Piece(CollectorRegistry):
+class FamilyRegistry(CollectorRegistry):
     """A registry of one family, or of a part of one."""
 
     def __init__(self, metric: Metric) -> None:
@@ -39,7 +39,7 @@ def pieces_of(families: Iterable[Metric]) -> Iterator[bytes]:
         for at in range(0, len(metric.samples), PIECE_SAMPLES):
             part = Metric(metric.name, metric.documentation, metric.type, metric.unit)
             part.samples = metric.samples[at : at + PIECE_SAMPLES]
-            text = generate_latest(Piece(part))
+            text = generate_latest(FamilyRegistry(part))
             yield text if metric.name != named else without_head(text)
             named = metric.name
         if not metric.samples:

@@ -12,7 +12,7 @@ from crdtstream.runtime.metrics.histogram import Histogram
 
 PREFIX = "crdtstream_"
 
-Rows = Iterable[tuple[tuple[str, ...], float]]
+FamilyRows = Iterable[tuple[tuple[str, ...], float]]
 
 
 def gauge(name: str, meaning: str, value: float) -> Metric:
@@ -24,14 +24,14 @@ def counter(name: str, meaning: str, value: float) -> Metric:
     return CounterMetricFamily(PREFIX + name, meaning, value=value)
 
 
-def gauges(name: str, meaning: str, labels: tuple[str, ...], rows: Rows) -> Metric:
+def gauges(name: str, meaning: str, labels: tuple[str, ...], rows: FamilyRows) -> Metric:
     family = GaugeMetricFamily(PREFIX + name, meaning, labels=labels)
     for values, value in rows:
         family.add_metric(values, value)
     return family
 
 
-def counters(name: str, meaning: str, labels: tuple[str, ...], rows: Rows) -> Metric:
+def counters(name: str, meaning: str, labels: tuple[str, ...], rows: FamilyRows) -> Metric:
     family = CounterMetricFamily(PREFIX + name, meaning, labels=labels)
     for values, value in rows:
         family.add_metric(values, value)

@@ -14,22 +14,22 @@ from prometheus_client.core import Metric
 
 from crdtstream.commands.members import held_back
 from crdtstream.commands.regions import LINK_OPEN, LINK_TRANSFER, lags_of
-from crdtstream.connections.cluster import Peer
+from crdtstream.connections.cluster import PeerStatus
 from crdtstream.connections.context import Context
 from crdtstream.runtime.links.grpc_transport import ACCEPTED, DIALLED, GrpcTransport
 from crdtstream.runtime.metrics.ages import Ages
-from crdtstream.runtime.metrics.families import Rows, counters, gauge, gauges
+from crdtstream.runtime.metrics.families import FamilyRows, counters, gauge, gauges
 
 PEER = ("peer",)
 DIRECTIONS = ("receiving", "sending")
 REASON_CHARACTERS_MAX = 120
 
 
-def label_of(peer: Peer) -> str:
+def label_of(peer: PeerStatus) -> str:
     return peer.name or peer.address or f"region {peer.region}"
 
 
-def is_linked(peer: Peer) -> bool:
+def is_linked(peer: PeerStatus) -> bool:
     return peer.link in (LINK_OPEN, LINK_TRANSFER)
 
 
@@ -62,10 +62,10 @@ def peer_families(context: Context, transport: GrpcTransport, ages: Ages) -> Ite
     yield from refusal_families(transport, context.settings.config.peers)
 
 
-Labelled = list[tuple[tuple[str], Peer]]
+Labelled = list[tuple[tuple[str], PeerStatus]]
 
 
-def held(context: Context, named: Labelled) -> Rows:
+def held(context: Context, named: Labelled) -> FamilyRows:
     return [(label, held_back(context, peer.origin)) for label, peer in named]
 
 
@@ -103,7 +103,7 @@ def transfer_families(labelled: Labelled) -> Iterator[Metric]:
     yield gauges("peer_transfer_bytes", "Bytes of the running state transfer.", labels, rows)
 
 
-def bytes_in(peer: Peer, direction: str) -> int | None:
+def bytes_in(peer: PeerStatus, direction: str) -> int | None:
     """The bytes of a running transfer in this direction; None if there is none."""
     transfer = peer.transfer
     return transfer.byte_count if transfer is not None and transfer.direction == direction else None

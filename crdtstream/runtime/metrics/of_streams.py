@@ -9,22 +9,22 @@ from typing import TypeVar
 from prometheus_client.core import Metric
 
 from crdtstream.runtime.metrics.families import counters, gauge, gauges, text_of
-from crdtstream.runtime.metrics.survey import GroupFigures, Seen, StreamFigures
+from crdtstream.runtime.metrics.survey import GroupFigures, StreamFigures, SurveyedStream
 
 STREAM = ("db", "stream")
 GROUP = ("db", "stream", "group")
 PART_ROWS = 128
 
 Figures = TypeVar("Figures")
-Table = tuple[tuple[str, str, Callable[[Figures], float | None]], ...]
+StreamTable = tuple[tuple[str, str, Callable[[Figures], float | None]], ...]
 
-STREAM_SERIES: Table[StreamFigures] = (
+STREAM_SERIES: StreamTable[StreamFigures] = (
     ("stream_length", "Entries of the stream.", lambda one: one.length),
     ("stream_groups", "Consumer groups of the stream.", lambda one: one.groups),
     ("stream_tombstones", "Tombstones of the key and its groups that are not stable yet.", lambda one: one.tombstones),
     ("stream_entries_added_total", "Entries ever added.", lambda one: one.added),
 )
-GROUP_SERIES: Table[GroupFigures] = (
+GROUP_SERIES: StreamTable[GroupFigures] = (
     ("group_pending", "Entries delivered to consumers of this region and not acknowledged.", lambda one: one.pending),
     ("group_lag", "Entries yet to be delivered to the group.", lambda one: one.lag),
     ("group_unacknowledged", "Entries behind the ack frontier, delivered or not.", lambda one: one.unacknowledged),
@@ -44,7 +44,7 @@ TOTALS = (
 )
 
 
-def stream_families(seen: Seen | None) -> Iterator[Metric]:
+def stream_families(seen: SurveyedStream | None) -> Iterator[Metric]:
     if seen is None:
         return
     yield gauge("survey_age_seconds", "How old the figures of streams and groups are.", perf_counter() - seen.ended_s)
@@ -66,7 +66,10 @@ def group_labels(one: GroupFigures) -> tuple[str, ...]:
 
 
 def series_of(
-    labels: tuple[str, ...], labels_of: Callable[[Figures], tuple[str, ...]], table: Table[Figures], all_: list[Figures]
+    labels: tuple[str, ...],
+    labels_of: Callable[[Figures], tuple[str, ...]],
+    table: StreamTable[Figures],
+    all_: list[Figures],
 ) -> Iterator[Metric]:
     """Each family in parts, because one of thousands of rows would hold the loop."""
     for name, meaning, value in table:

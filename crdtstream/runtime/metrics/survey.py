@@ -80,7 +80,7 @@ class GroupFigures:
         self.deliveries = group.deliveries
 
 
-class Seen:
+class SurveyedStream:
     """The result of one walk, which ended at `ended_s` by the clock of `perf_counter`."""
 
     def __init__(self) -> None:
@@ -129,9 +129,9 @@ class Survey:
         self._began_s = 0.0
         self._busy_s = 0.0
         self._due_s = 0.0
-        self.seen: Seen | None = None
+        self.seen: SurveyedStream | None = None
 
-    async def look(self, series_max: int, wait_s: float) -> Seen | None:
+    async def look(self, series_max: int, wait_s: float) -> SurveyedStream | None:
         """Walk if that is due, and wait for it at most so long; return the latest walk that has ended."""
         if self._walk is None or (self._walk.done() and perf_counter() >= self._due_s):
             self._walk = asyncio.get_running_loop().create_task(self._look(series_max))
@@ -146,7 +146,7 @@ class Survey:
             await asyncio.gather(self._walk, return_exceptions=True)
 
     async def _look(self, series_max: int) -> None:
-        seen = Seen()
+        seen = SurveyedStream()
         self._began_s, self._busy_s = perf_counter(), 0.0
         largest = await self._find_largest(seen.totals, series_max // STREAM_SERIES)
         await self._describe(seen, largest, series_max)
@@ -196,7 +196,7 @@ class Survey:
         add_to(totals, stream)
         return (stream.length, stream.used_ms, key)
 
-    async def _describe(self, seen: Seen, largest: list[Rank], series_max: int) -> None:
+    async def _describe(self, seen: SurveyedStream, largest: list[Rank], series_max: int) -> None:
         """Make figures of streams, and of their groups, until the series are used up."""
         shown = Totals()
         for _, _, key in largest:

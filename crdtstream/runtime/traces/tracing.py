@@ -42,7 +42,7 @@ CLOSE_S: Final = 3.0
 UNKNOWN: Final = "unknown"
 TRACEPARENT: Final = "traceparent"
 
-Span = Any
+TraceSpan = Any
 
 
 def exporting_provider(config: Config) -> Any:
@@ -91,7 +91,7 @@ class Tracing:
 
     # Commands
 
-    def command(self, argv: list[bytes]) -> Span:
+    def command(self, argv: list[bytes]) -> TraceSpan:
         """A request that has arrived."""
         try:
             command = find(argv)
@@ -107,7 +107,7 @@ class Tracing:
         }
         return self._tracer.start_span(name, kind=SpanKind.SERVER, attributes=attributes)
 
-    def answered(self, span: Span, error: str = "") -> None:
+    def answered(self, span: TraceSpan, error: str = "") -> None:
         """The reply is on its way; `error` is its code, or empty."""
         if span.is_recording():
             if error:
@@ -135,14 +135,14 @@ class Tracing:
         span.end()
         return self._noted
 
-    def received(self, peer: int, message: Message) -> Span:
+    def received(self, peer: int, message: Message) -> TraceSpan:
         """A message with batches has arrived; its trace goes on here."""
         context = self._propagator.extract({TRACEPARENT: message.traceparent}) if message.traceparent else None
         return self._tracer.start_span(
             "apply batches", context=context, kind=SpanKind.CONSUMER, attributes=of(message, peer)
         )
 
-    def applied(self, span: Span, effects: int) -> None:
+    def applied(self, span: TraceSpan, effects: int) -> None:
         """The batches are in the log, or wait for others; `effects` were applied."""
         if span.is_recording():
             span.set_attribute("crdtstream.effects", effects)
@@ -150,7 +150,7 @@ class Tracing:
                 self._note(span)
         span.end()
 
-    def _note(self, span: Span) -> None:
+    def _note(self, span: TraceSpan) -> None:
         self._recent.append(span.get_span_context())
         self._noted += 1
 

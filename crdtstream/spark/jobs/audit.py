@@ -24,17 +24,17 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 
-from crdtstream.spark.jobs.audited_regions import Regions
+from crdtstream.spark.jobs.audited_regions import AuditedRegions
 from crdtstream.spark.jobs.defaults import ROUNDS, SETTLE_S
-from crdtstream.spark.offsets import Position, Positions, origin_text, parse_origin, to_json
+from crdtstream.spark.offsets import OffsetPosition, Positions, origin_text, parse_origin, to_json
 
 BUCKET_SEQS = 10_000
 SHOWN_MAX = 10_000
 
 # What each region holds in one place, by the index of the region.
-Held = dict[int, str]
+HeldBy = dict[int, str]
 # Stream, origin, and the seq of an entry or the name of a group.
-Place = tuple[str, int, int | str]
+EntryPlace = tuple[str, int, int | str]
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,10 @@ def audit(
 
     Raises AuditError if a region cannot be compared because it does not answer, or stays behind for `settle_s`.
     """
-    return Audit(spark, options, settle_s, progress or (lambda _: None)).run(rounds)
+    return AuditReport(spark, options, settle_s, progress or (lambda _: None)).run(rounds)
 
 
-class Audit:
+class AuditReport:
     """One comparison."""
 
     def __init__(self, spark: SparkSession, options: Mapping[str, str], settle_s: float, tell: Progress) -> None:
@@ -90,8 +90,8 @@ class Audit:
         }
         self._settle_s = settle_s
         self._tell = tell
-        self._regions = Regions(options)
-        self._cut: Position = self._regions.cut()
+        self._regions = AuditedRegions(options)
+        self._cut: OffsetPosition = self._regions.cut()
 
     def run(self, rounds: int) -> Audited:
         began_s = time.monotonic()
@@ -113,7 +113,7 @@ class Audit:
         done.seconds = time.monotonic() - began_s
         return done
 
-    def _shown(self, place: Place, held: Held) -> Divergence:
+    def _shown(self, place: EntryPlace, held: HeldBy) -> Divergence:
         stream, origin, what = place
         seq, group = (what, "") if isinstance(what, int) else (0, what)
         by_name = {self._regions.names[region]: text for region, text in sorted(held.items())}
@@ -121,7 +121,7 @@ class Audit:
 
     # Entries
 
-    def _differing_entries(self, streams: list[str], done: Audited) -> dict[Place, Held]:
+    def _differing_entries(self, streams: list[str], done: Audited) -> dict[EntryPlace, HeldBy]:
         if not streams or not self._cut:
             return {}
         sums = self._each_region(whole(streams, {}), whole(streams, self._cut), bucket_sums)
@@ -133,13 +133,13 @@ class Audit:
             sums.unpersist()
         return self._compared(buckets_of(unequal))
 
-    def _entries_again(self, suspects: Iterable[Place]) -> dict[Place, Held]:
+    def _entries_again(self, suspects: Iterable[EntryPlace]) -> dict[EntryPlace, HeldBy]:
         spans: dict[tuple[str, int], list[int]] = defaultdict(list)
         for stream, origin, seq in suspects:
             spans[stream, origin].append(int(seq))
         return self._compared({place: (min(seqs) - 1, max(seqs)) for place, seqs in spans.items()})
 
-    def _compared(self, spans: Mapping[tuple[str, int], tuple[int, int]]) -> dict[Place, Held]:
+    def _compared(self, spans: Mapping[tuple[str, int], tuple[int, int]]) -> dict[EntryPlace, HeldBy]:
         """Return the entries that differ in these spans of seqs, the lower bound exclusive."""
         if not spans:
             return {}
@@ -185,8 +185,8 @@ class Audit:
 
     # Groups
 
-    def _differing_groups(self) -> dict[Place, Held]:
-        found: dict[Place, Held] = {}
+    def _differing_groups(self) -> dict[EntryPlace, HeldBy]:
+        found: dict[EntryPlace, HeldBy] = {}
         each = self._regions.frontiers(self._cut)
         for stream, group, origin in {place for frontiers in each for place in frontiers}:
             held = {
@@ -202,7 +202,7 @@ class Audit:
 PLACE = ("stream", "origin", "seq")
 
 
-def whole(streams: Iterable[str], position: Position) -> Positions:
+def whole(streams: Iterable[str], position: OffsetPosition) -> Positions:
     return dict.fromkeys(streams, position)
 
 
@@ -235,6 +235,6 @@ def buckets_of(rows: Iterable[Row]) -> dict[tuple[str, int], tuple[int, int]]:
     return spans
 
 
-def unchanged(before: Mapping[Place, Held], now: Mapping[Place, Held]) -> dict[Place, Held]:
+def unchanged(before: Mapping[EntryPlace, HeldBy], now: Mapping[EntryPlace, HeldBy]) -> dict[EntryPlace, HeldBy]:
     """Return the differences that are the same as before."""
     return {place: held for place, held in now.items() if before.get(place) == held}

@@ -8,22 +8,22 @@ import time
 from collections.abc import Mapping
 
 from crdtstream.bulk.bulk_pb2 import FrontiersRequest
-from crdtstream.spark.client import Client, client_of
-from crdtstream.spark.offsets import Position, merged, origin_text, stream_bytes, stream_text
+from crdtstream.spark.client import BulkClient, client_of
+from crdtstream.spark.offsets import OffsetPosition, merged, origin_text, stream_bytes, stream_text
 from crdtstream.spark.options import Options
 from crdtstream.spark.regions import Region
 
 POLL_S = 0.1
 
 # (stream, group, origin)
-Frontier = tuple[str, str, int]
+GroupFrontier = tuple[str, str, int]
 
 
 class AuditError(RuntimeError):
     """The audit cannot compare; the text says what to do."""
 
 
-class Regions:
+class AuditedRegions:
     """One client for each endpoint: an audit needs the answer of every region, while a read accepts any region's."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -37,14 +37,14 @@ class Regions:
         self._clients = [client_of(Options({**options, "endpoints": endpoint})) for endpoint in self.endpoints]
         self.names = [f"{self._described(client).name or client.regions[0].number}" for client in self._clients]
 
-    def applied(self) -> list[Position]:
+    def applied(self) -> list[OffsetPosition]:
         """Return what each region has applied now."""
         return [self._described(client).applied for client in self._clients]
 
-    def _described(self, client: Client) -> Region:
+    def _described(self, client: BulkClient) -> Region:
         return client.repeat(client.live)[0]
 
-    def cut(self) -> Position:
+    def cut(self) -> OffsetPosition:
         """Return a vector that all regions have passed."""
         vectors = self.applied()
         shared = set(vectors[0]).intersection(*vectors[1:])
@@ -52,7 +52,7 @@ class Regions:
 
     def await_each_other(self, timeout_s: float) -> None:
         """Wait until each region has applied everything that the others had applied at the time of this call."""
-        target: Position = {}
+        target: OffsetPosition = {}
         for vector in self.applied():
             target = merged({"": target}, {"": vector})[""]
         deadline_s = time.monotonic() + timeout_s
@@ -64,7 +64,7 @@ class Regions:
                 )
             time.sleep(POLL_S)
 
-    def _behind(self, target: Position) -> list[str]:
+    def _behind(self, target: OffsetPosition) -> list[str]:
         found = []
         for name, applied in zip(self.names, self.applied(), strict=True):
             missing = [origin for origin, seq in target.items() if applied.get(origin, 0) < seq]
@@ -81,18 +81,18 @@ class Regions:
                 found.update(stream_text(head.stream) for head in heads if head.origins)
         return sorted(found)
 
-    def frontiers(self, cut: Position) -> list[dict[Frontier, int]]:
+    def frontiers(self, cut: OffsetPosition) -> list[dict[GroupFrontier, int]]:
         """Return for each region what its groups have acknowledged of each origin, limited to the cut."""
         return [self._frontiers(client, cut) for client in self._clients]
 
-    def _frontiers(self, client: Client, cut: Position) -> dict[Frontier, int]:
+    def _frontiers(self, client: BulkClient, cut: OffsetPosition) -> dict[GroupFrontier, int]:
         request = FrontiersRequest(
             database=client.database,
             streams=[stream_bytes(name) for name in self._streams],
             pattern=stream_bytes(self._pattern),
         )
         rows = client.anywhere(lambda region: list(region.stub.Frontiers(request, **client.call())))
-        found: dict[Frontier, int] = {}
+        found: dict[GroupFrontier, int] = {}
         for row in rows:
             stream, group = stream_text(row.stream), stream_text(row.group)
             found[stream, group, 0] = 0

@@ -16,7 +16,7 @@ from crdtstream.core.effects import Position
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.encoding import encode_entry
 from crdtstream.core.entries.range_reading import count_through
-from crdtstream.core.entries.seen import Seen
+from crdtstream.core.entries.seen import SeenEntries
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.causality import VersionVector, region_of
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId
@@ -45,7 +45,7 @@ class StreamMachine(RuleBasedStateMachine):
         self.counters = dict.fromkeys(ORIGINS, 0)
         self.lasts = dict.fromkeys(ORIGINS, ID_MIN)
         self.vector = VersionVector()
-        self.seen: list[tuple[Seen, dict[int, int]]] = []
+        self.seen: list[tuple[SeenEntries, dict[int, int]]] = []
         self.delivered: set[tuple[int, EntryId]] = set()
         self.acknowledged: set[tuple[int, EntryId]] = set()
         self.create_group()

@@ -6,7 +6,7 @@ names carry are counterexamples to simpler rules: replicating a mere frontier, o
 
 from __future__ import annotations
 
-from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Interval, Position
+from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Position
 from crdtstream.core.entries.encoding import encode_entry
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.groups.delivery import Delivery, joined
@@ -15,6 +15,7 @@ from crdtstream.core.values.by_origin import ByOrigin
 from crdtstream.core.values.causality import Dot
 from crdtstream.core.values.chain import Chains
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId
+from crdtstream.core.values.intervals import Interval
 
 ORIGIN = 1
 FIRST: Dot = (1, 100)

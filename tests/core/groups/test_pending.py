@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from crdtstream.core.groups import spans
 from crdtstream.core.groups.consumer_numbers import IDLE_MIN
-from crdtstream.core.groups.pending import PendingEntries, Row
+from crdtstream.core.groups.pending import PendingEntries, PendingRow
 from crdtstream.core.groups.spans import OriginPending, Span
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, U64_MAX, EntryId
 from crdtstream.core.values.intervals import Interval, IntervalSet
@@ -40,7 +40,7 @@ deliveries = st.integers(1, 3) | st.just(2**40)
 bounds = entry_ids | st.sampled_from([ID_MIN, ID_MAX])
 
 
-def fields_of(row: Row) -> tuple[EntryId, int, bytes, int, int]:
+def fields_of(row: PendingRow) -> tuple[EntryId, int, bytes, int, int]:
     return (row.entry_id, row.origin, row.consumer, row.delivered_ms, row.deliveries)
 
 

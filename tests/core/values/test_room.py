@@ -7,7 +7,7 @@ import pytest
 from crdtstream.core.effects import Batch
 from crdtstream.core.removal_parts import parts_of
 from crdtstream.core.replica import Replica
-from crdtstream.core.values.room import BATCH_BYTES_MAX, BATCH_BYTES_MIN, LIMIT_MIN, Room
+from crdtstream.core.values.room import BATCH_BYTES_MAX, BATCH_BYTES_MIN, LIMIT_MIN, BatchRoom
 
 ORIGIN = 257
 
@@ -63,7 +63,7 @@ def test_a_whole_batch_does_not_end() -> None:
 
 @pytest.mark.parametrize("limit", [BATCH_BYTES_MIN, 1 << 20, 2 << 30, 1 << 40])
 def test_bounds_leave_room_for_the_header_and_fit_a_record(limit: int) -> None:
-    room = Room()
+    room = BatchRoom()
     room.fit(limit, 3, 100)
     room.check()
     assert room.bytes_max < min(limit, BATCH_BYTES_MAX)
@@ -72,7 +72,7 @@ def test_bounds_leave_room_for_the_header_and_fit_a_record(limit: int) -> None:
 
 @pytest.mark.parametrize("limit", [0, 1, LIMIT_MIN - 1])
 def test_a_limit_that_nobody_can_have_ends_no_writes(limit: int) -> None:
-    least, room = Room(), Room()
+    least, room = BatchRoom(), BatchRoom()
     least.fit(LIMIT_MIN, 3, 100)
     room.fit(limit, 3, 100)
     room.check()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from crdtstream.core.values.causality import origin_name
 from crdtstream.core.values.entry_id import STRICT
-from crdtstream.replication.membership.lifecycle_events import Event
+from crdtstream.replication.membership.lifecycle_events import LifecycleEvent
 from simulations.cluster import Cluster
 from tests.replication.membership.living_clusters import HEARTBEAT_MS, live, mesh_of_new, run, sync_disks
 
 
-def events(cluster: Cluster, number: int) -> list[Event]:
+def events(cluster: Cluster, number: int) -> list[LifecycleEvent]:
     """Those since the last time."""
     told = cluster.node(number).chronicle.events
     taken = list(told)

@@ -158,7 +158,7 @@ async def test_nobody_is_told_of_rows_that_are_not_in_the_log(tmp_path: Path, mo
         loop = port.region.loop
         append, full = Log.append, [True]
 
-        def guarded(log: Log, records: list[Record]) -> None:
+        def guarded(log: Log, records: list[NewRecord]) -> None:
             if full:
                 raise FULL
             append(log, records)

@@ -10,19 +10,19 @@ import pytest
 import structlog
 
 from crdtstream.runtime.http import server as server_module
-from crdtstream.runtime.http.server import Answer, Guard, HttpServer, said
+from crdtstream.runtime.http.server import Guard, HttpAnswer, HttpServer, said
 from tests.running_region import DEADLINE_S, until
 
 
-async def greet() -> Answer:
+async def greet() -> HttpAnswer:
     return said(HTTPStatus.OK, "hello")
 
 
-async def shout() -> Answer:
+async def shout() -> HttpAnswer:
     return said(HTTPStatus.OK, "HELLO")
 
 
-async def fail() -> Answer:
+async def fail() -> HttpAnswer:
     raise ZeroDivisionError
 
 

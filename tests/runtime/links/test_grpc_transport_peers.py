@@ -12,7 +12,7 @@ import structlog.testing
 from crdtstream.processes.ports import free_port
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.runtime.links import grpc_transport, stirring
-from crdtstream.runtime.links.stirring import Address
+from crdtstream.runtime.links.stirring import SocketAddress
 from tests.runtime.speakers import Speaker, Transports, config, until
 
 
@@ -85,7 +85,7 @@ async def test_a_peer_that_comes_back_is_dialled_by_one_dialler(transports: Tran
 async def test_a_resolver_that_hangs_keeps_no_peer_waiting(
     transports: Transports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def hanging(*_: object) -> frozenset[Address]:
+    async def hanging(*_: object) -> frozenset[SocketAddress]:
         await asyncio.Event().wait()
         return frozenset()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from crdtstream.runtime.links.pull_schedule import Beat, Wanted
+from crdtstream.runtime.links.pull_schedule import Beat, PullInterval
 
 INTERVAL_S = 0.02
 
@@ -59,7 +59,7 @@ async def test_a_busy_thread_pauses_longer_and_one_that_rests_does_not() -> None
     assert stretches == [1, 2, 4, 4, 4, 2, 1, 1, 2]
 
 
-def spin(wanted: Wanted) -> float:
+def spin(wanted: PullInterval) -> float:
     """How much time passed for a thread that never rested."""
     began_s = wanted()
     end_s = time.thread_time() + 0.01
@@ -71,7 +71,7 @@ def spin(wanted: Wanted) -> float:
 def test_a_thread_that_waits_for_a_processor_does_not_rest(tmp_path: Path) -> None:
     scheduled = tmp_path / "schedstat"
     scheduled.write_text("0 0 1\n")
-    wanted = Wanted(str(scheduled))
+    wanted = PullInterval(str(scheduled))
     assert 0.01 <= spin(wanted) < 1.0
     scheduled.write_text("0 5000000000 2\n")
     assert wanted() >= 5.0
@@ -83,7 +83,7 @@ def test_without_word_from_the_system_only_running_counts(tmp_path: Path, text: 
     scheduled = tmp_path / "schedstat"
     if text is not None:
         scheduled.write_text(text)
-    wanted = Wanted(str(scheduled))
+    wanted = PullInterval(str(scheduled))
     assert 0.01 <= spin(wanted) < 1.0
     wanted.close()
     wanted.close()
@@ -91,7 +91,7 @@ def test_without_word_from_the_system_only_running_counts(tmp_path: Path, text: 
 
 
 def test_time_goes_on_for_a_thread() -> None:
-    wanted = Wanted()
+    wanted = PullInterval()
     before_s = wanted()
     assert wanted() >= before_s
     assert spin(wanted) >= 0.01

@@ -9,14 +9,14 @@ from collections.abc import Collection
 
 import pytest
 
-from crdtstream.runtime.links.stirring import DESCRIPTORS, Address, Segments, Stirring, addresses_of
+from crdtstream.runtime.links.stirring import DESCRIPTORS, Segments, SocketAddress, Stirring, addresses_of
 
 HOST = "127.0.0.1"
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts the segments of a connection")
 
 
-def segments(addresses: Collection[Address]) -> int:
+def segments(addresses: Collection[SocketAddress]) -> int:
     return Segments(addresses).of(addresses)
 
 

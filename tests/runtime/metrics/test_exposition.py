@@ -7,7 +7,7 @@ import asyncio
 from prometheus_client import generate_latest
 
 from crdtstream.runtime.metrics import exposition
-from crdtstream.runtime.metrics.exposition import PIECE_SAMPLES, Piece, pieces_of, render
+from crdtstream.runtime.metrics.exposition import PIECE_SAMPLES, FamilyRegistry, pieces_of, render
 from crdtstream.runtime.metrics.families import counters, gauge
 from crdtstream.runtime.metrics.histogram import FAST_S, Histogram
 
@@ -17,9 +17,9 @@ def test_pieces_have_one_head() -> None:
     family = counters("x_total", "Many\nof them.", ("name",), rows)
     pieces = list(pieces_of([family]))
     assert len(pieces) == 4
-    assert b"".join(pieces) == generate_latest(Piece(family))
+    assert b"".join(pieces) == generate_latest(FamilyRegistry(family))
     parts = [counters("x_total", "Many\nof them.", ("name",), rows[at : at + 50]) for at in range(0, len(rows), 50)]
-    assert b"".join(pieces_of(parts)) == generate_latest(Piece(family))
+    assert b"".join(pieces_of(parts)) == generate_latest(FamilyRegistry(family))
 
 
 async def test_a_long_text_lets_others_run(monkeypatch: object) -> None:

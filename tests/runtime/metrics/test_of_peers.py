@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from crdtstream.connections.cluster import Peer, TransferShown
+from crdtstream.connections.cluster import PeerStatus, TransferShown
 from crdtstream.runtime.links.grpc_transport import GrpcTransport
 from crdtstream.runtime.metrics.ages import Ages
 from crdtstream.runtime.metrics.of_peers import REASON_CHARACTERS_MAX, peer_families, reason_label
@@ -18,7 +18,7 @@ class FakeTransport:
         self.dial_failures = Counter({"10.0.0.3:1": 9})
 
 
-def found_in(region: Region, peers: list[Peer], ages: Ages | None = None) -> Scraped:
+def found_in(region: Region, peers: list[PeerStatus], ages: Ages | None = None) -> Scraped:
     region.configure(peers=("10.0.0.3:1", "10.0.0.4:1"))
     region.neighbours.peers = lambda: peers  # type: ignore[method-assign]
     transport: GrpcTransport = FakeTransport()  # type: ignore[assignment]
@@ -28,9 +28,9 @@ def found_in(region: Region, peers: list[Peer], ages: Ages | None = None) -> Scr
 def test_a_linked_peer_and_one_that_never_answered() -> None:
     region = Region()
     region.line("XADD s 1-1 f v")
-    west = Peer(2, "west", "10.0.0.2:1", "transfer", 40, 2)
+    west = PeerStatus(2, "west", "10.0.0.2:1", "transfer", 40, 2)
     west.sent_bytes, west.transfer = 7, TransferShown("sending", 3, 99)
-    north = Peer(0, "", "10.0.0.3:1", "none", 0)
+    north = PeerStatus(0, "", "10.0.0.3:1", "none", 0)
     north.unlinked_ms, north.reason = 5_500, "no route to 10.0.0.3:16379"
     ages = Ages()
     ages.note(1, 1, region.context.now_ms - 2_500)
@@ -53,7 +53,7 @@ def test_a_linked_peer_and_one_that_never_answered() -> None:
 
 
 def test_two_origins_of_one_region_make_one_series() -> None:
-    gone, back = Peer(2, "west", "", "none", 0, 2), Peer(2, "west", "", "open", 0, 258)
+    gone, back = PeerStatus(2, "west", "", "none", 0, 2), PeerStatus(2, "west", "", "open", 0, 258)
     found = found_in(Region(), [back, gone])
     assert found.value("peer_linked", peer="west") == 1
 

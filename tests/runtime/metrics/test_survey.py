@@ -6,13 +6,13 @@ import pytest
 
 from crdtstream.runtime.metrics import survey
 from crdtstream.runtime.metrics.histogram import FAST_S, Histogram
-from crdtstream.runtime.metrics.survey import GROUP_SERIES, STREAM_SERIES, Seen, Survey
+from crdtstream.runtime.metrics.survey import GROUP_SERIES, STREAM_SERIES, Survey, SurveyedStream
 from tests.commands.harness import Region
 
 WAIT_S = 60.0
 
 
-async def seen_in(region: Region, series_max: int = 1_000) -> Seen:
+async def seen_in(region: Region, series_max: int = 1_000) -> SurveyedStream:
     seen = await Survey(region.replica.keyspace, Histogram(FAST_S)).look(series_max, WAIT_S)
     assert seen is not None
     return seen
