@@ -146,6 +146,7 @@ CROSS_CUTTING = frozenset(
         "test_tables",
         "test_tidy",
         "test_wait",
+        "test_words",
     }
 )
 
