@@ -84,8 +84,8 @@ def no_library(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 # Subcommand, what answers it, arity, flags, version, syntax. The texts of a table follow it: for each subcommand its
 # summary, then the lines of HELP, word for word.
-Row = tuple[str, Function, int, str, str, str]
-CLUSTER: list[Row] = [
+UnsupportedRow = tuple[str, Function, int, str, str, str]
+CLUSTER: list[UnsupportedRow] = [
     ("addslots", no_cluster, -3, "admin stale no_async_loading", "3.0.0", "slot#..."),
     ("addslotsrange", no_cluster, -4, "admin stale no_async_loading", "7.0.0", "range:(start-slot# end-slot#)..."),
     ("bumpepoch", no_cluster, 2, "admin stale no_async_loading", "3.0.0", ""),
@@ -131,7 +131,7 @@ CLUSTER: list[Row] = [
     ),
     ("slots", no_cluster, 2, "loading stale", "3.0.0", ""),
 ]
-MODULE: list[Row] = [
+MODULE: list[UnsupportedRow] = [
     ("list", nothing, 2, "admin noscript", "4.0.0", ""),
     ("load", no_modules, -3, "admin noscript no_async_loading", "4.0.0", "path [arg...]"),
     ("unload", no_modules, 3, "admin noscript no_async_loading", "4.0.0", "name"),
@@ -148,7 +148,7 @@ LOAD <path> [<arg> ...]
 unload: Refused: there are no modules.
 UNLOAD <name>
     Unload a module."""
-SCRIPT: list[Row] = [
+SCRIPT: list[UnsupportedRow] = [
     ("exists", scripts_exist, -3, "noscript", "2.6.0", "sha1..."),
     ("flush", flush_scripts, -2, "noscript", "2.6.0", "[flush-type:<ASYNC | SYNC>@6.2.0]"),
     ("kill", not_busy, 2, "noscript allow_busy", "2.6.0", ""),
@@ -174,7 +174,7 @@ KILL
 load: Refused: there are no scripts.
 LOAD <script>
     Load a script into the scripts cache without executing it."""
-FUNCTION: list[Row] = [
+FUNCTION: list[UnsupportedRow] = [
     ("delete", no_library, 3, "noscript write", "7.0.0", "library-name"),
     ("flush", flush_functions, -2, "noscript write", "7.0.0", "[flush-type:<ASYNC | SYNC>]"),
     ("kill", not_busy, 2, "noscript allow_busy", "7.0.0", ""),
@@ -233,7 +233,7 @@ def described(texts: str) -> dict[str, list[str]]:
     return found
 
 
-def subcommand(container: str, row: Row, summary: str, help: list[str]) -> Command:
+def subcommand(container: str, row: UnsupportedRow, summary: str, help: list[str]) -> Command:
     name, answer, arity, flags, since, syntax = row
     return Command(
         f"{container}|{name}",
@@ -247,7 +247,7 @@ def subcommand(container: str, row: Row, summary: str, help: list[str]) -> Comma
     )
 
 
-def with_help(container: str, since: str, rows: list[Row], texts: str) -> list[Command]:
+def with_help(container: str, since: str, rows: list[UnsupportedRow], texts: str) -> list[Command]:
     """The subcommands and HELP, which came with version `since`, by their names, as COMMAND tells them."""
     known = described(texts)
     found = [subcommand(container, row, known[row[0]][0], known[row[0]][1:]) for row in rows]

@@ -41,7 +41,7 @@ from crdtstream.replication.exchange.draining import Draining
 from crdtstream.replication.exchange.exchange import Exchange
 from crdtstream.replication.log.collecting import Collecting
 from crdtstream.replication.log.history import History
-from crdtstream.replication.log.turn import Record, Turn
+from crdtstream.replication.log.turn import Turn
 from crdtstream.replication.membership.contacts import Contacts
 from crdtstream.replication.membership.leaving import Leaving
 from crdtstream.replication.membership.lifecycle import Life

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from crdtstream.protocols.log_port import NewRecord
 from crdtstream.region.node import Ready
-from crdtstream.replication.log.turn import Record
 
 NO_ROOM = "the disk is full: the log cannot hold the latest turn"
 

@@ -29,7 +29,6 @@ from mypy_extensions import mypyc_attr
 from crdtstream.commands.disk import remedy
 from crdtstream.protocols.log_port import NewRecord
 from crdtstream.region.node import Node, Ready
-from crdtstream.replication.log.turn import Record
 from crdtstream.replication.membership.lifecycle_events import READY
 from crdtstream.runtime.blocked_turn import NO_ROOM, Unwritten
 from crdtstream.runtime.logs.logging import log

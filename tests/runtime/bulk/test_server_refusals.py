@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from crdtstream.bulk import bulk_pb2 as bulk
 from crdtstream.bulk.bulk_pb2_grpc import BulkStub
-from crdtstream.replication.log.turn import Record
+from crdtstream.protocols.log_port import NewRecord
 from crdtstream.runtime.links.grpc_transport import TransportError
 from crdtstream.runtime.loop import Loop
 from crdtstream.runtime.redis.resp_server import RespServer
