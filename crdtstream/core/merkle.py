@@ -104,7 +104,7 @@ def shortened(name: bytes) -> bytes:
     return name[:NAME_BYTES_MAX] + b"...%016x" % hash_of(name)
 
 
-def stream_hashes(stream: Stream, measures: dict[int, Measure]) -> Rows:
+def stream_hashes(stream: Stream, measures: dict[int, Measure]) -> PortionSums:
     """The registers, the entries of each origin, and the groups; `measures` covers all trees of the stream."""
     rows: PortionSums = {
         b"last-generated-id": sum_of([*stream.top]),
@@ -131,7 +131,7 @@ def measures_of(stream: Stream) -> dict[int, Measure]:
     return measures
 
 
-def group_hashes(group: Group) -> Rows:
+def group_hashes(group: Group) -> PortionSums:
     """The start of each create of a group, and the runs acknowledged under it."""
     rows: PortionSums = {}
     for dot, create in group.creates.items():
@@ -144,14 +144,14 @@ def group_hashes(group: Group) -> Rows:
     return rows
 
 
-def member_hashes(members: Members) -> Rows:
+def member_hashes(members: Members) -> PortionSums:
     rows = members.lasting_rows()
     return {
         b"%d of origin %d, %d:%d" % (kind, origin, other, n): sum_of([value]) for kind, origin, other, n, value in rows
     }
 
 
-def entry_hashes(tree: EntryTree | None, low: int, high: int) -> Rows:
+def entry_hashes(tree: EntryTree | None, low: int, high: int) -> PortionSums:
     """The non-empty parts of an interval of counters; if the interval is narrow, its entries, as `counter ms-seq`."""
     rows: PortionSums = {}
     if tree is None:

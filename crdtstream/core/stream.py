@@ -36,7 +36,7 @@ from crdtstream.core.entries.range_reading import (
     note_dots,
     read_chain_ranges,
 )
-from crdtstream.core.entries.seen import Counters, Seen
+from crdtstream.core.entries.seen import Counters, SeenEntries
 from crdtstream.core.expiry import NO_EXPIRY, VOID_EXPIRY
 from crdtstream.core.groups.group import Group
 from crdtstream.core.idempotence import Producers

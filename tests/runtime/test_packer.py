@@ -11,7 +11,7 @@ from crdtstream.core.entries.block import BLOCK_ENTRIES
 from crdtstream.region.node import Node
 from crdtstream.runtime import packer as packer_module
 from crdtstream.runtime import process
-from crdtstream.runtime.links.pull_schedule import Wanted
+from crdtstream.runtime.links.pull_schedule import PullInterval
 from crdtstream.runtime.packer import Packer
 from crdtstream.settings.config import Config, Limits
 
@@ -93,7 +93,7 @@ def test_time_spent_on_compression_is_not_taken_for_load(monkeypatch: pytest.Mon
     times = Times()
     monkeypatch.setattr(packer_module, "time", times)
     monkeypatch.setattr(packer_module, "BUSY", 0.5)
-    monkeypatch.setattr(Wanted, "waited_s", lambda _: 0.0)
+    monkeypatch.setattr(PullInterval, "waited_s", lambda _: 0.0)
     packer = Packer(filled())
     for own_s, busy in ((0.0, True), (0.25, False), (0.0, True)):
         times.passed_s += 1.0
@@ -106,7 +106,7 @@ def test_a_region_that_waits_for_a_processor_is_busy(monkeypatch: pytest.MonkeyP
     times, waited_s = Times(), [0.0]
     monkeypatch.setattr(packer_module, "time", times)
     monkeypatch.setattr(packer_module, "BUSY", 0.5)
-    monkeypatch.setattr(Wanted, "waited_s", lambda _: sum(waited_s))
+    monkeypatch.setattr(PullInterval, "waited_s", lambda _: sum(waited_s))
     packer = Packer(filled())
     for waits_s, busy in ((0.0, False), (0.4, True), (0.0, False)):
         times.passed_s += 1.0

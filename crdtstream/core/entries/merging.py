@@ -92,7 +92,7 @@ class _Cursor:
 
     def _enter(self, source: int) -> None:
         part = self._chain_range[self._part]
-        piece = self.piece = Piece(part.origin, source, part.slices[source])
+        piece = self.piece = MergeInput(part.origin, source, part.slices[source])
         self.stop: i64 = piece.high if self.step > 0 else piece.low - 1
         self._look(piece.low if self.step > 0 else piece.high - 1)
 
@@ -183,10 +183,10 @@ class Merge:
         return piece
 
 
-def merge(chain_ranges: list[ChainRange], count: int, reverse: bool = False) -> list[Run]:
+def merge(chain_ranges: list[ChainRange], count: int, reverse: bool = False) -> list[BlockRange]:
     """The runs of a `Merge`."""
     merging = Merge(chain_ranges, count, reverse)
-    runs: list[Run] = []
+    runs: list[BlockRange] = []
     while True:
         piece = merging.step()
         if piece is None:

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from mypy_extensions import i64
 
 from crdtstream.core.entries.entry_tree import EntryTree
-from crdtstream.core.entries.merging import ChainRange, Merge, Piece, TreeRange, merge
+from crdtstream.core.entries.merging import ChainRange, Merge, MergeInput, TreeRange, merge
 from crdtstream.core.entries.slices import Slice
 from crdtstream.core.values.causality import Dot
 from crdtstream.core.values.chain import Chain, Chains

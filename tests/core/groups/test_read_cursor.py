@@ -13,7 +13,6 @@ from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.read_cursor import ReadCursor
 from crdtstream.core.values.by_origin import ByOrigin
 from crdtstream.core.values.chain import Chains
-from crdtstream.core.values.origin_intervals import OriginIntervals
 from tests.effort import examples
 
 ORIGINS = [1, 257, 2]
@@ -115,13 +114,13 @@ def test_the_next_read_begins_behind_the_one_before() -> None:
     assert cursor.behind_end(chains, 1) is None
     group.apply_delivered(trees, b"c", 1, group.next_entries(chains, 2).intervals, False)
     behind = cursor.behind_end(chains, 2)
-    assert behind is not None and behind.intervals == Pieces(1, (2, 0), (4, 0))
+    assert behind is not None and behind.intervals == OriginIntervals(1, (2, 0), (4, 0))
     assert cursor.behind_end(chains, 4) is None
 
 
 def test_a_delivery_that_was_not_offered_drops_the_end() -> None:
     group, chains, trees = group_of(5)
     group.apply_delivered(trees, b"c", 1, group.next_entries(chains, 2).intervals, False)
-    group.apply_delivered(trees, b"c", 1, Pieces(1, (2, 0), (3, 0)), False)
+    group.apply_delivered(trees, b"c", 1, OriginIntervals(1, (2, 0), (3, 0)), False)
     assert group._read_cursor.behind_end(chains, 1) is None
-    assert group.next_entries(chains, 1).intervals == Pieces(1, (3, 0), (4, 0))
+    assert group.next_entries(chains, 1).intervals == OriginIntervals(1, (3, 0), (4, 0))
