@@ -38,7 +38,7 @@ from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication import wire_pb2_grpc as wire_grpc
 from crdtstream.replication.links.greeting import make_hello
 from crdtstream.replication.origins.birth import Birth
-from crdtstream.runtime.links.envelope import Packer
+from crdtstream.runtime.links.envelope import EnvelopePacker
 from crdtstream.settings.config import Config
 
 KEY = "log"
@@ -223,7 +223,7 @@ def greet(receiver: RegionProcess, number: int) -> None:
     config = Config(name="forger", region=9, cluster="tests", id_mode=STRICT)
     hello = make_hello(config, birth, VersionVector({origin_of(number, 7): 1_000}), [])
     with grpc.insecure_channel(receiver.address) as channel:
-        call = wire_grpc.ReplicationStub(channel).Exchange(iter([Packer().pack(wire.Message(hello=hello))]))
+        call = wire_grpc.ReplicationStub(channel).Exchange(iter([EnvelopePacker().pack(wire.Message(hello=hello))]))
         try:
             for _ in call:
                 break

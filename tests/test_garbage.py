@@ -22,7 +22,7 @@ from crdtstream.protocols.codec import FORMAT_VERSION
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.links.authorisation import NONCE_BYTES
 from crdtstream.replication.links.greeting import PROTOCOL_VERSION
-from crdtstream.runtime.links.envelope import Packer
+from crdtstream.runtime.links.envelope import EnvelopePacker
 from crdtstream.runtime.links.handshake import NONCE_KEY, REGION_KEY
 
 GROWTH_BYTES_MAX = 96 << 20
@@ -188,7 +188,7 @@ def exchange(port: int, envelopes: Iterable[bytes]) -> None:
 
 
 def packed(*messages: wire.Message) -> list[bytes]:
-    packer = Packer()
+    packer = EnvelopePacker()
     return [packer.pack(message).SerializeToString() for message in messages]
 
 

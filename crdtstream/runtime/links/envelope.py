@@ -87,7 +87,7 @@ def varint(number: int) -> bytes:
     return bytes(encoded)
 
 
-class Packer:
+class EnvelopePacker:
     """The sending end of one direction; with `frames` once the peer is known to read them."""
 
     __slots__ = ("_compressor", "frames")
@@ -145,7 +145,7 @@ class _Source:
         return packed
 
 
-class Unpacker:
+class EnvelopeUnpacker:
     """The receiving end of one direction."""
 
     __slots__ = ("_bytes_max", "_decompressor", "_reader", "_source")

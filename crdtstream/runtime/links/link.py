@@ -22,7 +22,7 @@ import grpc.aio
 
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.links.greeting import FRAMES_SINCE, OWN_VERSIONS, agreed, protocols_of
-from crdtstream.runtime.links.envelope import EnvelopeError, Frames, Packer, Unpacker, size_of
+from crdtstream.runtime.links.envelope import EnvelopeError, EnvelopePacker, EnvelopeUnpacker, Frames, size_of
 from crdtstream.runtime.links.pace import Pace
 from crdtstream.runtime.links.pull_schedule import Beat
 from crdtstream.runtime.links.stirring import Segments, SocketAddress, Stirring
@@ -132,8 +132,8 @@ class Link:
         self._queue: deque[wire.Envelope] = deque()
         self._queued = asyncio.Event()
         self._may_say = dialled
-        self._packer = Packer()
-        self._unpacker = Unpacker(settings.message_bytes_max)
+        self._packer = EnvelopePacker()
+        self._unpacker = EnvelopeUnpacker(settings.message_bytes_max)
         self._pace = settings.pace_of(authorised)
         # When the last message came, and when the write began that has not returned, if there is one.
         self._heard_s = 0.0

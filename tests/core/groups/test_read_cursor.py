@@ -13,6 +13,7 @@ from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.read_cursor import ReadCursor
 from crdtstream.core.values.by_origin import ByOrigin
 from crdtstream.core.values.chain import Chains
+from crdtstream.core.values.origin_intervals import OriginIntervals
 from tests.effort import examples
 
 ORIGINS = [1, 257, 2]

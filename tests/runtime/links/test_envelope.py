@@ -13,9 +13,9 @@ from crdtstream.runtime.links.envelope import (
     FRAME_BYTES_MIN,
     FRAMES_KEPT,
     EnvelopeError,
+    EnvelopePacker,
+    EnvelopeUnpacker,
     Frames,
-    Packer,
-    Unpacker,
     encoded_batches,
     size_of,
 )
@@ -38,7 +38,7 @@ def compressor(window_log: int = 20) -> zstandard.ZstdCompressionObj:
 
 
 def test_messages_come_out_as_they_went_in() -> None:
-    packer, unpacker = Packer(), Unpacker(BYTES_MAX)
+    packer, unpacker = EnvelopePacker(), EnvelopeUnpacker(BYTES_MAX)
     for payload in (b"", b"x", os.urandom(500_000), b"y" * 1_000_000, os.urandom(1 << 17), b"z"):
         message = batches(payload)
         envelope = packer.pack(message)
@@ -47,7 +47,7 @@ def test_messages_come_out_as_they_went_in() -> None:
 
 
 def test_the_stream_so_far_is_the_dictionary() -> None:
-    packer = Packer()
+    packer = EnvelopePacker()
     payload = os.urandom(1000)
     first = packer.pack(batches(payload)).ByteSize()
     second = packer.pack(batches(payload)).ByteSize()
@@ -58,9 +58,9 @@ def test_the_stream_so_far_is_the_dictionary() -> None:
 def test_the_limit_is_inclusive() -> None:
     message = batches(b"x" * 1000)
     size = message.ByteSize()
-    assert Unpacker(size).unpack(Packer().pack(message)) == message
+    assert EnvelopeUnpacker(size).unpack(EnvelopePacker().pack(message)) == message
     with pytest.raises(EnvelopeError, match=f"a message of {size} bytes is outside the permitted 1 to {size - 1}"):
-        Unpacker(size - 1).unpack(Packer().pack(message))
+        EnvelopeUnpacker(size - 1).unpack(EnvelopePacker().pack(message))
 
 
 @pytest.mark.parametrize("said", [10, 1 << 20])
@@ -69,7 +69,7 @@ def test_a_bomb_costs_no_memory_whatever_it_says(said: int) -> None:
     zeros = bytes(1 << 24)
     packed = b"".join(begun.compress(zeros) for _ in range(64)) + begun.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
     assert len(packed) < 200_000
-    unpacker = Unpacker(BYTES_MAX)
+    unpacker = EnvelopeUnpacker(BYTES_MAX)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for _ in range(2):
         with pytest.raises(EnvelopeError):
@@ -81,27 +81,27 @@ def test_a_bomb_costs_no_memory_whatever_it_says(said: int) -> None:
 
 def test_a_window_beyond_ours_is_refused() -> None:
     with pytest.raises(EnvelopeError, match="zstd"):
-        Unpacker(BYTES_MAX).unpack(packed_by(compressor(27), b"x"))
+        EnvelopeUnpacker(BYTES_MAX).unpack(packed_by(compressor(27), b"x"))
 
 
 def test_bytes_that_are_no_stream_are_refused() -> None:
     with pytest.raises(EnvelopeError, match="does not continue the zstd stream"):
-        Unpacker(BYTES_MAX).unpack(wire.Envelope(zstd=b"nonsense", size_bytes=5))
+        EnvelopeUnpacker(BYTES_MAX).unpack(wire.Envelope(zstd=b"nonsense", size_bytes=5))
 
 
 @pytest.mark.parametrize(("said", "what"), [(0, "of 0 bytes"), (4, "has 3 bytes, but declared 4")])
 def test_a_size_that_is_wrong_is_refused(said: int, what: str) -> None:
     with pytest.raises(EnvelopeError, match=what):
-        Unpacker(BYTES_MAX).unpack(packed_by(compressor(), b"abc", said))
+        EnvelopeUnpacker(BYTES_MAX).unpack(packed_by(compressor(), b"abc", said))
 
 
 def test_bytes_that_are_no_message_are_refused() -> None:
     with pytest.raises(EnvelopeError, match="holds no message"):
-        Unpacker(BYTES_MAX).unpack(packed_by(compressor(), b"\xff\xff\xff"))
+        EnvelopeUnpacker(BYTES_MAX).unpack(packed_by(compressor(), b"\xff\xff\xff"))
 
 
-def sharing(frames: Frames) -> Packer:
-    packer = Packer()
+def sharing(frames: Frames) -> EnvelopePacker:
+    packer = EnvelopePacker()
     packer.frames = frames
     return packer
 
@@ -119,7 +119,7 @@ def test_links_share_a_frame_and_say_the_rest_for_themselves() -> None:
     for consumed in (0, 7, 8):
         envelope = sharing(frames).pack(large_message(consumed))
         assert size_of(envelope) == large_message(consumed).ByteSize() - 4, "without the tag and the length of batches"
-        assert Unpacker(BYTES_MAX).unpack(envelope) == large_message(consumed)
+        assert EnvelopeUnpacker(BYTES_MAX).unpack(envelope) == large_message(consumed)
     assert frames.made == 1
 
 
@@ -142,29 +142,29 @@ def test_what_another_restart_says_is_another_frame() -> None:
 @pytest.mark.parametrize("restart", [0, 3])
 def test_batches_that_are_apart_arrive_in_the_message(framed: bool, size: int, restart: int) -> None:
     payloads = [b"x" * size, b"", b"y"]
-    packer = sharing(Frames()) if framed else Packer()
+    packer = sharing(Frames()) if framed else EnvelopePacker()
     message = wire.Message(batches=wire.Batches(restart=restart), progress=wire.Progress(consumed_bytes=7))
     envelope = packer.pack(wire.Message.FromString(message.SerializeToString()), payloads)
     assert envelope.HasField("batches") == (framed and size == FRAME_BYTES_MIN)
     message.batches.payloads.extend(payloads)
-    assert Unpacker(BYTES_MAX).unpack(envelope) == message
+    assert EnvelopeUnpacker(BYTES_MAX).unpack(envelope) == message
 
 
 def test_a_part_travels_as_a_frame() -> None:
     part = wire.Message(part=wire.Part(restart=1, index=2, count=5, payload=os.urandom(1 << 18)))
     envelope = sharing(Frames()).pack(wire.Message.FromString(part.SerializeToString()))
     assert envelope.HasField("part") and not envelope.zstd
-    assert Unpacker(BYTES_MAX).unpack(envelope) == part
+    assert EnvelopeUnpacker(BYTES_MAX).unpack(envelope) == part
 
 
 def test_small_batches_stay_in_the_stream_and_so_does_what_another_release_is_sent() -> None:
     small = sharing(Frames()).pack(batches(b"x" * (FRAME_BYTES_MIN - 100)))
     assert small.zstd and not small.HasField("batches")
-    assert not Packer().pack(large_message()).HasField("batches")
+    assert not EnvelopePacker().pack(large_message()).HasField("batches")
 
 
 def test_streams_go_on_around_frames() -> None:
-    frames, packer, unpacker = Frames(), Packer(), Unpacker(BYTES_MAX)
+    frames, packer, unpacker = Frames(), EnvelopePacker(), EnvelopeUnpacker(BYTES_MAX)
     for number in range(10):
         packer.frames = frames if number % 3 else None
         message = large_message(number) if number % 2 else batches(b"small %d" % number)
@@ -182,9 +182,9 @@ def test_few_frames_are_kept() -> None:
 def test_the_limit_counts_what_is_framed() -> None:
     envelope = sharing(Frames()).pack(large_message(9))
     assert envelope.size_bytes and envelope.batches.size_bytes
-    assert Unpacker(size_of(envelope)).unpack(envelope) == large_message(9)
+    assert EnvelopeUnpacker(size_of(envelope)).unpack(envelope) == large_message(9)
     with pytest.raises(EnvelopeError, match="outside the permitted"):
-        Unpacker(size_of(envelope) - 1).unpack(envelope)
+        EnvelopeUnpacker(size_of(envelope) - 1).unpack(envelope)
 
 
 @pytest.mark.parametrize(
@@ -205,4 +205,4 @@ def test_a_frame_that_no_sound_region_sends_is_refused(zstd: bytes, said: int, w
         wire.Envelope(part=wire.Frame(zstd=zstd, size_bytes=said)),
     ):
         with pytest.raises(EnvelopeError, match=what):
-            Unpacker(BYTES_MAX).unpack(envelope)
+            EnvelopeUnpacker(BYTES_MAX).unpack(envelope)

@@ -15,7 +15,7 @@ from crdtstream.processes.ports import free_port
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.wire_pb2_grpc import ReplicationStub
 from crdtstream.runtime.links import grpc_transport
-from crdtstream.runtime.links.envelope import Packer
+from crdtstream.runtime.links.envelope import EnvelopePacker
 from crdtstream.runtime.links.grpc_transport import CONTESTED, DISPLACED_MAX, SUPERSEDED, GrpcTransport, TransportError
 from crdtstream.runtime.links.streams import SEE_LOG
 from crdtstream.settings.config import Config
@@ -197,7 +197,7 @@ async def test_a_verdict_ends_a_link_whose_write_hangs(transports: Transports) -
     listening = await transports.start(config(1), east)
     async with grpc.aio.insecure_channel(f"127.0.0.1:{listening.port}") as channel:
         call = ReplicationStub(channel).Exchange(metadata=claim(2))
-        await call.write(Packer().pack(wire.Message(hello=wire.Hello(region=2, origin=2))))
+        await call.write(EnvelopePacker().pack(wire.Message(hello=wire.Hello(region=2, origin=2))))
         await until(lambda: east.greetings() == 1)
         for number in range(64):
             east.say(noise(number))

@@ -11,7 +11,7 @@ from grpc.aio import StreamStreamMultiCallable
 from crdtstream.processes.waiting import DEADLINE_S
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.wire_pb2_grpc import ReplicationStub
-from crdtstream.runtime.links.envelope import Packer, Unpacker
+from crdtstream.runtime.links.envelope import EnvelopePacker, EnvelopeUnpacker
 from tests.runtime.speakers import LIMITS, Speaker, Transports, claim, config, pair, until
 
 EXCHANGE = "/crdtstream.replication.Replication/Exchange"
@@ -68,8 +68,8 @@ async def test_the_wire_is_what_the_contract_says(transports: Transports) -> Non
     listening = await transports.start(config(1), east)
     async with grpc.aio.insecure_channel(f"127.0.0.1:{listening.port}") as channel:
         call = ReplicationStub(channel).Exchange(metadata=claim(2))
-        await call.write(Packer().pack(wire.Message(hello=wire.Hello(region=2, origin=2))))
-        unpacker = Unpacker(1 << 20)
+        await call.write(EnvelopePacker().pack(wire.Message(hello=wire.Hello(region=2, origin=2))))
+        unpacker = EnvelopeUnpacker(1 << 20)
         envelope = await call.read()
         assert isinstance(envelope, wire.Envelope)
         assert unpacker.unpack(envelope).hello.name == "east"

@@ -16,7 +16,7 @@ from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.links.authorisation import DIALLER, NONCE_BYTES, prove
 from crdtstream.replication.wire_pb2_grpc import ReplicationStub
 from crdtstream.runtime.links import handshake
-from crdtstream.runtime.links.envelope import Packer
+from crdtstream.runtime.links.envelope import EnvelopePacker
 from crdtstream.runtime.links.handshake import NONCE_KEY, PROOF_KEY, REGION_KEY, Answers, Said
 from crdtstream.settings.config import Config
 from tests.runtime.speakers import Speaker, Transports, config, until
@@ -158,7 +158,7 @@ async def test_the_right_proof_of_a_raw_stream_is_taken(transports: Transports, 
         call = ReplicationStub(channel).Exchange(metadata=[(REGION_KEY, "2"), (NONCE_KEY, nonce)])
         answered = Said(await call.initial_metadata())
         await call.write(wire.Envelope(proof=prove(SECRET, DIALLER, (2, 1), (nonce, answered.nonce))))
-        await call.write(Packer().pack(wire.Message(hello=wire.Hello(region=2))))
+        await call.write(EnvelopePacker().pack(wire.Message(hello=wire.Hello(region=2))))
         await until(lambda: east.greetings() == 1, "the greeting")
 
 
@@ -167,7 +167,7 @@ async def test_a_region_that_greets_as_another_is_not_heard(transports: Transpor
     first = await transports.start(alone(1, allowed_regions=(2,)), east)
     async with grpc.aio.insecure_channel(f"127.0.0.1:{first.port}") as channel:
         call = ReplicationStub(channel).Exchange(metadata=introduction(2))
-        await call.write(Packer().pack(wire.Message(hello=wire.Hello(region=3))))
+        await call.write(EnvelopePacker().pack(wire.Message(hello=wire.Hello(region=3))))
         await until(lambda: bool(east.closed), "the end")
     assert east.closed[0][1] == "region 2 greets as region 3"
     assert not east.heard

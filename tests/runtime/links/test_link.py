@@ -9,7 +9,7 @@ import pytest
 
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.runtime.links import link as link_module
-from crdtstream.runtime.links.envelope import Frames, Unpacker, size_of
+from crdtstream.runtime.links.envelope import EnvelopeUnpacker, Frames, size_of
 from crdtstream.runtime.links.link import QUEUE_MAX, Link, LinkSettings
 from crdtstream.runtime.links.pace import Pace
 from crdtstream.runtime.links.pull_schedule import Beat
@@ -24,7 +24,7 @@ class Hanging:
     def __init__(self) -> None:
         self.writes: list[wire.Message] = []
         self.free = asyncio.Event()
-        self._unpacker = Unpacker(1 << 22)
+        self._unpacker = EnvelopeUnpacker(1 << 22)
 
     async def read(self) -> object:
         return await asyncio.Event().wait()
