@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from crdtstream.core.values.causality import VersionVector, region_of
 from crdtstream.protocols import codec
-from crdtstream.replication.links.greeting import to_vector
+from crdtstream.replication.values.wire_values import to_vector
 from crdtstream.replication.wire_pb2 import Message, Part
 from crdtstream.settings.config import ALWAYS
 from simulations.checking import Checker

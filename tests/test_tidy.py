@@ -22,6 +22,7 @@ from tests.tidy import (
     banners,
     circles,
     coroutines,
+    floors_of_replication,
     hash_order,
     impure_calls,
     impure_imports,
@@ -69,6 +70,18 @@ BROKEN: list[tuple[Rule, str, str, str]] = [
         "crdtstream/core/a.py",
         "def f():\n    import crdtstream.settings.config\n",
         "core may not import settings",
+    ),
+    (
+        floors_of_replication,
+        "crdtstream/replication/links/a.py",
+        "from crdtstream.replication.exchange import exchange\n",
+        "replication/links may not import replication/exchange",
+    ),
+    (
+        floors_of_replication,
+        "crdtstream/replication/links/a.py",
+        "from crdtstream.connections.client import Client\n",
+        "replication may not import connections",
     ),
     (
         upward_imports,

@@ -51,6 +51,9 @@ PURE = frozenset(
     }
 )
 
+# The folders of replication, lowest first: a module imports from its own and from those before it.
+REPLICATION = ("values", "log", "transfer", "audit", "origins", "links", "exchange", "membership")
+
 # Of the settings what reads and writes files; the rest is pure.
 FILES_OF_SETTINGS = frozenset(
     {f"crdtstream.settings.{name}" for name in ("reloading", "rewriting", "sample", "secrets", "sources")}
@@ -252,6 +255,18 @@ def upward_imports(source: Source) -> Iterator[str]:
                 yield source.fault(line, f"{source.part} is pure and may not import {name}, which uses files")
 
 
+def floors_of_replication(source: Source) -> Iterator[str]:
+    """Imports of replication upward in its own folders, or of the clients of Redis, of whom it knows nothing."""
+    own = Path(source.path).parts[2:3]
+    for line, name in imports(source) if source.part == "replication" else ():
+        target = name.split(".")[1:3]
+        if target[:1] == ["connections"]:
+            yield source.fault(line, "replication may not import connections")
+        above = REPLICATION[REPLICATION.index(own[0]) + 1 :] if own[0] in REPLICATION else REPLICATION
+        if target[:1] == ["replication"] and target[1:] and target[1] in above:
+            yield source.fault(line, f"replication/{own[0]} may not import replication/{target[1]}")
+
+
 def layer_fault(part: str, target: str) -> str:
     """Why `part` may not import `target`; empty when it may."""
     if part in CLIENTS:
@@ -416,6 +431,7 @@ RULES: list[tuple[Rule, tuple[str, ...]]] = [
     (missing_docstrings, WRITTEN),
     (banners, WRITTEN),
     (upward_imports, PACKAGE),
+    (floors_of_replication, PACKAGE),
     (impure_imports, PACKAGE),
     (impure_calls, PACKAGE),
     (hash_order, PACKAGE),

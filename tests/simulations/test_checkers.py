@@ -16,7 +16,7 @@ from crdtstream.core.values.entry_id import STRICT
 from crdtstream.core.values.intervals import IntervalSet
 from crdtstream.protocols.codec import BATCH, decode_batch
 from crdtstream.replication import wire_pb2 as wire
-from crdtstream.replication.links.greeting import vector_rows
+from crdtstream.replication.values.wire_values import vector_rows
 from crdtstream.storage.segment import HEADER_BYTES, segment_names
 from simulations import deletion_checkers, order_checkers, partition_checkers, room_checkers
 from simulations.adversary import draw_world

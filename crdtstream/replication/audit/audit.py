@@ -34,9 +34,9 @@ from crdtstream.replication.audit.hash_tree import (
     leads_on,
     narrower,
 )
-from crdtstream.replication.links.greeting import WireError, to_vector, vector_rows
 from crdtstream.replication.values.progress import ProgressTable
 from crdtstream.replication.values.remedy import REMEDY
+from crdtstream.replication.values.wire_values import WireError, to_vector, vector_rows
 from crdtstream.settings.config import Limits
 from crdtstream.status.events import Notice
 

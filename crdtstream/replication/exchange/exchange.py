@@ -21,7 +21,7 @@ from crdtstream.replication.audit.audit import Audit
 from crdtstream.replication.exchange.arrivals import Arrivals
 from crdtstream.replication.exchange.dropped_progress import progress_dropped, tick_unheard
 from crdtstream.replication.exchange.unfinished_batches import bound_unfinished, tick_unfinished
-from crdtstream.replication.links.greeting import WireError, check_hello, make_hello, refusal
+from crdtstream.replication.links.greeting import check_hello, make_hello, refusal
 from crdtstream.replication.links.handover import Handover
 from crdtstream.replication.links.received import Heard
 from crdtstream.replication.links.session import Refusal, Session
@@ -34,6 +34,7 @@ from crdtstream.replication.transfer.fetching import Fetching
 from crdtstream.replication.transfer.sending import Transfer
 from crdtstream.replication.transfer.snapshot import Snapshot
 from crdtstream.replication.transfer.staging import Staging
+from crdtstream.replication.values.wire_values import WireError
 from crdtstream.replication.wire_pb2 import BirthRow, Chunk, Deferred, Hello, Message
 from crdtstream.settings.config import NAME_CHARACTERS_MAX
 from crdtstream.settings.live import Settings

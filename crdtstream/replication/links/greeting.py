@@ -7,22 +7,27 @@ origin of its own, so their effects never collide (membership.py decides which o
 Each region speaks a range of versions, and two of them use the highest that both speak. A region that speaks one
 version alone does not name the end of its range, as releases before protocol 3 did not.
 
-Vectors are inclusive. Everything a peer sends is validated here before it becomes a core value; `WireError` says what
-was wrong.
+Vectors are inclusive. What a Hello carries is validated here and in values/wire_values.py before anything uses it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from crdtstream.core.values.causality import REGION_MAX, VersionVector, no_origins, region_of
-from crdtstream.core.values.room import LIMIT_MIN
+from crdtstream.core.values.causality import VersionVector, region_of
 from crdtstream.protocols.codec import FORMAT_VERSION, OLDEST_SENT
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.origins.birth import Birth
-from crdtstream.replication.values.bounds import MESSAGE_PARTS, own_bounds
-from crdtstream.replication.values.progress import GrownRow
-from crdtstream.settings.config import LIMITS_MIN, NAME_CHARACTERS_MAX, Config
+from crdtstream.replication.values.bounds import own_bounds
+from crdtstream.replication.values.wire_values import (
+    WireError,
+    check_birth,
+    check_bounds,
+    check_names,
+    check_region_number,
+    to_origin,
+    to_origins,
+    vector_rows,
+)
+from crdtstream.settings.config import Config
 
 PROTOCOL_VERSION = 5
 # The release before spoke this one, and a cluster is upgraded one region at a time.
@@ -32,14 +37,7 @@ FRAMES_SINCE = 4
 # From this version on parts name their batch.
 PARTS_SINCE = 5
 SHARD = 0
-ORIGINS_MAX = 1 << 16
 COUNT_MAX = (1 << 32) - 1
-# The least that holds what the smallest message aims at; regions of the configuration's minimum take more.
-MESSAGE_BYTES_MAX_MIN = MESSAGE_PARTS * LIMITS_MIN["message_bytes"]
-
-
-class WireError(ValueError):
-    """A message that no correct peer sends."""
 
 
 class Versions:
@@ -107,88 +105,10 @@ def named_births(hello: wire.Hello) -> list[wire.BirthRow]:
     return rows
 
 
-def vector_rows(vector: VersionVector) -> list[wire.VectorRow]:
-    return [wire.VectorRow(slot=origin, counter=counter) for origin, counter in vector.items()]
-
-
-def to_vector(rows: Iterable[wire.VectorRow]) -> VersionVector:
-    counters = {row.slot: row.counter for row in rows}
-    check_origins(counters)
-    return VersionVector(counters)
-
-
-def to_grown(row: wire.ProgressRow) -> GrownRow:
-    durable = {each.slot: each.counter for each in row.durable}
-    applied = {each.slot: each.counter for each in row.applied}
-    check_origins([row.slot, *durable, *applied])
-    return (
-        row.slot,
-        VersionVector(durable) if durable else None,
-        VersionVector(applied) if applied else None,
-        row.life,
-    )
-
-
-def to_origins(origins: Iterable[int]) -> list[int]:
-    """Return the origins in ascending order; their number is limited, so that a faulty peer cannot fill the memory."""
-    result = sorted(set(origins))
-    if len(result) > ORIGINS_MAX:
-        raise WireError(f"{len(result)} origins in one list, more than {ORIGINS_MAX}")
-    check_origins(result)
-    return result
-
-
-def to_regions(regions: Iterable[int]) -> list[int]:
-    result = sorted(set(regions))
-    for region in result:
-        _check_region(region)
-    return result
-
-
-def to_origin(origin: int) -> int:
-    check_origins([origin])
-    return origin
-
-
-def check_origins(origins: Iterable[int]) -> None:
-    strangers = no_origins(origins)
-    if strangers:
-        raise WireError(f"{strangers[0]} is not a valid origin")
-
-
-def _check_region(region: int) -> None:
-    if not 1 <= region <= REGION_MAX:
-        raise WireError(f"{region} is not a valid region number")
-
-
-def check_names(names: Iterable[str]) -> None:
-    for name in names:
-        if len(name) > NAME_CHARACTERS_MAX:
-            raise WireError(f"a name has {len(name)} characters, more than {NAME_CHARACTERS_MAX}")
-
-
-def check_bound(name: str, value: int, least: int) -> None:
-    """A limit that a peer tells; 0 if it does not tell it. Below the minimum nothing could be sent, or written."""
-    if 0 < value < least:
-        raise WireError(f"{name} = {value} is told, less than the minimum {least}")
-
-
-def check_bounds(bounds: wire.Bounds) -> None:
-    """A small window needs no minimum: it only holds up what its own region receives, and each batch may exceed it."""
-    check_bound("message_bytes_max", bounds.message_bytes_max, MESSAGE_BYTES_MAX_MIN)
-    check_bound("batch_bytes_max", bounds.batch_bytes_max, LIMIT_MIN)
-
-
-def check_birth(row: wire.BirthRow) -> None:
-    """What a Hello or a Met tells of an origin, besides its origin."""
-    check_names([row.name])
-    check_bound("batch_bytes_max", row.batch_bytes_max, LIMIT_MIN)
-
-
 def check_hello(hello: wire.Hello) -> None:
     """Raise WireError for a Hello that is malformed or contradicts itself."""
     check_names([hello.name, hello.cluster, hello.id_mode])
-    _check_region(hello.region)
+    check_region_number(hello.region)
     to_origins(hello.direct_slots)
     to_origins(row.slot for row in hello.births)
     check_bounds(hello.bounds)

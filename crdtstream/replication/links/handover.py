@@ -18,9 +18,9 @@ from __future__ import annotations
 from crdtstream.core.values.causality import VersionVector, region_of
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.links.feed import Feed
-from crdtstream.replication.links.greeting import vector_rows
 from crdtstream.replication.links.view import View
 from crdtstream.replication.transfer.sending import Transfers
+from crdtstream.replication.values.wire_values import vector_rows
 
 
 class Handover:

@@ -25,7 +25,7 @@ from zlib import crc32
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.codec import BatchHeader, CodecError, decode_header
 from crdtstream.replication import wire_pb2 as wire
-from crdtstream.replication.links.greeting import WireError, to_origin
+from crdtstream.replication.values.wire_values import WireError, to_origin
 
 # Origin, first and last counter (both inclusive), size in bytes.
 Name = tuple[int, int, int, int]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from crdtstream.protocols.codec import BatchHeader
 from crdtstream.replication import wire_pb2 as wire
-from crdtstream.replication.links.greeting import check_birth, to_origin, to_regions
 from crdtstream.replication.values.progress import GrownRow
+from crdtstream.replication.values.wire_values import check_birth, to_origin, to_regions
 
 
 class Heard:

@@ -32,7 +32,6 @@ from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.links.feed import Apart, Feed
 from crdtstream.replication.links.greeting import (
     PARTS_SINCE,
-    WireError,
     agreed,
     birth_rows,
     check_hello,
@@ -40,10 +39,6 @@ from crdtstream.replication.links.greeting import (
     named_births,
     protocols_of,
     refusal,
-    to_grown,
-    to_origins,
-    to_vector,
-    vector_rows,
 )
 from crdtstream.replication.links.handover import Handover
 from crdtstream.replication.links.intake import Intake
@@ -70,6 +65,7 @@ from crdtstream.replication.values.states import (
     SESSION,
     after,
 )
+from crdtstream.replication.values.wire_values import WireError, to_grown, to_origins, to_vector, vector_rows
 from crdtstream.settings.config import Config
 
 PROGRESS_INTERVAL_MS = 100

@@ -13,8 +13,8 @@ from crdtstream.core.stream import Stream
 from crdtstream.core.values.entry_id import STRICT
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.audit.audit import Audit
-from crdtstream.replication.links.greeting import vector_rows
 from crdtstream.replication.values.remedy import REMEDY
+from crdtstream.replication.values.wire_values import vector_rows
 from crdtstream.scenarios.reply import read_reply
 from crdtstream.settings.config import Limits
 from simulations.cluster import Cluster

@@ -14,24 +14,26 @@ from crdtstream.protocols.codec import OLDEST_SENT
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.links.greeting import (
     OLDEST_PROTOCOL,
-    ORIGINS_MAX,
     Versions,
-    WireError,
     agreed,
     check_hello,
     formats_of,
     make_hello,
     protocols_of,
     refusal,
-    to_origins,
-    to_regions,
-    to_vector,
-    vector_rows,
 )
 from crdtstream.replication.links.received import Heard
 from crdtstream.replication.log.history import History
 from crdtstream.replication.log.turn import Turn
 from crdtstream.replication.origins.birth import Birth
+from crdtstream.replication.values.wire_values import (
+    ORIGINS_MAX,
+    WireError,
+    to_origins,
+    to_regions,
+    to_vector,
+    vector_rows,
+)
 from crdtstream.settings.config import Config
 
 NOTHING = VersionVector()

@@ -8,9 +8,9 @@ from crdtstream.core.effects import Batch, GroupDestroyed
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.codec import decode_header, encode_batch
 from crdtstream.replication import wire_pb2 as wire
-from crdtstream.replication.links.greeting import WireError
 from crdtstream.replication.links.intake import Intake
 from crdtstream.replication.links.parts import Assemblies, write_name
+from crdtstream.replication.values.wire_values import WireError
 
 ORIGIN = 1
 

@@ -13,7 +13,6 @@ from crdtstream.core.effects import Batch, GroupDestroyed
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.codec import CodecError, encode_batch
 from crdtstream.replication import wire_pb2 as wire
-from crdtstream.replication.links.greeting import WireError
 from crdtstream.replication.links.parts import (
     KEPT_MAX,
     Assemblies,
@@ -24,6 +23,7 @@ from crdtstream.replication.links.parts import (
     read_name,
     write_name,
 )
+from crdtstream.replication.values.wire_values import WireError
 
 ORIGIN = 1
 NOTHING = VersionVector()
