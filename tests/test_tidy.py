@@ -29,8 +29,10 @@ from tests.tidy import (
     long_files,
     long_functions,
     long_lines,
+    misplaced_files,
     missing_docstrings,
     modules_imported,
+    package_files,
     simulated_imports,
     sources,
     stray_tests,
@@ -229,6 +231,26 @@ def test_rules_find_files() -> None:
     """An empty walk would pass everything."""
     for _, folders in RULES:
         assert any(sources(*folders)) or folders == ("simulations",)
+
+
+def test_files_lie_where_they_may() -> None:
+    paths = package_files()
+    assert len(paths) > 300
+    faults = misplaced_files(paths)
+    assert not faults, "\n" + "\n".join(faults)
+
+
+def test_misplaced_files_are_seen() -> None:
+    def folder(name: str, modules: int) -> list[str]:
+        return [f"{name}/__init__.py", *[f"{name}/m{number}.py" for number in range(modules)]]
+
+    top = ["crdtstream/__init__.py", "crdtstream/__main__.py", "crdtstream/py.typed"]
+    sound = [*top, *folder("crdtstream/core", 30), *folder("crdtstream/commands", 31), "crdtstream/core/a_pb2.py"]
+    assert misplaced_files(sound) == []
+    assert misplaced_files([*sound, "crdtstream/core/more.py"]) == ["crdtstream/core: 31 modules, more than 30"]
+    (beside,) = misplaced_files([*sound, "crdtstream/node.py"])
+    assert beside.startswith("crdtstream/node.py: only ")
+    assert misplaced_files([*sound, "crdtstream/extras/a.py"]) == ["crdtstream/extras: no __init__.py"]
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:

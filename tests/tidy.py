@@ -17,6 +17,10 @@ ROOT = Path(__file__).resolve().parent.parent
 FUNCTION_LINES_MAX = 60
 FILE_LINES_MAX = 500
 LINE_CHARACTERS_MAX = 120
+FOLDER_MODULES_MAX = 30
+# A folder that may hold more: a module for each family of commands.
+FAMILIES = "crdtstream/commands"
+TOP = frozenset({"__init__.py", "__main__.py", "py.typed"})
 
 # Lowest first. A part may import the parts of the rows above its own, never a neighbour in its row. `crdtstream` itself
 # (version and docstring) is below everything; `settings` and `status` are for the node and what lies over it.
@@ -453,6 +457,31 @@ def circles(imported: dict[str, set[str]]) -> list[list[str]]:
         wanted = {name for names in left.values() for name in names}
         left = {name: names & left.keys() for name, names in left.items() if names & left.keys() and name in wanted}
     return [[name, *sorted(names)] for name, names in sorted(left.items())]
+
+
+def package_files() -> list[str]:
+    """The files of the package, as paths from the root of the repository; without what Python leaves behind."""
+    paths = [path for path in sorted((ROOT / "crdtstream").rglob("*")) if path.is_file()]
+    return [path.relative_to(ROOT).as_posix() for path in paths if path.suffix in (".py", ".pyi", ".typed", ".txt")]
+
+
+def misplaced_files(paths: list[str]) -> list[str]:
+    """What is wrong with where these files lie: beside the folders, in a folder with too many, in one that is none."""
+    modules: dict[str, list[str]] = {}
+    faults: list[str] = []
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        if folder == "crdtstream" and name not in TOP:
+            faults.append(f"{path}: only {', '.join(sorted(TOP))} lie at the top of the package")
+        if name.endswith(".py") and "_pb2" not in name:
+            modules.setdefault(folder, []).append(name)
+    for folder, names in modules.items():
+        count = len(names) - ("__init__.py" in names)
+        if count > FOLDER_MODULES_MAX and folder != FAMILIES:
+            faults.append(f"{folder}: {count} modules, more than {FOLDER_MODULES_MAX}")
+        if "__init__.py" not in names:
+            faults.append(f"{folder}: no __init__.py")
+    return faults
 
 
 def modules_imported(*folders: str) -> dict[str, set[str]]:

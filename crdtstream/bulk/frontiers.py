@@ -12,7 +12,6 @@ from typing import Final
 
 from crdtstream.bulk.errors import INVALID_ARGUMENT, NOT_FOUND, BulkError, refused_as, require_writable
 from crdtstream.bulk.heads import heads_of, removed_through, tree_of
-from crdtstream.commands.lag import entries_read_after
 from crdtstream.commands.room import require_name
 from crdtstream.connections.context import CommandError, Context, shown
 from crdtstream.core import effects as fx
@@ -20,6 +19,7 @@ from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Key, Position
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.groups.delivery import Delivery
 from crdtstream.core.groups.group import Group
+from crdtstream.core.lag import entries_read_after
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, next_id, previous_id
 from crdtstream.core.values.intervals import Interval, IntervalSet

@@ -15,8 +15,8 @@ from typing import Final
 
 from crdtstream.bulk.errors import FAILED_PRECONDITION, BulkError, refused_as, require_writable
 from crdtstream.bulk.stages import LEDGER_PREFIX, require_application
-from crdtstream.commands.streams import minted, top_of
 from crdtstream.connections.context import CommandError, Context
+from crdtstream.connections.minting import minted, top_of
 from crdtstream.core.effects import Key
 from crdtstream.core.entries.encoding import entry_fields
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId

@@ -20,7 +20,7 @@ from typing import Final
 
 from crdtstream.bulk.columns import U32, U64, read_column
 from crdtstream.bulk.errors import INVALID_ARGUMENT, BulkError, require_database
-from crdtstream.commands.streams import TOO_LARGE
+from crdtstream.connections.minting import TOO_LARGE
 from crdtstream.core.effects import Key
 from crdtstream.core.values.room import BatchRoom
 from crdtstream.settings.config import Limits

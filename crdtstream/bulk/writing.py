@@ -15,8 +15,8 @@ from typing import Final
 from crdtstream.bulk.errors import FAILED_PRECONDITION, INVALID_ARGUMENT, BulkError, refused_as, require_writable
 from crdtstream.bulk.rows import EntryRows
 from crdtstream.commands.room import excess
-from crdtstream.commands.streams import EXHAUSTED, NOT_ABOVE, STRICT_ID, ZERO_ID, minted, top_of
 from crdtstream.connections.context import CommandError, Context
+from crdtstream.connections.minting import EXHAUSTED, NOT_ABOVE, STRICT_ID, ZERO_ID, minted, top_of
 from crdtstream.core.effects import Key
 from crdtstream.core.entries.block import BLOCK_BYTES, BLOCK_ENTRIES, Block
 from crdtstream.core.entries.encoding import fields_at

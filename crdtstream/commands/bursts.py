@@ -16,9 +16,9 @@ from typing import Final
 from crdtstream.commands.adding import TrimOptions
 from crdtstream.commands.dispatch import is_unhindered
 from crdtstream.commands.removing import trim
-from crdtstream.commands.streams import minted, top_of
 from crdtstream.connections.client import REPLIES_ON, Client
 from crdtstream.connections.context import CommandError, Context
+from crdtstream.connections.minting import minted, top_of
 from crdtstream.core.effects import Key
 from crdtstream.core.entries.bursts import Burst, encode_burst, encoded_fields
 from crdtstream.core.entries.encoding import array_header

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crdtstream.commands.members import UNLINKED, held_back
+from crdtstream.commands.members import UNLINKED
 from crdtstream.connections.cluster import PeerStatus
 from crdtstream.connections.context import Context
 
@@ -28,7 +28,8 @@ def disk_fields(context: Context) -> list[tuple[str, object]]:
 
 def holders(context: Context) -> list[tuple[int, PeerStatus]]:
     """The peers for which the log is kept, each with the bytes, those with most first."""
-    found = [(held_back(context, peer.origin), peer) for peer in context.cluster.neighbours.peers()]
+    cluster, applied = context.cluster, context.replica.applied
+    found = [(cluster.held_back(applied, peer.origin), peer) for peer in cluster.neighbours.peers()]
     return sorted([row for row in found if row[0]], key=_held, reverse=True)
 
 

@@ -14,7 +14,6 @@ from typing import Final
 from crdtstream.commands import arguments
 from crdtstream.commands.claiming import idle_of, live_rows, more_deliveries, oldest_ms, with_history
 from crdtstream.commands.groups import attend, live_entry
-from crdtstream.commands.lag import entries_read_after
 from crdtstream.commands.read_options import NO_CLAIM, READ_OPTIONS, ReadOptions, ReplyRoom, parse_read
 from crdtstream.commands.reading import size_of, stream_header, streams_header
 from crdtstream.connections.client import Client
@@ -25,6 +24,7 @@ from crdtstream.core import effects as fx
 from crdtstream.core.effects import Key
 from crdtstream.core.groups.delivery import Delivery
 from crdtstream.core.groups.group import Group
+from crdtstream.core.lag import entries_read_after
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.entry_id import ID_MAX, EntryId, format_id, next_id
 from crdtstream.protocols import replies
@@ -119,8 +119,9 @@ class GroupReader(Waiter):
         options = self.options
         read = entries_read_after(stream, group, delivery)
         group.deliveries += delivery.count
+        noack, intervals = options.noack, delivery.intervals
         fact = fx.EntriesDelivered(
-            key, options.group, options.consumer, context.now_ms, delivery.intervals, options.noack, read
+            key, options.group, options.consumer, context.now_ms, intervals, noack, read, delivery.offer
         )
         context.replica.record_for(stream, group, fact)
 

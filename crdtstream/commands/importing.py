@@ -10,10 +10,11 @@ meanwhile. Clients of other regions may.
 
 from __future__ import annotations
 
-from crdtstream.commands.streams import ZERO_ID, add
+from crdtstream.commands.streams import add
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, keys_at
 from crdtstream.connections.context import CommandError, Context, Reply, shown
+from crdtstream.connections.minting import ZERO_ID
 from crdtstream.core.effects import Key
 from crdtstream.core.values.entry_id import ID_MIN, EntryId, format_id, parse_id
 from crdtstream.protocols import replies

@@ -12,11 +12,10 @@ from collections.abc import Callable
 from crdtstream import __version__
 from crdtstream.commands.disk import disk_fields
 from crdtstream.commands.group_reading import GroupReader
-from crdtstream.commands.members import held_back
-from crdtstream.commands.regions import LINK_OPEN, LINK_TRANSFER, lags_of, origin_text, vector_text
+from crdtstream.commands.regions import origin_text, vector_text
 from crdtstream.commands.server import REDIS_VERSION
 from crdtstream.connections.client import Client
-from crdtstream.connections.cluster import PeerStatus
+from crdtstream.connections.cluster import LINK_OPEN, LINK_TRANSFER, PeerStatus
 from crdtstream.connections.command import Command
 from crdtstream.connections.context import Context, Reply
 from crdtstream.connections.statistics import Tally
@@ -280,11 +279,12 @@ def peer_fields(context: Context, peers: list[PeerStatus]) -> list[Field]:
     """
     fields: list[Field] = []
     for index, peer in enumerate(peers):
-        lag, durable_lag = lags_of(context, peer)
+        held_back = context.cluster.held_back(context.replica.applied, peer.origin)
+        lag, durable_lag = context.cluster.lags_of(context.replica.applied.vector, peer)
         text = (
             f"region={peer.region},name={peer.name},address={peer.address},link={peer.link},"
             f"silent_ms={peer.silent_ms},lag={lag},durable_lag={durable_lag},"
-            f"held_back_bytes={held_back(context, peer.origin)},sent_bytes={peer.sent_bytes}"
+            f"held_back_bytes={held_back},sent_bytes={peer.sent_bytes}"
         )
         shown = peer.transfer
         if shown is not None:

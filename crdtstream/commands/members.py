@@ -18,9 +18,8 @@ unblocked with an error, and commands of all clients are answered -LOADING until
 
 from __future__ import annotations
 
-from crdtstream.commands.regions import LINK_OPEN, LINK_SELF, LINK_TRANSFER, lacking
 from crdtstream.connections.client import Client
-from crdtstream.connections.cluster import PeerStatus
+from crdtstream.connections.cluster import LINK_OPEN, LINK_SELF, LINK_TRANSFER, PeerStatus, lacking
 from crdtstream.connections.command import Command
 from crdtstream.connections.context import CommandError, Context, Reply, shown
 from crdtstream.core.values.causality import REGION_MAX, origin_name, region_of
@@ -79,7 +78,7 @@ def member_row(context: Context, origin: int, peers: list[PeerStatus], protocol:
         replies.bulk(b"durable-lag"),
         replies.integer(lacking(own, durable)),
         replies.bulk(b"held-back-bytes"),
-        replies.integer(held_back(context, origin)),
+        replies.integer(context.cluster.held_back(context.replica.applied, origin)),
     ]
     return replies.mapping(items, protocol)
 
@@ -88,14 +87,6 @@ def link_of(context: Context, origin: int, peers: list[PeerStatus]) -> str:
     if origin == context.replica.applied.origin:
         return LINK_SELF
     return next((peer.link for peer in peers if peer.origin == origin), UNLINKED)
-
-
-def held_back(context: Context, origin: int) -> int:
-    """Bytes of the log retained for an origin; 0 for this region's own and for ended origins."""
-    applied, retention = context.replica.applied, context.cluster.retention
-    if origin in (0, applied.origin) or applied.members.is_evicted(origin) or retention is None:
-        return 0
-    return retention.held_back(origin)
 
 
 def evict(context: Context, client: Client, argv: list[bytes]) -> Reply:

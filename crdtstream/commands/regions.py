@@ -15,16 +15,12 @@ mean equal replicated state.
 from __future__ import annotations
 
 from crdtstream.connections.client import Client
-from crdtstream.connections.cluster import PeerStatus
+from crdtstream.connections.cluster import LINK_SELF, PeerStatus, lacking
 from crdtstream.connections.command import Command, keys_at
 from crdtstream.connections.context import Context, Reply
 from crdtstream.connections.digests import digest
 from crdtstream.core.values.causality import VersionVector, origin_name
 from crdtstream.protocols import replies
-
-LINK_OPEN = "open"
-LINK_SELF = "self"
-LINK_TRANSFER = "transfer"
 
 
 def vector_text(vector: VersionVector) -> str:
@@ -37,28 +33,14 @@ def origin_text(context: Context) -> str:
     return origin_name(origin) if origin else ""
 
 
-def lags_of(context: Context, peer: PeerStatus) -> tuple[int, int]:
-    """How many effects the peer has not applied, and how many are not durable there."""
-    own = context.replica.applied.vector
-    if peer.evicted:
-        return 0, 0
-    if peer.origin == 0:
-        return own.total(), own.total()
-    progress = context.cluster.progress
-    return lacking(own, progress.applied_of(peer.origin)), lacking(own, progress.told_of(peer.origin))
-
-
-def lacking(own: VersionVector, other: VersionVector) -> int:
-    return sum(max(0, counter - other.get(origin)) for origin, counter in own.items())
-
-
 def regions(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """CRDT.REGIONS: one map for each region, this one first."""
     config, applied, neighbours = context.settings.config, context.replica.applied, context.cluster.neighbours
     itself = PeerStatus(config.region, config.name, "", LINK_SELF, 0, applied.origin)
     itself.lacking, itself.lacking_ms, _, _ = neighbours.waits()
     rows = [region_row(itself, (0, lacking(applied.vector, neighbours.durable())), client.protocol)]
-    rows += [region_row(peer, lags_of(context, peer), client.protocol) for peer in neighbours.peers()]
+    lags_of, own = context.cluster.lags_of, applied.vector
+    rows += [region_row(peer, lags_of(own, peer), client.protocol) for peer in neighbours.peers()]
     return replies.array(rows)
 
 

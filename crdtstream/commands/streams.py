@@ -2,7 +2,7 @@
 
 An XADD is rejected at or below the stream's last ID, which removed entries and XSETID raise too.
 
-Reference: Redis `t_stream.c`; minting is in core/entry_id.
+Reference: Redis `t_stream.c`; minting is in connections/minting.py.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from crdtstream.commands.room import require_entry_room
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, keys_at
 from crdtstream.connections.context import CommandError, Context, Reply
+from crdtstream.connections.minting import EXHAUSTED, NOT_ABOVE, STRICT_ID, TOO_LARGE, ZERO_ID, minted, top_of
 from crdtstream.core.effects import Key
 from crdtstream.core.sizes import FIELD_BYTES
 from crdtstream.core.stream import Stream
@@ -27,20 +28,10 @@ from crdtstream.core.values.entry_id import (
     U64_MAX,
     EntryId,
     format_id,
-    mint,
     mint_at,
-    mint_plain,
 )
 from crdtstream.protocols import replies
 
-ZERO_ID = "ERR The ID specified in XADD must be greater than 0-0"
-NOT_ABOVE = "ERR The ID specified in XADD is equal or smaller than the target stream top item"
-EXHAUSTED = "ERR The stream has exhausted the last possible ID, unable to add more items"
-TOO_LARGE = "ERR Elements are too large to be stored"
-STRICT_ID = (
-    "ERR The ID specified in XADD is a full ID, which the ID mode 'strict' refuses:"
-    " use '*' or only the milliseconds part"
-)
 NEW_ONLY = "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option."
 BELOW_MAX_DELETED = "ERR The ID specified in XSETID is smaller than current max_deleted_entry_id"
 BELOW_GIVEN = "ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id"
@@ -93,23 +84,6 @@ def add(context: Context, key: Key, entry_id: EntryId, fields: list[bytes]) -> b
     if size + FIELD_BYTES * len(fields) + len(key[1]) > replica.room.small_bytes:
         require_entry_room(context, key, fields)
     return replica.add_entry(key, entry_id, fields) + replies.CRLF
-
-
-def top_of(context: Context, key: Key) -> EntryId:
-    """The last ID of the key, even of one that is only remembered; 0-0 for a hidden key, which is deleted first."""
-    stream = context.replica.keyspace.databases[key[0]].get(key[1])
-    return ID_MIN if stream is None or stream.is_hidden(context.now_ms) else stream.top
-
-
-def minted(context: Context, top: EntryId) -> EntryId:
-    """The ID for `*`."""
-    if context.settings.config.id_mode == LIBERAL:
-        entry_id = mint_plain(context.now_ms, top)
-    else:
-        entry_id = mint(context.now_ms, top, context.replica.lane)
-    if entry_id is None:
-        raise CommandError(EXHAUSTED)
-    return entry_id
 
 
 def require_allowed(id_mode: str, new_id: NewId) -> None:

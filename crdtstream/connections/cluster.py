@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from crdtstream.core.applying import Applied
 from crdtstream.core.values.causality import VersionVector
+
+# What `PeerStatus.link` may be, besides why there is no link.
+LINK_OPEN = "open"
+LINK_SELF = "self"
+LINK_TRANSFER = "transfer"
 
 
 class ProgressPort(Protocol):
@@ -217,3 +223,22 @@ class ClusterPorts:
         self.start_over: StartOverPort | None = None
         self.homes: Homes | None = None
         self.leaving: LeavingPort | None = None
+
+    def held_back(self, applied: Applied, origin: int) -> int:
+        """Bytes of the log retained for an origin; 0 for this region's own and for ended origins."""
+        if origin in (0, applied.origin) or applied.members.is_evicted(origin) or self.retention is None:
+            return 0
+        return self.retention.held_back(origin)
+
+    def lags_of(self, own: VersionVector, peer: PeerStatus) -> tuple[int, int]:
+        """How many of these effects the peer has not applied, and how many are not durable there."""
+        if peer.evicted:
+            return 0, 0
+        if peer.origin == 0:
+            return own.total(), own.total()
+        return lacking(own, self.progress.applied_of(peer.origin)), lacking(own, self.progress.told_of(peer.origin))
+
+
+def lacking(own: VersionVector, other: VersionVector) -> int:
+    """How many effects of the one vector the other does not cover."""
+    return sum(max(0, counter - other.get(origin)) for origin, counter in own.items())

@@ -392,7 +392,7 @@ class Applied:
 def _apply_to_group(stream: Stream, group: Group, fact: LocalFact) -> bool:
     """Apply one local fact; true if the group's runs may have grown."""
     if isinstance(fact, fx.EntriesDelivered):
-        group.apply_delivered(stream.trees, fact.consumer, fact.now_ms, fact.intervals, fact.noack)
+        group.apply_delivered(stream.trees, fact.consumer, fact.now_ms, fact.intervals, fact.noack, fact.offer)
         group.entries_read = fact.entries_read
         return fact.noack
     if isinstance(fact, fx.PendingDropped):

@@ -28,6 +28,8 @@ from crdtstream.core.values.origin_intervals import OriginIntervals
 Key = tuple[int, bytes]
 CounterRange = tuple[int, int]
 
+# The offer of a delivery that no read of the group found.
+NOT_OFFERED: Final = 0
 UNKNOWN_ENTRIES_READ: Final = -1
 # The key of effects that concern no stream: there is no database -1.
 NO_KEY: Key = (-1, b"")
@@ -292,9 +294,11 @@ class ConsumerDeleted(LocalFact):
 
 
 class EntriesDelivered(LocalFact):
-    """The live entries inside `intervals` were delivered to a consumer; with `noack` they count as acknowledged."""
+    """The live entries inside `intervals` were delivered to a consumer; with `noack` they count as acknowledged.
+    `offer` is the number of the delivery if this process has just read it from the group; it is not logged.
+    """
 
-    __slots__ = ("consumer", "entries_read", "intervals", "noack", "now_ms")
+    __slots__ = ("consumer", "entries_read", "intervals", "noack", "now_ms", "offer")
 
     def __init__(
         self,
@@ -305,10 +309,12 @@ class EntriesDelivered(LocalFact):
         intervals: OriginIntervals,
         noack: bool,
         entries_read: int,
+        offer: int = NOT_OFFERED,
     ) -> None:
         super().__init__(key, group)
         self.consumer = consumer
         self.now_ms = now_ms
+        self.offer = offer
         self.intervals = intervals
         self.noack = noack
         self.entries_read = entries_read

@@ -277,7 +277,7 @@ def intervals_column(intervals: dict[int, list[Interval]]) -> bytes:
 
 def write_pieces(writer: BytesWriter, pieces: OriginIntervals) -> None:
     """Write the column of intervals as one value of a row."""
-    if not pieces.one:
+    if not pieces.is_one():
         write_bytes(writer, intervals_column(pieces.as_dict()))
         return
     # The origin, how many numbers follow, and these.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from crdtstream.commands.regions import LINK_OPEN, LINK_TRANSFER
-from crdtstream.connections.cluster import PeerStatus, TransferShown
+from crdtstream.connections.cluster import LINK_OPEN, LINK_TRANSFER, PeerStatus, TransferShown
 from crdtstream.core.values.causality import VersionVector, region_of
 from crdtstream.replication.exchange.dropped_progress import unheard_count
 from crdtstream.replication.exchange.exchange import Exchange

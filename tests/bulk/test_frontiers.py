@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from crdtstream.bulk import frontiers as frontiers_module
 from crdtstream.bulk.errors import INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE, BulkError
 from crdtstream.bulk.frontiers import Advancing, frontiers_of
-from crdtstream.commands.lag import lag_of
+from crdtstream.core.lag import lag_of
 from crdtstream.core.values.entry_id import EntryId, format_id
 from crdtstream.core.values.intervals import IntervalSet
 from tests.commands.harness import FakeAdmission

@@ -76,7 +76,8 @@ class Region(PlainRegion):
         delivery = stream.groups[name].next_entries(stream.chains, count)
         if delivery.count:
             intervals, now_ms = delivery.intervals, self.context.now_ms
-            self.replica.record(EntriesDelivered((0, key), name, b"c", now_ms, intervals, False, entries_read))
+            fact = EntriesDelivered((0, key), name, b"c", now_ms, intervals, False, entries_read, delivery.offer)
+            self.replica.record(fact)
         return delivery.count
 
     def acknowledge_group(self, name: bytes = b"g", key: bytes = b"s") -> None:

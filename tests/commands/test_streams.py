@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from crdtstream.commands.removing import ranges_of
-from crdtstream.commands.streams import BELOW_TOP, EXHAUSTED, NOT_ABOVE, STRICT_ID, TOO_LARGE, ZERO_ID
+from crdtstream.commands.streams import BELOW_TOP
+from crdtstream.connections.minting import EXHAUSTED, NOT_ABOVE, STRICT_ID, TOO_LARGE, ZERO_ID
 from crdtstream.core.values.entry_id import LIBERAL, SEMI_STRICT, STRICT
 from crdtstream.settings.config import Limits
 from tests.commands.stream_region import Region

@@ -256,7 +256,14 @@ def on_group(replica: Replica, key: Key, stream: Stream, operation: str, a: int,
             noack = operation == "noack"
             replica.record(
                 fx.EntriesDelivered(
-                    key, name, consumer, replica.keyspace.now_ms, delivery.intervals, noack, delivery.count
+                    key,
+                    name,
+                    consumer,
+                    replica.keyspace.now_ms,
+                    delivery.intervals,
+                    noack,
+                    delivery.count,
+                    delivery.offer,
                 )
             )
     elif operation == "ack" and pending:

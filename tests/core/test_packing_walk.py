@@ -89,7 +89,7 @@ def test_groups_leave_the_blocks_that_are_gathered() -> None:
     stream, group = replica.keyspace.databases[0][b"key"], Group((1, 1), Position(), -1)
     stream.groups = {b"g": group}
     delivery = group.next_entries(stream.chains, 10)
-    group.apply_delivered(stream.trees, b"consumer", 1, delivery.intervals, True)
+    group.apply_delivered(stream.trees, b"consumer", 1, delivery.intervals, True, delivery.offer)
     assert group._read_cursor._block is blocks_of(replica)[0]
     packing = PackingWalk(replica.keyspace)
     for _ in range(3):

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from crdtstream.commands.regions import lags_of
 from crdtstream.connections.cluster import PeerStatus
 from crdtstream.core.values.entry_id import STRICT
 from crdtstream.scenarios.reply import read_reply
@@ -88,7 +87,7 @@ def test_nothing_is_owed_to_a_region_that_was_evicted() -> None:
     cluster.execute(1, b"XADD s * f v".split())
     peer = peers_of(cluster)[-1]
     assert (peer.region, peer.address, peer.evicted) == (3, "region3:1", True)
-    assert lags_of(cluster.node(1).context, peer) == (0, 0)
+    assert cluster.node(1).context.cluster.lags_of(cluster.node(1).replica.applied.vector, peer) == (0, 0)
     assert peer.reason == "its region was evicted, so remove this address from the peers: cut"
     # On the first link it learns of its eviction; on the second it is another origin.
     for _ in range(2):

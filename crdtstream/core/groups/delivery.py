@@ -5,6 +5,7 @@ Intervals are `(from, to]`.
 
 from __future__ import annotations
 
+from crdtstream.core.effects import NOT_OFFERED
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.merging import BlockRange
 from crdtstream.core.entries.slices import Slice
@@ -16,12 +17,20 @@ from crdtstream.core.values.origin_intervals import OriginIntervals
 
 class Delivery:
     """What one read takes: the entries in merged order, as runs and as RESP bytes, and for each origin the intervals
-    that become delivered.
+    that become delivered. `offer` is its number if a read of the group found it (core/groups/read_cursor.py).
     """
 
-    __slots__ = ("chunks", "count", "intervals", "runs")
+    __slots__ = ("chunks", "count", "intervals", "offer", "runs")
 
-    def __init__(self, count: int, chunks: list[bytes], intervals: OriginIntervals, runs: list[BlockRange]) -> None:
+    def __init__(
+        self,
+        count: int,
+        chunks: list[bytes],
+        intervals: OriginIntervals,
+        runs: list[BlockRange],
+        offer: int = NOT_OFFERED,
+    ) -> None:
+        self.offer = offer
         self.count = count
         self.chunks = chunks
         self.intervals = intervals

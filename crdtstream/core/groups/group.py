@@ -27,7 +27,7 @@ A stream may have seen many origins, most of which are inactive. So the group ke
 
 from __future__ import annotations
 
-from crdtstream.core.effects import Position
+from crdtstream.core.effects import NOT_OFFERED, Position
 from crdtstream.core.entries.covering_intervals import covering_intervals
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.merging import BlockRange, ChainRange, TreeRange, merge
@@ -313,9 +313,10 @@ class Group:
         now_ms: int,
         intervals: OriginIntervals,
         noack: bool,
+        offer: int = NOT_OFFERED,
     ) -> None:
-        runs = self._read_cursor.accept(intervals)
-        if intervals.one:
+        runs = self._read_cursor.accept(offer)
+        if intervals.is_one():
             self._pass_delivered(intervals.origin, intervals.low, intervals.high)
         else:
             for origin, pieces in intervals.as_dict().items():
@@ -326,14 +327,13 @@ class Group:
         if not noack:
             if runs is None:
                 self.pending.deliver_runs(runs_within(trees, intervals), consumer, now_ms)
-            elif intervals.one and len(runs) == 1 and runs[0].high - runs[0].low == 1:
+            elif intervals.is_one() and len(runs) == 1 and runs[0].high - runs[0].low == 1:
                 # What was offered ends with its last entry, here the only one.
                 self.pending.deliver_one(intervals.origin, intervals.high, consumer, now_ms)
             else:
                 self.pending.deliver_runs(runs, consumer, now_ms)
         known = self.touch(consumer, now_ms)
-        if not noack:
-            # As in Redis: a read with NOACK makes a consumer seen, not active.
+        if not noack:  # As in Redis: a read with NOACK makes a consumer seen, not active.
             known.active_ms = now_ms
 
     def _put_end(self, run: BlockRange, last: EntryId) -> None:
@@ -364,7 +364,7 @@ class Group:
             self.pending.set(origin, entry_id, consumer, delivered_ms, deliveries)
 
     def apply_dropped(self, intervals: OriginIntervals) -> None:
-        if intervals.one:
+        if intervals.is_one():
             self.pending.remove_piece(intervals.origin, intervals.low, intervals.high)
             self.unsettle(intervals.origin)
             return

@@ -4,7 +4,8 @@ It is a cache and can be dropped at any time. It has three parts:
 
     nothing_to   for each chain of trees the ID up to which nothing is wanted; entries arrive only above everything
                  their chain held, so these IDs stay valid
-    the offer    what the last read found; a delivery with the intervals of the offer has exactly its runs
+    the offer    what the last read found, by a number that the delivery has; who gives the number back with the
+                 intervals of that delivery means exactly its runs
     the end      behind the last entry delivered, in a stream of one chain: a block, an index and an ID, above which
                  everything is wanted and nothing is passed
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from crdtstream.core.effects import NOT_OFFERED
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.block_list import NO_TAIL
 from crdtstream.core.entries.entry_tree import EntryTree
@@ -25,8 +27,8 @@ from crdtstream.core.values.chain import Chain, Chains
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, next_id
 from crdtstream.core.values.origin_intervals import OriginIntervals
 
-# Not `NOTHING`: an offer is recognised by its identity, and a delivery may be of nothing.
-NO_OFFER: Final = OriginIntervals.of({})
+# No number of a delivery, not even of one that no read found.
+NO_OFFER: Final = -1
 NO_RUNS: Final[list[BlockRange]] = []
 
 
@@ -40,8 +42,9 @@ class ReadCursor:
         "_ended",
         "_id",
         "_index",
-        "_intervals",
         "_nothing_to",
+        "_offer",
+        "_offers",
         "_origin",
         "_placed",
         "_runs",
@@ -53,7 +56,8 @@ class ReadCursor:
         self._chains: Chains[EntryTree] | None = None
         self._cut = 0
         self._placed = 0
-        self._intervals = NO_OFFER
+        self._offers = NOT_OFFERED
+        self._offer = NO_OFFER
         self._runs = NO_RUNS
         self._ended = False
         self._block: Block = NO_TAIL
@@ -69,7 +73,7 @@ class ReadCursor:
         """Drop the offer and the end."""
         self._chains = None
         self._ended = False
-        self._intervals = NO_OFFER
+        self._offer = NO_OFFER
         self._runs = NO_RUNS
         self._block = NO_TAIL
 
@@ -98,30 +102,34 @@ class ReadCursor:
         if not self._ended or count <= 0 or high > block.count or not self._holds(chains):
             return None
         intervals = OriginIntervals(self._origin, self._id, block.id_at(high - 1))
-        self._intervals = intervals
         self._runs = [BlockRange(self._origin, 0, block, low, high)]
-        return Delivery(count, [block.entry_slice(low, high)], intervals, self._runs)
+        return Delivery(count, [block.entry_slice(low, high)], intervals, self._runs, self._next_offer())
+
+    def _next_offer(self) -> int:
+        self._offers += 1
+        self._offer = self._offers
+        return self._offer
 
     def offer(self, chains: Chains[EntryTree], delivery: Delivery) -> None:
         """Note what a read found by searching."""
         if delivery.count:
             self.invalidate()
             self._chains, self._cut, self._placed = chains, chains.cut, chains.placed
-        self._intervals, self._runs = delivery.intervals, delivery.runs
+        self._runs, delivery.offer = delivery.runs, self._next_offer()
 
-    def accept(self, intervals: OriginIntervals) -> list[BlockRange] | None:
-        """The runs of the entries inside these intervals, if they are the offer's, which is then taken."""
+    def accept(self, offer: int) -> list[BlockRange] | None:
+        """The runs of the delivery with this number, if it is the offer, which is then taken."""
         chains = self._chains
-        if intervals is not self._intervals or chains is None or not self._holds(chains):
+        if offer != self._offer or chains is None or not self._holds(chains):
             self.invalidate()
             return None
         runs = self._runs
-        self._intervals, self._runs = NO_OFFER, NO_RUNS
+        self._offer, self._runs = NO_OFFER, NO_RUNS
         return runs
 
     def goes_on(self, delivery: Delivery) -> bool:
         """True if this delivery, found by the last read, begins at the end."""
-        return self._ended and delivery.intervals is self._intervals
+        return self._ended and delivery.offer == self._offer
 
     def end_behind(self, run: BlockRange, last: EntryId) -> bool:
         """Put the end behind the last run of the offer that was accepted, which ends with this ID; false in a stream

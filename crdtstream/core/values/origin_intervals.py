@@ -16,12 +16,11 @@ from crdtstream.core.values.intervals import Interval
 
 
 class OriginIntervals:
-    """The intervals of each origin, ascending; immutable. If they are `one`, then `origin`, `low` and `high` are it."""
+    """The intervals of each origin, ascending; immutable. If there `is_one`, `origin`, `low` and `high` are it."""
 
-    __slots__ = ("_all", "high", "low", "one", "origin")
+    __slots__ = ("_all", "high", "low", "origin")
 
     def __init__(self, origin: int, low: EntryId, high: EntryId) -> None:
-        self.one = True
         self.origin = origin
         self.low = low
         self.high = high
@@ -34,9 +33,12 @@ class OriginIntervals:
                 if len(mine) == 1:
                     return OriginIntervals(origin, mine[0][0], mine[0][1])
         made = OriginIntervals(NO_ORIGIN, ID_MIN, ID_MIN)
-        made.one = False
         made._all = pieces
         return made
+
+    def is_one(self) -> bool:
+        """True if this is one interval of one origin."""
+        return self._all is None
 
     def as_dict(self) -> dict[int, list[Interval]]:
         pieces = self._all

@@ -12,9 +12,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import Metric
 
-from crdtstream.commands.members import held_back
-from crdtstream.commands.regions import LINK_OPEN, LINK_TRANSFER, lags_of
-from crdtstream.connections.cluster import PeerStatus
+from crdtstream.connections.cluster import LINK_OPEN, LINK_TRANSFER, PeerStatus
 from crdtstream.connections.context import Context
 from crdtstream.runtime.links.grpc_transport import ACCEPTED, DIALLED, GrpcTransport
 from crdtstream.runtime.metrics.ages import Ages
@@ -66,11 +64,11 @@ Labelled = list[tuple[tuple[str], PeerStatus]]
 
 
 def held(context: Context, named: Labelled) -> FamilyRows:
-    return [(label, held_back(context, peer.origin)) for label, peer in named]
+    return [(label, context.cluster.held_back(context.replica.applied, peer.origin)) for label, peer in named]
 
 
 def lag_families(context: Context, ages: Ages, named: Labelled) -> Iterator[Metric]:
-    lags = [(label, lags_of(context, peer)) for label, peer in named]
+    lags = [(label, context.cluster.lags_of(context.replica.applied.vector, peer)) for label, peer in named]
     meaning = "Effects, entries for the most part, held here that the peer has not applied."
     yield gauges("peer_lag_effects", meaning, PEER, [(label, applied) for label, (applied, _) in lags])
     meaning = "Effects held here that the peer does not have on disk."

@@ -163,7 +163,7 @@ class StreamMachine(RuleBasedStateMachine):
         assert delivery.count == len(wanted) and list(delivery.intervals.as_dict()) == sorted(
             delivery.intervals.as_dict()
         )
-        group.apply_delivered(self.stream.trees, b"c", 1, delivery.intervals, noack)
+        group.apply_delivered(self.stream.trees, b"c", 1, delivery.intervals, noack, delivery.offer)
         self.delivered |= {(row.origin, row.entry_id) for row in wanted}
 
     @precondition(lambda self: self.delivered)

@@ -53,7 +53,7 @@ class View:
     def read(self, consumer: bytes = b"c", count: int = -1, noack: bool = False) -> list[int]:
         before = set(self.wanted())
         delivery: Delivery = self.group.next_entries(self.chains, count)
-        self.group.apply_delivered(self.trees, consumer, 1, delivery.intervals, noack)
+        self.group.apply_delivered(self.trees, consumer, 1, delivery.intervals, noack, delivery.offer)
         taken = sorted(before - set(self.wanted()))
         assert len(taken) == delivery.count
         self.check()

@@ -54,7 +54,7 @@ class PlaceMachine(RuleBasedStateMachine):
         delivery = self.group.next_entries(self.chains, count)
         taken = self.wanted() if count < 0 else self.wanted()[:count]
         assert [run.block.id_at(at) for run in delivery.runs for at in range(run.low, run.high)] == taken
-        self.group.apply_delivered(self.trees, b"c", 1, delivery.intervals, noack)
+        self.group.apply_delivered(self.trees, b"c", 1, delivery.intervals, noack, delivery.offer)
         assert not {*taken} & {*self.wanted()}
 
     @rule(count=st.integers(0, 3))
@@ -109,19 +109,34 @@ def group_of(entries: int) -> tuple[Group, Chains[EntryTree], ByOrigin[EntryTree
     return Group((1, 1), Position(), -1), chains, trees
 
 
+def deliver(group: Group, chains: Chains[EntryTree], trees: ByOrigin[EntryTree], count: int) -> None:
+    delivery = group.next_entries(chains, count)
+    group.apply_delivered(trees, b"c", 1, delivery.intervals, False, delivery.offer)
+
+
 def test_the_next_read_begins_behind_the_one_before() -> None:
     group, chains, trees = group_of(5)
     cursor: ReadCursor = group._read_cursor
     assert cursor.behind_end(chains, 1) is None
-    group.apply_delivered(trees, b"c", 1, group.next_entries(chains, 2).intervals, False)
+    deliver(group, chains, trees, 2)
     behind = cursor.behind_end(chains, 2)
     assert behind is not None and behind.intervals == OriginIntervals(1, (2, 0), (4, 0))
     assert cursor.behind_end(chains, 4) is None
 
 
+def test_an_offer_is_void_after_the_next_one() -> None:
+    group, chains, trees = group_of(5)
+    older = group.next_entries(chains, 2)
+    newer = group.next_entries(chains, 3)
+    assert 0 < older.offer < newer.offer
+    group.apply_delivered(trees, b"c", 1, older.intervals, False, older.offer)
+    assert not group.goes_on(newer) and group._read_cursor.behind_end(chains, 1) is None
+    assert group.next_entries(chains, 1).intervals == OriginIntervals(1, (2, 0), (3, 0))
+
+
 def test_a_delivery_that_was_not_offered_drops_the_end() -> None:
     group, chains, trees = group_of(5)
-    group.apply_delivered(trees, b"c", 1, group.next_entries(chains, 2).intervals, False)
+    deliver(group, chains, trees, 2)
     group.apply_delivered(trees, b"c", 1, OriginIntervals(1, (2, 0), (3, 0)), False)
     assert group._read_cursor.behind_end(chains, 1) is None
     assert group.next_entries(chains, 1).intervals == OriginIntervals(1, (3, 0), (4, 0))
