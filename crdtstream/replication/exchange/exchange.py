@@ -1,7 +1,7 @@
 """All links of one region: one session for each, and the state that the sessions share.
 
-The batches of all sessions go through one inbox (arrivals.py). Direct
-origins are the current origins of the peers with an open session: their batches need no relay.
+The batches of all sessions go through one inbox (arrivals.py). Direct origins are the current origins of the peers with
+an open session: their batches need no relay.
 
 If two links connect the same pair of regions, the transport decides which one stays. Here each link is a session of its
 own, and a batch that arrives twice is dropped.
@@ -13,13 +13,14 @@ from collections.abc import Callable
 from typing import Final
 
 from crdtstream.core.replica import Replica
-from crdtstream.core.values.causality import REGION_MAX, VersionVector, region_of
+from crdtstream.core.values.causality import VersionVector, region_of
 from crdtstream.core.values.entry_id import U64_MAX
 from crdtstream.protocols import codec
 from crdtstream.protocols.codec import CodecError
 from crdtstream.replication.audit.audit import Audit
 from crdtstream.replication.exchange.arrivals import Arrivals
 from crdtstream.replication.exchange.dropped_progress import progress_dropped, tick_unheard
+from crdtstream.replication.exchange.peer_reports import PeerReports
 from crdtstream.replication.exchange.unfinished_batches import bound_unfinished, tick_unfinished
 from crdtstream.replication.links.greeting import check_hello, make_hello, refusal
 from crdtstream.replication.links.handover import Handover
@@ -35,8 +36,7 @@ from crdtstream.replication.transfer.sending import Transfer
 from crdtstream.replication.transfer.snapshot import Snapshot
 from crdtstream.replication.transfer.staging import Staging
 from crdtstream.replication.values.wire_values import WireError
-from crdtstream.replication.wire_pb2 import BirthRow, Chunk, Deferred, Hello, Message
-from crdtstream.settings.config import NAME_CHARACTERS_MAX
+from crdtstream.replication.wire_pb2 import BirthRow, Chunk, Hello, Message
 from crdtstream.settings.live import Settings
 from crdtstream.status.availability import Standing
 from crdtstream.status.events import Notice
@@ -68,22 +68,13 @@ class Exchange:
         self._applied = replica.applied
         self._turn = turn
         self._life_ms = 0
-        # Regions that defer the admission of this region's origin, with the origin whose signs of life they name.
-        self.heard_deferrals: dict[str, int] = {}
+        self.reports = PeerReports()
         self._links: dict[int, Session] = {}
         self.arrivals = Arrivals(settings, standing, replica, turn, self._links, self.news)
         # When the last open link to each region was closed.
         self._left_ms: dict[int, int] = {}
         self._ticked_ms = 0
-        # The complete state that is about to replace this region's state (start_over.py).
-        self.arrived: Staging | None = None
-        # A peer sent effects of this region's origin that this process never made.
-        self.doubled = False
         self._snapshots = 0
-        # Linked origins that leave, and the counter that this region must hold of each before it ends it.
-        self.leavers: dict[int, int] = {}
-        # Counts peers that greeted or left.
-        self.greetings = 0
 
     # Heard
 
@@ -91,7 +82,8 @@ class Exchange:
         session = self._links.get(link_id)
         if session is None:
             return
-        self.greetings += message.HasField("hello")
+        if message.HasField("hello"):
+            self.reports.record_greeting()
         if self.arrivals.holding.lack.lacking or not self.standing.writable or self.standing.memory_short:
             self.arrivals.holding.observe(now_ms)
         heard = session.receive(message, self.view, now_ms)
@@ -114,7 +106,7 @@ class Exchange:
             bound_unfinished(self._links.values(), self.view, self.arrivals.inbox.held_bytes)
         # Nobody can have more effects of this origin than it has made, unless another process continues as this origin.
         if heard.own_counter and not self._applied.vector.contains(self._applied.origin, heard.own_counter):
-            self.doubled = True
+            self.reports.record_shared()
         for origin, count, regions in heard.neighbours:
             self.birth.founding.tell(origin, count, regions)
         for row in heard.births:
@@ -130,9 +122,9 @@ class Exchange:
         if heard.audit is not None:
             self.audit.hear(session.peer_origin, session.peer_name, heard.audit)
         if heard.leaving:
-            self.leavers[session.peer_origin] = heard.leaving
+            self.reports.record_leaving(session.peer_origin, heard.leaving)
         if heard.deferred is not None:
-            self._hear_deferred(heard.deferred)
+            self.reports.record_deferral(heard.deferred.told_by, heard.deferred.other)
         if heard.chunk is not None:
             self._accept_chunk(session.handover, heard.chunk)
         for call in heard.calls:
@@ -152,17 +144,10 @@ class Exchange:
         known = {*self._applied.members.origins(), *self.birth.founders}
         return all(region_of(other) != region_of(origin) for other in known) or origin in self.birth.founding.origins()
 
-    def _hear_deferred(self, deferred: Deferred) -> None:
-        """Record that a peer defers the admission of this region's origin, or no longer does."""
-        name = deferred.told_by[:NAME_CHARACTERS_MAX]
-        self.heard_deferrals.pop(name, None)
-        if deferred.other and len(self.heard_deferrals) <= REGION_MAX:
-            self.heard_deferrals[name] = deferred.other
-
     # Batches
 
     def _refuse_own(self) -> None:
-        self.doubled = True
+        self.reports.record_shared()
         name = self._settings.config.name
         raise Refusal(f"region {name} received a batch of its own origin that its process never made")
 
@@ -241,7 +226,7 @@ class Exchange:
                 self._turn.add(codec.STAGED, staged)
             whole = fetching.whole(chunk.transfer)
             if whole is not None and self.view.frozen:
-                self.arrived = whole
+                self.reports.record_state(whole)
             elif whole is not None:
                 self._join(whole, handover)
         except CodecError as error:
@@ -255,7 +240,7 @@ class Exchange:
         for origin in state.founders:
             self.birth.found(origin, self._turn)
         if not self._applied.vector.contains(own_origin, state.vector.get(own_origin)):
-            self.doubled = True
+            self.reports.record_shared()
             self.fetching.abandon("it holds effects of this origin that this process never made")
             name = self._settings.config.name
             raise Refusal(f"region {name} received a state with effects of its own origin that it never made")
@@ -326,12 +311,12 @@ class Exchange:
     def close(self, link_id: int) -> int:
         """Remove a link; return the region that had greeted on it, or 0."""
         session = self._links.pop(link_id, None)
-        self.greetings += 1
+        self.reports.record_greeting()
         if session is None:
             return 0
         if session.peer_region:
             self._left_ms[session.peer_region] = self._ticked_ms
-        self.leavers.pop(session.peer_origin, None)
+        self.reports.drop_leaving(session.peer_origin)
         self.audit.leave(session.peer_origin)
         self.fetching.leave(link_id)
         self.forwarding.leave(link_id)

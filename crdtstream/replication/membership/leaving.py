@@ -109,7 +109,7 @@ class Leaving:
 
     def advance(self) -> None:
         """Do whatever is due."""
-        if self._exchange.leavers:
+        if self._exchange.reports.any_leaving():
             self._end_leavers()
         if self.step == DRAINING and not self.lack() and self._helpers():
             self._pass(DRAINED)
@@ -128,10 +128,10 @@ class Leaving:
         members, vector = self._replica.applied.members, self._replica.applied.vector
         for session in self._exchange.sessions():
             origin = session.peer_origin
-            through = self._exchange.leavers.get(origin, 0)
+            through = self._exchange.reports.leaving_through(origin)
             if not through or not session.is_open or not vector.contains(origin, through):
                 continue
-            del self._exchange.leavers[origin]
+            self._exchange.reports.drop_leaving(origin)
             self._membership.say_admitted()
             for one in [*session.predecessors, origin]:
                 if not members.is_evicted(one):

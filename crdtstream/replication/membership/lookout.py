@@ -75,7 +75,7 @@ class Lookout:
     def _text(self, region: int, origins: list[int]) -> str:
         """Newcomers tell in the log what they tell their clients."""
         config = self._exchange.view.settings.config
-        if region == config.region and self._exchange.heard_deferrals and self._standing.loading:
+        if region == config.region and self._exchange.reports.deferrals() and self._standing.loading:
             return self._standing.loading
         names = {session.peer_origin: session.peer_name for session in self._exchange.sessions()}
         names[self._birth.origin] = config.name

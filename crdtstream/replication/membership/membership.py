@@ -130,10 +130,10 @@ class Membership:
 
     def is_settled(self) -> bool:
         """Return whether nothing is due at any time: this origin and all linked ones are admitted and stay."""
-        exchange = self._exchange
-        if self._settled_at is None or self.own.demand == ASKED or exchange.doubled or exchange.leavers:
+        reports = self._exchange.reports
+        if self._settled_at is None or self.own.demand == ASKED or reports.are_pending():
             return False
-        return self._settled_at == (self._applied.members.changes, exchange.greetings, self._birth.changes)
+        return self._settled_at == (self._applied.members.changes, reports.greetings, self._birth.changes)
 
     def advance(self, now_ms: int) -> None:
         """Do what is due by now: another own origin, the own admission, Joins of other origins."""
@@ -143,7 +143,7 @@ class Membership:
         # The clock may have been set back.
         self._started_ms = min(self._started_ms, now_ms)
         members = self._applied.members
-        seen = (members.changes, self._exchange.greetings, self._birth.changes)
+        seen = (members.changes, self._exchange.reports.greetings, self._birth.changes)
         for origin in members.evicted():
             self._exchange.progress.end(origin)
             self._liveness.end(origin)
@@ -151,7 +151,7 @@ class Membership:
             if self.leaves:
                 return
             self._come_back("was evicted")
-        elif self._exchange.doubled:
+        elif self._exchange.reports.is_shared():
             self._step_aside()
         # An admission that was not said yet lapses with its Join.
         if self.admitted and not self._was_admitted():
@@ -171,7 +171,7 @@ class Membership:
         """Start membership over for a new own origin."""
         self.own.replace()
         self._settled_at = None
-        self._exchange.doubled = False
+        self._exchange.reports.clear_shared()
 
     def _step_aside(self) -> None:
         """Continue as another origin, because another process makes effects under the own one."""
@@ -477,7 +477,7 @@ class Membership:
             return ""
         if self._settings.config.incarnation is not None:
             return ""
-        if self._exchange.heard_deferrals:
+        if self._exchange.reports.deferrals():
             return self._waiting_for_another()
         absent = ", ".join(self._absent())
         if absent:
@@ -491,7 +491,7 @@ class Membership:
 
     def _waiting_for_another(self) -> str:
         """The number is in use."""
-        name, other = min(self._exchange.heard_deferrals.items())
+        name, other = self._exchange.reports.deferrals()[0]
         config = self._settings.config
         return (
             f"region number {config.region} is in use: region {name} hears from origin {origin_name(other)}; give this"

@@ -186,8 +186,9 @@ class StartOver:
                 self._give_up(f"region {self.source} was not linked for {timeout_ms} ms")
             return
         self._linked_ms = now_ms
-        if exchange.arrived is not None:
-            self._replace(exchange.arrived.transfer, exchange.arrived.state)
+        complete = exchange.reports.complete_state()
+        if complete is not None:
+            self._replace(complete.transfer, complete.state)
             return
         if self.step == LEVELLING and (now_ms - self._since_ms >= timeout_ms or self._is_level(session)):
             self._pass(LEVELLED)
@@ -210,7 +211,7 @@ class StartOver:
         """Finish, and close all links: peers were sent nothing for a while, or effects of the replaced state."""
         self.source = 0
         self._pass(LEAVES_GROUPS if self._left.groups else ENDS)
-        self._exchange.arrived = None
+        self._exchange.reports.drop_state()
         self._exchange.end(reason)
 
     # Replacement

@@ -1,0 +1,26 @@
+"""Reports of peers: each stays until membership has acted on it."""
+
+from __future__ import annotations
+
+from crdtstream.replication.exchange.peer_reports import PeerReports
+
+
+def test_membership_has_to_act_until_it_has_acted() -> None:
+    reports = PeerReports()
+    assert not reports.are_pending()
+    reports.record_shared()
+    assert reports.are_pending() and reports.is_shared()
+    reports.clear_shared()
+    reports.record_leaving(257, 9)
+    assert reports.are_pending() and reports.any_leaving()
+    assert (reports.leaving_through(257), reports.leaving_through(258)) == (9, 0)
+    reports.drop_leaving(257)
+    reports.drop_leaving(258)
+    assert not reports.are_pending() and not reports.any_leaving()
+
+
+def test_greetings_are_counted() -> None:
+    reports = PeerReports()
+    reports.record_greeting()
+    reports.record_greeting()
+    assert reports.greetings == 2 and not reports.are_pending()
