@@ -56,7 +56,7 @@ def search(target: Target, seed: int, seconds: float = 0.0, runs: int = 0, shrin
 
 
 def replay(target: Target, data: bytes) -> None:
-    """Run a stored input, of a search or of a guided one; nothing is raised if it fails no more."""
+    """Run a stored input, of a search or of a guided one; nothing is raised if it no longer fails."""
     recipe = RECIPE.fullmatch(data.decode("latin-1"))
     if recipe is None:
         target.run(data)

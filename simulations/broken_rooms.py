@@ -28,7 +28,7 @@ ROOMS = (
         "room",
     ),
     Mutation(
-        "a region without room refuses who sends more than it keeps",
+        "a region without room refuses a peer that sends more than it keeps",
         "replication/exchange/arrivals.py",
         "        elif session is not None:\n            self._drop(session)\n",
         '        elif session is not None:\n            session.refuse("there is no room")\n',

@@ -253,7 +253,7 @@ class Machine:
             self.node.writable(False, self.room.removal_bytes(), self.room.member_bytes())
 
     def shorten_log(self) -> None:
-        """Give up what peers need no more, as the runtime does while space is low."""
+        """Drop what peers no longer need, as the runtime does while space is low."""
         if self.room.is_low():
             self.log.delete(self.checkpointer.release() or self.checkpointer.release(yields=self.room.full))
 

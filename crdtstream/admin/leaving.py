@@ -1,6 +1,6 @@
 """Follows a region that leaves: how much the others still lack, until its process has ended.
 
-The region does the work (CRDT.LEAVE); whoever follows it may stop and begin again at any time.
+The region does the work (CRDT.LEAVE); this program only follows it, and may be stopped and started again at any time.
 """
 
 from __future__ import annotations

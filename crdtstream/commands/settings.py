@@ -1,7 +1,7 @@
 """The settings that CONFIG shows and changes: Redis's names for those that tools expect, and a name of our own for each
 field of `Config` and `Limits`.
 
-Our names are those of the table of settings (known_settings.py). A setting that is read only once, at the start or when
+Our names are those of the table of settings (settings/table.py). A setting that is read only once, at the start or when
 a link opens, cannot be changed at run time, and neither can one on which all regions must agree. Some of Redis's names
 have no effect here: they take any value that Redis takes if nobody relies on it, and otherwise the one that they have,
 so that a tool can write back what it read.

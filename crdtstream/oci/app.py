@@ -152,7 +152,7 @@ def unrouted_response(request: Request, error: Exception) -> Response:
 
 
 class RequestIds:
-    """Adds the ID to every response, whoever made it, and evens the path."""
+    """Add the request ID to every response, and normalise the path."""
 
     def __init__(self, app: ASGIApp, random_bytes: Callable[[int], bytes]) -> None:
         self._app = app

@@ -124,7 +124,7 @@ class Registry:
         await self.write(kind, deleted)
 
     async def forget_old(self) -> None:
-        """Remove the documents of records that are shown no more."""
+        """Remove the documents of records that are no longer shown."""
         for kind, model in MODELS.items():
             for id, document in self._engine.documents(kind).items():
                 if self._is_old(parsed(model, document)):

@@ -4,8 +4,8 @@ A call of an instance is served in this order: rebalance, commit what its previo
 behind what it last read of a partition (its bookmark) as long as it has owned that partition since; otherwise it begins
 behind the latest commit. A bookmark from before a reset says nothing.
 
-A commit states that everything up to an offset was processed, whoever owns the partition now, so it counts even if a
-rebalance has just moved the partition. Commits never go back, except by a reset.
+A commit states that everything up to an offset was processed, no matter which instance owns the partition now, so it
+counts even if a rebalance has just moved the partition. Commits never go back, except by a reset.
 
 A *generation* is one number: how often the group was reset, the number of the epoch, and a count of rebalances. So it
 rises over resets and over changes of the home, of which neither remembers the instances.

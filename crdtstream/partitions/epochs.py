@@ -1,11 +1,11 @@
 """Epochs: which process numbers the messages of a partitioned stream, and which numbers count.
 
-A partition has one home at a time. Whoever becomes the home raises an epoch, `(number, origin)`, above the highest one
-that it knows, its *parent*, and from the next offset of each partition as it knows them then. Two processes may raise
-an epoch without knowing of each other, and a home that was away may have numbered beyond the start of the next epoch.
-So the highest epoch decides: its *line* is that epoch, its parent, the parent of that one, and so on, and what was
-numbered in another epoch does not count. So below its start, an epoch has exactly what its home knew when it raised it,
-whatever arrives later: nothing slips in below what has been read.
+A partition has one home at a time. A process that becomes the home raises an epoch, `(number, origin)`, above the
+highest one that it knows, its *parent*, and from the next offset of each partition as it knows them then. Two processes
+may raise an epoch without knowing of each other, and a home that was away may have numbered beyond the start of the
+next epoch. So the highest epoch decides: its *line* is that epoch, its parent, the parent of that one, and so on, and
+what was numbered in another epoch does not count. So below its start, an epoch has exactly what its home knew when it
+raised it, whatever arrives later: nothing slips in below what has been read.
 
 Of one partition, the line makes *segments* `[start, end)` that follow each other without a gap. A message of epoch
 `(number, origin)` lies in the entry tree of that origin under the ID `number-offset`, so a segment is one range of one
@@ -13,7 +13,7 @@ tree, and the IDs of a tree ascend whatever happens to its origin.
 
 The first epochs of a line are forgotten when nothing of them is left. Offsets under an epoch that is not known are
 valid up to the first offset that is. A home forgets an epoch once the regions that live have nothing of it. One that
-was silent may come back with messages of it; they count no more then, and are numbered again.
+was silent may come back with messages of it; they no longer count then, and are numbered again.
 
 Reference: the epochs of a Kafka partition's leaders (KIP-101), here without the consensus that elects them.
 """

@@ -18,7 +18,7 @@ from crdtstream.core.values.causality import Dot, VersionVector, region_of
 from crdtstream.partitions.partition import Partition
 from crdtstream.replication.values.progress import ProgressTable
 
-# So long another process counts as alive after its last sign of life.
+# How long another process counts as alive after its last sign of life.
 ALIVE_MS: Final = 5_000
 MESSAGES_MAX: Final = 2_000
 BYTES_MAX: Final = 2 << 20

@@ -6,7 +6,7 @@
 
 The home is the region of the current epoch. Only the home writes; a region that lost the home without knowing it may
 have written too. Of the commits that are left of one partition the highest counts, as far as later epochs have left it
-valid: whoever committed had processed everything up to there.
+valid: the instance that committed had processed everything up to there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The partitioned streams of one region: which there are, who is their home, and calls to them.
+"""The partitioned streams of one region: which there are, which region is their home, and calls to them.
 
 Every partition of a stream has the same home. A call that numbers messages or concerns a group is carried out there;
 other regions forward it and read messages themselves. A process that becomes the home raises an epoch before it does
@@ -182,7 +182,7 @@ class PartitionedStreams:
         served.state.clear()
 
     def take_over(self, stream_id: str) -> None:
-        """Make this process the home, whoever is."""
+        """Make this process the home, whichever process is."""
         require_writable(self._context.standing)
         self._served_of(stream_id).state.raise_epoch()
 

@@ -218,7 +218,7 @@ class Loop(Turns):
             self.node.serving.wake_keyless()
             self.schedule()
         if self._leaves is None and self.node.leaving.has_left():
-            # Whoever follows the leave sees its end before the port closes.
+            # A program that follows the leave sees its end before the port closes.
             running = asyncio.get_running_loop()
             self._leaves = running.call_later(FAREWELL_S, partial(self.stop, saves=False, hands_over=False))
         if requests.stop and (requests.stop_at_once or self._stopping.task is None):

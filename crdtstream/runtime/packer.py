@@ -3,8 +3,8 @@
 A slice runs on the event loop between two turns, for about `SLICE_S`; then the loop is free for `REST_S`. Nothing is
 compressed while the process is busy with other work for more than `BUSY` of a processor: under load every microsecond
 goes to clients, and memory waits. Only when `memory_bytes_max` is reached does it not wait. Waiting for a processor
-counts as work (beat.py): a region that only receives uses little of one, and where there is none to spare, what it
-compresses is taken from the regions that write.
+counts as work (links/pull_schedule.py): a region that only receives uses little of one, and where there is none to
+spare, what it compresses is taken from the regions that write.
 
 What compression freed is returned to the system on a thread, `GIVEN_BACK_BYTES` at a time: that takes a few
 milliseconds, during which the loop may have to wait for memory. The rest follows at the end of a walk.

@@ -7,7 +7,7 @@ memory, and a slow disk slows only the checkpoint.
 A checkpoint is due when a client asks for one, when the log behind the last one is long, or when the disk lacks room
 (storage/disk_room.py). A failed checkpoint is retried after `RETRY_S`, or when a client asks; for lack of room one
 follows the last after `SHORT_RETRY_S`, and twice that each time that room stayed tight. While room is low, the log is
-also shortened between checkpoints, as soon as peers need no more of it. A failure of the log itself ends the region;
+also shortened between checkpoints, as soon as peers no longer need it. A failure of the log itself ends the region;
 any other failure has no further effect.
 
 Backups follow a checkpoint (backups.py), and no other checkpoint begins before they are done.
@@ -90,7 +90,7 @@ class Saver:
                 await self._shorten_log()
 
     async def _shorten_log(self) -> None:
-        """Give up what peers need no more, and on a full disk what only those need that are away."""
+        """Drop the log that peers no longer need, and on a full disk what only absent peers need."""
         segments = self._checkpointer.release()
         if not segments and self._room.full:
             segments = self._checkpointer.release(yields=True)

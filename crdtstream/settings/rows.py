@@ -1,4 +1,4 @@
-"""What is said of each setting: the rows of the table of settings (known_settings.py), in groups.
+"""What is said of each setting: the rows of the table of settings (table.py), in groups.
 
 Every field of `Config` and of `Limits` has exactly one row, and the field has the type and the default.
 """

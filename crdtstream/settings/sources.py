@@ -1,6 +1,6 @@
 """Where the settings of a region come from: flags of `serve` over variables over the TOML file over defaults.
 
-Flags and variables are texts, and the file has types; the table of settings (known_settings.py) reads both. A name that
+Flags and variables are texts, and the file has types; the table of settings (table.py) reads both. A name that
 no setting has is refused, with the name that was probably meant. `Sources` can be read again while the region runs.
 """
 

@@ -1,7 +1,7 @@
 """The table of all settings: flags of `crdtstream serve` and their help, variables, keys of the TOML file, the sample
 file, the names of CONFIG and the page docs/settings.md are made from it.
 
-Name, type and default of a setting are those of its field in `Config` or `Limits`. Its row (setting_rows.py) says
+Name, type and default of a setting are those of its field in `Config` or `Limits`. Its row (rows.py) says
 the rest: what it means, in which unit its value is, when a change takes effect, how its flag is called, and whether it
 is a secret.
 

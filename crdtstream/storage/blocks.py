@@ -13,10 +13,10 @@ A packed block is restored closed: a start neither decompresses it nor makes its
 it stands before the packed form. The checksum of the section covers all of it, so what is opened later is what was
 written; a start only compares the sizes.
 
-A sealed block is packed by who writes it, on another thread than the region's, unless it comes last in its tree,
-because a start looks at the last ID. It is not transposed, which would take three times as long. A packed form that the
-block has already is written as it is. Raw blocks become bytes when they are captured, because a thread that makes many
-small objects keeps the region waiting.
+A sealed block is packed by the thread that writes it, on another thread than the region's, unless it comes last in its
+tree, because a start looks at the last ID. It is not transposed, which would take three times as long. A packed form
+that the block has already is written as it is. Raw blocks become bytes when they are captured, because a thread that
+makes many small objects keeps the region waiting.
 
 The **place** of a block is `number << 40 | index` in the file of this number; in files of format 2 it is
 `number << 40 | offset`.
@@ -90,8 +90,8 @@ def packed_parts(
 
 
 class BlockImage:
-    """A sealed block, captured to be packed by who writes it: what happens to the block later changes nothing. One
-    object and no list, so that captures give the garbage collector little to visit.
+    """A sealed block, captured to be packed by the thread that writes it: what happens to the block later changes
+    nothing. One object and no list, so that captures give the garbage collector little to visit.
     """
 
     __slots__ = ("_block", "_counter_base", "_data", "_ends", "_listed", "_ms", "_ms_base", "_seq", "at", "byte_count")

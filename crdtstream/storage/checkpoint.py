@@ -352,7 +352,7 @@ class Checkpointer:
 
     def release(self, yields: bool = False) -> list[str]:
         """Forget the log segments that neither a start nor a peer needs any more, as `conclude` does: peers have caught
-        up since, or count no more. With `yields`, peers that have been away for long count no more either.
+        up since, or no longer count. With `yields`, neither do peers that have been away for long.
         """
         if self.manifest is None or self.capture is not None:
             return []

@@ -61,7 +61,7 @@ class Draft:
     def __init__(self, name: str, number: int) -> None:
         self.name = name
         self.number = number
-        # Set by who writes: so it is the size of the file once everything is written.
+        # Set by the writer: so it is the size of the file once everything is written.
         self.byte_count = HEADER_BYTES
         # What was added to this section, and to those before it: what is packed takes less in the file.
         self.gathered_bytes = 0

@@ -1,4 +1,4 @@
-"""Transactions: what queues and what refuses, who is woken, and that nobody ever sees half of one."""
+"""Transactions: what queues and what refuses, which clients are woken, and that no client ever sees half of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MONITOR: what is shown, beside a real redis-server, and who is shown it."""
+"""MONITOR: what is shown, beside a real redis-server, and to which clients."""
 
 from __future__ import annotations
 

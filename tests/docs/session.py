@@ -74,7 +74,7 @@ class RedisCli:
         self._process = Process(["redis-cli", "-p", str(port), "--no-raw"], directory, dict(os.environ))
 
     def run(self, command: str) -> list[str]:
-        """Raises Unreachable; a client that was refused is of no more use."""
+        """Raises Unreachable; a client that was refused is of no further use."""
         *lines, last = self._process.ask(f"{command}\nECHO '{MARK}'\n", MARK, *REFUSALS)
         if MARK not in last:
             raise Unreachable(last)

@@ -62,7 +62,7 @@ def test_every_error_text_has_a_row() -> None:
 
 def test_every_row_is_a_text_of_the_code() -> None:
     stale = sorted(set(texts_of_page()) - error_texts().keys())
-    assert not stale, "docs/troubleshooting.md has texts that the code has no more:\n" + "\n".join(stale)
+    assert not stale, "docs/troubleshooting.md has texts that the code no longer has:\n" + "\n".join(stale)
 
 
 def test_no_text_has_two_rows() -> None:

@@ -54,7 +54,7 @@ class FakeEngine:
         self.kinds: dict[str, dict[str, bytes]] = {}
         self.streams: dict[str, Stream] = {}
         self.present: Epoch = (1, 1)
-        # Next offsets that hold no more under the present epoch: (stream, partition) -> where its messages begin.
+        # Next offsets that no longer hold under the present epoch: (stream, partition) -> where its messages begin.
         self.settled: dict[tuple[str, int], int] = {}
         self.refusal: Refused | None = None
         # The epoch of offsets that are not here, and whether a region is away.
@@ -203,7 +203,7 @@ class FakeEngine:
         return Polled(found.generation, self.present, NO_START, positions)
 
     def _member(self, stream_id: str, group: str, instance: str, timeout_ms: int) -> Group:
-        """Admit the instance, give up silent ones, and deal the partitions again if that changed who is there."""
+        """Admit the instance, give up silent ones, and deal the partitions again if that changed the instances."""
         self._at_home()
         found = self._group(stream_id, group)
         before = set(found.until)

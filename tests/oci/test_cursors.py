@@ -67,7 +67,7 @@ def test_a_foreign_secret_may_be_one_of_a_region_that_is_away() -> None:
     assert (refusal.value.status, refusal.value.code) == (503, "ServiceUnavailable")
     with pytest.raises(OciError) as refusal:
         unseal(sealed(PARTITION), others, 100, lambda: True)
-    assert refusal.value.status == 400, "it has expired, whoever made it"
+    assert refusal.value.status == 400, "it has expired, no matter which region made it"
     with pytest.raises(OciError) as refusal:
         unseal("e30.x", others, 0, lambda: True)
     assert refusal.value.status == 400

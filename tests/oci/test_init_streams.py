@@ -1,4 +1,4 @@
-"""Streams that a start creates: what is written, and that a region which is not ready yet is waited for."""
+"""Streams that a start creates: what is written, and that it waits for a region that is not ready yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Epochs: the highest one decides what counts, and whoever read under another one goes on where both agree."""
+"""Epochs: the highest one decides what counts, and a reader under another one goes on where both agree."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_segments_are_what_the_home_of_the_highest_epoch_saw(made: list[EpochRow
 
 @given(histories(), st.data(), st.integers(0, 40))
 def test_a_settled_position_has_the_same_messages_below_it(made: list[EpochRow], data: st.DataObject, at: int) -> None:
-    """Whoever has read everything below `at` under an epoch has read everything below the settled position."""
+    """A reader of everything below `at` under an epoch has read everything below the settled position."""
     epochs, reader = Epochs(made), data.draw(st.sampled_from(made))
     head = max(made, key=lambda one: one.epoch)
     settled = epochs.settle(0, at, reader.epoch)

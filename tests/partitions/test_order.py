@@ -1,4 +1,4 @@
-"""The order of one producer's messages, whoever numbers them: what waits for what."""
+"""The order of one producer's messages, no matter which region numbers them: what waits for what."""
 
 from __future__ import annotations
 

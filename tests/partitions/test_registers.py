@@ -1,4 +1,4 @@
-"""Registers: written here, read everywhere, replaced by whoever saw them, and both kept where nobody did."""
+"""Registers: written here, read everywhere, replaced by regions that saw them, and both kept where none did."""
 
 from __future__ import annotations
 

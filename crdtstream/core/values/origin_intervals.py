@@ -59,7 +59,7 @@ class OriginIntervals:
         return hash((self.origin, self.low, self.high))
 
     def __repr__(self) -> str:
-        return f"Pieces({self.as_dict()})"
+        return f"OriginIntervals({self.as_dict()})"
 
 
 NOTHING: Final = OriginIntervals.of({})

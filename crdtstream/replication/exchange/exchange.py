@@ -406,7 +406,7 @@ class Exchange:
     def _held(self, durable_of: Callable[[int], VersionVector]) -> VersionVector:
         founders = self.birth.founders_left()
         members = self._applied.members
-        # A region that was evicted is known, and counts no more: its configured address keeps nothing back.
+        # A region that was evicted is known, and no longer counts: its configured address keeps nothing back.
         met = [*founders, *members.joined(), *members.evicted()]
         known = {region_of(origin) for origin in met} | {self._settings.config.region}
         # `known` includes this region: at most as many as peers means that a configured one is missing.

@@ -166,7 +166,7 @@ class Intake:
         return self._stalled_ms >= most_ms
 
     def interrupt(self) -> None:
-        """The peer sends no more batches for now: an incomplete one is kept, and holds up no other link."""
+        """The peer sends no batches for now: an incomplete one is kept, and holds up no other link."""
         self.assembly = None
 
     def drop_parts(self) -> None:

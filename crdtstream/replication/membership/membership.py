@@ -21,10 +21,10 @@ been linked for two heartbeats, so a process that restarts repeatedly leaves not
 admission meanwhile, the origin writes a Join for itself; that is an effect, which its peers notice.
 
 **Signs of life.** An origin that gives signs of life is not replaced: the newer origin waits, and logs and INFO name
-both. An origin of the same data directory has ended after two silent heartbeats, or if this process never heard
-from it. Any other origin has ended after `peer_timeout_ms` of silence (liveness.py). An operator who knows better uses
-`--replace`. A wrong guess costs little: the replaced origin learns of it and returns as another origin. Its effects
-count, except for groups that its sponsor did not know of.
+both. An origin of the same data directory has ended after two silent heartbeats, or if this process never heard from
+it. Any other origin has ended after `peer_timeout_ms` of silence. With better knowledge an operator uses `--replace`. A
+wrong guess costs little: the replaced origin learns of it and returns as another origin. Its effects count, except for
+groups that its sponsor did not know of.
 
 There is one exception. A region that is not admitted does not replace another directory of its own region whose
 admission is void merely because that directory is silent. The other process may still run in a partition, where it
@@ -303,7 +303,7 @@ class Membership:
         return self._has_met_peers() and {*self._exchange.greeted()} <= known | new
 
     def _replaced(self, origins: list[int], now_ms: int) -> dict[int, int]:
-        """Those that are at work no more and whose region is, and the origin as which it is."""
+        """Origins that no longer run while their region does, each with the origin under which it runs."""
         replaced: dict[int, int] = {}
         for origin in origins:
             successor = self._successor_of(origin, now_ms)
@@ -332,8 +332,8 @@ class Membership:
 
     def _evictors_hold_join(self) -> bool:
         """An evictor of an origin of this directory has forgotten things without it, and counts it again only when it
-        has the Join; so its region is waited for, also where it was evicted itself and does not know it yet. Where that
-        region is gone for good, an operator says so here: by evicting it once more, when this region knows all that.
+        has the Join; so the admission waits for its region, even if that was evicted itself and does not know it yet.
+        If that region is gone for good, an operator evicts it once more here, when this region knows all that.
         """
         members, progress = self._applied.members, self._exchange.progress
         mine = [*self._birth.lineage, self._birth.origin]
@@ -458,7 +458,7 @@ class Membership:
         return other == self._birth.origin or self._liveness.is_alive(other, now_ms, is_before, session.opened_ms)
 
     def _holds_all_of(self, origin: int, now_ms: int) -> bool:
-        """What anybody who is at work is known to have of that origin is here."""
+        """True if this region has all that any running region is known to have of that origin."""
         since_ms = max(1, now_ms - self._settings.limits.peer_timeout_ms)
         known = [session.vector_then.get(origin) for session in self._exchange.sessions() if session.is_open]
         known.append(self._exchange.progress.highest_of(origin, since_ms))

@@ -90,7 +90,7 @@ class Birth:
 
     def records(self) -> list[tuple[int, bytes]]:
         """Records that tell `recover` all that is known now, for a checkpoint. Founders that have ended
-        are of no more use.
+        are of no further use.
         """
         told = [(codec.FOUNDER, codec.encode_founder(origin)) for origin in self.founders_left()]
         told += [(codec.NAMED, codec.encode_named(*row)) for row in self.names.rows()]

@@ -1,8 +1,8 @@
 """One gRPC stream between two regions: feeds received messages to the node and sends what it pulls from it.
 
 Two tasks read and write. The reader passes messages to the node and schedules a turn. What is due is pulled at a beat
-(beat.py), for all links together, and waits for the writer in a short queue. A link whose queue is full sits beats out:
-a slow peer costs little memory, and everything that has accumulated is sent as one message.
+(pull_schedule.py), for all links together, and waits for the writer in a short queue. A link whose queue is full sits
+beats out: a slow peer costs little memory, and everything that has accumulated is sent as one message.
 
 The side that was dialled sends nothing before it has received a Hello: a silent stream then costs no compressor.
 

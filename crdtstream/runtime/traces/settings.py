@@ -23,7 +23,8 @@ logger = structlog.get_logger()
 
 
 def open_tracing(config: Config, environment: Mapping[str, str]) -> Tracing | None:
-    """Return None if no traces are wanted; raises ConfigError where the setting asks for them in vain.
+    """Return None if no traces are wanted; raises ConfigError where the setting asks for them and the library is not
+    installed.
 
     Variables are often meant for all processes of a machine, so they only earn a warning.
     """

@@ -1,4 +1,4 @@
-"""Pieces: one interval and many say the same as the dictionary that they were made of."""
+"""Intervals of origins: one interval and many say the same as the dictionary that they were made of."""
 
 from __future__ import annotations
 
@@ -25,4 +25,4 @@ def test_one_interval_is_kept_as_it_is() -> None:
     assert (one.is_one(), one.origin, one.low, one.high) == (True, 7, LOW, HIGH)
     assert one == OriginIntervals.of({7: [(LOW, HIGH)]})
     assert one != OriginIntervals(7, LOW, ABOVE) and one != NOTHING
-    assert repr(one) == "Pieces({7: [((1, 0), (2, 0))]})"
+    assert repr(one) == "OriginIntervals({7: [((1, 0), (2, 0))]})"
