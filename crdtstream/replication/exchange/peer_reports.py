@@ -12,11 +12,11 @@ from crdtstream.settings.config import NAME_CHARACTERS_MAX
 class PeerReports:
     """Reports about this region's origin, about origins that leave, and a complete state."""
 
-    __slots__ = ("_complete_state", "_deferrals", "_is_shared", "_leaving", "greetings")
+    __slots__ = ("_complete_state", "_deferrals", "_is_shared", "_leaving", "changes")
 
     def __init__(self) -> None:
-        # Counts peers that greeted or left.
-        self.greetings = 0
+        # Counts what membership may have to act on: it compares this number instead of asking for each report.
+        self.changes = 0
         self._is_shared = False
         self._leaving: dict[int, int] = {}
         # Regions that defer the admission of this region's origin, with the origin whose signs of life they name.
@@ -29,12 +29,13 @@ class PeerReports:
 
     def record_greeting(self) -> None:
         """Record that a peer greeted or left."""
-        self.greetings += 1
+        self.changes += 1
 
     # A peer sent effects of this region's origin that this process never made
 
     def record_shared(self) -> None:
         self._is_shared = True
+        self.changes += 1
 
     def is_shared(self) -> bool:
         return self._is_shared
@@ -47,6 +48,7 @@ class PeerReports:
 
     def record_leaving(self, origin: int, through: int) -> None:
         self._leaving[origin] = through
+        self.changes += 1
 
     def any_leaving(self) -> bool:
         return bool(self._leaving)

@@ -130,10 +130,9 @@ class Membership:
 
     def is_settled(self) -> bool:
         """Return whether nothing is due at any time: this origin and all linked ones are admitted and stay."""
-        reports = self._exchange.reports
-        if self._settled_at is None or self.own.demand == ASKED or reports.are_pending():
+        if self._settled_at is None or self.own.demand == ASKED:
             return False
-        return self._settled_at == (self._applied.members.changes, reports.greetings, self._birth.changes)
+        return self._settled_at == (self._applied.members.changes, self._exchange.reports.changes, self._birth.changes)
 
     def advance(self, now_ms: int) -> None:
         """Do what is due by now: another own origin, the own admission, Joins of other origins."""
@@ -143,7 +142,7 @@ class Membership:
         # The clock may have been set back.
         self._started_ms = min(self._started_ms, now_ms)
         members = self._applied.members
-        seen = (members.changes, self._exchange.reports.greetings, self._birth.changes)
+        seen = (members.changes, self._exchange.reports.changes, self._birth.changes)
         for origin in members.evicted():
             self._exchange.progress.end(origin)
             self._liveness.end(origin)
@@ -158,7 +157,8 @@ class Membership:
             self.own.lapse()
         self._found()
         self._seek_admission(now_ms)
-        self._settled_at = seen if self._sponsor(now_ms) and self.admitted else None
+        is_settled = self._sponsor(now_ms) and self.admitted and not self._exchange.reports.are_pending()
+        self._settled_at = seen if is_settled else None
 
     def _come_back(self, why: str) -> None:
         gone = self._birth.origin

@@ -19,8 +19,11 @@ def test_membership_has_to_act_until_it_has_acted() -> None:
     assert not reports.are_pending() and not reports.any_leaving()
 
 
-def test_greetings_are_counted() -> None:
+def test_what_membership_may_act_on_is_counted() -> None:
     reports = PeerReports()
     reports.record_greeting()
-    reports.record_greeting()
-    assert reports.greetings == 2 and not reports.are_pending()
+    assert reports.changes == 1 and not reports.are_pending()
+    reports.record_shared()
+    reports.record_leaving(257, 9)
+    reports.record_deferral("west", 258)
+    assert reports.changes == 3
