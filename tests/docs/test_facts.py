@@ -141,6 +141,15 @@ def test_layers() -> None:
     assert order == sorted(order), "a layer is listed above what it imports"
 
 
+def test_paths_of_the_first_hour() -> None:
+    """A word with a slash is a path, in backquotes and in blocks alike."""
+    text = (PAGES / "reading-the-code.md").read_text(encoding="utf-8")
+    spans = re.findall(r"`([^`\n]+)`", text) + re.findall(r"^\.venv.*", text, re.MULTILINE)
+    paths = {word for span in spans for word in span.split() if "/" in word and not word.startswith(".venv/")}
+    assert len(paths) > 100
+    assert not sorted(path for path in paths if not (ROOT / path).exists())
+
+
 def test_the_fields_of_ready() -> None:
     text = (PAGES / "architecture.md").read_text(encoding="utf-8")
     assert sorted(re.findall(r"^Ready\.(\w+)", text, re.MULTILINE)) == sorted(Ready.__slots__)
