@@ -33,8 +33,7 @@ that is `admitted` creates groups, sponsors others and forgets tombstones.""",
         "The demand for the admission",
         """\
 An origin that comes back does nothing for its admission until a client needs it (`admission_state.py`). `asked` takes
-effect
-at the end of the turn; the demand is remembered, also by the next origin of the process.""",
+effect at the end of the turn; the demand is remembered, also by the next origin of the process.""",
         DEMAND,
     ),
     (
