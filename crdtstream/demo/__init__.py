@@ -1,0 +1,1 @@
+"""`crdtstream demo`: regions as processes, stories that are played on them, and what they show."""
