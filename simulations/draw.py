@@ -1,8 +1,8 @@
 """Where the chance of one world comes from: a source for each part, made of the seed and the name of the part.
 
 What one part draws shifts nothing in another, so a part can be added, or draw more, while all others stay as they were.
-A seed names a world only together with the version: whatever changes what the seeds draw that there are makes a new
-version, and the seeds that tests pin are chosen anew.
+A seed names a world only together with the version. A change of what existing seeds draw makes a new version, and the
+seeds that tests pin have to be chosen again.
 """
 
 from __future__ import annotations

@@ -159,8 +159,8 @@ def test_a_trace_names_its_seed_with_the_version_of_the_draw() -> None:
     assert traced(2)[0].endswith(f"seed 2 of draw {DRAW_VERSION}")
 
 
-# When this fails, either what is drawn has changed by accident, or DRAW_VERSION goes up and every pinned seed is chosen
-# anew.
+# When this fails, either what is drawn has changed by accident, or DRAW_VERSION goes up and every pinned seed has to be
+# chosen again.
 def test_a_version_always_draws_the_same() -> None:
     drawn = "\n".join(repr(draw_world(seed).settings) for seed in range(50))
     assert (DRAW_VERSION, sha256(drawn.encode()).hexdigest()[:16]) == (1, "689cdfcca8d523e0")
