@@ -12,7 +12,9 @@ import pytest
 from tests.tidy import ROOT, Source, sources
 
 # What runs beside a region (gateway, Spark, administration, demo) may use a name of it again; all else is the engine.
-BESIDE = frozenset(["admin", "cli", "demo", "migration", "oci", "processes", "scenarios", "spark"])
+BESIDE = frozenset(
+    ["admin", "cli", "dashboard", "demo", "migration", "observing", "oci", "processes", "scenarios", "spark"]
+)
 SHARED_MAX = 25
 # Names that several rooms share because they mean the same there.
 SHARED = {

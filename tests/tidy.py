@@ -35,6 +35,7 @@ LAYERS = (
     ("region",),
     ("runtime",),
     ("demo", "admin", "oci"),
+    ("dashboard",),
     ("cli",),
     ("__main__",),
 )
@@ -67,6 +68,7 @@ FILES_OF_SETTINGS = frozenset(
 # processes sees not even these: a command line, a log, and what redis-py returns; nor do texts that others play.
 CLIENTS: dict[str, frozenset[str]] = {
     "spark": frozenset({"bulk", "protocols"}),
+    "observing": frozenset(),
     "processes": frozenset(),
     "scenarios": frozenset(),
     "migration": frozenset(),

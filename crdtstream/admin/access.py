@@ -6,9 +6,8 @@ There is no option for the password, because `ps` would show it.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -21,25 +20,6 @@ PasswordFileOption = Annotated[
 AuthorityOption = Annotated[str | None, typer.Option(help="The ports are TLS ports: their authority (PEM file).")]
 CertificateOption = Annotated[str | None, typer.Option(help="Certificate to show to them (PEM file).")]
 KeyFile = Annotated[str | None, typer.Option(help="Its private key (PEM file).")]
-
-
-@dataclass(frozen=True)
-class Access:
-    """What a region asks for: user and password, and on a TLS port authority, certificate and key, as files."""
-
-    user: str | None = None
-    password: str | None = None
-    authority: str | None = None
-    certificate: str | None = None
-    key: str | None = None
-
-    def arguments(self) -> dict[str, Any]:
-        """For a client of redis-py. An authority means TLS."""
-        found: dict[str, Any] = {"username": self.user, "password": self.password}
-        if self.authority:
-            files = {"ssl_ca_certs": self.authority, "ssl_certfile": self.certificate, "ssl_keyfile": self.key}
-            found.update(ssl=True, **files)
-        return found
 
 
 def node_problem(address: str) -> str:

@@ -17,7 +17,6 @@ from rich.table import Table
 
 from crdtstream.admin import leaving
 from crdtstream.admin.access import (
-    Access,
     AuthorityOption,
     CertificateOption,
     KeyFile,
@@ -29,7 +28,6 @@ from crdtstream.admin.access import (
 from crdtstream.admin.comparison import (
     AGREE,
     ComparisonRow,
-    RegionAnswer,
     RegionComparison,
     compare,
     named_rows,
@@ -38,6 +36,8 @@ from crdtstream.admin.comparison import (
 from crdtstream.admin.ranges import compare_range
 from crdtstream.admin.regions import TIMEOUT_S, Regions
 from crdtstream.admin.screen import screen
+from crdtstream.observing.access import Access
+from crdtstream.observing.asking import RegionAnswer
 
 app = typer.Typer(no_args_is_help=True, help="Query one or all regions, side by side; differences are marked.")
 

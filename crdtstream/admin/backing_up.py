@@ -22,7 +22,6 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from crdtstream import __version__
 from crdtstream.admin.access import (
-    Access,
     AuthorityOption,
     CertificateOption,
     KeyFile,
@@ -34,6 +33,7 @@ from crdtstream.admin.access import (
 from crdtstream.admin.screen import screen
 from crdtstream.core.digest import digest_replica
 from crdtstream.core.values.causality import origin_name
+from crdtstream.observing.access import Access
 from crdtstream.protocols.columns import CodecError
 from crdtstream.region.node import Node
 from crdtstream.settings.config import Config, ConfigError

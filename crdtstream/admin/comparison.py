@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from crdtstream.observing.asking import RegionAnswer
+
 AGREE = 0
 DIFFER = 1
 UNREACHABLE = 3
@@ -28,16 +30,6 @@ LOCAL = frozenset(
     )
 )
 MISSING = "-"
-
-
-@dataclass(frozen=True)
-class RegionAnswer:
-    """The reply of one region or its error; `unreachable` if it did not answer at all."""
-
-    region: str
-    value: Any = None
-    error: str = ""
-    unreachable: bool = False
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from crdtstream.admin.comparison import RegionAnswer
 from crdtstream.admin.regions import Regions
+from crdtstream.observing.asking import RegionAnswer
 
 POLL_S = 0.2
 PATIENCE_S = 10.0

@@ -14,11 +14,11 @@ from crdtstream.admin.comparison import (
     DIFFER,
     UNREACHABLE,
     ComparisonRow,
-    RegionAnswer,
     RegionComparison,
     compare,
 )
 from crdtstream.admin.regions import Regions
+from crdtstream.observing.asking import RegionAnswer
 
 PAGE_ENTRIES = 1_000
 

@@ -8,13 +8,12 @@ page after page, or follows a change, renews the deadline with each question.
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Sequence
-from typing import Any
 
-from crdtstream.admin.access import Access
-from crdtstream.admin.comparison import RegionAnswer
+from crdtstream.observing.access import Access
+from crdtstream.observing.asking import NO_REPLY, RedisPort, RegionAnswer
+from crdtstream.observing.info import fields_of_info
 
 TIMEOUT_S = 5.0
 
@@ -38,57 +37,30 @@ class Region:
     """The Redis port of one region."""
 
     def __init__(self, address: str, access: Access, deadline: Deadline) -> None:
-        # Imported only here: a region starts without it, and sooner.
-        from redis.asyncio import Redis
-        from redis.asyncio.retry import Retry
-        from redis.backoff import NoBackoff
-
-        host, _, port = address.rpartition(":")
         self.name = address
         self._deadline = deadline
         self._lost: RegionAnswer | None = None
-        self._client: Any = Redis(
-            host=host.strip("[]"),
-            port=int(port),
-            **access.arguments(),
-            # The deadline is for everything together.
-            socket_timeout=None,
-            socket_connect_timeout=None,
-            retry=Retry(NoBackoff(), 0),
-            decode_responses=False,
-            protocol=2,
-        )
-        self._client.response_callbacks.clear()
+        self._port = RedisPort(address, access)
 
     async def introduce(self) -> None:
         """Learn the region's name; an unreachable region keeps its address as its name."""
-        self.name = (await self.fields()).get("region_name", self.name)
+        self.name = self._port.name = (await self.fields()).get("region_name", self.name)
 
     async def fields(self) -> dict[str, str]:
         """The fields of INFO replication; empty if the region does not answer."""
         answer = await self.ask("INFO", "replication")
         if not isinstance(answer.value, bytes):
             return {}
-        return dict(line.split(":", 1) for line in answer.value.decode().splitlines() if ":" in line)
+        return fields_of_info(answer.value)
 
     async def ask(self, *words: str | int) -> RegionAnswer:
-        import redis
-
         if self._lost is not None:
             return self._lost
-        try:
-            async with asyncio.timeout(self._deadline.left_s()):
-                return RegionAnswer(self.name, await self._client.execute_command(*words))
-        except redis.ResponseError as error:
-            return RegionAnswer(self.name, error=str(error))
-        except redis.RedisError as error:
-            return self._lose(text_of_failure(error))
-        except TimeoutError:
-            return self._lose(f"no answer within {self._deadline.timeout_s:g} s: wait longer with --timeout")
-
-    def _lose(self, text: str) -> RegionAnswer:
-        self._lost = RegionAnswer(self.name, error=text, unreachable=True)
-        return self._lost
+        late = f"{NO_REPLY.format(self._deadline.timeout_s)}: wait longer with --timeout"
+        answer = await self._port.ask(words, self._deadline.left_s(), late)
+        if answer.unreachable:
+            self._lost = answer
+        return answer
 
     async def scan(self) -> list[bytes]:
         """Return the names of all keys, or of those that were told before the region stopped answering."""
@@ -105,7 +77,7 @@ class Region:
                 return names
 
     async def close(self) -> None:
-        await self._client.aclose()
+        await self._port.close()
 
 
 class Regions:
@@ -147,9 +119,3 @@ class Regions:
 
     async def _close(self) -> None:
         await asyncio.gather(*[region.close() for region in self._regions])
-
-
-def text_of_failure(error: Exception) -> str:
-    """Say why a region could not be asked, in the words of the system where it is the network."""
-    cause = error.__cause__ or error.__context__
-    return os.strerror(cause.errno) if isinstance(cause, OSError) and cause.errno else str(error)

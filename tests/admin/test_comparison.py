@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from crdtstream.admin.comparison import AGREE, DIFFER, UNREACHABLE, RegionAnswer, compare, fields_of, named_rows
+from crdtstream.admin.comparison import AGREE, DIFFER, UNREACHABLE, compare, fields_of, named_rows
+from crdtstream.observing.asking import RegionAnswer
 
 
 def answers(*values: object) -> list[RegionAnswer]:

@@ -10,9 +10,9 @@ import pytest
 from redis.exceptions import ReadOnlyError
 from rich.console import Console
 
-from crdtstream.admin.comparison import RegionAnswer
 from crdtstream.admin.leaving import Follower, read_status
 from crdtstream.admin.regions import Deadline
+from crdtstream.observing.asking import RegionAnswer
 from crdtstream.processes.clients import pairs
 from crdtstream.processes.region import RegionProcess, regions_in
 from crdtstream.processes.waiting import until

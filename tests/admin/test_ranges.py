@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crdtstream.admin import ranges
-from crdtstream.admin.comparison import AGREE, DIFFER, UNREACHABLE, RegionAnswer
+from crdtstream.admin.comparison import AGREE, DIFFER, UNREACHABLE
 from crdtstream.admin.ranges import Range, compare_range, order
 from crdtstream.admin.regions import Deadline, Regions
+from crdtstream.observing.asking import RegionAnswer
 
 PAGE = 3
 Entry = tuple[int, str]

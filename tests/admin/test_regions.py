@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from crdtstream.admin.access import Access
 from crdtstream.admin.regions import Regions
+from crdtstream.observing.access import Access
 from crdtstream.processes.ports import free_port
 
 

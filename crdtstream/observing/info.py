@@ -1,0 +1,117 @@
+"""INFO as fields, and what a region says of itself there. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+Vector = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class RegionReport:
+    """What a region says of itself in INFO: who it is, whether it serves, and its room."""
+
+    name: str
+    region: int
+    cluster: str
+    origin: str
+    version: str
+    id_mode: str
+    loading: str
+    admitted: bool
+    uptime_s: int
+    memory_bytes: int
+    memory_limit_bytes: int
+    system_bytes: int
+    disk_full: bool
+    disk_free_bytes: int
+    disk_needed_bytes: int
+    disk_remedy: str
+    log_bytes: int
+    log_held_bytes: int
+    log_damages: int
+    checkpoint_failed: bool
+    clients: int
+    clients_limit: int
+    commands_per_s: int
+    commands: int
+    passwords_denied: int
+    audit_differences: int
+    audit_shared_origins: str
+    start_over: str
+    keys: int
+    vector: Vector
+    durable: Vector
+
+    @property
+    def memory_short(self) -> bool:
+        return 0 < self.memory_limit_bytes <= self.memory_bytes
+
+
+def fields_of_info(reply: bytes) -> dict[str, str]:
+    """The fields of all sections that were asked for."""
+    lines = reply.decode("utf-8", "surrogateescape").splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line)
+
+
+def pairs_of(text: str) -> dict[str, str]:
+    """A value of INFO that is several: `keys=3,expires=0`. The last one may contain what separates the others."""
+    return dict(part.split("=", 1) for part in text.split(",") if "=" in part)
+
+
+def vector_of(text: str) -> dict[str, int]:
+    return {origin: int(counter) for origin, counter in pairs_of(text).items()}
+
+
+def report_of(fields: Mapping[str, str]) -> RegionReport:
+    """Read INFO; a field that the region does not have is 0 or empty."""
+
+    def text(name: str) -> str:
+        return fields.get(name, "")
+
+    def number(name: str) -> int:
+        return int(fields.get(name) or 0)
+
+    return RegionReport(
+        name=text("region_name"),
+        region=number("region"),
+        cluster=text("cluster"),
+        origin=text("origin"),
+        version=text("crdtstream_version"),
+        id_mode=text("id_mode"),
+        loading=text("loading_reason"),
+        admitted=text("admitted") == "1",
+        uptime_s=number("uptime_in_seconds"),
+        memory_bytes=number("used_memory"),
+        memory_limit_bytes=number("maxmemory"),
+        system_bytes=number("total_system_memory"),
+        disk_full=text("disk_full") == "1",
+        disk_free_bytes=number("disk_free_bytes"),
+        disk_needed_bytes=number("disk_needed_bytes"),
+        disk_remedy=text("disk_remedy"),
+        log_bytes=number("log_bytes"),
+        log_held_bytes=number("log_held_bytes"),
+        log_damages=number("log_damages"),
+        checkpoint_failed=text("rdb_last_bgsave_status") == "err",
+        clients=number("connected_clients"),
+        clients_limit=number("maxclients"),
+        commands_per_s=number("instantaneous_ops_per_sec"),
+        commands=number("total_commands_processed"),
+        passwords_denied=number("acl_access_denied_auth"),
+        audit_differences=number("audit_differences"),
+        audit_shared_origins=text("audit_shared_origins"),
+        start_over=text("start_over"),
+        keys=sum(int(pairs_of(value)["keys"]) for name, value in fields.items() if is_database(name)),
+        vector=vector_of(text("vector")),
+        durable=vector_of(text("durable_vector")),
+    )
+
+
+def is_database(name: str) -> bool:
+    return name.startswith("db") and name[2:].isdigit()
+
+
+def lacking(held: Vector, applied: Vector) -> int:
+    """How many effects of `held` are not in `applied`."""
+    return sum(max(0, counter - applied.get(origin, 0)) for origin, counter in held.items())
