@@ -37,6 +37,9 @@ FLAGS = {
 # Where replies of our own commands are explained.
 EXPLAINED = {
     "crdt.digest": "operations.md#comparing-regions",
+    "crdt.stream": "operations.md#streams-and-groups-by-origin",
+    "crdt.group": "operations.md#streams-and-groups-by-origin",
+    "crdt.entries": "operations.md#streams-and-groups-by-origin",
     "crdt.evict": "operations.md#members",
     "crdt.members": "operations.md#members",
     "crdt.regions": "operations.md#links",

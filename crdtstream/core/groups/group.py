@@ -258,7 +258,7 @@ class Group:
     def _wanted_of(self, tree: EntryTree, count: int) -> list[Candidate]:
         candidates: list[Candidate] = []
         left = count
-        for low, high in self._gaps_in(tree):
+        for low, high in self.wanted_in(tree):
             for taken in tree.slices(next_id(low) or ID_MAX, high, left, False):
                 candidates.append(Candidate(low, taken))
                 left -= taken.high - taken.low
@@ -279,10 +279,10 @@ class Group:
         for chain in chains.all:
             for at in range(self._read_cursor.first_of(chain), len(chain.extents)):
                 tree = chain.extents[at]
-                total += sum([tree.count_in(next_id(low) or ID_MAX, high) for low, high in self._gaps_in(tree)])
+                total += sum([tree.count_in(next_id(low) or ID_MAX, high) for low, high in self.wanted_in(tree)])
         return total
 
-    def _gaps_in(self, tree: EntryTree) -> list[Interval]:
+    def wanted_in(self, tree: EntryTree) -> list[Interval]:
         """The wanted intervals of a tree, as (from, to]."""
         last = tree.last_id()
         floor = self.floor.get(tree.origin)

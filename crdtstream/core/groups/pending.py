@@ -337,6 +337,10 @@ class PendingEntries:
         mine = self._of_origin.get(origin)
         return None if mine is None else mine.last_id()
 
+    def count_in(self, origin: int) -> int:
+        mine = self._of_origin.get(origin)
+        return 0 if mine is None else sum([span.count() for span in mine.spans])
+
     def ids(self, origin: int, consumer: bytes | None) -> list[EntryId]:
         """The IDs pending in this origin, ascending: this consumer's, or all if it is None."""
         mine = self._of_origin.get(origin)
