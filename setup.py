@@ -1,4 +1,5 @@
-"""Compiles layers 0-3 and a part of the runtime with mypyc where that is possible; all else is in pyproject.toml.
+"""Compiles layers 0-3 and a part of the runtime with mypyc where that is possible, and writes which build this is; all
+else is in pyproject.toml.
 
 A wheel is compiled when a C compiler and mypy are there, and is plain Python otherwise: all modules or none, because a
 compiled one cannot stand beside a library that failed to build. A development install is never compiled, so that no
@@ -11,11 +12,14 @@ Reference: `mypyc.build.mypycify`; `Extension.optional` of setuptools.
 from __future__ import annotations
 
 import os
+import runpy
 import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
 
 PACKAGE = Path("crdtstream")
 FOLDERS = ("core", "protocols", "connections", "commands", "replication", "bulk", "partitions", "region", "storage")
@@ -68,4 +72,30 @@ class BuildAllOrNone(build_ext):
                 path.unlink(missing_ok=True)
 
 
-setup(ext_modules=extensions(), cmdclass={"build_ext": BuildAllOrNone})
+class BuildNamed(build_py):
+    """Writes which build this is beside the modules; a development install asks git instead."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            write_build(Path(self.build_lib))
+
+
+class SourceNamed(sdist):
+    def make_release_tree(self, base_dir: str, files: list[str]) -> None:
+        super().make_release_tree(base_dir, files)
+        write_build(Path(base_dir))
+
+
+def write_build(tree: Path) -> None:
+    """Of the checkout that is built; a source distribution has brought the file."""
+    naming = runpy.run_path(str(PACKAGE / "runtime" / "build.py"))
+    found = naming["read"](PACKAGE)
+    commit, date = naming["of_checkout"](Path.cwd()) if found == naming["UNKNOWN"] else found
+    (tree / PACKAGE / naming["FILE"]).write_text(f"{commit} {date}\n")
+
+
+setup(
+    ext_modules=extensions(),
+    cmdclass={"build_ext": BuildAllOrNone, "build_py": BuildNamed, "sdist": SourceNamed},
+)

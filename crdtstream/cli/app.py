@@ -21,6 +21,7 @@ from crdtstream.cli.flags import with_setting_flags
 from crdtstream.cli.size import size
 from crdtstream.migration.app import export_streams, import_streams
 from crdtstream.region import node
+from crdtstream.runtime.build import build
 from crdtstream.runtime.checking import problems_of
 from crdtstream.runtime.links.grpc_transport import TransportError
 from crdtstream.runtime.logs import library_logs
@@ -72,7 +73,8 @@ def main() -> None:
 def root(version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False) -> None:
     """An active-active stream store: every region serves reads and writes over the Redis Streams protocol."""
     if version:
-        typer.echo(f"crdtstream {__version__} ({core_kind()})")
+        commit, date = build()
+        typer.echo(f"crdtstream {__version__} ({core_kind()}), commit {commit} of {date}")
         raise typer.Exit
 
 

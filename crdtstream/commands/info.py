@@ -53,6 +53,8 @@ def server_fields(context: Context) -> list[Field]:
     return [
         ("redis_version", REDIS_VERSION.decode()),
         ("crdtstream_version", __version__),
+        ("crdtstream_commit", about.commit),
+        ("crdtstream_commit_date", about.commit_date),
         ("redis_mode", "standalone"),
         ("arch_bits", 64),
         ("process_id", about.process_id),

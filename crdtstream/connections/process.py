@@ -10,6 +10,8 @@ class About:
 
     __slots__ = (
         "clients_possible",
+        "commit",
+        "commit_date",
         "cpu_system_s",
         "cpu_user_s",
         "memory_bytes",
@@ -21,6 +23,8 @@ class About:
 
     def __init__(self) -> None:
         self.clients_possible = 0
+        self.commit = ""
+        self.commit_date = ""
         self.process_id = 0
         self.run_id = ""
         self.memory_bytes = 0

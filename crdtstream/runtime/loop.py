@@ -23,6 +23,7 @@ import structlog
 from crdtstream.connections.statistics import Stopwatch
 from crdtstream.region.node import Node
 from crdtstream.runtime import acl_file, process
+from crdtstream.runtime.build import build
 from crdtstream.runtime.links.grpc_transport import GrpcTransport
 from crdtstream.runtime.logs.logging import configure_logging
 from crdtstream.runtime.opening import open_region
@@ -302,6 +303,7 @@ def introduce(node: Node) -> None:
     node.time_with(Stopwatch(time.perf_counter_ns))
     about = node.context.about
     about.process_id = os.getpid()
+    about.commit, about.commit_date = build()
     about.run_id = secrets.token_hex(RUN_ID_BYTES)
     about.system_bytes = process.system_bytes()
     about.clients_possible = clients_possible()

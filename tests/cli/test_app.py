@@ -16,6 +16,7 @@ from crdtstream import __version__
 from crdtstream.cli import app as app_module
 from crdtstream.cli.app import FAILURE, USAGE_ERROR, app
 from crdtstream.processes.ports import free_port
+from crdtstream.runtime.build import build
 from crdtstream.runtime.redis.resp_server import why
 from crdtstream.settings.config import Config
 
@@ -34,7 +35,9 @@ def run(*arguments: str) -> tuple[int, str]:
 def test_version() -> None:
     code, text = run("--version")
     assert code == 0
-    assert text in (f"crdtstream {__version__} ({core} core)\n" for core in ("interpreted", "compiled"))
+    commit, date = build()
+    named = f", commit {commit} of {date}\n"
+    assert text in (f"crdtstream {__version__} ({core} core){named}" for core in ("interpreted", "compiled"))
 
 
 def test_check_passes_what_works(tmp_path: Path) -> None:

@@ -59,6 +59,7 @@ def test_verbatim_in_resp3() -> None:
 def test_what_tools_read() -> None:
     region = Region()
     region.context.about.process_id = 77
+    region.context.about.commit = "53236e983a8e"
     region.line("XADD a * f v")
     region.line("SELECT 2")
     region.line("XADD b * f v")
@@ -70,6 +71,7 @@ def test_what_tools_read() -> None:
         "redis_mode": "standalone",
         "arch_bits": "64",
         "process_id": "77",
+        "crdtstream_commit": "53236e983a8e",
         "uptime_in_seconds": "90000",
         "uptime_in_days": "1",
         "connected_clients": "2",

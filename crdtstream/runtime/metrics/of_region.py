@@ -39,6 +39,8 @@ def standing_families(context: Context) -> Iterator[Metric]:
         "fsync": config.fsync,
     }
     yield info("region_info", "What this region is.", texts)
+    build = {"version": __version__, "commit": context.about.commit, "commit_date": context.about.commit_date}
+    yield info("build_info", "Which build the region runs.", build)
     yield gauge("serving", "1 if clients are served.", not standing.loading)
     yield gauge("admitted", "1 if this origin creates groups.", admission is None or admission.admitted)
     yield gauge("writable", "1 unless the disk is full.", standing.writable)

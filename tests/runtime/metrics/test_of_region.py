@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from crdtstream import __version__
 from crdtstream.connections.statistics import Tally
 from crdtstream.region.node import Node
 from crdtstream.runtime.logs.logging import log_counts
@@ -62,6 +63,7 @@ def test_standing_and_replication_of_a_node() -> None:
     meters = Meters()
     meters.checkpoint_failures = 2
     node.standing.loading = "not yet"
+    node.context.about.commit, node.context.about.commit_date = "53236e983a8e", "2026-11-26"
     families = [
         *standing_families(node.context),
         *log_families(node, log, meters),
@@ -70,6 +72,7 @@ def test_standing_and_replication_of_a_node() -> None:
         *event_families(),
     ]
     found = scraped(families)
+    assert found.value("build_info", version=__version__, commit="53236e983a8e", commit_date="2026-11-26") == 1
     [labels] = found.labels("region_info")
     assert (labels["name"], labels["number"], labels["cluster_name"]) == ("east", "1", "shop")
     assert (found.value("serving"), found.value("writable"), found.value("checkpoint_failures_total")) == (0, 1, 2)
