@@ -397,7 +397,7 @@ def stray_tests(source: Source) -> Iterator[str]:
 def mirrored_modules(folders: tuple[str, ...]) -> list[Path]:
     """The modules and packages that tests in this folder may be about."""
     homes = [ROOT / "crdtstream" / Path(*folders)]
-    if folders[:1] in (("simulations",), ("benchmarks",), ("nemesis",), ("docs",), ("fuzz",)):
+    if folders[:1] in (("simulations",), ("benchmarks",), ("nemesis",), ("docs",), ("fuzz",), ("deploy",)):
         homes.append(ROOT / Path(*folders))
     return [path for home in homes if home.is_dir() for path in home.iterdir()]
 

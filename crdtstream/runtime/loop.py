@@ -33,6 +33,7 @@ from crdtstream.runtime.partition_port import PartitionPort
 from crdtstream.runtime.ports import ClientPort, EdgePort, GatewayPort, TracingPort
 from crdtstream.runtime.redis.connections import clients_possible
 from crdtstream.runtime.saver import Saver
+from crdtstream.runtime.service_manager import ServiceManager
 from crdtstream.runtime.space_reserving_node import RoomyNode
 from crdtstream.runtime.stopping import Stopping
 from crdtstream.runtime.tls.certificates import Renewal
@@ -94,6 +95,7 @@ class Loop(Turns):
         self._forgotten_given = 0
         around = nullcontext if tracing is None else tracing.checkpoint
         self._saver = Saver(self.node, self.log, checkpointer, room, self._settle, now_ms, self.meters, around)
+        self._manager = ServiceManager(os.environ.get("NOTIFY_SOCKET", ""))
         self._stopping = Stopping(self.node, self._saver, self._end, self.schedule)
         self._leaves: asyncio.TimerHandle | None = None
         self._ended: asyncio.Future[None] | None = None
@@ -133,6 +135,7 @@ class Loop(Turns):
         }
         logger.info("listening", **self._addresses)
         self._tell()
+        self._tell_manager()
 
     async def _start_others(self) -> dict[str, str]:
         """Open the ports that are off unless they are given; return their addresses."""
@@ -155,12 +158,18 @@ class Loop(Turns):
             self._end()
         elif self._ended is None or not self._ended.done():
             self._stopping.ask(saves, hands_over)
+            self._manager.tell("", is_stopping=True)
 
     def reload(self) -> None:
         """Read the files of certificates and of settings again."""
+        self._manager.tell_reload()
         self._renewal.reload()
         self.node.reconfigure(self._reloading.reload(self.node.settings.config))
         self.schedule()
+        self._tell_manager()
+
+    def _tell_manager(self) -> None:
+        self._manager.tell(self.node.standing.loading, self.is_stopping)
 
     def _end(self) -> None:
         if self._ended is not None and not self._ended.done():
@@ -259,6 +268,7 @@ class Loop(Turns):
                 self._observing.note(now_ms())
             self._give_back()
             self._tell_damage()
+            self._tell_manager()
             self.schedule()
 
     def _expect_waiting(self) -> None:

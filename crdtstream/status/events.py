@@ -194,6 +194,13 @@ CLIENTS = (
     Event("tls-peer-refused", WARNING, "The TLS handshake on a gRPC port failed. At most once a minute.", "reason"),
     Event("certificate-reloaded", INFO, "Files of a certificate changed and are used.", "certificate"),
     Event("certificate-not-reloaded", ERROR, "Changed files cannot be used; the previous ones stay in use.", "reason"),
+    Event(
+        "service-manager-not-told",
+        WARNING,
+        "The socket of NOTIFY_SOCKET did not take a message.",
+        "told",
+        "reason",
+    ),
     Event("acl-file-failed", WARNING, "The file with users was not written or read.", "what", "file", "reason"),
     Event("oci-development-mode", WARNING, "The OCI gateway accepts any signature.", "detail"),
     Event("oci-keys-read", INFO, "The keys file of the OCI gateway was read again.", "file", "keys"),

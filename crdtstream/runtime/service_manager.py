@@ -1,0 +1,49 @@
+"""What a service manager is told, where one started the region: that it serves, reads its settings again, or stops.
+
+One datagram for each change. Until the region serves, the status is the reason why it does not.
+
+Reference: sd_notify(3) of systemd.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import structlog
+
+STOPPING = "STOPPING=1\nSTATUS=stopping"
+SERVING = "READY=1\nSTATUS=serving"
+
+logger = structlog.get_logger()
+
+
+class ServiceManager:
+    """`address` is the manager's socket, as the variable NOTIFY_SOCKET names it; empty for none."""
+
+    def __init__(self, address: str) -> None:
+        # The kernel writes the first byte of names that are not in the file system as 0.
+        self._address = address.replace("@", "\0", 1) if address.startswith("@") else address
+        self._told = ""
+
+    def tell(self, loading: str, is_stopping: bool) -> None:
+        """Tell the state of the region; `loading` says why it does not serve."""
+        if is_stopping:
+            self._tell(STOPPING)
+        else:
+            self._tell(f"STATUS={loading}" if loading else SERVING)
+
+    def tell_reload(self) -> None:
+        """A reload begins; it ends with the next `tell`."""
+        self._tell(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
+
+    def _tell(self, text: str) -> None:
+        if not self._address or text == self._told:
+            return
+        self._told = text
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sending:
+                sending.setblocking(False)
+                sending.sendto(text.encode(), self._address)
+        except OSError as error:
+            logger.warning("service-manager-not-told", told=text.partition("\n")[0], reason=str(error))

@@ -1,0 +1,69 @@
+"""What a service manager hears, on a real socket, from a region that it started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from crdtstream.runtime.service_manager import ServiceManager
+from tests.running_region import DEADLINE_S, config_of, running
+
+
+@pytest.fixture(params=["file", "abstract"])
+def manager(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    address = str(tmp_path / "notify") if request.param == "file" else f"@{tmp_path}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(address.replace("@", "\0"))
+        listening.setblocking(False)
+        monkeypatch.setenv("NOTIFY_SOCKET", address)
+        yield listening
+
+
+async def heard(manager: socket.socket) -> list[str]:
+    running_loop = asyncio.get_running_loop()
+    text = (await asyncio.wait_for(running_loop.sock_recv(manager, 4096), DEADLINE_S)).decode()
+    return text.split("\n")
+
+
+async def test_the_life_of_a_region(manager: socket.socket, tmp_path: Path) -> None:
+    async with running(config_of(tmp_path)) as region:
+        assert await heard(manager) == ["READY=1", "STATUS=serving"]
+        region.loop.reload()
+        word, since = await heard(manager)
+        assert word == "RELOADING=1"
+        assert since.partition("=")[0] == "MONOTONIC_USEC"
+        assert int(since.partition("=")[2]) > 0
+        assert await heard(manager) == ["READY=1", "STATUS=serving"]
+        region.loop.stop()
+        assert await heard(manager) == ["STOPPING=1", "STATUS=stopping"]
+
+
+async def test_a_region_that_waits_for_its_peers_is_not_ready(manager: socket.socket, tmp_path: Path) -> None:
+    waiting = config_of(tmp_path, incarnation=None, peers=("127.0.0.1:1",), insecure_replication=True)
+    async with running(waiting) as region:
+        [status] = await heard(manager)
+        assert status == f"STATUS={region.loop.node.standing.loading}"
+        assert status != "STATUS="
+
+
+def test_a_state_is_told_once(manager: socket.socket) -> None:
+    service = ServiceManager(os.environ["NOTIFY_SOCKET"])
+    service.tell("", is_stopping=False)
+    service.tell("", is_stopping=False)
+    assert manager.recv(4096).startswith(b"READY=1\n")
+    with pytest.raises(BlockingIOError):
+        manager.recv(1)
+
+
+def test_a_socket_that_is_gone_is_told_of(tmp_path: Path) -> None:
+    service = ServiceManager(str(tmp_path / "gone"))
+    with capture_logs() as logs:
+        service.tell("", is_stopping=False)
+        service.tell("", is_stopping=False)
+    assert [(log["event"], log["told"]) for log in logs] == [("service-manager-not-told", "READY=1")]
