@@ -262,6 +262,10 @@ ABSURD_HELLOS = [
     hello(origin=STRANGER, vector=[wire.VectorRow(slot=0, counter=1)]),
     hello(origin=STRANGER, vector=[wire.VectorRow(slot=FAR[1], counter=1)]),
     hello(origin=STRANGER, births=[wire.BirthRow(slot=256, count=1)]),
+    *(
+        hello(origin=STRANGER, births=[wire.BirthRow(slot=STRANGER, count=1, addresses=addresses)])
+        for addresses in ({"redis": "nowhere"}, {"r" * 5_000: "host:1"}, {f"r{each}": "host:1" for each in range(17)})
+    ),
     hello(origin=STRANGER, predecessors=[FAR[0]]),
     hello(origin=STRANGER, predecessors=[2]),
     *(hello(origin=far) for far in FAR),

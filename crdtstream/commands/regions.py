@@ -3,7 +3,8 @@
 While a state transfer is running on a link, the peer's row has `transfer` (its direction) and the amount transferred. A
 peer without a link has `unlinked-ms` (for how long) and `reason` (why). A configured address from which no region has
 answered yet has a row too, with region 0. A region without room for batches of its peers, on its `disk` or in its
-`memory`, has `lacking` (which of them) and `lacking-ms` (for how long): they wait.
+`memory`, has `lacking` (which of them) and `lacking-ms` (for how long): they wait. Where a region announces how its
+listeners are reached, its row has them: `redis-address`, `http-address`, `replication-address` and so on.
 
 An origin is shown as its region number and its random bits in hexadecimal: `2.1f3c08d29a4b71`.
 
@@ -38,13 +39,15 @@ def regions(context: Context, client: Client, argv: list[bytes]) -> Reply:
     config, applied, neighbours = context.settings.config, context.replica.applied, context.cluster.neighbours
     itself = PeerStatus(config.region, config.name, "", LINK_SELF, 0, applied.origin)
     itself.lacking, itself.lacking_ms, _, _ = neighbours.waits()
-    rows = [region_row(itself, (0, lacking(applied.vector, neighbours.durable())), client.protocol)]
     lags_of, own = context.cluster.lags_of, applied.vector
-    rows += [region_row(peer, lags_of(own, peer), client.protocol) for peer in neighbours.peers()]
-    return replies.array(rows)
+    shown = [(itself, (0, lacking(own, neighbours.durable())))]
+    shown += [(peer, lags_of(own, peer)) for peer in neighbours.peers()]
+    return replies.array(
+        [region_row(peer, lags, neighbours.addresses_of(peer.region), client.protocol) for peer, lags in shown]
+    )
 
 
-def region_row(peer: PeerStatus, lags: tuple[int, int], protocol: int) -> bytes:
+def region_row(peer: PeerStatus, lags: tuple[int, int], announced: tuple[tuple[str, str], ...], protocol: int) -> bytes:
     items = [
         replies.bulk(b"region"),
         replies.integer(peer.region),
@@ -63,6 +66,8 @@ def region_row(peer: PeerStatus, lags: tuple[int, int], protocol: int) -> bytes:
         replies.bulk(b"durable-lag"),
         replies.integer(lags[1]),
     ]
+    for listener, address in announced:
+        items += [replies.bulk(f"{listener.replace('_', '-')}-address".encode()), replies.bulk(address.encode())]
     if peer.transfer is not None:
         items += [replies.bulk(b"transfer"), replies.bulk(peer.transfer.direction.encode())]
         items += [replies.bulk(b"transfer-chunks"), replies.integer(peer.transfer.chunks)]

@@ -279,7 +279,8 @@ def own_settings(taken: list[str]) -> list[Setting]:
         elif known.field == "peers":
             found.append(Setting(known.name, "peers", known.field))
         elif known.name not in taken:
-            setting = Setting(known.name, "text", known.field, False)
+            is_flag = known.is_live and known.kind == "switch"
+            setting = Setting(known.name, "flag" if is_flag else "text", known.field, is_flag)
             setting.secret = known.row.secret
             found.append(setting)
     for known in LIMIT_SETTINGS:

@@ -184,6 +184,9 @@ class NeighboursPort(Protocol):
     def name_of(self, region: int) -> str:
         """The name of a region, also of one that this process never met; empty if nobody told it."""
 
+    def addresses_of(self, region: int) -> tuple[tuple[str, str], ...]:
+        """Where the listeners of a region are reached, by their names; empty if it announced nothing."""
+
     def count_of(self, origin: int) -> int:
         """How many earlier origins the region of this one had; -1 if that is not known."""
 

@@ -112,6 +112,7 @@ HANDED_OVER: Final = 11
 # Only in a manifest: the first log position that peers may be served from.
 BEGINNING: Final = 12
 NAMED: Final = 13
+ANNOUNCED: Final = 14
 
 
 class BatchHeader:
@@ -267,6 +268,22 @@ def decode_named(payload: bytes) -> tuple[int, int, str]:
     region, count, name = rows.row(3, "name of a region")
     rows.end()
     return read_u64(region, "region"), read_u64(count, "count of origins"), read_bytes(name, "name").decode()
+
+
+def encode_announced(region: int, count: int, addresses: tuple[tuple[str, str], ...]) -> bytes:
+    """The addresses that a region announced, by listener, and the count of the origin that it did so with."""
+    return msgpack.packb((region, count, [text.encode() for pair in addresses for text in pair]))
+
+
+def decode_announced(payload: bytes) -> tuple[int, int, tuple[tuple[str, str], ...]]:
+    rows = Rows(payload)
+    region, count, texts = rows.row(3, "addresses of a region")
+    rows.end()
+    if not isinstance(texts, tuple) or len(texts) % 2:
+        raise CodecError("addresses of a region are not pairs")
+    words = [read_bytes(text, "address").decode() for text in texts]
+    pairs = tuple(zip(words[::2], words[1::2], strict=True))
+    return read_u64(region, "region"), read_u64(count, "count of origins"), pairs
 
 
 def encode_start(origin: int, count: int) -> bytes:

@@ -349,7 +349,7 @@ class Node:
         self.exchange.open(link_id, now_ms)
 
     def peer_met(self, address: str, region: int) -> None:
-        """A region answered at a configured peer's address; it greets on the link that is opened next."""
+        """A region answered at an address that is dialled; it greets on the link that is opened next."""
         self.membership.met(address, region)
         self.neighbours.contacts.note_answer(address, region)
 

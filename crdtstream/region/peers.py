@@ -11,6 +11,7 @@ from crdtstream.replication.links.view import View
 from crdtstream.replication.membership.contacts import LINKED, Contact, Contacts
 from crdtstream.replication.membership.lookout import Lookout
 from crdtstream.replication.origins.birth import Birth
+from crdtstream.replication.origins.facts import REPLICATION, address_at
 
 NOT_LINKED = "none"
 LINK_REFUSED = "refused"
@@ -32,6 +33,24 @@ class Neighbours:
     def tick(self, now_ms: int) -> None:
         self.observe(now_ms)
         self._lookout.tick(now_ms)
+
+    def to_dial(self) -> list[str]:
+        """The addresses of the configured peers, and with `discover_peers` those that other regions announce."""
+        view = self._exchange.view
+        announced: dict[str, int] = {}
+        if view.settings.config.discover_peers:
+            members = view.replica.applied.members
+            origins = [*self._birth.counts, *members.origins(), *self._birth.founders]
+            present = {region_of(origin) for origin in origins if not members.is_evicted(origin)}
+            for region, _, addresses in self._birth.addresses.rows():
+                address = address_at(addresses, REPLICATION)
+                if address and region in present:
+                    announced[address] = region
+        self.contacts.discover(announced, self._exchange.greeted(), view.replica.keyspace.now_ms)
+        return self.contacts.dialled()
+
+    def addresses_of(self, region: int) -> tuple[tuple[str, str], ...]:
+        return self._birth.addresses_of(region)
 
     def observe(self, now_ms: int) -> None:
         """Note since when regions are linked, or not."""

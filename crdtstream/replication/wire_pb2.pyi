@@ -272,16 +272,41 @@ class BirthRow(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class AddressesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     SLOT_FIELD_NUMBER: _builtins.int
     COUNT_FIELD_NUMBER: _builtins.int
     FOUNDER_FIELD_NUMBER: _builtins.int
     BATCH_BYTES_MAX_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
+    ADDRESSES_FIELD_NUMBER: _builtins.int
     slot: _builtins.int
     count: _builtins.int
     founder: _builtins.bool
     batch_bytes_max: _builtins.int
     name: _builtins.str
+    @_builtins.property
+    def addresses(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """HOST:PORT by listener, with the newest origin of a region that announces them"""
+
     def __init__(
         self,
         *,
@@ -290,10 +315,11 @@ class BirthRow(_message.Message):
         founder: _builtins.bool = ...,
         batch_bytes_max: _builtins.int = ...,
         name: _builtins.str = ...,
+        addresses: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_bytes_max", b"batch_bytes_max", "count", b"count", "founder", b"founder", "name", b"name", "slot", b"slot"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "batch_bytes_max", b"batch_bytes_max", "count", b"count", "founder", b"founder", "name", b"name", "slot", b"slot"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

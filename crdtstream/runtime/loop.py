@@ -23,6 +23,7 @@ import structlog
 from crdtstream.connections.statistics import Stopwatch
 from crdtstream.region.node import Node
 from crdtstream.runtime import acl_file, process
+from crdtstream.runtime.announcing import announced
 from crdtstream.runtime.build import build
 from crdtstream.runtime.links.grpc_transport import GrpcTransport
 from crdtstream.runtime.logs.logging import configure_logging
@@ -134,6 +135,7 @@ class Loop(Turns):
             **others,
         }
         logger.info("listening", **self._addresses)
+        self.node.birth.announce(announced(self.config, self._addresses))
         self._tell()
         self._tell_manager()
 
@@ -237,7 +239,7 @@ class Loop(Turns):
 
     def _follow_config(self, config: Config) -> None:
         configure_logging(config)
-        self.transport.follow(config.peers)
+        self.transport.follow(self.node.neighbours.to_dial())
 
     def _fail_with(self, reason: str) -> None:
         if self._ended is not None and not self._ended.done():
@@ -263,6 +265,7 @@ class Loop(Turns):
             self.node.reseed(secrets.randbits(SEED_BITS))
             self.transport.look_for_life()
             self.node.tick(now_ms())
+            self.transport.follow(self.node.neighbours.to_dial())
             self._renewal.follow(time.monotonic())
             if self._observing is not None:
                 self._observing.note(now_ms())

@@ -146,6 +146,9 @@ class Config:
     http_token_file: str = ""
     insecure_http: bool = False
     peers: tuple[str, ...] = ()
+    # Empty: the address that each port is bound to, unless that is a wildcard.
+    announce_host: str = ""
+    discover_peers: bool = True
     data: str = "data"
     # Where clients may have backups written; empty for nowhere.
     backup_directory: str = ""
@@ -254,6 +257,7 @@ def validate(config: Config) -> None:
             raise ConfigError(f"{name} {port} must be between 0 and 65535")
     _validate_ports(listeners_of(config))
     validate_peers(config.peers)
+    validate_announce_host(config.announce_host)
     if config.log_level not in LOG_LEVELS:
         raise ConfigError(f"log-level {config.log_level!r} must be one of {', '.join(LOG_LEVELS)}")
     if config.log_format not in LOG_FORMATS:
@@ -288,6 +292,13 @@ def validate_peers(peers: Iterable[str]) -> None:
             hint = ", without a scheme" if "://" in peer else ""
             text = f"HOST:PORT{hint}, the replication address of another region"
             raise ConfigError(f"peer {peer!r} must be {text}")
+
+
+def validate_announce_host(host: str) -> None:
+    if host and ((":" in host.strip("[]") and not host.startswith("[")) or NO_HOST.intersection(host)):
+        raise ConfigError(
+            f"announce-host {host!r} must be a host name or an IP address without a port; an IPv6 address in brackets"
+        )
 
 
 def is_address(text: str) -> bool:

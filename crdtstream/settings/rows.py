@@ -101,6 +101,17 @@ REGION_GROUPS: Groups = (
         "Other regions",
         (
             row("peers", "Replication address of another region.", AT_ONCE, "HOST:PORT", flag="peer"),
+            row(
+                "announce_host",
+                "Host at which others reach this region's ports, if not at the addresses that these are bound to.",
+                unit="host",
+            ),
+            row(
+                "discover_peers",
+                "Also dial regions that are no peers, at the replication addresses that they announce.",
+                AT_ONCE,
+                "switch",
+            ),
             row("replication_bind", "Address of the replication port.", unit="address"),
             row("replication_port", "gRPC port that the other regions dial.", unit="port"),
             row("tls_certificate", "Certificate of this node (PEM).", unit="file"),

@@ -116,6 +116,9 @@ class FakeNeighbours:
     def unheard(self) -> int:
         return 0
 
+    def addresses_of(self, region: int) -> tuple[tuple[str, str], ...]:
+        return ()
+
     def count_of(self, origin: int) -> int:
         return self.counts.get(origin, -1)
 

@@ -133,7 +133,8 @@ class Exchange:
             self.forwarding.hear_answer(link_id, answer.number, answer.payload)
 
     def _hear_birth(self, row: BirthRow) -> None:
-        self.birth.hear(row.slot, row.count, self._turn, row.batch_bytes_max, row.name)
+        addresses = tuple(sorted(row.addresses.items()))
+        self.birth.hear(row.slot, row.count, self._turn, row.batch_bytes_max, row.name, addresses)
         if row.founder and self._may_found(row.slot):
             self.birth.found(row.slot, self._turn)
 

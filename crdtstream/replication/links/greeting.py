@@ -91,6 +91,7 @@ def birth_rows(birth: Birth) -> list[wire.BirthRow]:
             founder=origin in founders,
             batch_bytes_max=bound(origin),
             name=birth.name_of(region_of(origin)),
+            addresses=dict(birth.announced_with(origin)),
         )
         for origin in origins
     ]

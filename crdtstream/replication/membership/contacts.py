@@ -1,12 +1,13 @@
 """Why a peer is not linked, and since when: the first questions of an operator.
 
-A contact is a configured address, which may never have answered, or a region that was linked from elsewhere. It keeps
-the last reason reported for it. `since_ms` is when the link was lost, or when this region started.
+A contact is a configured address, which may never have answered, an address that a region announced, or a region that
+was linked from elsewhere. It keeps the last reason reported for it. `since_ms` is when the link was lost, or when this
+region started.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 
 NOT_TRIED = "it has not been reached yet"
 LINKED = -1
@@ -27,50 +28,87 @@ class Contact:
 class Contacts:
     """The contacts of one region."""
 
-    __slots__ = ("_addresses", "_regions", "began_ms")
+    __slots__ = ("_addresses", "_announced", "_regions", "_removed", "began_ms")
 
     def __init__(self, peers: Iterable[str], now_ms: int) -> None:
         self.began_ms = now_ms
         self._addresses = {peer: Contact(peer, 0, now_ms) for peer in peers}
+        self._announced: dict[str, Contact] = {}
         self._regions: dict[int, Contact] = {}
+        self._removed: set[int] = set()
 
     def configure(self, peers: Iterable[str], now_ms: int) -> list[int]:
         """Keep a contact for each of these addresses; return the regions that answered at those that were removed."""
         before = self._addresses
         self._addresses = {peer: before[peer] if peer in before else Contact(peer, 0, now_ms) for peer in peers}
         gone = [contact.region for peer, contact in before.items() if peer not in self._addresses]
-        return sorted({region for region in gone if region})
+        removed = sorted({region for region in gone if region})
+        self._removed.update(removed)
+        return removed
+
+    def discover(self, announced: Mapping[str, int], linked: Container[int], now_ms: int) -> None:
+        """Dial what regions announce, by address, but for those that answer at a configured address, those whose
+        address was removed since the start, and those that are linked already, because they dialled this region.
+        """
+        answered = {contact.region for contact in self._addresses.values()} | self._removed
+        wanted = {
+            address: region
+            for address, region in announced.items()
+            if region not in answered
+            and address not in self._addresses
+            and (address in self._announced or region not in linked)
+        }
+        before = self._announced
+        self._announced = {
+            address: before[address] if address in before else self._of_region(address, region, now_ms)
+            for address, region in wanted.items()
+        }
+
+    def _of_region(self, address: str, region: int, now_ms: int) -> Contact:
+        """A contact that continues what is known of a region without an address."""
+        known = self._regions.pop(region, None)
+        if known is None:
+            return Contact(address, region, now_ms)
+        known.address = address
+        return known
+
+    def dialled(self) -> list[str]:
+        """The addresses to dial, the configured ones first."""
+        return [*self._addresses, *self._announced]
 
     def note_answer(self, address: str, region: int) -> None:
         """Record which region answers at a configured address; other addresses are ignored, as for births."""
         if address in self._addresses:
             self._addresses[address].region = region
+            self._removed.discard(region)
 
     def note_failure(self, address: str, reason: str) -> None:
         """Record why a dial to that address, or the link that it opened, ended; other addresses are ignored."""
-        if address in self._addresses:
-            self._addresses[address].reason = reason
+        contact = self._addresses.get(address) or self._announced.get(address)
+        if contact is not None:
+            contact.reason = reason
 
     def note_end(self, region: int, reason: str, now_ms: int) -> None:
         """Record why a link with that region ended, whichever side had dialled."""
-        contact = self._regions.setdefault(region, Contact("", region, now_ms))
-        contact.reason = reason
-        for other in self._addresses.values():
-            if other.region == region:
-                other.reason = reason
+        self._regions.setdefault(region, Contact("", region, now_ms))
+        for contact in self._all():
+            if contact.region == region:
+                contact.reason = reason
 
     def observe(self, linked: Container[int], now_ms: int) -> None:
         """Update `since_ms`, given the regions that are linked now."""
-        for contact in [*self._addresses.values(), *self._regions.values()]:
+        for contact in self._all():
             if contact.region in linked:
                 contact.since_ms = LINKED
             elif contact.since_ms == LINKED:
                 contact.since_ms = now_ms
 
     def of(self, region: int) -> Contact | None:
-        """Return the contact of a region, preferably the one with a configured address."""
-        found = [contact for contact in self._addresses.values() if contact.region == region]
-        return found[0] if found else self._regions.get(region)
+        """Return the contact of a region, preferably the one with a configured address, then with any."""
+        return next((contact for contact in self._all() if contact.region == region), None)
+
+    def _all(self) -> list[Contact]:
+        return [*self._addresses.values(), *self._announced.values(), *self._regions.values()]
 
     def unmet(self, shown: Container[int]) -> list[Contact]:
         """Return the configured addresses whose regions are not in `shown`."""

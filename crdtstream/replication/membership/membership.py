@@ -122,10 +122,10 @@ class Membership:
         return not self._applied.members.origins() and not self._exchange.sessions()
 
     def met(self, address: str, region: int) -> None:
-        """Note the region that answers at a configured peer's address; regions that dial in do not count here."""
+        """Note the region that answers at a configured peer's address; those met otherwise do not count here."""
         peers = self._settings.config.peers
-        self._addresses = {peer: known for peer, known in self._addresses.items() if peer in peers}
         self._addresses[address] = region
+        self._addresses = {peer: known for peer, known in self._addresses.items() if peer in peers}
         self._settled_at = None
 
     def is_settled(self) -> bool:

@@ -21,8 +21,8 @@ from crdtstream.core.values.causality import origin_of, region_of
 from crdtstream.core.values.entry_id import lane_of
 from crdtstream.protocols import codec
 from crdtstream.replication.log.turn import Turn
+from crdtstream.replication.origins.facts import Addresses, RegionFacts
 from crdtstream.replication.origins.founding import Founding
-from crdtstream.replication.origins.names import RegionNames
 from crdtstream.replication.values.bounds import BatchBounds
 from crdtstream.settings.config import Config, ConfigError
 
@@ -46,9 +46,11 @@ class Birth:
     """
 
     __slots__ = (
+        "_announced",
         "_config",
         "_replica",
         "_seed",
+        "addresses",
         "bounds",
         "changes",
         "count",
@@ -69,7 +71,9 @@ class Birth:
         self.founders: dict[int, None] = {}
         self.founding = Founding()
         self.changes = 0
-        self.names = RegionNames()
+        self.names: RegionFacts[str] = RegionFacts("")
+        self.addresses: RegionFacts[Addresses] = RegionFacts(())
+        self._announced: Addresses = ()
         self.bounds = BatchBounds(config.region, config.limits, replica)
 
     @property
@@ -86,7 +90,9 @@ class Birth:
         elif kind == codec.FOUNDER:
             self.founders[codec.decode_founder(payload)] = None
         elif kind == codec.NAMED:
-            self.names.hear(*codec.decode_named(payload))
+            self.names.record(*codec.decode_named(payload))
+        elif kind == codec.ANNOUNCED:
+            self.addresses.record(*codec.decode_announced(payload))
 
     def records(self) -> list[tuple[int, bytes]]:
         """Records that tell `recover` all that is known now, for a checkpoint. Founders that have ended
@@ -94,6 +100,7 @@ class Birth:
         """
         told = [(codec.FOUNDER, codec.encode_founder(origin)) for origin in self.founders_left()]
         told += [(codec.NAMED, codec.encode_named(*row)) for row in self.names.rows()]
+        told += [(codec.ANNOUNCED, codec.encode_announced(*row)) for row in self.addresses.rows()]
         told += [(codec.START, codec.encode_start(origin, 0)) for origin in self.lineage]
         return [*told, (codec.START, codec.encode_start(self.origin, self.count))]
 
@@ -161,9 +168,33 @@ class Birth:
         """Empty if it is not known."""
         return self._config.name if region == self._config.region else self.names.of(region)
 
-    def hear(self, origin: int, count: int, turn: Turn, batch_bytes_max: int = 0, name: str = "") -> None:
+    def announce(self, addresses: Addresses) -> None:
+        """Others reach this region's listeners here."""
+        self._announced = addresses
+        self.changes += 1
+
+    def addresses_of(self, region: int) -> Addresses:
+        """Where a region's listeners are reached; empty if it announced nothing."""
+        return self._announced if region == self._config.region else self.addresses.of(region)
+
+    def announced_with(self, origin: int) -> Addresses:
+        """The addresses of its region, if they are passed on with this origin: the newest one."""
+        if origin == self.origin:
+            return self._announced
+        known = self.addresses.newest(region_of(origin))
+        return known[1] if known[0] == self.counts.get(origin) else ()
+
+    def hear(
+        self,
+        origin: int,
+        count: int,
+        turn: Turn,
+        batch_bytes_max: int = 0,
+        name: str = "",
+        addresses: Addresses = (),
+    ) -> None:
         """An origin has this count; where it has the lane of the own one, the own one takes the next. It takes batches
-        of so many bytes, and its region has this name, if that is told.
+        of so many bytes, and its region has this name and these addresses, if that is told.
         """
         if origin == self.origin:
             return
@@ -171,16 +202,24 @@ class Birth:
         if origin in self.counts and self.bounds.hear(origin, batch_bytes_max):
             self.changes += 1
         region = self._config.region
-        if region_of(origin) != region and self.names.hear(region_of(origin), count, name):
-            turn.cut()
-            self.changes += 1
-            turn.add(codec.NAMED, codec.encode_named(region_of(origin), count, name))
+        if region_of(origin) != region:
+            self._record_facts(region_of(origin), count, name, addresses, turn)
         if region_of(origin) == region and lane_of(region, count) == self._replica.lane:
             turn.cut()
             self.count = self._highest(region) + 1
             self._note(self.origin, self.count)
             self._replica.lane = lane_of(region, self.count)
             turn.add(codec.START, codec.encode_start(self.origin, self.count))
+
+    def _record_facts(self, region: int, count: int, name: str, addresses: Addresses, turn: Turn) -> None:
+        if self.names.record(region, count, name):
+            turn.cut()
+            self.changes += 1
+            turn.add(codec.NAMED, codec.encode_named(region, count, name))
+        if self.addresses.record(region, count, addresses):
+            turn.cut()
+            self.changes += 1
+            turn.add(codec.ANNOUNCED, codec.encode_announced(region, count, addresses))
 
     # Founders
 

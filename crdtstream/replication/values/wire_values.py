@@ -6,7 +6,7 @@ was wrong.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from crdtstream.core.values.causality import REGION_MAX, VersionVector, no_origins
@@ -14,9 +14,10 @@ from crdtstream.core.values.room import LIMIT_MIN
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.values.bounds import MESSAGE_PARTS
 from crdtstream.replication.values.progress import GrownRow
-from crdtstream.settings.config import LIMITS_MIN, NAME_CHARACTERS_MAX
+from crdtstream.settings.config import LIMITS_MIN, NAME_CHARACTERS_MAX, is_address
 
 ORIGINS_MAX: Final = 1 << 16
+LISTENERS_MAX: Final = 16
 # The least that holds what the smallest message aims at; regions of the configuration's minimum take more.
 MESSAGE_BYTES_MAX_MIN: Final = MESSAGE_PARTS * LIMITS_MIN["message_bytes"]
 
@@ -97,7 +98,17 @@ def check_bounds(bounds: wire.Bounds) -> None:
     check_bound("batch_bytes_max", bounds.batch_bytes_max, LIMIT_MIN)
 
 
+def check_addresses(addresses: Mapping[str, str]) -> None:
+    """What others are told to dial must be an address."""
+    if len(addresses) > LISTENERS_MAX:
+        raise WireError(f"a region announces {len(addresses)} addresses, more than {LISTENERS_MAX}")
+    for listener, address in addresses.items():
+        if not is_address(address):
+            raise WireError(f"a region announces {address!r} for {listener}: it must be HOST:PORT")
+
+
 def check_birth(row: wire.BirthRow) -> None:
     """What a Hello or a Met tells of an origin, besides its origin."""
-    check_names([row.name])
+    check_names([row.name, *row.addresses, *row.addresses.values()])
+    check_addresses(row.addresses)
     check_bound("batch_bytes_max", row.batch_bytes_max, LIMIT_MIN)

@@ -28,6 +28,43 @@ def test_an_address_that_is_not_configured_does_not_count() -> None:
     assert contacts.of(3) is None and [one.address for one in contacts.unmet([])] == ["west:1"]
 
 
+def test_what_regions_announce_is_dialled_unless_they_are_reached_otherwise() -> None:
+    contacts = Contacts(["west:1"], 1_000)
+    contacts.note_answer("west:1", 2)
+    contacts.discover({"west.example:1": 2, "north:1": 3, "east:1": 4}, [2, 4], 2_000)
+    assert contacts.dialled() == ["west:1", "north:1"], "region 2 answers at its peer's address, region 4 dialled in"
+    contacts.note_failure("north:1", "connection refused")
+    found = contacts.of(3)
+    assert found is not None and (found.address, found.since_ms, found.reason) == (
+        "north:1",
+        2_000,
+        "connection refused",
+    )
+    contacts.discover({"north:1": 3, "east:1": 4}, [2, 3, 4], 3_000)
+    assert contacts.dialled() == ["west:1", "north:1"], "the link to region 3 is the one that was dialled there"
+    contacts.note_end(4, "the peer ended the stream", 4_000)
+    contacts.observe([2, 3], 4_000)
+    contacts.discover({"north:1": 3, "east:1": 4}, [2, 3], 5_000)
+    found = contacts.of(4)
+    assert found is not None and (found.address, found.reason) == ("east:1", "the peer ended the stream")
+    contacts.discover({"north:2": 3}, [2, 3], 6_000)
+    assert contacts.dialled() == ["west:1"], "linked at an address that holds no longer: that link says so when it ends"
+    assert contacts.unmet([]) == [contacts.of(2)], "only configured addresses are missed"
+
+
+def test_a_peer_that_was_removed_is_not_discovered() -> None:
+    contacts = Contacts(["west:1"], 1_000)
+    contacts.note_answer("west:1", 2)
+    assert contacts.configure([], 2_000) == [2]
+    contacts.discover({"west.example:1": 2}, [], 2_000)
+    assert contacts.dialled() == []
+    contacts.configure(["west:1"], 3_000)
+    contacts.note_answer("west:1", 2)
+    contacts.configure(["west:2"], 4_000)
+    contacts.discover({"west.example:1": 2}, [], 4_000)
+    assert contacts.dialled() == ["west:2"]
+
+
 def test_time_begins_when_the_link_is_lost_not_at_each_try() -> None:
     contacts = Contacts(["west:1"], 1_000)
     contacts.note_answer("west:1", 2)
