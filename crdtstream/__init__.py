@@ -18,6 +18,7 @@ contract: append to the log first, then reply; peers pull what was appended.
     3 region                  the node, its requests in turns, and its peers as commands show them
     4 runtime                 asyncio turns, gRPC links, the Redis port, metrics and health, traces
     5 demo, admin, oci, cli   composition of all parts; the gateway is imported only where its port is given
+      dashboard               a web page on all regions: a client of their Redis ports
 
 Imports go downward only. Beside the layers, `spark` is a client of the bulk port that runs in processes of its own and
 imports only the contract; `processes` starts regions as processes, for the demo and for all that tests or measures

@@ -19,6 +19,7 @@ from crdtstream.admin.app import app as admin
 from crdtstream.admin.backing_up import back_up, restore
 from crdtstream.cli.flags import with_setting_flags
 from crdtstream.cli.size import size
+from crdtstream.dashboard.command import dashboard
 from crdtstream.migration.app import export_streams, import_streams
 from crdtstream.region import node
 from crdtstream.runtime.build import build
@@ -53,6 +54,7 @@ app.command("export")(export_streams)
 app.command("backup")(back_up)
 app.command("restore")(restore)
 app.command("size")(size)
+app.command("dashboard")(dashboard)
 
 USAGE_ERROR = 2
 FAILURE = 1

@@ -1,0 +1,106 @@
+"""Which alert rules would fire now, from what regions say at their Redis ports. Pure.
+
+The names, conditions and texts follow deploy/prometheus/alerts.yml. Rules on times of syncs and turns, on refusals and
+on events of the log need the metrics, so they are not here: Prometheus has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from crdtstream.dashboard.model import Place, RegionLink
+from crdtstream.dashboard.reading import RegionReading
+from crdtstream.dashboard.words import duration, percent, size
+from crdtstream.observing.info import RegionReport
+from crdtstream.observing.rows import LinkRow
+
+PAGE = "operations.md#alerts"
+CRITICAL, WARNING = "critical", "warning"
+UNLINKED_MS = 120_000
+LAG_MS = 30_000
+LACKING_MS = 60_000
+NOT_ADMITTED_S = 600
+USED_MAX = 0.9
+HELD_MAX = 0.5
+
+
+@dataclass(frozen=True)
+class Alert:
+    """A rule that holds now; `page` is where its cure is."""
+
+    rule: str
+    severity: str
+    text: str
+    page: str = PAGE
+
+
+def alerts(readings: Sequence[RegionReading], shown: Sequence[Place], links: Sequence[RegionLink]) -> list[Alert]:
+    """Critical ones first."""
+    names = {place.region: place.name for place in shown}
+    found: list[Alert] = []
+    for reading in readings:
+        found += of_region(reading)
+    found += [of_link(link, names) for link in links if not link.is_up and link.unlinked_ms > UNLINKED_MS]
+    found += [
+        Alert("PeerLags", WARNING, f"{place.name} is {duration(place.lag_ms)} behind")
+        for place in shown
+        if place.lag_ms > LAG_MS
+    ]
+    return sorted(dict.fromkeys(found), key=lambda alert: (alert.severity, alert.rule, alert.text))
+
+
+def of_link(link: RegionLink, names: dict[int, str]) -> Alert:
+    text = f"{names[link.one]} and {names[link.other]} have not been linked for {duration(link.unlinked_ms)}"
+    return Alert("PeerUnlinked", WARNING, text)
+
+
+def of_region(reading: RegionReading) -> list[Alert]:
+    if not reading.answers:
+        return [Alert("RegionDown", CRITICAL, f"{reading.name} does not answer: {reading.error}")]
+    report = reading.report
+    assert report is not None, "a region that answers has a report"
+    return [*of_standing(report), *of_room(report), *of_peers(report.name, reading.links)]
+
+
+def of_standing(report: RegionReport) -> list[Alert]:
+    name = report.name
+    found: list[Alert] = []
+    if report.loading:
+        found.append(Alert("RegionNotServing", CRITICAL, f"{name} serves no clients: {report.loading}"))
+    if not report.admitted and report.uptime_s > NOT_ADMITTED_S:
+        found.append(Alert("RegionNotAdmitted", WARNING, f"{name} creates no groups"))
+    if report.audit_differences or report.audit_shared_origins:
+        found.append(Alert("StateDiffers", CRITICAL, f"{name} and a peer hold different state"))
+    if report.log_damages:
+        found.append(Alert("LogDamaged", CRITICAL, f"a part of the log of {name} cannot be read"))
+    if report.checkpoint_failed:
+        found.append(Alert("CheckpointsFail", WARNING, f"{name} cannot take a checkpoint"))
+    return found
+
+
+def of_room(report: RegionReport) -> list[Alert]:
+    name = report.name
+    found: list[Alert] = []
+    if report.disk_full:
+        found.append(Alert("WritesRefused", CRITICAL, f"{name} refuses writes, its disk is full: {report.disk_remedy}"))
+    if report.memory_short:
+        found.append(Alert("WritesRefused", CRITICAL, f"{name} refuses writes: its memory is at the limit"))
+    elif report.memory_limit_bytes and report.memory_bytes > USED_MAX * report.memory_limit_bytes:
+        used = percent(report.memory_bytes, report.memory_limit_bytes)
+        found.append(Alert("MemoryHigh", WARNING, f"{name} uses {used} of its memory"))
+    if report.log_held_bytes > HELD_MAX * report.disk_free_bytes:
+        found.append(Alert("LogHeldBack", WARNING, f"{name} keeps {size(report.log_held_bytes)} of log for a peer"))
+    if report.clients_limit and report.clients > USED_MAX * report.clients_limit:
+        found.append(
+            Alert("ClientsNearLimit", WARNING, f"{name} has {report.clients} of {report.clients_limit} clients")
+        )
+    return found
+
+
+def of_peers(name: str, rows: Sequence[LinkRow]) -> list[Alert]:
+    return [
+        Alert("PeerLacksRoom", WARNING, f"{row.name} has no room ({row.lacking}): batches of {name} wait")
+        for row in rows
+        if row.lacking and row.lacking_ms > LACKING_MS and row.link != "self"
+    ]

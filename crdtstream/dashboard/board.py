@@ -1,0 +1,60 @@
+"""What all pages of one dashboard share: what is watched, who looks, and what they may."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from crdtstream.dashboard.reading import RedisPorts, needs_password
+from crdtstream.dashboard.visitors import Visitor, Visitors
+from crdtstream.dashboard.walking import Walks
+from crdtstream.dashboard.watching import Watch
+from crdtstream.observing.access import Access
+
+# How long it is believed whether the default user needs a password.
+BELIEVED_S = 5.0
+
+
+class Board:
+    """One for the process."""
+
+    def __init__(self, nodes: Sequence[str], access: Access, may_act: bool = False, prometheus: str = "") -> None:
+        self.watch = Watch(RedisPorts(access), nodes)
+        self.walks = Walks(self.watch.ports)
+        self.visitors = Visitors(access)
+        self.may_act = may_act
+        self.prometheus = prometheus
+        # When the certificates of the ports end, by address.
+        self.expiries: dict[str, str] = {}
+        self._is_open = False
+        self._asked_s = -BELIEVED_S
+
+    @property
+    def cluster(self) -> str:
+        return next((each.report.cluster for each in self.watch.readings if each.report is not None), "")
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.watch.run())
+            tasks.create_task(self._walk())
+
+    async def _walk(self) -> None:
+        while True:
+            await asyncio.sleep(await self.walks.step(self.answering()))
+
+    def answering(self) -> dict[str, str]:
+        """The addresses of the regions that answer, by their names."""
+        return {each.name: each.address for each in self.watch.readings if each.answers and each.report is not None}
+
+    async def default_visitor(self) -> Visitor | None:
+        """Who looks without a login; None if the default user needs a password."""
+        if time.monotonic() - self._asked_s > BELIEVED_S:
+            self._is_open = not await needs_password(self.visitors.default.ports, self.watch.addresses.values())
+            self._asked_s = time.monotonic()
+        return self.visitors.default if self._is_open else None
+
+    async def close(self) -> None:
+        await self.visitors.close()
+        await self.watch.ports.close()

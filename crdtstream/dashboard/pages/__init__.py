@@ -1,0 +1,1 @@
+"""NiceGUI: mounts the views, and asks again while somebody looks."""

@@ -1,0 +1,1 @@
+"""What each page shows, as nodes, from values of the model. Pure."""

@@ -1,0 +1,177 @@
+"""The overview: do the regions agree, and who is behind?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crdtstream.dashboard.addresses import url
+from crdtstream.dashboard.alerts import CRITICAL, Alert
+from crdtstream.dashboard.decoding import shown
+from crdtstream.dashboard.drawing import drawing
+from crdtstream.dashboard.model import AGREE, BEHIND, DIFFER, DigestRound, Headline, Place, RegionLink
+from crdtstream.dashboard.nodes import Tag, badge, figure, link, meter, node, note, panel, table
+from crdtstream.dashboard.reading import RegionReading
+from crdtstream.dashboard.walking import LaggingGroup
+from crdtstream.dashboard.words import NOTHING, age_ms, count, duration, percent, size
+from crdtstream.observing.info import RegionReport
+
+MARKS = {AGREE: "✓", BEHIND: "…", DIFFER: "✕"}
+KINDS = {AGREE: "good", BEHIND: "warn", DIFFER: "bad"}
+DIGEST_SHOWN = 8
+REGION_HEADS = (
+    "region",
+    "state",
+    "digest",
+    "behind",
+    "keys",
+    "memory",
+    "disk",
+    "restarts",
+    "clients",
+    "commands/s",
+    "certificate",
+)
+
+
+def banner(verdict: Headline) -> Tag:
+    kind = KINDS.get(verdict.kind, "dim")
+    told = [node("li", "", text) for text in verdict.details]
+    return node(
+        "section",
+        f"banner {kind}",
+        node("span", "mark", MARKS.get(verdict.kind, "?"), aria_hidden="true"),
+        node("div", "", node("h1", "", verdict.headline), node("ul", "", *told) if told else None),
+        role="status",
+    )
+
+
+def picture(places: Sequence[Place], links: Sequence[RegionLink]) -> Tag:
+    down = [each for each in links if not each.is_up]
+    names = {place.region: place.name for place in places}
+    return panel("Regions and links", drawing(places, links), down_links(down, names) if down else None, classes="wide")
+
+
+def down_links(down: Sequence[RegionLink], names: dict[int, str]) -> Tag:
+    rows = [
+        (
+            f"{names[each.one]} and {names[each.other]}",
+            figure(duration(each.unlinked_ms) if each.unlinked_ms >= 0 else NOTHING),
+            figure(count(each.lag)),
+            figure(duration(each.lag_ms)),
+            node("td", "reason", each.reason),
+        )
+        for each in down
+    ]
+    return table(("link is down", "for", "lag, effects", "lag, time", "why"), rows)
+
+
+def regions(
+    readings: Sequence[RegionReading], places: Sequence[Place], digests: DigestRound, expiries: dict[str, str]
+) -> Tag:
+    late = {place.region: place for place in places}
+    rows = [region_row(each, late.get(each.region), digests, expiries.get(each.address, "")) for each in readings]
+    heads = (
+        "region",
+        "state",
+        "digest",
+        "behind",
+        "keys",
+        "memory",
+        "disk",
+        "restarts",
+        "clients",
+        "commands/s",
+        "certificate",
+    )
+    return panel("Regions", table(heads, rows), classes="wide")
+
+
+def region_row(reading: RegionReading, place: Place | None, digests: DigestRound, expiry: str) -> tuple[Tag | str, ...]:
+    report = reading.report
+    if report is None or place is None:
+        return (reading.name, badge("no answer", "bad"), node("td", "reason", reading.error, colspan=9))
+    digest = digests.digests.get(reading.region, "")
+    return (
+        node("td", "", node("strong", "", report.name), node("span", "dim", f" {report.region}")),
+        region_badge(reading, report),
+        node("td", "code", digest[:DIGEST_SHOWN] or NOTHING, title=digest or "not told yet"),
+        figure(f"{count(place.lag)} · {duration(place.lag_ms)}" if place.lag else "0"),
+        figure(count(report.keys)),
+        node("td", "", memory(report)),
+        node("td", "", disk(report)),
+        figure(restarts(reading)),
+        figure(count(report.clients)),
+        figure(count(report.commands_per_s)),
+        expiry or "no TLS",
+    )
+
+
+def region_badge(reading: RegionReading, report: RegionReport) -> Tag:
+    if reading.error:
+        return node("td", "", badge("no answer", "bad"), node("span", "dim", f" {reading.error}"))
+    if report.loading:
+        return node("td", "", badge("loading", "bad"), node("span", "dim", f" {report.loading}"))
+    if report.disk_full or report.memory_short:
+        return badge("refuses writes", "bad")
+    return badge("serves", "good") if report.admitted else badge("not admitted", "warn")
+
+
+def memory(report: RegionReport) -> Tag:
+    limit = report.memory_limit_bytes
+    if limit:
+        return meter(report.memory_bytes, limit, f"{size(report.memory_bytes)} of {size(limit)}")
+    return meter(report.memory_bytes, report.system_bytes, f"{size(report.memory_bytes)}, no limit")
+
+
+def disk(report: RegionReport) -> Tag:
+    """How much of what is free has to stay free for writes to go on; that is known only while they do not."""
+    told = f"{size(report.disk_free_bytes)} free, log {size(report.log_bytes)}"
+    if report.disk_needed_bytes:
+        told += f", needs {percent(report.disk_needed_bytes, report.disk_free_bytes)}"
+    return meter(report.disk_needed_bytes, report.disk_free_bytes, told)
+
+
+def restarts(reading: RegionReading) -> str:
+    assert reading.report is not None
+    own = [row.incarnation for row in reading.origins if row.origin == reading.report.origin]
+    up = duration(1000 * reading.report.uptime_s)
+    return f"{own[0]} · up {up}" if own else f"up {up}"
+
+
+def lagging(groups: Sequence[LaggingGroup], is_complete: bool, now_ms: int) -> Tag:
+    rows = [
+        (
+            link(shown(each.group), url("/group", key=each.key, group=each.group)),
+            link(shown(each.key), url("/stream", key=each.key)),
+            each.region,
+            figure(count(each.lag)),
+            figure(late_text(each.oldest_id, now_ms)),
+            figure(count(each.pending)),
+        )
+        for each in groups
+    ]
+    told = None if is_complete else note("The streams are still being visited; more may follow.")
+    if not rows:
+        return panel("Groups that lag most", told or note("Every group has delivered all there is."))
+    heads = ("group", "stream", "in", "lag, entries", "lag, time", "pending")
+    return panel("Groups that lag most", table(heads, rows), told)
+
+
+def late_text(entry_id: str, now_ms: int) -> str:
+    late_ms = age_ms(entry_id, now_ms)
+    return NOTHING if late_ms is None else duration(late_ms)
+
+
+def alarms(found: Sequence[Alert]) -> Tag:
+    if not found:
+        return panel("Alerts", note("No alert would fire now."))
+    rows = [
+        (
+            badge(each.severity, "bad" if each.severity == CRITICAL else "warn"),
+            node("strong", "", each.rule),
+            each.text,
+            node("td", "code", each.page),
+        )
+        for each in found
+    ]
+    return panel("Alerts that would fire now", table(("", "rule", "because", "what to do"), rows))

@@ -1,0 +1,106 @@
+"""The pages in headless Chromium, on three regions of which one is cut off, and afterwards."""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crdtstream.demo.cluster import NAMES, Cluster
+from crdtstream.processes.region import regions_in
+from tests.dashboard.browser import DESK, PHONE, Looker, dashboard, looking_at, need_browser
+
+need_browser()
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as running:
+        east = running.regions["east"]
+        for key, group in (("orders", "billing"), ("orders", HOSTILE), (HOSTILE, "g")):
+            east.create_group(key, group)
+        for key in ("orders", HOSTILE):
+            east.ask("XADD", key, "*", "item", HOSTILE, "json", '{"a":[1]}')
+        running.await_agreement(NAMES)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def looker(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looker]:
+    ports = [region.port for region in cluster.regions.values()]
+    with dashboard(tmp_path_factory.mktemp("dashboard"), ports) as url, looking_at(url) as found:
+        yield found
+
+
+@pytest.fixture
+def cut(cluster: Cluster) -> Iterator[Cluster]:
+    """North is cut off, and lacks an entry of east."""
+    for name in ("east", "west"):
+        cluster.link(name, "north").cut()
+    cluster.regions["east"].ask("XADD", "orders", "*", "item", "lamp")
+    yield cluster
+    for link in cluster.links.values():
+        link.heal()
+    cluster.await_agreement(NAMES)
+
+
+def fits(page: Any, size: tuple[int, int]) -> bool:
+    return bool(page.evaluate("document.documentElement.scrollWidth") <= size[0])
+
+
+def test_the_overview_says_that_all_hold_the_same(looker: Looker) -> None:
+    with looker.page("/") as page:
+        page.get_by_role("heading", name="All 3 regions hold the same").wait_for()
+        page.get_by_text("Their digests are equal.").wait_for()
+        page.get_by_role("img", name="3 regions, 3 links, 0 of them down").wait_for()
+        page.get_by_role("link", name=HOSTILE).first.wait_for()
+        assert fits(page, DESK)
+
+
+@pytest.mark.usefixtures("cut")
+@pytest.mark.parametrize(("size", "scheme"), [(DESK, "dark"), (PHONE, "light")])
+def test_the_overview_says_who_is_cut_off_and_why(looker: Looker, size: tuple[int, int], scheme: str) -> None:
+    with looker.page("/", size, scheme) as page:
+        page.get_by_role("heading", name="2 links are down").wait_for()
+        page.get_by_text("north lacks 1 effect").wait_for()
+        page.get_by_role("img", name="3 regions, 3 links, 2 of them down").wait_for()
+        assert page.locator("td.reason").first.inner_text()
+        assert fits(page, size)
+
+
+def test_answers_forbid_other_hosts_and_frames(looker: Looker) -> None:
+    with urllib.request.urlopen(looker.url) as answer:
+        policy = answer.headers["Content-Security-Policy"]
+    assert "default-src 'self'" in policy and "frame-ancestors 'none'" in policy
+
+
+def test_a_user_logs_in_where_the_default_user_needs_a_password(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("secret\n")
+    with regions_in(tmp_path) as regions:
+        (region,) = regions.make(1)
+        region.start(incarnation=0)
+        region.await_serving()
+        region.ask("CONFIG", "SET", "requirepass", "secret")
+        options = ("--password-file", str(secret))
+        with dashboard(tmp_path, [region.port], *options) as url, looking_at(url) as looker, looker.page("/") as page:
+            log_in(page)
+
+
+def log_in(page: Any) -> None:
+    for password in ("wrong", "secret"):
+        page.get_by_label("User").fill("default")
+        page.get_by_label("Password").fill(password)
+        page.get_by_role("button", name="Log in").click()
+        if password == "wrong":
+            page.get_by_role("alert").get_by_text("wrong user or password").wait_for()
+    page.get_by_role("heading", name="One region, and it answers").wait_for()
+    cookie = page.context.cookies()[0]
+    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+    page.get_by_role("button", name="Log out").click()
+    page.get_by_label("Password").wait_for()
